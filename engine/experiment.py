@@ -1,4 +1,4 @@
-"""What is asked: one attention problem, algorithm, tiling and GPU. All validation lives here, once."""
+"""One attention problem, algorithm, tiling and GPU. All validation lives here, once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from typing import Any
 from engine import parameter
 from engine.algorithms import ALGORITHMS, Algorithm
 from engine.parameter import LARGEST_SEQUENCE, ExperimentError, shown
+from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS, Gpu
-from engine.problem.problem import DTYPE_BYTES, Mask, Problem, Tiling
+from engine.problem.problem import Mask, Problem, Tiling
 
 BLOCKS = ("block_q", "block_kv")
 HASH = "its hash"  # in what an experiment keeps beside its values
+MASK = "problem.mask."  # the path to the kinds of its mask
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One point of the space that the dashboard, the command line and Python explore.
+
+    >>> Experiment.of(seq=4096, causal=True, window="512:128").problem.mask.ahead
+    128
 
     Attributes:
         problem: what is computed.
@@ -34,22 +39,21 @@ class Experiment:
     hardware: str = "h200"
 
     def __post_init__(self):
-        for one in PARAMETERS:
+        for one in PARAMETERS.values():
             one.check(one.get(self))
         if self.problem.heads % self.problem.kv_heads:
             must = f"a divisor of heads, which is {self.problem.heads}"
             raise ExperimentError("kv_heads", self.problem.kv_heads, must)
-        lengths, keys = self.problem.mask.documents, self.problem.seq_kv
-        if not isinstance(lengths, int) and sum(lengths) != keys:
-            must = f"a number of documents, or lengths that add up to seq_kv, which is {keys}"
-            raise ExperimentError("documents", shown(self.problem.mask.documents_text()), must)
+        if fault := self.problem.mask.fault(self.problem.seq_kv):
+            name, value, must = fault
+            raise ExperimentError(name, shown(value), must)
 
     def __hash__(self) -> int:
-        """Kept, as hundreds of results are looked up by it in a run of a page."""
-        kept = vars(self)
-        if HASH not in kept:
-            kept[HASH] = hash((self.problem, self.algorithm, self.asked, self.hardware))
-        return kept[HASH]
+        """Computed once, as hundreds of results are looked up by it in a run of a page."""
+        own = vars(self)
+        if HASH not in own:
+            own[HASH] = hash((self.problem, self.algorithm, self.asked, self.hardware))
+        return own[HASH]
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the hash: in another process the same names have others."""
@@ -68,7 +72,7 @@ class Experiment:
     @property
     def unserved(self) -> str | None:
         """Why the algorithm's kernel does not run this on the GPU, in one sentence; None where it does."""
-        return self.record.unserved(self.problem, self.gpu)
+        return self.problem.unserved or self.record.unserved(self.problem, self.gpu)
 
     @property
     def gpu(self) -> Gpu:
@@ -79,28 +83,18 @@ class Experiment:
     def of(cls, /, **values: Any) -> Experiment:
         """Build from flat values, named as in the URL and on the command line; raises ExperimentError."""
         for name in values:
-            if name not in BY_NAME:
-                raise ExperimentError(name, values[name], f"left out: known are {', '.join(BY_NAME)}")
-        given = {name: value for name, value in values.items() if value is not None}
-        flat = {p.name: given.get(p.name, p.default) for p in PARAMETERS}
-        for one in PARAMETERS:
-            flat[one.name] = one.parse(flat[one.name])
-        if flat["kv_heads"] is None:
-            flat["kv_heads"] = flat["heads"]
-        if flat["seq_kv"] is None:
-            flat["seq_kv"] = flat["seq"]
-        return cls(
-            problem=Problem(
-                **{
-                    name: flat[name] for name in ("batch", "heads", "kv_heads", "seq_kv", "head_dim", "dtype")
-                },
-                seq_q=flat["seq"],
-                mask=_mask(flat["causal"], flat["window"], flat["documents"]),
-            ),
-            algorithm=flat["algorithm"],
-            asked=Tiling(**{name: flat[name] for name in ("block_q", "block_kv", "splits", "stages")}),
-            hardware=flat["hardware"],
-        )
+            if name not in PARAMETERS:
+                raise ExperimentError(name, values[name], f"left out: known are {', '.join(PARAMETERS)}")
+        flat = {}
+        for name, one in PARAMETERS.items():
+            value = values.get(name)
+            flat[name] = one.parse(one.default if value is None else value)
+        parts = {"": {}, "problem": {}, "problem.mask": {}, "asked": {}}
+        for name, one in PARAMETERS.items():
+            place, _, field = one.path.rpartition(".")
+            parts[place][field] = flat[one.follows] if flat[name] is None and one.follows else flat[name]
+        problem = Problem(**parts["problem"], mask=Mask.of(**parts["problem.mask"]))
+        return cls(problem=problem, asked=Tiling(**parts["asked"]), **parts[""])
 
     @classmethod
     def lenient(cls, values: Mapping[str, str]) -> tuple[Experiment, tuple[ExperimentError, ...]]:
@@ -114,15 +108,26 @@ class Experiment:
                 del kept[error.field]
 
     def flat(self) -> dict[str, Any]:
-        """The flat values, as `of` takes them: what was asked."""
-        return {one.name: one.get(self) for one in PARAMETERS}
+        """The flat values, as `of` takes them."""
+        return {name: one.get(self) for name, one in PARAMETERS.items()}
 
-    def changed(self, /, **values: Any) -> Experiment:
-        """The same with some flat values replaced; a kernel keeps its own tiling until it is given blocks."""
-        flat, mask, keys = self.flat(), self.problem.mask, values.get("seq_kv")
-        if isinstance(mask.documents, tuple) and isinstance(keys, int) and keys > 0:
-            flat["documents"] = mask.resized(keys, self.problem.seq_kv).documents_text()
-        changed = Experiment.of(**{**flat, **values})
+    def unusual(self) -> dict[str, Any]:
+        """The flat values that are not what they would be if left out."""
+        flat = self.flat()
+        usual = {name: flat.get(one.follows, one.default) for name, one in PARAMETERS.items()}
+        return {name: value for name, value in flat.items() if value != usual[name]}
+
+    def changed(self, /, mask: Mask | None = None, **values: Any) -> Experiment:
+        """The same with some flat values replaced, or with a whole mask, whose kinds values may replace.
+
+        A kernel keeps its own tiling until it is given blocks.
+        """
+        keys, mask = values.get("seq_kv"), mask or self.problem.mask
+        if isinstance(keys, int) and keys > 0:
+            mask = mask.resized(keys, self.problem.seq_kv)
+        masked = ((name, one.path) for name, one in PARAMETERS.items() if one.path.startswith(MASK))
+        like = {name: getattr(mask, path.removeprefix(MASK)) for name, path in masked}
+        changed = Experiment.of(**{**self.flat(), **like, **values})
         return changed.in_own_tiling() if self.asked.own and not {*BLOCKS} & {*values} else changed
 
     def in_own_tiling(self) -> Experiment:
@@ -130,33 +135,24 @@ class Experiment:
         return replace(self, asked=replace(self.asked, own=self.record.own_tiling is not None))
 
 
-def _mask(causal: bool, window: int | str | None, documents: int | str) -> Mask:
-    """The mask of flat values; a pair of keys before and after is a window with what it shows ahead."""
-    ahead = 0
-    if isinstance(window, str):
-        before, ahead = (int(part) for part in window.split(":"))
-        window = before + 1
-    if isinstance(documents, str):
-        documents = tuple(int(part) for part in documents.split(":"))
-    return Mask(causal, window, documents, ahead)
-
-
-PARAMETERS = (
-    parameter.choice("algorithm", ALGORITHMS, "flash2", lambda e: e.algorithm),
-    parameter.number("batch", 1, 4096, 1, lambda e: e.problem.batch),
-    parameter.number("heads", 1, 1024, 16, lambda e: e.problem.heads),
-    parameter.number("kv_heads", 1, 1024, None, lambda e: e.problem.kv_heads),
-    parameter.number("seq", 1, LARGEST_SEQUENCE, 1024, lambda e: e.problem.seq_q),
-    parameter.number("seq_kv", 1, LARGEST_SEQUENCE, None, lambda e: e.problem.seq_kv),
-    parameter.number("head_dim", 1, 256, 64, lambda e: e.problem.head_dim),
-    parameter.choice("dtype", DTYPE_BYTES, "float16", lambda e: e.problem.dtype),
-    parameter.switch("causal", False, lambda e: e.problem.mask.causal),
-    parameter.window(lambda e: e.problem.mask.window_text()),
-    parameter.documents(lambda e: e.problem.mask.documents_text()),
-    parameter.block("block_q", lambda e: e.asked.block_q),
-    parameter.block("block_kv", lambda e: e.asked.block_kv),
-    parameter.number("splits", 1, 1024, 1, lambda e: e.asked.splits),
-    parameter.number("stages", 1, 8, 2, lambda e: e.asked.stages),
-    parameter.choice("hardware", GPUS, "h200", lambda e: e.hardware),
-)
-BY_NAME = {one.name: one for one in PARAMETERS}
+PARAMETERS = {
+    one.name: one
+    for one in (
+        parameter.choice("algorithm", ALGORITHMS, "flash2", "algorithm"),
+        parameter.number("batch", 1, 4096, 1, "problem.batch"),
+        parameter.number("heads", 1, 1024, 16, "problem.heads"),
+        parameter.number("kv_heads", 1, 1024, None, "problem.kv_heads", follows="heads"),
+        parameter.number("seq", 1, LARGEST_SEQUENCE, 1024, "problem.seq_q"),
+        parameter.number("seq_kv", 1, LARGEST_SEQUENCE, None, "problem.seq_kv", follows="seq"),
+        parameter.number("head_dim", 1, 256, 64, "problem.head_dim"),
+        parameter.choice("dtype", DTYPES, "float16", "problem.dtype"),
+        parameter.switch("causal", False, "problem.mask.causal"),
+        parameter.window("problem.mask.window_text"),
+        parameter.documents("problem.mask.documents_text"),
+        parameter.block("block_q", "asked.block_q"),
+        parameter.block("block_kv", "asked.block_kv"),
+        parameter.number("splits", 1, 1024, 1, "asked.splits"),
+        parameter.number("stages", 1, 8, 2, "asked.stages"),
+        parameter.choice("hardware", GPUS, "h200", "hardware"),
+    )
+}

@@ -1,16 +1,16 @@
-"""One flat value of an experiment: how it is read from text, and what it must be."""
+"""One flat value of an experiment: where it stands in it, how it is read from text, and what it must be."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
-Get = Callable[[Any], Any]
 
 
 class ExperimentError(ValueError):
@@ -23,17 +23,29 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One flat value of an experiment: its name, how it is read from text, and what it must be.
+    """One flat value of an experiment. It is entered here alone: links, the command line and Python have it.
 
-    get: takes it out of an experiment.
+    >>> number("heads", 1, 1024, 16, "problem.heads").parse("1,024")
+    1024
+
+    Attributes:
+        name: in links and on the command line.
+        path: where an experiment holds it, such as problem.seq_q; of a mask's, a name that `Mask.of` takes.
+        follows: the parameter whose value it has where none is given.
+        label: of its field under More in the sidebar; empty where the sidebar lays it out by hand, or not.
     """
 
     name: str
     default: Any
     parse: Callable[[Any], Any]
-    get: Get
+    path: str
     holds: Callable[[Any], bool]
     rule: str | Callable[[], str] = field(repr=False)
+    follows: str = ""
+    label: str = ""
+
+    def __post_init__(self):
+        object.__setattr__(self, "get", attrgetter(self.path))  # takes it out of an experiment
 
     @property
     def must(self) -> str:
@@ -46,17 +58,17 @@ class Parameter:
             raise ExperimentError(self.name, shown(value) if isinstance(value, str) else value, self.must)
 
 
-def number(name: str, low: int, high: int, default: int | None, get: Get) -> Parameter:
+def number(name: str, low: int, high: int, default: int | None, path: str, **more: str) -> Parameter:
     """A whole number."""
 
     def holds(value):
         return isinstance(value, int) and low <= value <= high
 
     rule = f"a whole number from {low:,} to {high:,}"
-    return Parameter(name, default, _whole(name, rule), get, holds, rule)
+    return Parameter(name, default, _whole(name, rule), path, holds, rule, **more)
 
 
-def window(get: Get) -> Parameter:
+def window(path: str) -> Parameter:
     """Keys of a window, or keys before and after."""
     whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
     rule = f"{whole}, or two, keys before and after, as 4:2"
@@ -75,10 +87,10 @@ def window(get: Get) -> Parameter:
     def holds(value):
         return value is None or isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
 
-    return Parameter("window", None, parse, get, holds, rule)
+    return Parameter("window", None, parse, path, holds, rule)
 
 
-def documents(get: Get) -> Parameter:
+def documents(path: str) -> Parameter:
     """A number of documents, or their lengths."""
     whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
     rule = f"{whole}, or lengths that add up to seq_kv, as 100:28"
@@ -87,10 +99,10 @@ def documents(get: Get) -> Parameter:
         return isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
 
     parse = _numbers("documents", rule)
-    return Parameter("documents", 1, parse, get, holds, rule)
+    return Parameter("documents", 1, parse, path, holds, rule)
 
 
-def block(name: str, get: Get) -> Parameter:
+def block(name: str, path: str) -> Parameter:
     """Rows of a tile."""
 
     def holds(value):
@@ -99,20 +111,23 @@ def block(name: str, get: Get) -> Parameter:
         )
 
     rule = f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
-    return Parameter(name, 64, _whole(name, rule), get, holds, rule)
+    return Parameter(name, 64, _whole(name, rule), path, holds, rule)
 
 
-def choice(name: str, options: Collection[str], default: str, get: Get) -> Parameter:
+def choice(name: str, options: Collection[str], default: str, path: str, **more: str) -> Parameter:
     """One of some words, which may become more."""
     return Parameter(
-        name, default, _word, get, lambda value: value in options, lambda: f"one of {', '.join(options)}"
+        *(name, default, _word, path, lambda value: value in options),
+        **{"rule": lambda: f"one of {', '.join(options)}", **more},
     )
 
 
-def switch(name: str, default: bool, get: Get) -> Parameter:
+def switch(name: str, default: bool, path: str, **more: str) -> Parameter:
     """Yes or no."""
     rule = "true or false"
-    return Parameter(name, default, _flag(name, rule), get, lambda value: isinstance(value, bool), rule)
+    return Parameter(
+        *(name, default, _flag(name, rule), path, lambda value: isinstance(value, bool), rule), **more
+    )
 
 
 def _whole(name: str, rule: str) -> Callable[[Any], int | None]:

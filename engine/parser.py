@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 
     def scenario(self, left_out: Collection[str] = ()) -> None:
         """Add an option for every value that an experiment has."""
-        for parameter in PARAMETERS:
+        for parameter in PARAMETERS.values():
             option = "--" + parameter.name.replace("_", "-")
             if parameter.name in left_out:
                 continue

@@ -137,7 +137,7 @@ def short(sentence: str) -> None:
 
 def link(chance: random.Random) -> dict[str, str]:
     """Values of a link: mostly known names, some of them with values that nobody would choose."""
-    names = [parameter.name for parameter in PARAMETERS]
+    names = list(PARAMETERS)
     extreme = {name: chance.choice(WORDS) for name in chance.sample(names, chance.randint(0, 4))}
     sizes = ("seq", "seq_kv", "batch", "heads", "kv_heads", "splits", "window", "documents")
     extreme |= {name: str(2 ** chance.randint(0, 20)) for name in chance.sample(sizes, chance.randint(0, 4))}

@@ -283,7 +283,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     if not rows:
         return
     problem = rows[0].problem
-    mask = "causal" if problem.mask.causal else "no mask"
+    mask = problem.mask.text
     st.markdown(
         f"**Kernels that use them**, {recording.origin}: N = {short(problem.seq_kv)}, "
         f"batch {problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}, {problem.dtype}"

@@ -99,14 +99,8 @@ def _run(timeline: Timeline) -> str:
 
 
 def _shape(problem: Problem) -> str:
-    mask = problem.mask
-    words = f"window {mask.window:,}" if mask.window else "causal" if mask.causal else "no mask"
-    words = f"window {mask.window_text()}" if mask.ahead else words
-    if mask.packed:
-        count = mask.documents if isinstance(mask.documents, int) else len(mask.documents)
-        words = f"{count:,} documents" + f", {words}" * (words != "no mask")
     heads = problem.all_heads
-    return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {words}"
+    return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {problem.mask.text}"
 
 
 def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:

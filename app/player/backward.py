@@ -8,7 +8,17 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.figures.shared_tables import palettes, steps_tables
-from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, all_heads, bounds_of, chip, run_of, sizes, title
+from app.player.payload import (
+    SCORE_BUDGET,
+    VALUE_BUDGET,
+    all_heads,
+    bounds_of,
+    chip,
+    drawn_sizes,
+    run_of,
+    sizes,
+    title,
+)
 from engine.algorithms import standard
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
@@ -35,7 +45,7 @@ def build(experiment: Experiment) -> bytes:
         "agreement": "",
         "agrees": True,
         "asked": sizes(asked),
-        "drawn": sizes(drawn),
+        "drawn": drawn_sizes(drawn),
         "group": asked.problem.group,
         "chip": chip(asked.gpu),
         "misfits": {"backward": why} if why else {},

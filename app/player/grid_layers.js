@@ -70,13 +70,12 @@ export class GridLayers {
     );
   }
 
-  /** What the mask hides inside tiles that are visited: beyond the diagonal, the window's edge, other documents. */
+  /** What the mask hides inside tiles that are visited: beyond the edges of what is seen, piece by piece. */
   maskedHalves(pen) {
     const { model, layout, theme } = this,
       { ctx } = pen,
-      { drawn } = model,
-      { documents } = drawn;
-    if (drawn.ahead === null && !documents.length) return;
+      { drawn } = model;
+    if (!drawn.seen.length) return;
     ctx.save();
     ctx.beginPath();
     for (let i = 0; i < model.queryBlocks; i++) {
@@ -86,33 +85,20 @@ export class GridLayers {
       }
     }
     ctx.clip();
-    const offset = drawn.seq_kv - drawn.seq_q,
-      { x0, y0, perKey, perQuery } = layout,
-      n = drawn.seq_q;
+    const { x0, y0, perKey, perQuery } = layout;
     const outline = (...corners) => {
       corners.forEach(([key, query], at) =>
         ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery),
       );
       ctx.closePath();
     };
-    ctx.beginPath(); // what is hidden on the left turns one way, on the right the other: overlaps are veiled once
-    const right = (start, end, far, top = 0, bottom = n) =>
-      outline([start, top], [end, bottom], [far, bottom], [far, top]);
-    const left = (start, end, far, top = 0, bottom = n) =>
-      outline([far, top], [start, top], [end, bottom], [far, bottom]);
-    if (drawn.ahead !== null) {
-      const end = offset + 1 + drawn.ahead;
-      right(end, n + end, Math.max(drawn.seq_kv, n + end));
-    }
-    if (drawn.window !== null)
-      left(offset + 1 - drawn.window, n + offset + 1 - drawn.window, Math.min(0, offset + 1 - drawn.window));
-    for (let at = 0; at + 1 < documents.length; at++) {
-      const start = documents[at],
-        end = documents[at + 1],
-        top = at ? start - offset : 0;
-      left(start, start, 0, top, end - offset);
-      right(end, end, drawn.seq_kv, top, end - offset);
-    }
+    ctx.beginPath();
+    drawn.seen.forEach(([top, low, lowSlope, stop, stopSlope], at) => {
+      const bottom = drawn.seen[at + 1]?.[0] ?? drawn.seq_q,
+        rows = bottom - top;
+      outline([0, top], [low, top], [low + rows * lowSlope, bottom], [0, bottom]);
+      outline([stop, top], [drawn.seq_kv, top], [drawn.seq_kv, bottom], [stop + rows * stopSlope, bottom]);
+    });
     ctx.fillStyle = veil(theme.ground, 0.62);
     ctx.fill();
     ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);

@@ -18,7 +18,7 @@ from engine.model.launch import Launch, launch
 from engine.model.memories import memories
 from engine.model.seconds import step_seconds
 from engine.model.simulation import Simulation, simulate
-from engine.problem.bounds import document_edges
+from engine.problem.bounds import outline
 from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
@@ -30,7 +30,7 @@ from engine.trace.rows import row_statistics, sampled_rows, tile_share
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
 VALUE_BUDGET = 2**15  # numbers sent for each statistic
-MOST_DOCUMENTS = 512  # whose edges are drawn inside tiles
+MOST_PIECES = 1024  # of the mask's edges that are drawn inside tiles
 
 
 @lru_cache(maxsize=64)
@@ -55,7 +55,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         "agreement": agreement,
         "agrees": agrees,
         "asked": sizes(experiment),
-        "drawn": sizes(drawn),
+        "drawn": drawn_sizes(drawn),
         "chip": chip(experiment.gpu),
         "misfits": _misfits(experiment),
         "runs": runs,
@@ -81,19 +81,15 @@ def sizes(experiment: Experiment) -> dict:
         "seq_kv": problem.seq_kv,
         "head_dim": problem.head_dim,
         "itemsize": problem.itemsize,
-        "causal": not problem.mask.looks_ahead,
-        "window": problem.mask.window,
-        "ahead": problem.mask.keys_after,
-        "documents": _document_edges(problem),
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
     }
 
 
-def _document_edges(problem: Problem) -> list[int]:
-    """The key at which each document starts, and where the last one ends; empty where they are too fine."""
-    edges = document_edges(problem).tolist()
-    return edges if 2 < len(edges) <= MOST_DOCUMENTS + 1 else []
+def drawn_sizes(experiment: Experiment) -> dict:
+    """The same of what is drawn, and the edges of what queries see: none where they see all, or too many."""
+    pieces = outline(experiment.problem) if experiment.problem.mask.hides else []
+    return sizes(experiment) | {"seen": pieces if len(pieces) <= MOST_PIECES else []}
 
 
 def chip(gpu: Gpu) -> dict:

@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.contents import HOME
 from app.scenario import own, presets, state, widgets
-from engine.experiment import BY_NAME, PARAMETERS, Experiment, ExperimentError
+from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 TOO_LONG = "link_too_long"  # what the server makes of a link with more than it takes
@@ -99,7 +99,7 @@ def turn_to(name: str) -> None:
 
 def short_values(page: str) -> dict[str, str]:
     """The fewest values of a link that others open: the scenario's own, and a step of the tour."""
-    plain = {name: _text(parameter.default) for name, parameter in BY_NAME.items()}
+    plain = {name: _text(parameter.default) for name, parameter in PARAMETERS.items()}
     values = link_values(page)
     values.pop("present", None)
     short = {name: value for name, value in values.items() if value != plain.get(name)}
@@ -109,10 +109,8 @@ def short_values(page: str) -> dict[str, str]:
 
 def url_values(experiment: Experiment) -> dict[str, str]:
     """The values of a link that restores the experiment exactly; the first few are always there."""
-    flat = experiment.flat()
-    defaults = {parameter.name: parameter.default for parameter in PARAMETERS}
-    defaults |= {"kv_heads": flat["heads"], "seq_kv": flat["seq"]}
-    return {name: _text(value) for name, value in flat.items() if name in ALWAYS or value != defaults[name]}
+    unusual = experiment.unusual()
+    return {name: _text(v) for name, v in experiment.flat().items() if name in ALWAYS or name in unusual}
 
 
 def notices(errors: Sequence[ExperimentError]) -> list[str]:
@@ -120,7 +118,7 @@ def notices(errors: Sequence[ExperimentError]) -> list[str]:
 
     They quote the link, so show them as text.
     """
-    unknown = [error.field for error in errors if error.field not in (*BY_NAME, *own.OWN, "present")]
+    unknown = [error.field for error in errors if error.field not in (*PARAMETERS, *own.OWN, "present")]
     found = [_notice(error) for error in errors if error.field not in unknown]
     if len(unknown) == 1:
         found.append(
@@ -138,7 +136,7 @@ def _notice(error: ExperimentError) -> str:
         return f"The link's {error}. Shown instead: false."
     if error.field in own.OWN:
         return f"The link's {error}. Shown instead: {own.OWN[error.field].usual}."
-    shown = FOLLOWING.get(error.field, BY_NAME[error.field].default)
+    shown = FOLLOWING.get(error.field, PARAMETERS[error.field].default)
     return f"The link's {error}. Shown instead: {'off' if shown is None else _text(shown)}."
 
 

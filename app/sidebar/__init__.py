@@ -16,8 +16,8 @@ from app.sidebar.unused import look
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
 from engine.parameter import LARGEST_SEQUENCE
+from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
-from engine.problem.problem import DTYPE_BYTES
 from engine.schedule.traits import traits
 
 SEQUENCES = tuple(2**power for power in range(6, 21))
@@ -73,7 +73,7 @@ def show() -> None:
             _keys("before", "all", BEFORE_HELP),
         )
         gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
-        _row(_select("Data type", "dtype", tuple(DTYPE_BYTES)), gpu)
+        _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
         PARTS.show(_more, _further(), recording.asked())
         PARTS.show(_footprint, _fit())
         PARTS.show(_figures, scenario.current().hardware)

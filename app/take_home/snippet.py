@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from engine.algorithms import BACKWARD, split_kv
-from engine.experiment import PARAMETERS, Experiment
-from engine.problem.bounds import document_lengths
+from engine.experiment import Experiment
 from engine.problem.problem import Problem
 
 
 def model(experiment: Experiment) -> str:
     """Lines that print the scenario's modelled numbers."""
-    flat = experiment.flat()
-    follows = {"kv_heads": flat["heads"], "seq_kv": flat["seq"]}
-    values = {
-        parameter.name: flat[parameter.name]
-        for parameter in PARAMETERS
-        if flat[parameter.name] != follows.get(parameter.name, parameter.default)
-        or parameter.name in ("algorithm", "seq")
-    }
+    unusual = experiment.unusual()
+    always = ("algorithm", "seq")
+    values = {name: v for name, v in experiment.flat().items() if name in always or name in unusual}
     return f"""from engine import Experiment, simulate
 
 experiment = Experiment.of({_arguments(values)})
@@ -35,14 +29,11 @@ def kernel(experiment: Experiment) -> str:
         return _several(problem)
     if record.kernel is None and record.direction != BACKWARD:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
+    if problem.unserved:
+        return f"# {problem.unserved}\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     kv = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
-    options = {"causal": True} if problem.mask.causal else {}
-    if problem.mask.window is not None:
-        mask = problem.mask
-        options["window"] = (mask.window - 1, mask.ahead) if mask.ahead else mask.window
-    if problem.mask.packed:
-        options["documents"] = document_lengths(problem)
+    options = {name: value for name, value in problem.mask.arguments(problem.seq_kv).items() if value}
     backward = record.direction == BACKWARD
     if not backward:
         options["algorithm"] = record.kernel
@@ -76,12 +67,12 @@ def _options(options: dict) -> str:
 
 def _several(problem: Problem) -> str:
     """Lines that a process per GPU runs, each on its own tokens."""
-    if problem.mask.packed or problem.seq_q != problem.seq_kv:
+    if not problem.mask.kinds <= {"causal", "window"} or problem.seq_q != problem.seq_kv:
         return "# ring_attention takes one document with as many keys as queries: there is nothing to run.\n"
     q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
     kv = (problem.batch, problem.kv_heads, problem.seq_q, problem.head_dim)
-    window = "" if problem.mask.window is None else f", window={problem.mask.window}"
-    causal = problem.mask.causal
+    options = problem.mask.arguments(problem.seq_kv)
+    causal, window = options["causal"], f", window={options['window']}" if options["window"] else ""
     return f"""# torchrun --nproc-per-node GPUS this_file.py
 import torch
 import torch.distributed as dist

@@ -182,7 +182,7 @@ def _units(experiment: Experiment, colours: Palette) -> None:
     gpu, problem = experiment.gpu, experiment.problem
     st.markdown(f"**Two units of the {gpu.name}**, peaks by its data sheet")
     left, right = st.columns(2)
-    left.metric("Tensor cores", scaled(gpu.matrix_flops[problem.dtype], "FLOP/s"))
+    left.metric("Tensor cores", scaled(gpu.products_per_second(problem.dtype), "FLOP/s"))
     right.metric("Exponential units", scaled(gpu.exponentials_per_second, "exp/s"))
 
 

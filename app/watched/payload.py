@@ -9,7 +9,7 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.figures.shared_tables import palettes
-from app.player.payload import bounds_of, sizes
+from app.player.payload import bounds_of, drawn_sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch
 from engine.watch.noted import KINDS
@@ -39,7 +39,7 @@ def build(found: dict[str, Any]) -> bytes:
     }
     if tiled:
         drawn = experiment.changed(block_q=found["block_q"], block_kv=found["block_kv"])
-        header |= {"head": found["head"], "heads": found["heads"], "drawn": sizes(drawn)}
+        header |= {"head": found["head"], "heads": found["heads"], "drawn": drawn_sizes(drawn)}
         header["marks"] = {name: found[f"{name}_tiles"] for name in MARKS}
         arrays |= bounds_of(launch(drawn).schedule) | _columns("flash2", found["flash2_steps"])
         flash2 = {"name": "FlashAttention-2", "tensors": [each.name for each in NAMED], "programs": []}

@@ -112,11 +112,11 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
     """Why the kernel does not run a problem, in one sentence; None where it does."""
     if gpu.architecture != "Hopper":
         return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
-    if problem.dtype == "float32":
-        return "The kernel takes float16 and bfloat16: float32 is modelled only."
+    if problem.dtype not in ("float16", "bfloat16"):
+        return f"The kernel takes float16 and bfloat16: {problem.dtype} is modelled only."
     if problem.head_dim not in BLOCKS:
         return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
-    if problem.mask.packed or problem.mask.ahead:
+    if not problem.mask.kinds <= {"causal", "window"}:
         return "The kernel takes causal and a window that looks back: other masks run in FlashAttention-2."
     return None
 

@@ -21,7 +21,9 @@ from engine.measuring.pytorch import unfused
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.model.drawable import drawable
 from engine.problem.bounds import blocks
+from engine.problem.dtype import DTYPES
 from engine.problem.inputs import make_inputs
+from engine.problem.mask import MaskError
 from engine.problem.problem import Problem
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
@@ -34,7 +36,6 @@ MOST_SECONDS, MOST_SCORES = 3.0, 2**22
 QUANTITIES = ("O", "lse", "m", "l", "alpha")
 PAIRS = (("kernel", "float64"), ("trace", "float64"), ("kernel", "trace"))
 ROUNDING = 2.0**-23  # u, of float32; not halved, because tensor cores truncate where a CPU rounds
-UNIT = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": ROUNDING}
 ORIGIN = {
     "O": "twice the error of unfused PyTorch in this dtype on the same numbers, plus one rounding unit",
     "lse": "the bounds of m and l together",
@@ -133,7 +134,7 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     largest = norms[0] * norms[1] * problem.head_dim**-0.5
     score = (problem.head_dim**0.5 + 4) * ROUNDING * largest
     if experiment.record.unfused:
-        score += UNIT[problem.dtype] / 2 * largest  # S goes through memory in the tensors' dtype
+        score += DTYPES[problem.dtype].eps / 2 * largest  # S goes through memory in the tensors' dtype
     total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
     return {
         "O": _output_tolerance(experiment, exact, inputs),
@@ -149,7 +150,7 @@ def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
     problem = experiment.problem
     rounded = unfused(*_tensors(problem, inputs, "cpu"), problem)()
     error = np.abs(rounded[0, 0].double().numpy() - exact.out).max()
-    return float(2 * error + UNIT[problem.dtype] * np.abs(exact.out).max())
+    return float(2 * error + DTYPES[problem.dtype].eps * np.abs(exact.out).max())
 
 
 def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
@@ -167,7 +168,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
             block_q=tiling.block_q,
             block_kv=tiling.block_kv,
         )
-    except (RuntimeError, ImportError) as error:
+    except (RuntimeError, ImportError, MaskError) as error:
         raise JobError(plain_sentence(error)) from error
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))

@@ -52,7 +52,7 @@ def slowdown(choice: str, rows: list[Timing]) -> float:
 def line(problem: Problem, choice: str, rows: list[Timing]) -> str:
     """One problem: what auto takes, over the fastest, and every candidate's microseconds."""
     shape = f"batch {problem.batch:<2} heads {problem.heads}/{problem.kv_heads} d {problem.head_dim}"
-    seen = "causal" if problem.mask.causal else "full"
+    seen = problem.mask.text
     times = sorted((row.times.p50, row.provider) for row in rows if row.times)
     figures = "  ".join(f"{provider} {seconds * 1e6:.1f}" for seconds, provider in times)
     figures += "".join(f"  {row.provider}: {row.skipped}" for row in rows if row.skipped)

@@ -54,11 +54,8 @@ def shapes(quick: bool) -> list[Problem]:
 def line(rows: list[Timing], ours: set[str]) -> str:
     """One problem: TFLOP/s in turns / alone of each, best first, and ours over the best peer."""
     problem = rows[0].problem
-    asked = problem.mask
-    mask = f"W {asked.window_text()}" if asked.window else "causal" if asked.causal else "full"
-    mask += f" docs {asked.documents if isinstance(asked.documents, int) else 'any'}" * asked.packed
-    group = "" if problem.heads == problem.kv_heads else f" kv {problem.kv_heads}"
-    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {mask + group:<14}"
+    what = problem.mask.text + ("" if problem.group == 1 else f" kv {problem.kv_heads}")
+    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
     timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
     figures = [f"{row.provider} {row.tflops:.0f}/{_alone(row)}" for row in timed]
     return f"{head} {_ratio(timed, ours):<22} {'  '.join(figures)}"

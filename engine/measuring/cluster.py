@@ -17,6 +17,7 @@ from typing import Any
 from engine.algorithms import FORWARD
 from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.ranks import Ranks
+from engine.problem.dtype import DTYPES
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTiming, Extent
 
@@ -25,7 +26,7 @@ LAST = 524_288  # takes as long as all others together
 IN_TURNS = Repeats(3, 12, 0.6)
 LONGEST = 4.0  # seconds of a call on all GPUs together; what would take longer is left out
 CHECKED = {True: 2048, False: 16}  # tokens that are held against float64, by whether on GPUs
-ALLOWED = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5}  # relative error, of O or of any gradient
+ALLOWED, LEAST_ALLOWED = 4, 2e-5  # relative error of O or of any gradient: of the dtype's eps, and at least
 PLAN_SHAPES = ((True, 16), (True, 4), (False, 16))  # causal, key heads
 
 
@@ -169,7 +170,7 @@ def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Conten
     for one in entered:
         row = one.row(problem, direction, ranks.size)
         off, sentence = ranks.attempt(lambda one=one: error(ranks, one, small, direction))
-        allowed = ALLOWED[problem.dtype]
+        allowed = max(ALLOWED * DTYPES[problem.dtype].eps, LEAST_ALLOWED)
         if sentence is None and off > allowed:
             sentence = f"not timed, because its result is wrong: off by {off:.2g}, allowed is {allowed:g}"
         rows[one.provider] = replace(row, error=off, allowed=allowed, skipped=sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.problem.bounds import visible_keys
+from engine.problem.bounds import visible
 from engine.problem.problem import Problem
 
 SAMPLED_HEADS = 4
@@ -103,9 +103,7 @@ def hidden_keys(problem: Problem, queries):
 
     if not problem.mask.hides:
         return None
-    low, high = (torch.as_tensor(edge)[:, None] for edge in visible_keys(problem, queries.cpu().numpy()))
-    key = torch.arange(problem.seq_kv, device=queries.device)
-    return (key < low.to(key)) | (key >= high.to(key))
+    return torch.as_tensor(~visible(problem, queries.cpu().numpy()), device=queries.device)
 
 
 def _weights(q, k, queries, problem: Problem):

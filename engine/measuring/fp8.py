@@ -78,7 +78,7 @@ def with_outliers(tensors: Sequence) -> tuple:
 
 def line(rows: Sequence[Fp8Timing]) -> str:
     """A problem's rows as the command line prints them."""
-    problem, mask = rows[0].problem, "causal" if rows[0].problem.mask.causal else "no mask"
+    problem, mask = rows[0].problem, rows[0].problem.mask.text
     said = [
         f"{row.numbers} {row.skipped}" if row.times is None
         else f"{row.numbers} {row.tflops:.0f} TFLOP/s off by {row.relative_error:.2%}"

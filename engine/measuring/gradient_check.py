@@ -20,7 +20,8 @@ from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible
-from engine.problem.inputs import make_inputs, make_output_gradient, round_to
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
 from engine.trace.forward import execute

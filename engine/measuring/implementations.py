@@ -168,7 +168,7 @@ def _dao_ailab(module: str) -> Prepare:
 
     def prepare(q, k, v, problem: Problem):
         function = _imported(module, "flash_attn_func")
-        if problem.mask.window is not None or problem.mask.packed:
+        if not problem.mask.kinds <= {"causal"}:
             raise JobError(f"{module} is timed without windows and documents only")
         turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
 
@@ -184,7 +184,7 @@ def _dao_ailab(module: str) -> Prepare:
 def _tutorial(module: str) -> Prepare:
     def prepare(q, k, v, problem: Problem):
         function = _imported(module, "attention")
-        plain = problem.mask.window is None and not problem.mask.packed
+        plain = problem.mask.kinds <= {"causal"}
         if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
             raise JobError(
                 "Triton's tutorial 06 takes square problems of whole tiles, causal or without a mask"

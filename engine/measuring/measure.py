@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> int:
     The lengths at work are told on stderr. split_kv and flash3 take blocks and splits of their own.
     """
     options = _parser().parse_args(arguments)
-    flat = {p.name: getattr(options, p.name) for p in PARAMETERS}
+    flat = {name: getattr(options, name) for name in PARAMETERS}
     try:
         experiment = Experiment.of(**flat)
         if options.gpus is not None:
@@ -173,7 +173,7 @@ def _measure_cluster(experiment: Experiment, options: argparse.Namespace) -> int
     problem = experiment.problem
     if options.gpus != ranks.size:
         raise JobError(f"gpus is {options.gpus}; torchrun started {ranks.size} processes")
-    plain = problem.mask.window is None and not problem.mask.packed
+    plain = problem.mask.kinds <= {"causal"}
     if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % (2 * ranks.size):
         raise JobError(
             f"seq is {problem.seq_q}; it must be a multiple of {2 * ranks.size}, without a window or "

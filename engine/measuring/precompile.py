@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.algorithms.flash2 import SHORT
+from engine.measuring.trial import attempt, mask_arguments, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
 from engine.worker.jobs import JobError
@@ -39,7 +40,8 @@ def smaller(problem: Problem, algorithm: str) -> Problem:
     rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
     if ALGORITHMS[algorithm].unfused:
         rows, keys = 16, problem.seq_kv
-    return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys)
+    mask = problem.mask.resized(keys, problem.seq_kv)
+    return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys, mask=mask)
 
 
 def _few(length: int) -> int:
@@ -66,8 +68,6 @@ def _compiled(kernel: Kernel) -> Kernel:
     """Runs in a process of its own; what fails here fails again, with its reason, when it is to be timed."""
     import torch
 
-    from engine.measuring.trial import attempt, random_inputs
-
     torch.set_num_threads(1)
     cuda = torch.cuda.is_available()
     problem = smaller(kernel.problem, kernel.algorithm)
@@ -81,7 +81,7 @@ def _compiled(kernel: Kernel) -> Kernel:
 def _run(kernel: Kernel, inputs, problem: Problem) -> None:
     from kernels import attention, launch_options, trace_attention
 
-    mask = {"causal": problem.mask.causal, "window": problem.mask.window}
+    mask = mask_arguments(problem)
     blocks = {"block_q": kernel.block_q, "block_kv": kernel.block_kv}
     if kernel.traced_order is not None:
         heavy_first = kernel.traced_order == HEAVY_FIRST

@@ -40,7 +40,7 @@ def fused(backend: str | None) -> Callable[..., Callable[[], Any]]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.nn.functional import scaled_dot_product_attention
 
-        whole = problem.mask.window is None and not problem.mask.packed
+        whole = problem.mask.kinds <= {"causal"}
         square = whole and problem.seq_q == problem.seq_kv
         arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
         if problem.mask.causal and square:

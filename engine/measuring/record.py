@@ -76,7 +76,7 @@ def record_timings(
             return
         rows = bench.timings(problem, direction)
         recorder.add("timings", rows)
-        mask = "causal" if problem.mask.causal else "full"
+        mask = problem.mask.text
         what = f"N {problem.seq_kv} d {problem.head_dim} {mask} {direction}"
         best = max((row for row in rows if row.times), key=lambda row: row.tflops, default=None)
         rate = f"best {best.provider} {best.tflops:.0f} TFLOP/s" if best else "nothing ran"
@@ -180,7 +180,7 @@ def record_cluster(recorder: Recorder) -> None:
     for rows in cluster.recorded(ranks, known, recorder.left):
         recorder.add("cluster", rows)
         problem, best = rows[0].problem, min((row for row in rows if row.times), key=_median, default=None)
-        what = f"N {problem.seq_q} {'causal' if problem.mask.causal else 'full'} {rows[0].direction}"
+        what = f"N {problem.seq_q} {problem.mask.text} {rows[0].direction}"
         said = f"best {best.provider} {_median(best) * 1e3:.2f} ms" if best else "nothing ran"
         recorder.tell(f"cluster: {what}, {problem.kv_heads} key heads: {said}")
     ranks.close()

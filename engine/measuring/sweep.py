@@ -10,7 +10,7 @@ from functools import partial
 
 from engine.measuring import clock
 from engine.measuring.shapes import training_problem
-from engine.measuring.trial import Trial
+from engine.measuring.trial import Trial, mask_arguments
 from engine.problem.problem import Problem
 from engine.recordings.timing import TilingTiming
 
@@ -71,8 +71,7 @@ def call_of(config: Config, q, k, v, problem: Problem):
         with launch_options(config.warps, config.stages):
             return attention(
                 q, k, v,
-                causal=problem.mask.causal,
-                window=problem.mask.window,
+                **mask_arguments(problem),
                 algorithm=config.algorithm,
                 block_q=config.block_q,
                 block_kv=config.block_kv,

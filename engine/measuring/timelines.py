@@ -12,7 +12,7 @@ from engine.algorithms import FORWARD, algorithm
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.precompile import Kernel
-from engine.measuring.trial import Trial
+from engine.measuring.trial import Trial, mask_arguments
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import TracedCall, TracedKernel
@@ -86,9 +86,7 @@ def traced_row(one: Call) -> TracedCall:
 
     row, problem = one.row(), one.problem
     trial = Trial.of(problem, cuda=True)
-    options = {
-        "causal": problem.mask.causal,
-        "window": problem.mask.window,
+    options = mask_arguments(problem) | {
         "algorithm": one.provider,
         "block_q": row.block_q,
         "block_kv": row.block_kv,

@@ -14,7 +14,6 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
-from engine.problem.bounds import document_lengths
 from engine.problem.problem import Problem
 from engine.worker.jobs import JobError
 
@@ -48,6 +47,8 @@ class Trial:
         """A trial of the forward or of the backward pass."""
         import torch
 
+        if problem.unserved:
+            raise JobError(problem.unserved)
         inputs = random_inputs(problem, cuda)
         if direction == FORWARD:
             return cls(problem, cuda, inputs, None, exact_output(*inputs, problem))
@@ -142,11 +143,8 @@ def plain_sentence(error: Exception) -> str:
 
 
 def mask_arguments(problem: Problem) -> dict[str, Any]:
-    """The mask as the kernels take it."""
-    mask = problem.mask
-    window = (mask.window - 1, mask.ahead) if mask.window and mask.ahead else mask.window
-    arguments = {"causal": mask.causal, "window": window}
-    return arguments | {"documents": document_lengths(problem)} if mask.packed else arguments
+    """The mask as the kernels take it; raises MaskError where they do not."""
+    return problem.mask.arguments(problem.seq_kv)
 
 
 def _triton_error() -> type[Exception]:

@@ -62,9 +62,7 @@ def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> 
 
 def line(row: VariantTiming, plain: VariantTiming) -> str:
     """A row as the command line prints it: its time, its rate, and that rate over the plain one's."""
-    mask = row.problem.mask
-    name = "causal" if mask.causal else f"window {mask.window_text()}" if mask.window else "no mask"
-    name += f", documents {mask.documents_text()}" * mask.packed
+    name = row.problem.mask.text
     name += f", prefix {row.prefix:,}" if row.prefix else ""
     name += f", {row.term}" if row.term else ""
     name += f", d {row.problem.head_dim}/{row.v_dim}" if row.v_dim else ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from engine.experiment import Experiment
 from engine.model.launch import launch
 from engine.parameter import LARGEST_SEQUENCE
+from engine.problem.bounds import blocks
 from engine.problem.problem import Problem
 
 MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly
@@ -22,7 +23,6 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
     if across <= most:
         return experiment
-    window, ahead = problem.mask.window, problem.mask.ahead
 
     def shrunk(length: int) -> int:
         return max(1, int(length * most / across))
@@ -30,7 +30,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
     return experiment.changed(
         seq=shrunk(problem.seq_q),
         seq_kv=shrunk(problem.seq_kv),
-        window=window and (f"{shrunk(window) - 1}:{shrunk(ahead)}" if ahead else shrunk(window)),
+        mask=problem.mask.shrunk(shrunk),
     )
 
 
@@ -51,11 +51,9 @@ def watchable(experiment: Experiment, most: int = MOST_BLOCKS) -> Experiment:
 
 def _halved(problem: Problem, block_q: int) -> Problem:
     if problem.seq_q > block_q or problem.seq_kv > block_q:
-        window = problem.mask.window
-        lengths = {"seq_q": -(-problem.seq_q // 2), "seq_kv": -(-problem.seq_kv // 2)}
-        mask = replace(problem.mask, window=window and -(-window // 2))
-        mask = mask.resized(lengths["seq_kv"], problem.seq_kv)
-        return replace(problem, mask=mask, **lengths)
+        seq_q, seq_kv = (blocks(length, 2) for length in (problem.seq_q, problem.seq_kv))
+        mask = problem.mask.shrunk(lambda length: blocks(length, 2)).resized(seq_kv, problem.seq_kv)
+        return replace(problem, mask=mask, seq_q=seq_q, seq_kv=seq_kv)
     if problem.batch > 1:
         return replace(problem, batch=problem.batch // 2)
     if problem.kv_heads > 1:
@@ -75,10 +73,7 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
 def described(experiment: Experiment) -> str:
     """A scenario in a few words, its algorithm by the name that it is asked for by."""
     problem, tiling = experiment.problem, experiment.tiling
-    window = problem.mask.window_text()
-    mask = ", causal" * problem.mask.causal
-    if window:
-        mask = f", window {window}" if problem.mask.ahead else f", window {window:,}"
+    mask = f", {problem.mask.text}" * problem.mask.hides
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""

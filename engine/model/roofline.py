@@ -35,4 +35,4 @@ class Roofline:
 
 def roofline(gpu: Gpu, dtype: str) -> Roofline:
     """The roofline of a GPU for tensors of a dtype."""
-    return Roofline(gpu.matrix_flops[dtype], gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)
+    return Roofline(gpu.products_per_second(dtype), gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)

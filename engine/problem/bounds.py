@@ -9,6 +9,7 @@ import numpy as np
 from engine.problem.problem import Problem, Tiling
 
 MOST_LISTED = 2**17  # query blocks that stand one by one
+ROWS_AT_ONCE = 2**16
 
 
 def blocks(length, block: int):
@@ -25,51 +26,39 @@ def block_rows(length: int, block: int) -> np.ndarray:
 
 def visible_keys(problem: Problem, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """First and one past the last key that query rows see, [rows] each; equal where a row sees none."""
-    position = problem.positions(np.asarray(rows, np.int64))
-    low, high = document_of(problem, position)
-    first, after = low, problem.mask.keys_after
-    if problem.mask.window is not None:
-        low = np.clip(position - problem.mask.window + 1, low, high)
-    if after is None:
-        return low, high
-    return low, np.maximum(np.clip(position + after + 1, first, high), low)
+    return problem.mask.keys(problem.positions(np.asarray(rows, np.int64)), problem.seq_kv)
 
 
-def visible(problem: Problem) -> np.ndarray:
-    """[seq_q, seq_kv] bool: the keys that each query sees."""
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    key = np.arange(problem.seq_kv)
-    return (key >= low[:, None]) & (key < high[:, None])
+def visible(problem: Problem, rows: np.ndarray | None = None, keys: np.ndarray | None = None) -> np.ndarray:
+    """[rows, keys] bool: which of these keys these query rows see; by default all of them."""
+    rows = np.arange(problem.seq_q) if rows is None else np.asarray(rows, np.int64)
+    keys = np.arange(problem.seq_kv) if keys is None else keys
+    return problem.mask.sees(problem.positions(rows), keys, problem.seq_kv)
 
 
-def document_of(problem: Problem, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and one past the last key of the document at each key position.
+def visible_pairs(problem: Problem) -> int:
+    """How many pairs of a query and a key a head's mask leaves."""
+    pairs, step = 0, (2**22 // problem.seq_kv if problem.mask.has_holes else ROWS_AT_ONCE)
+    for start in range(0, problem.seq_q, max(1, step)):
+        rows = np.arange(start, min(start + max(1, step), problem.seq_q))
+        low, stop = visible_keys(problem, rows)
+        pairs += int(visible(problem, rows).sum() if problem.mask.has_holes else (stop - low).sum())
+    return pairs
 
-    Document i of D starts at key i N // D; a query that stands before the first key belongs to the first one.
+
+def outline(problem: Problem) -> list[list[int]]:
+    """The edges of what is seen, in straight pieces: [first query, low, its slope, stop, its slope].
+
+    low and stop are the first and one past the last key seen by that query, slopes 0 or 1 key per query.
     """
-    keys = problem.seq_kv
-    if not isinstance(problem.mask.documents, int):
-        edges = document_edges(problem)
-        document = np.searchsorted(edges, np.clip(position, 0, keys - 1), side="right")
-        return edges[document - 1], edges[document]
-    count = min(problem.mask.documents, keys)
-    if count == 1:  # no division: this is asked for every row of a million
-        return np.zeros_like(position), np.full_like(position, keys)
-    document = ((np.clip(position, 0, keys - 1) + 1) * count - 1) // keys
-    return document * keys // count, (document + 1) * keys // count
-
-
-def document_edges(problem: Problem) -> np.ndarray:
-    """[documents + 1] the key at which each document starts, and one past the last key."""
-    if not isinstance(problem.mask.documents, int):
-        return np.concatenate(([0], np.cumsum(problem.mask.documents, dtype=np.int64)))
-    count = min(problem.mask.documents, problem.seq_kv)
-    return np.arange(count + 1) * problem.seq_kv // count
-
-
-def document_lengths(problem: Problem) -> list[int]:
-    """The keys of each document."""
-    return np.diff(document_edges(problem)).tolist()
+    edges = np.stack(visible_keys(problem, np.arange(problem.seq_q)))
+    steps = np.diff(edges, append=edges[:, -1:])
+    straight = ((steps == 0) | (steps == 1)).all(0)
+    turns = (steps[:, 1:] != steps[:, :-1]).any(0) & straight[:-1]
+    first = np.concatenate(([0], np.flatnonzero(turns | ~straight[:-1]) + 1))
+    slopes = np.where(straight, steps, 0)[:, first]
+    low, stop = edges[:, first]
+    return np.stack([first, low, slopes[0], stop, slopes[1]], 1).tolist()
 
 
 @dataclass(frozen=True)
@@ -115,8 +104,10 @@ def key_bounds(problem: Problem, tiling: Tiling) -> KeyBounds:
     first = low_first // width
     stop = np.where(high_last > low_first, blocks(high_last, width), first)
     full_first = np.clip(blocks(low_last, width), first, stop)
-    full_end = np.where(high_first == problem.seq_kv, blocks(high_first, width), high_first // width)
-    bounds = first, stop, full_first, np.clip(full_end, full_first, stop)
+    full_stop = np.where(high_first == problem.seq_kv, blocks(high_first, width), high_first // width)
+    if problem.mask.has_holes:
+        full_stop = full_first
+    bounds = first, stop, full_first, np.clip(full_stop, full_first, stop)
     return KeyBounds(*bounds) if alike is None else _merged(bounds, alike)
 
 

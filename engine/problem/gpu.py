@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from engine.problem.dtype import DTYPES
+
 KIB = 1024
 MIB = 1024**2
 GB = 10**9
@@ -59,9 +61,13 @@ class Gpu:
     sources: MappingProxyType
     limits: str = ""
 
+    def products_per_second(self, dtype: str) -> float:
+        """Dense peak of a matrix product in a dtype, FLOP/s."""
+        return self.matrix_flops[DTYPES[dtype].products]
+
     def has_tensor_cores_for(self, dtype: str) -> bool:
         """Whether products of a dtype run on tensor cores, not on the units of float32."""
-        return self.matrix_flops[dtype] > self.matrix_flops["float32"]
+        return self.products_per_second(dtype) > self.matrix_flops["float32"]
 
     @property
     def exponentials_per_second(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.problem.dtype import round_to
 from engine.problem.problem import Problem
 
 GROWTH = 2.0  # how much longer the last keys are than the first, beyond 1
@@ -32,16 +33,3 @@ def make_output_gradient(problem: Problem, seed: int = 0, heads: int = 1) -> np.
     generator = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers of make_inputs
     shape = (heads, problem.seq_q, problem.head_dim)
     return round_to(generator.standard_normal(shape, dtype=np.float32), problem.dtype)
-
-
-def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity."""
-    array = np.asarray(array, np.float32)
-    if dtype == "float32":
-        return array
-    if dtype == "float16":
-        with np.errstate(over="ignore"):
-            return array.astype(np.float16).astype(np.float32)
-    bits = array.view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(array), array, rounded.view(np.float32))

@@ -173,7 +173,7 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     gpu, dtype = one.gpu, one.problem.dtype
     rates = Rates.of(gpu, dtype)
     reached = {
-        TENSOR: rates.matrix / gpu.matrix_flops[dtype],
+        TENSOR: rates.matrix / gpu.products_per_second(dtype),
         HBM: rates.memory / gpu.memory_bytes_per_second,
     }
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from engine.algorithms import BACKWARD
 from engine.problem.flops import BACKWARD_FLOPS, field_flops, pair_flops
-from engine.problem.problem import Mask, Problem
+from engine.problem.problem import Problem
 
 # as they are, or e4m3 with one scale per tensor, with one per block, or per block with Q and K rotated before
 NUMBERS = ("float16", "tensor", "block", "rotated")
@@ -108,8 +108,7 @@ class VariantTiming(Timing):
     @property
     def plain(self) -> bool:
         """Whether it is the kernel without mask or causal, which the others stand beside."""
-        mask = self.problem.mask
-        return mask in (Mask(), Mask(causal=True)) and self.prefix is self.term is self.v_dim is None
+        return self.problem.mask.kinds <= {"causal"} and self.prefix is self.term is self.v_dim is None
 
 
 @dataclass(frozen=True)

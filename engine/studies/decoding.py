@@ -296,7 +296,7 @@ def counted_reads(recording: Recording, decoding: Experiment) -> Counters | None
         return replace(problem, mask=Experiment().problem.mask)  # one query, the last, sees every key
 
     asked = decoding.problem
-    if asked.mask.window or asked.mask.packed:
+    if not asked.mask.kinds <= {"causal"}:
         return None
     same = (
         row

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
-from engine.problem.bounds import KeyBounds, visible_keys
-from engine.problem.problem import Mask, Problem
+from engine.problem.bounds import KeyBounds, visible_pairs
+from engine.problem.problem import Mask
 
 MOST_PIXELS = 96  # of a picture, either way; with fewer tiles each is drawn
 SHARE = 8  # the window and the documents of a scenario that has none: an eighth of its keys each
-ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,7 @@ def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
 
 def plain(mask: Mask) -> Mask:
     """The same mask, causal wherever it looks back only."""
-    causal = not mask.looks_ahead
-    return Mask(causal, mask.window, mask.documents, 0 if causal else mask.ahead)
+    return mask if mask.looks_ahead else replace(mask, causal=True, ahead=0)
 
 
 @lru_cache(maxsize=64)
@@ -106,12 +104,7 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
     own = plain(experiment.problem.mask)
     found = []
     for mask in masks_of(experiment):
-        values = {
-            "causal": mask.causal,
-            "window": mask.window_text(),
-            "documents": mask.documents_text(),
-        }
-        simulation = simulate(experiment.changed(algorithm="flash2", **values))
+        simulation = simulate(experiment.changed(algorithm="flash2", mask=mask))
         schedule, problem = simulation.schedule, simulation.experiment.problem
         pairs = visible_pairs(problem)
         computed = simulation.traffic.per_head.flops // (4 * problem.head_dim)
@@ -130,19 +123,8 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
 
 def document_lengths(mask: Mask, keys: int) -> tuple[int, int, int]:
     """How many documents there are of so many keys, and the keys of the shortest and of the longest."""
-    if not isinstance(mask.documents, int):
-        return len(mask.documents), min(mask.documents), max(mask.documents)
-    documents = min(mask.documents, keys)
-    return documents, keys // documents, -(-keys // documents)
-
-
-def visible_pairs(problem: Problem) -> int:
-    """How many pairs of a query and a key a head's mask leaves."""
-    pairs = 0
-    for start in range(0, problem.seq_q, ROWS_AT_ONCE):
-        low, high = visible_keys(problem, np.arange(start, min(start + ROWS_AT_ONCE, problem.seq_q)))
-        pairs += int((high - low).sum())
-    return pairs
+    lengths = mask.document_lengths(keys)
+    return len(lengths), min(lengths), max(lengths)
 
 
 def density(bounds: KeyBounds, key_blocks: int, most: int = MOST_PIXELS) -> Density:

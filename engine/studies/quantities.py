@@ -203,7 +203,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             "FLOPs that the GPU can do while one byte comes",
             INTENSITY,
             GIVEN,
-            lambda e: e.gpu.matrix_flops[e.problem.dtype] / e.gpu.memory_bytes_per_second,
+            lambda e: e.gpu.products_per_second(e.problem.dtype) / e.gpu.memory_bytes_per_second,
         ),
         "modelled_seconds": Quantity(
             "modelled time", SECONDS, MODELLED, lambda e: simulate(e).modelled.seconds
@@ -212,7 +212,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             "time of the matrix products at the GPU's peak",
             SECONDS,
             MODELLED,
-            lambda e: _traffic(e).flops / e.gpu.matrix_flops[e.problem.dtype],
+            lambda e: _traffic(e).flops / e.gpu.products_per_second(e.problem.dtype),
         ),
         "exponential_seconds": Quantity(
             "time of the exponentials at the GPU's peak",

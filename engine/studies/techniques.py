@@ -187,7 +187,7 @@ def _run(experiment: Experiment, techniques: frozenset[str]) -> Launch:
 
 def matrix_seconds(moved: Traffic, run: Launch) -> float:
     """Seconds that the matrix products of a launch would take at the peak of its GPU's tensor cores."""
-    return moved.flops / run.gpu.matrix_flops[run.problem.dtype]
+    return moved.flops / run.gpu.products_per_second(run.problem.dtype)
 
 
 def _base(techniques: frozenset[str]) -> Algorithm:

@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import launch
-from engine.problem.inputs import round_to
+from engine.problem.dtype import round_to
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import Phase
 from engine.schedule.step import BY_KEY, Operation, Tensor, load

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from engine.model.launch import Launch
-from engine.problem.bounds import visible_keys
+from engine.problem.bounds import visible
 from engine.schedule.nest import Phase
 from engine.schedule.step import BY_KEY, PARTIALS, Tensor
 from engine.trace.memory import Memory
@@ -63,8 +63,7 @@ class Chip:
     def _masked_scores(self, query: int, key: int, scale: float) -> np.ndarray:
         """[rows, keys] float32 products of the Q and K on the chip, times a scale; -inf where masked."""
         rows, keys = self._rows(query), self._keys(key)
-        low, high = visible_keys(self.problem, np.arange(rows.start, rows.stop))
-        at = np.arange(keys.start, keys.stop)
-        seen = (at >= low[:, None]) & (at < high[:, None])
+        at = (np.arange(place.start, place.stop) for place in (rows, keys))
+        seen = visible(self.problem, *at)
         products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * scale
         return np.where(seen, products, NOTHING)

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.problem.inputs import round_to
+from engine.problem.dtype import round_to
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import BY_KEY, Operation, Tensor
 from engine.trace.chip import NOTHING, Chip

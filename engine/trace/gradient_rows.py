@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.problem.inputs import round_to
+from engine.problem.dtype import round_to
 from engine.trace.rows import masked_scores
 from engine.trace.softmax import falling, log_sum_exp
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from engine.model.footprint import IN_REGISTERS
+from engine.problem.dtype import DTYPES, round_to
 from engine.problem.hardware import KIB
-from engine.problem.inputs import round_to
-from engine.problem.problem import DTYPE_BYTES
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.step import Tensor
 
@@ -38,13 +37,13 @@ class Memory:
         """A copy of a block, counted; as if it had so many rows, where those copied are not its own."""
         block = self.arrays[tensor][place].copy()
         values = block.size if rows is None else int(rows) * block.shape[-1]
-        self.read[tensor] += values * DTYPE_BYTES[self.dtypes[tensor]]
+        self.read[tensor] += values * DTYPES[self.dtypes[tensor]].bytes
         return block
 
     def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:
         """Put a block back, rounded to the tensor's dtype, counted."""
         self.arrays[tensor][place] = round_to(block, self.dtypes[tensor])
-        self.written[tensor] += block.size * DTYPE_BYTES[self.dtypes[tensor]]
+        self.written[tensor] += block.size * DTYPES[self.dtypes[tensor]].bytes
 
     def hold(self, tensor: Tensor, size: int) -> None:
         """Set room on the chip aside for a tile, in place of the tensor's last; raises SramOverflow.

@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import schedule_of
-from engine.problem.bounds import blocks, key_bounds, visible_keys
-from engine.problem.inputs import make_inputs, round_to
+from engine.problem.bounds import blocks, key_bounds, visible, visible_keys
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_inputs
 from engine.trace.softmax import falling, log_sum_exp
 
 
@@ -139,9 +140,8 @@ def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np
     seen = scores[:, first:stop]
     seen[:] = q[rows] @ k[first:stop].T
     seen *= problem.scale
-    if int(low.max()) > first or int(high.min()) < stop:
-        keys = np.arange(first, stop)
-        seen[(keys < low[:, None]) | (keys >= high[:, None])] = -np.inf
+    if problem.mask.has_holes or int(low.max()) > first or int(high.min()) < stop:
+        seen[~visible(problem, rows, np.arange(first, stop))] = -np.inf
     return scores
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from engine.problem.inputs import round_to
+from engine.problem.dtype import round_to
 
 MOST_SCORES = 256
 LARGEST_SCORE = 65_504.0  # the largest float16: no dtype turns a score into infinity by rounding it

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.problem.inputs import make_output_gradient, round_to
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
 from engine.watch.file import NotServedError, function_of, prepared
 from engine.watch.finding import Finding

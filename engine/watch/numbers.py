@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.problem.bounds import blocks, visible
-from engine.problem.inputs import make_inputs, round_to
+from engine.problem.dtype import DTYPES, round_to
+from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 
-ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-17}  # the last with exp2 in float32
+EXP2 = 2.0**-17  # what exp2 in float32 is off by
 LN_2 = float(np.log(2.0))
 
 
@@ -45,7 +46,7 @@ class Numbers:
         seen = visible(problem)
         out, lse = _softmax(scores, seen, values)
         out = np.nan_to_num(out)  # rows that see no key
-        rounding = ROUNDING[problem.dtype]
+        rounding = max(DTYPES[problem.dtype].eps, EXP2)
         tolerance = rounding * (np.abs(out).max() + np.abs(v).max())
         return cls(problem, q, k, v, out, lse, float(tolerance))
 

@@ -13,7 +13,8 @@ from engine.__main__ import main
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
-from engine.problem.inputs import make_inputs, make_output_gradient, round_to
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
 from engine.trace.backward import GradientTrace, execute_backward

@@ -6,7 +6,8 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.algorithms import compared
-from engine.problem.inputs import make_inputs, round_to
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_inputs
 from engine.trace.forward import execute
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import row_statistics

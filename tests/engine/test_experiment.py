@@ -75,7 +75,7 @@ def test_a_changed_experiment_keeps_the_rest():
 
 @given(experiments())
 def test_every_parameter_reads_its_own_default_and_value(experiment):
-    for parameter in PARAMETERS:
+    for parameter in PARAMETERS.values():
         value = parameter.get(experiment)
         assert parameter.holds(value)
         assert parameter.parse(value) == value

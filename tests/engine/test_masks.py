@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.problem.bounds import document_edges, key_bounds
+from engine.problem.bounds import key_bounds, visible_pairs
 from engine.problem.problem import Mask, Problem
-from engine.studies.masks import density, document_lengths, masks_of, plain, under_masks, visible_pairs
+from engine.studies.masks import density, document_lengths, masks_of, plain, under_masks
 from tests.engine.strategies import dense_mask, experiments
 from tests.engine.test_bounds import tile_counts
 
@@ -92,7 +92,7 @@ def test_a_million_tokens_are_drawn_without_listing_their_tiles():
 @given(st.integers(1, 40), st.integers(1, 300))
 def test_documents_are_as_equal_as_whole_keys_allow(documents, keys):
     problem = Problem(seq_q=keys, seq_kv=keys, mask=Mask(documents=documents))
-    lengths = np.diff(document_edges(problem))
+    lengths = np.diff(problem.mask.document_edges(problem.seq_kv))
     assert document_lengths(problem.mask, keys) == (len(lengths), lengths.min(), lengths.max())
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.problem.inputs import round_to
+from engine.problem.dtype import round_to
 from engine.trace.softmax import PRESETS, errors, naive, online, online_steps, parse, safe
 
 SCORES = st.lists(st.floats(-30, 30) | st.just(-np.inf), min_size=1, max_size=40)

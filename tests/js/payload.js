@@ -124,9 +124,7 @@ const SIZE = {
   seq_kv: 6,
   head_dim: 8,
   itemsize: 2,
-  causal: false,
-  window: null,
-  documents: [],
+  seen: [],
   block_q: 2,
   block_kv: 4,
 };

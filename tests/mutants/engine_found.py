@@ -278,8 +278,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     techniques(
         "techniques-of-peak",
-        "return moved.flops / run.gpu.matrix_flops[run.problem.dtype]",
-        "return moved.flops / (0.8 * run.gpu.matrix_flops[run.problem.dtype])",
+        "return moved.flops / run.gpu.products_per_second(run.problem.dtype)",
+        "return moved.flops / (0.8 * run.gpu.products_per_second(run.problem.dtype))",
         "a share of what kernels reach is called one of the peak",
     ),
     verdict(

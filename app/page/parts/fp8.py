@@ -35,7 +35,7 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
             st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
             return
         problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
-        mask = "causal" if problem.mask.causal else "no mask"
+        mask = problem.mask.text
         st.markdown(
             f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch "
             f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"

@@ -107,7 +107,7 @@ def shape_text(timings: Sequence[Timing], direction: str) -> str:
     problem = timings[0].problem
     tokens, most = tokens_of(timings)
     longer = ", more where one sequence is longer" if most > tokens else ""
-    mask = "causal" if problem.mask.causal else "no mask"
+    mask = problem.mask.text
     return (
         f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; "
         f"{short(tokens)} tokens in all{longer}, "

@@ -38,8 +38,8 @@ class Spread:
     hardware: str = "h200"
 
     def __post_init__(self):
-        mask = self.problem.mask
-        if mask.packed or mask.keys_after or self.problem.seq_q != self.problem.seq_kv:
+        mask, served = self.problem.mask, {"causal", "window", "ahead"}
+        if not mask.kinds <= served or mask.keys_after or self.problem.seq_q != self.problem.seq_kv:
             raise ValueError("a spread problem has as many keys as queries, one document and no keys ahead")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")

@@ -11,7 +11,7 @@ from streamlit.util import calc_hash
 from app import scenario
 from app.scenario.link import notices
 from app.scenario.widgets import _with, changed
-from engine.experiment import BY_NAME, Experiment
+from engine.experiment import PARAMETERS, Experiment
 from engine.problem.problem import Mask
 
 EXPERIMENTS = st.builds(
@@ -194,7 +194,7 @@ NASTY = st.text(max_size=60) | st.sampled_from(
 )
 
 
-@given(st.dictionaries(st.sampled_from(tuple(BY_NAME)) | NASTY, NASTY, max_size=6))
+@given(st.dictionaries(st.sampled_from(tuple(PARAMETERS)) | NASTY, NASTY, max_size=6))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_bad_value(values):
     experiment, errors = Experiment.lenient(values)

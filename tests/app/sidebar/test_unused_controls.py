@@ -6,7 +6,7 @@ import pytest
 
 from app.sidebar.unused import CONTROLS
 from engine import Experiment, simulate
-from engine.experiment import BY_NAME
+from engine.experiment import PARAMETERS
 from tests.app.worker_page import html, opened
 
 OWN_OF_FLASH3 = {"block_q": 192, "block_kv": 128}  # at head dimension 64
@@ -33,7 +33,7 @@ def test_a_control_without_effect_is_greyed_with_the_reason_and_has_none(open_ap
 
 
 def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(open_app):
-    assert set(CONTROLS) < BY_NAME.keys()
+    assert set(CONTROLS) < PARAMETERS.keys()
     sidebar = open_app("traffic").sidebar
     assert not any(
         one.disabled for one in (*sidebar.selectbox, *sidebar.select_slider, *sidebar.number_input)

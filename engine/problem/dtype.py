@@ -1,0 +1,70 @@
+"""The number formats of Q, K, V and O. What is true of one stands in its record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Round = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """One number format.
+
+    >>> DTYPES["bfloat16"].round(np.float32(1.01)).item()
+    1.0078125
+
+    Attributes:
+        name: as NumPy and torch have it.
+        bytes: of one number.
+        digits: bits of the fraction.
+        round: float32 to the nearest that the format has, ties to even; overflow gives infinity.
+        products: the format at whose rate a GPU multiplies its matrices, see `Gpu.matrix_flops`.
+        served: whether the kernels here take it; else it is modelled only.
+    """
+
+    name: str
+    bytes: int
+    digits: int
+    round: Round = field(repr=False)
+    products: str
+    served: bool = True
+
+    @property
+    def eps(self) -> float:
+        """From 1 to the next larger number."""
+        return 2.0**-self.digits
+
+
+def _as_float16(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16).astype(np.float32)
+
+
+def _as_bfloat16(array: np.ndarray) -> np.ndarray:
+    bits = array.view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(array), array, rounded.view(np.float32))
+
+
+DTYPES = {
+    one.name: one
+    for one in (
+        Dtype("float16", 2, 10, _as_float16, "float16"),
+        Dtype("bfloat16", 2, 7, _as_bfloat16, "bfloat16"),
+        Dtype("float32", 4, 23, np.asarray, "float32"),
+    )
+}
+
+
+def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity.
+
+    Raises ValueError for a dtype that is not known here.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}")
+    return DTYPES[dtype].round(np.asarray(array, np.float32))
