@@ -242,22 +242,27 @@ def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
 
 def _name(mask: Mask, keys: int) -> tuple[str, str]:
     """A mask's name, and its extent."""
-    window = (
-        "" if not mask.window else "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
-    )
+    window = ""
+    if mask.window:
+        window = "its own key" if mask.window == 1 else f"the last {mask.window:,} keys"
     if mask.keys_after:
         window = f"{counted(mask.window - 1, 'key')} before, {mask.ahead:,} after"
+    name, extent = ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
     if mask.packed:
-        kind = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
-        documents, least, most = document_lengths(mask, keys)
-        between = "or" if isinstance(mask.documents, int) else "to"
-        length = f"{short(least)} key{'s' * (least > 1)}"
-        if least < most:
-            length = f"{least:,} {between} {most:,} keys"
-        return kind, ", ".join(filter(None, (f"{documents:,} of {length}", window)))
-    if mask.window:
-        return "Window", window
-    return ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
+        name = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
+        extent = ", ".join(filter(None, (_documents(mask, keys), window)))
+    elif mask.window:
+        name, extent = "Window", window
+    return name, ", ".join(filter(None, (extent, mask.others)))
+
+
+def _documents(mask: Mask, keys: int) -> str:
+    """How many documents, and how long."""
+    documents, least, most = document_lengths(mask, keys)
+    length = f"{short(least)} key{'s' * (least > 1)}"
+    if least < most:
+        length = f"{least:,} {'or' if isinstance(mask.documents, int) else 'to'} {most:,} keys"
+    return f"{documents:,} of {length}"
 
 
 def _scale(none: Masked, experiment: Experiment) -> str:

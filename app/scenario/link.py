@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -99,7 +98,7 @@ def turn_to(name: str) -> None:
 
 def short_values(page: str) -> dict[str, str]:
     """The fewest values of a link that others open: the scenario's own, and a step of the tour."""
-    plain = {name: _text(parameter.default) for name, parameter in PARAMETERS.items()}
+    plain = {name: widgets.text(parameter.default) for name, parameter in PARAMETERS.items()}
     values = link_values(page)
     values.pop("present", None)
     short = {name: value for name, value in values.items() if value != plain.get(name)}
@@ -110,7 +109,9 @@ def short_values(page: str) -> dict[str, str]:
 def url_values(experiment: Experiment) -> dict[str, str]:
     """The values of a link that restores the experiment exactly; the first few are always there."""
     unusual = experiment.unusual()
-    return {name: _text(v) for name, v in experiment.flat().items() if name in ALWAYS or name in unusual}
+    return {
+        name: widgets.text(v) for name, v in experiment.flat().items() if name in ALWAYS or name in unusual
+    }
 
 
 def notices(errors: Sequence[ExperimentError]) -> list[str]:
@@ -137,8 +138,4 @@ def _notice(error: ExperimentError) -> str:
     if error.field in own.OWN:
         return f"The link's {error}. Shown instead: {own.OWN[error.field].usual}."
     shown = FOLLOWING.get(error.field, PARAMETERS[error.field].default)
-    return f"The link's {error}. Shown instead: {'off' if shown is None else _text(shown)}."
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"The link's {error}. Shown instead: {'off' if shown is None else widgets.text(shown)}."

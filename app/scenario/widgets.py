@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.scenario import state
 from app.scenario.presets import PRESETS, preset
-from engine.experiment import Experiment, ExperimentError
+from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
 HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
@@ -64,7 +64,7 @@ def take() -> None:
             try:
                 state.replace(_with(state.current(), name, value))
             except ExperimentError as error:
-                if name == "lengths":  # typed; other controls offer no such value
+                if name == "lengths" or (name in PARAMETERS and PARAMETERS[name].label):  # typed
                     state.note(f"The scenario was not changed, because {error}.")
             held[name] = count, value
 
@@ -79,6 +79,11 @@ def changed(experiment: Experiment, name: str, value: Any) -> Experiment:
         most = value if problem.kv_heads == problem.heads else problem.kv_heads
         values["kv_heads"] = max(divisor for divisor in divisors(value) if divisor <= most)
     return experiment.changed(**values)
+
+
+def text(value: Any) -> str:
+    """A flat value as a link has it; empty where it is none."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def divisors(number: int) -> list[int]:
@@ -140,7 +145,9 @@ def _shown(name: str) -> Any:
     if name in ("before", "after"):
         return OFF if mask.window is None else mask.window - 1 if name == "before" else mask.keys_after
     if name == "lengths":
-        return str(mask.documents_text()).replace(":", ", ")
+        return str(mask.documents_text).replace(":", ", ")
+    if name in PARAMETERS and PARAMETERS[name].label:
+        return text(experiment.flat()[name])
     return _number(experiment, name.removesuffix(" typed"))
 
 
@@ -164,4 +171,4 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
         return changed(experiment, "window", ((mask.window or experiment.problem.seq_kv) - 1, value))
     if name == "lengths":
         return changed(experiment, "documents", value)
-    return changed(experiment, name.removesuffix(" typed"), value)
+    return changed(experiment, name.removesuffix(" typed"), None if value == "" else value)

@@ -15,6 +15,7 @@ from app.sidebar import recording
 from app.sidebar.unused import look
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
+from engine.experiment import PARAMETERS
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
@@ -154,7 +155,10 @@ def _further() -> tuple[tuple[Field, ...], ...]:
     causal = scenario.current().problem.mask.causal
     unused = {"disabled": True} if causal else {}
     after = _keys("after", "none" if causal else "all", AFTER_HELP, **unused)
-    return (batch, keys), (after, _field("text_input", "Documents", "lengths", DOCUMENTS_HELP))
+    documents = _field("text_input", "Documents", "lengths", DOCUMENTS_HELP)
+    typed = (one for one in PARAMETERS.values() if one.label)  # what is laid out by hand has none
+    others = tuple((_field("text_input", one.label, one.name, f"It must be {one.must}."),) for one in typed)
+    return (batch, keys), (after, documents), *others
 
 
 def _more(rows: tuple[tuple[Field, ...], ...], recordings: recording.Asked) -> None:

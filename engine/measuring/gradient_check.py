@@ -14,13 +14,13 @@ import numpy as np
 
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
-from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING, UNIT
+from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING
 from engine.measuring.clock import machine
 from engine.measuring.interpreter import interpreter_seconds
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.model.drawable import drawable
 from engine.problem.bounds import visible
-from engine.problem.dtype import round_to
+from engine.problem.dtype import DTYPES, round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
@@ -165,7 +165,7 @@ def exponents(problem: Problem, q, k, v, d_out) -> dict[str, float]:
 
 
 def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: float) -> float:
-    error, unit = np.abs(rounded - exact).max(), UNIT[problem.dtype] * np.abs(exact).max()
+    error, unit = np.abs(rounded - exact).max(), DTYPES[problem.dtype].eps * np.abs(exact).max()
     return float(TIMES * (error + unit) + floor)
 
 

@@ -190,8 +190,13 @@ class Mask:
             named.append(f"window {self.window_text}" if self.ahead else f"window {self.window:,}")
         elif self.causal:
             named.append("causal")
+        return ", ".join(filter(None, (*named, self.others))) or "no mask"
+
+    @property
+    def others(self) -> str:
+        """The kinds that have no words of their own here, with their values: stride 5."""
         others = sorted(self.kinds - Mask.SERVED)
-        return ", ".join([*named, *(f"{kind} {getattr(self, kind)}" for kind in others)]) or "no mask"
+        return ", ".join(f"{kind} {getattr(self, kind)}" for kind in others)
 
 
 NO_MASK = Mask()

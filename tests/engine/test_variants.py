@@ -103,7 +103,7 @@ def test_a_line_tells_the_rate_beside_the_plain_one():
     plain, row = (variants.plan(FORWARD)[at] for at in (1, 5))
     plain, row = replace(plain, times=times_of(plain, 500.0)), replace(row, times=times_of(row, 300.0))
     assert variants.line(row, plain) == (
-        "forward  5 documents, causal                            1.337 ms  300 TFLOP/s  0.60 of plain"
+        "forward  5 documents, causal                              1.337 ms  300 TFLOP/s  0.60 of plain"
     )
     assert variants.line(replace(plain, times=None, skipped="no room"), plain).endswith("no room")
 
