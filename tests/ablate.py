@@ -1,0 +1,129 @@
+"""What each special case of the model is worth: `python -m tests.ablate [CASE ...] [--list] [--sample N]`.
+
+Prints the error of the model by kind of recorded row and algorithm, on each GPU, in the median and at the 95th
+percentile. Then it takes each case out in turn and prints which errors that changes. Not part of CI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from engine.recordings.file import recordings
+from engine.studies.model_errors import held_rows
+
+# a case: names of a module and its attribute, and the neutral value that takes its place everywhere
+CASES: dict[str, dict[str, object]] = {
+    # time
+    "loop cycles": {"rates:LOOP_CYCLES": {}},
+    "waits alone": {"rates:WAITS_ALONE": 0.0},
+    "waits of copies": {"rates:WAITS_COPYING": 0.8, "rates:COPYING_CYCLES": 0},
+    "in step": {"rates:IN_STEP": 0.0},
+    "full registers": {"rates:FULL_REGISTERS": 0.0},
+    "cold visits": {"rates:COLD_VISIT": 0.0},
+    "cold block": {"rates:COLD_BLOCK": 0.0},
+    "straddling rows": {"rates:STRADDLING_CYCLES": 0.0},
+    "turns of three": {"rates:TRIPS_OF_TURNS": 0.0},
+    "trips of a draw": {"rates:TRIPS_OF_A_DRAW": 0.0},
+    "trips spared": {"rates:TRIPS_SPARED": 0.0},
+    "bare of two": {"rates:BARE_OF_TWO": 1.0},
+    "under products": {"rates:UNDER_PRODUCTS": 1.0},
+    "alone in its GPC": {"rates:WAITED_ALONE": 0.0},
+    "waited mask": {"rates:WAITED_MASK": 0.0},
+    "waited words": {"rates:WAITED_WORD": 0.0},
+    "sustained clock": {"rates:SUSTAINED_CLOCK": 1.0},
+    "power": {"rates:POWER_SLOPE": 0.0},
+    "handing out": {"handing_out:first_sms": lambda blocks, sms, start=0: tuple(b % sms for b in range(blocks))},
+    # bytes
+    "registers put aside": {"occupancy:PUT_ASIDE": {}},
+    "registers loaded again": {"occupancy:LOADED_AGAIN": {}},
+    "registers spilled": {"occupancy:SPILLED": {}},
+}
+SHARES = 50, 95  # percentiles
+WORTH_A_LINE = 0.0005  # a change of an error, as a share
+Row = tuple[str, str, str]  # GPU, kind, algorithm; "" for all of them together
+Errors = dict[Row, tuple[int, float, float]]
+
+
+def errors(sample: int = 1) -> Errors:
+    """Rows, median and 95th percentile of each kind, from every `sample`-th row."""
+    found: dict[Row, list[float]] = defaultdict(list)
+    for recording in recordings():
+        for one in held_rows(recording)[::sample]:
+            for algorithm in ("", one.experiment.algorithm):
+                found[one.experiment.hardware, one.rows, algorithm].append(one.off)
+    return {row: (len(off), *np.percentile(off, SHARES)) for row, off in sorted(found.items())}
+
+
+def take_out(replaced: dict[str, object]) -> None:
+    """Put neutral values in the place of attributes of engine.model's modules, wherever they were imported."""
+    for name, neutral in replaced.items():
+        module, attribute = name.split(":")
+        original = getattr(importlib.import_module(f"engine.model.{module}"), attribute)
+        for each in [each for key, each in sys.modules.items() if key.startswith("engine.")]:
+            if getattr(each, attribute, None) is original:
+                setattr(each, attribute, neutral)
+
+
+def clear() -> None:
+    """Forget what was computed before."""
+    for each in [each for key, each in sys.modules.items() if key.startswith("engine.")]:
+        for value in vars(each).values():
+            if isinstance(forget := getattr(value, "cache_clear", None), Callable):
+                forget()
+
+
+def without(case: str | None, sample: int) -> Errors:
+    """Errors with a case taken out, in a process of its own."""
+    if case is not None:
+        take_out(CASES[case])
+        clear()
+    return errors(sample)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Print the errors, then what changes without each case."""
+    parser = argparse.ArgumentParser("python -m tests.ablate", description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="cases to take out; all by default")
+    parser.add_argument("--list", action="store_true", help="name the cases and end")
+    parser.add_argument("--base", action="store_true", help="print the errors as they are, and end")
+    parser.add_argument("--sample", type=int, default=1, metavar="N", help="take every N-th row")
+    chosen = parser.parse_args(arguments)
+    if unknown := [case for case in chosen.cases if case not in CASES]:
+        parser.error(f"CASE is {unknown[0]!r}; it must be one of: {', '.join(CASES)}")
+    if chosen.list:
+        print(*CASES, sep="\n")
+        return
+    cases = [None, *([] if chosen.base else chosen.cases or CASES)]
+    with ProcessPoolExecutor(2, get_context("spawn"), max_tasks_per_child=1) as pool:
+        results = pool.map(without, cases, [chosen.sample] * len(cases))
+        base = next(results)
+        for row, (count, *shares) in base.items():
+            print(f"{_name(row):40}{count:6}" + "".join(f"{share:9.2%}" for share in shares))
+        for case, found in zip(cases[1:], results, strict=True):
+            print(f"\nwithout {case}")
+            changed = [row for row in base if _differs(base[row], found[row])]
+            for row in changed:
+                moves = zip(base[row][1:], found[row][1:], strict=True)
+                print(f"  {_name(row):38}" + "".join(f"{a:9.2%} ->{b:7.2%}" for a, b in moves))
+            if not changed:
+                print("  no error changes")
+
+
+def _name(row: Row) -> str:
+    return " ".join(part or "all" for part in row)
+
+
+def _differs(one: tuple, other: tuple) -> bool:
+    return any(abs(a - b) > WORTH_A_LINE for a, b in zip(one[1:], other[1:], strict=True))
+
+
+if __name__ == "__main__":
+    main()
