@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from types import ModuleType
 
 import numpy as np
 
@@ -40,7 +41,9 @@ CASES: dict[str, dict[str, object]] = {
     "waited words": {"rates:WAITED_WORD": 0.0},
     "sustained clock": {"rates:SUSTAINED_CLOCK": 1.0},
     "power": {"rates:POWER_SLOPE": 0.0},
-    "handing out": {"handing_out:first_sms": lambda blocks, sms, start=0: tuple(b % sms for b in range(blocks))},
+    "handing out": {
+        "handing_out:first_sms": lambda blocks, sms, start=0: tuple(b % sms for b in range(blocks))
+    },
     # bytes
     "registers put aside": {"occupancy:PUT_ASIDE": {}},
     "registers loaded again": {"occupancy:LOADED_AGAIN": {}},
@@ -65,19 +68,23 @@ def errors(sample: int = 1) -> Errors:
 def take_out(replaced: dict[str, object]) -> None:
     """Put neutral values in the place of attributes of engine.model's modules, wherever they were imported."""
     for name, neutral in replaced.items():
-        module, attribute = name.split(":")
-        original = getattr(importlib.import_module(f"engine.model.{module}"), attribute)
-        for each in [each for key, each in sys.modules.items() if key.startswith("engine.")]:
-            if getattr(each, attribute, None) is original:
-                setattr(each, attribute, neutral)
+        path, attribute = name.split(":")
+        original = getattr(importlib.import_module(f"engine.model.{path}"), attribute)
+        for module in _modules():
+            if getattr(module, attribute, None) is original:
+                setattr(module, attribute, neutral)
 
 
 def clear() -> None:
     """Forget what was computed before."""
-    for each in [each for key, each in sys.modules.items() if key.startswith("engine.")]:
-        for value in vars(each).values():
+    for module in _modules():
+        for value in vars(module).values():
             if isinstance(forget := getattr(value, "cache_clear", None), Callable):
                 forget()
+
+
+def _modules() -> list[ModuleType]:
+    return [module for name, module in sys.modules.items() if name.startswith("engine.")]
 
 
 def without(case: str | None, sample: int) -> Errors:
