@@ -1,7 +1,7 @@
 """What each special case of the model is worth: `python -m tests.ablate [CASE ...] [--list] [--sample N]`.
 
-Prints the error of the model by kind of recorded row and algorithm, on each GPU, in the median and at the 95th
-percentile. Then it takes each case out in turn and prints which errors that changes. Not part of CI.
+Prints the error of the model by kind of recorded call and algorithm, on each GPU, in the median and at the
+95th percentile. Then it takes each case out in turn and prints which errors that changes. Not part of CI.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import ModuleType
 import numpy as np
 
 from engine.recordings.file import recordings
-from engine.studies.model_errors import held_rows
+from engine.studies.model_errors import held_calls
 
 # a case: names of a module and its attribute, and the neutral value that takes its place everywhere
 CASES: dict[str, dict[str, object]] = {
@@ -59,14 +59,14 @@ def errors(sample: int = 1) -> Errors:
     """Rows, median and 95th percentile of each kind, from every `sample`-th row."""
     found: dict[Row, list[float]] = defaultdict(list)
     for recording in recordings():
-        for one in held_rows(recording)[::sample]:
+        for one in held_calls(recording)[::sample]:
             for algorithm in ("", one.experiment.algorithm):
-                found[one.experiment.hardware, one.rows, algorithm].append(one.off)
+                found[one.experiment.hardware, one.kind, algorithm].append(one.off)
     return {row: (len(off), *np.percentile(off, SHARES)) for row, off in sorted(found.items())}
 
 
 def take_out(replaced: dict[str, object]) -> None:
-    """Put neutral values in the place of attributes of engine.model's modules, wherever they were imported."""
+    """Put neutral values in the place of attributes of engine.model, wherever they were imported."""
     for name, neutral in replaced.items():
         path, attribute = name.split(":")
         original = getattr(importlib.import_module(f"engine.model.{path}"), attribute)
@@ -79,7 +79,9 @@ def clear() -> None:
     """Forget what was computed before."""
     for module in _modules():
         for value in vars(module).values():
-            if isinstance(forget := getattr(value, "cache_clear", None), Callable):
+            if isinstance(forget := getattr(value, "cache_clear", None), Callable) and not isinstance(
+                value, type
+            ):
                 forget()
 
 

@@ -14,7 +14,7 @@ from app.figures.tables import table
 from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.written import in_both_themes
-from app.page.parts import chip, fitted
+from app.page.parts import chip, model_errors
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -60,7 +60,7 @@ def show() -> None:
     if recording := chosen_recording():
         counters = partial(chip.show, recording, theme.colours())
         fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
-    fitted.show("agreement", chosen_recording(), experiment.gpu)
+    model_errors.show("agreement", chosen_recording(), experiment.gpu)
     fold("agreement", partial(_origins, sibling))
 
 

@@ -18,7 +18,7 @@ from app.figures.units import moment, scaled, seconds_text, share_text, tokens_t
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.shell import both
 from app.gallery.svg import chart as svg
-from app.page.parts import bottleneck, fitted, gains, recorded
+from app.page.parts import bottleneck, gains, model_errors, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -99,7 +99,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     _rooflines(experiment, measured, recording, colours)
     if rows:
         st.html(scrolled(_table(rows), 260))
-    fitted.show("speed", recording, experiment.gpu)
+    model_errors.show("speed", recording, experiment.gpu)
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:

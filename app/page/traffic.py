@@ -16,7 +16,7 @@ from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
 from app.gallery.shell import both, sideways
 from app.gallery.svg import chart as svg
-from app.page.parts import chip_traffic, fitted, unsure
+from app.page.parts import chip_traffic, model_errors, unsure
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
@@ -75,7 +75,7 @@ def show() -> None:
         memory.show(experiment.gpu)
     if recording := chosen_recording():
         chip_traffic.show(recording, experiment)
-        fitted.show("traffic", recording, experiment.gpu)
+        model_errors.show("traffic", recording, experiment.gpu)
 
 
 @lru_cache(maxsize=256)

@@ -1,51 +1,67 @@
-"""How far the model is from what a GPU was recorded to do: on the rows that set it, and on the others."""
+"""How far the model is from what GPUs were recorded to do, by kind of call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from statistics import median
 
-from engine.algorithms import FORWARD, offered
+import numpy as np
+
+from engine.algorithms import BACKWARD, FORWARD, offered
+from engine.algorithms.split_kv import ALGORITHM as SPLIT_KV
 from engine.experiment import Experiment, ExperimentError
-from engine.model.fitted import (
-    COUNTED,
-    DRAM,
-    DRAWN,
-    DRAWN_DRAM,
-    DRAWN_L2,
-    DRAWN_REQUESTS,
-    DRAWN_TIMES,
-    SWEPT,
-    TIMED,
-    fitted,
-)
 from engine.model.launch import launch
 from engine.model.occupancy import WARP, threads_of, tiles_in_flight
 from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named
-from engine.recordings.counters import recorded_counters
+from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
-from engine.recordings.rows import MODEL_BLOCKS, artefacts, experiment_of
+from engine.recordings.rows import (
+    BACKWARD_PROVIDER,
+    MODEL_BLOCKS,
+    artefacts,
+    experiment_of,
+    modelled_backward,
+)
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
+
+# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks,
+# backward, decoding, and under the profiler, each by its seconds; the last also by what it reads from DRAM
+# beyond the compulsory bytes
+TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED = (
+    "timed",
+    "swept",
+    "masked",
+    "backward",
+    "decoded",
+    "counted",
+    "dram",
+)
+# of calls drawn by lot: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what tiles request where
+# the share of L1 was counted
+DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN = (
+    "drawn times",
+    "drawn dram",
+    "drawn l2",
+    "drawn requests",
+)
+KINDS = (*RECORDED, *DRAWN)
+MOST = 95  # per cent of calls that are off by less than what is told
 
 
 @dataclass(frozen=True)
 class Held:
-    """One recorded row beside the model of the same.
+    """One recorded call beside the model of the same.
 
     Attributes:
-        rows: which kind, see `engine.model.fitted`.
-        fitted: whether constants were set on it.
-        modelled, recorded: seconds; of DRAM bytes read beyond the compulsory ones; of calls drawn by lot
-            seconds, all bytes read from DRAM, bytes from L2 to the SMs, or bytes that tiles request.
+        kind: one of KINDS.
+        modelled, recorded: seconds, or bytes.
     """
 
     experiment: Experiment
-    rows: str
-    fitted: bool
+    kind: str
     modelled: float
     recorded: float
 
@@ -57,104 +73,68 @@ class Held:
 
 @dataclass(frozen=True)
 class ModelError:
-    """The model's errors over some rows: shares of what was recorded.
+    """The model's errors over calls of one kind: shares of what was recorded.
 
     Attributes:
-        algorithm: "" for all of them together.
-        rows: which kind; "" for all times.
-        fitted: whether constants were set on these rows.
-        count: how many.
+        kind: one of KINDS.
+        count: how many calls.
+        median: half of them are off by less.
+        most: MOST per cent of them are.
     """
 
-    algorithm: str
-    rows: str
-    fitted: bool
+    kind: str
     count: int
     median: float
-    worst: float
+    most: float
 
 
 def errors(recording: Recording) -> tuple[ModelError, ...]:
-    """By algorithm, kind of rows and whether they set constants; then those of calls drawn by lot.
-
-    Last, all of the recording's times on which none was set.
-    """
-    held = held_rows(recording)
-    kinds = (TIMED, SWEPT, COUNTED, DRAM, *DRAWN)
-    groups: dict[tuple[str, str, bool], list[Held]] = {}
-    for one in sorted(held, key=lambda one: (max(kinds.index(one.rows), 2), one.experiment.record.order)):
-        groups.setdefault((one.experiment.algorithm, one.rows, one.fitted), []).append(one)
-    found = [_error(*group, rows) for group, rows in groups.items()]
-    left_out = [one for one in held if one.rows in kinds[:3] and not one.fitted]
-    return (*found, *([_error("", "", False, left_out)] if left_out else ()))
+    """One for each kind of call that was recorded; none of a GPU without a preset."""
+    off: dict[str, list[float]] = {}
+    for one in held_calls(recording):
+        off.setdefault(one.kind, []).append(one.off)
+    return tuple(error(kind, off[kind]) for kind in KINDS if kind in off)
 
 
-def _error(algorithm: str, rows: str, was_fitted: bool, held: list[Held]) -> ModelError:
-    off = [one.off for one in held]
-    return ModelError(algorithm, rows, was_fitted, len(off), median(off), max(off))
+def error(kind: str, off: list[float]) -> ModelError:
+    """Of some calls of a kind that are off by so much."""
+    median, most = np.percentile(off, (50, MOST)).tolist()
+    return ModelError(kind, len(off), median, most)
 
 
-def held_rows(recording: Recording) -> tuple[Held, ...]:
-    """Every forward row that has a model, simulated now; none of a GPU without a preset."""
-    gpu = gpu_named(recording.device.gpu)
-    if gpu is None:
+def held_calls(recording: Recording) -> tuple[Held, ...]:
+    """Every call of this project in a recording, and those drawn by lot on the same GPU, simulated now."""
+    if gpu_named(recording.device.gpu) is None:
         return ()
-    calls = recorded_counters(recording)
-    times = (
-        *_timed(recording, gpu.key),
-        *_swept(recording, gpu.key),
-        *((one.experiment, COUNTED, one.seconds) for one in calls),
-    )
-    beyond = ((one.experiment, DRAM, *excess(one)) for one in calls if excess(one))
-    return (
-        *(_held(one, rows, simulate(one).modelled.seconds, seconds) for one, rows, seconds in times),
-        *(_held(*row) for row in beyond),
-        *drawn(recording.device.gpu),
-    )
+    drawn = [each for each in recordings(JUDGES) if each.device.gpu == recording.device.gpu]
+    return (*_recorded(recording), *(one for each in drawn for one in _drawn(recorded_counters(each))))
 
 
-def drawn(gpu: str) -> tuple[Held, ...]:
-    """Calls on a GPU, by its driver's name, that were drawn by lot: each by its seconds and by its bytes."""
-    return tuple(one for each in _judges(gpu) for one in _drawn(each))
+def _recorded(recording: Recording) -> Iterator[Held]:
+    hardware = gpu_named(recording.device.gpu).key
+    for find in (_timed, _swept, _masked, _decoded):
+        for one, kind, seconds in find(recording, hardware):
+            yield Held(one, kind, simulate(one).modelled.seconds, seconds)
+    yield from _backward(recording, hardware)
+    for one in recorded_counters(recording):
+        yield Held(one.experiment, COUNTED, one.modelled_seconds, one.seconds)
+        if beyond := excess(one):
+            yield Held(one.experiment, DRAM, *beyond)
 
 
-def newest(gpu: str) -> tuple[ModelError, ...]:
-    """Of the newest set of such calls, all kernels together, an error for each of DRAWN that it has."""
-    judges = max(_judges(gpu), key=lambda each: each.device.date, default=None)
-    if judges is None:
-        return ()
-    held = _drawn(judges)
-    found = ((rows, [one for one in held if one.rows == rows]) for rows in DRAWN)
-    return tuple(_error("", rows, False, held) for rows, held in found if held)
+def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
+    for one in calls:
+        yield Held(one.experiment, DRAWN_TIMES, one.modelled_seconds, one.seconds)
+        yield Held(one.experiment, DRAWN_DRAM, one.modelled_dram_read, one.dram_read)
+        yield Held(one.experiment, DRAWN_L2, one.modelled_read, one.read)
+        if one.asked is not None:
+            yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_asked, one.asked)
 
 
-def _judges(gpu: str) -> list[Recording]:
-    return [each for each in recordings(JUDGES) if each.device.gpu == gpu]
+Found = Iterator[tuple[Experiment, str, float]]
 
 
-def _drawn(judges: Recording) -> tuple[Held, ...]:
-    calls = recorded_counters(judges)
-    pairs = {
-        DRAWN_TIMES: lambda one: (one.modelled_seconds, one.seconds),
-        DRAWN_DRAM: lambda one: (one.modelled_dram_read, one.dram_read),
-        DRAWN_L2: lambda one: (one.modelled_read, one.read),
-        DRAWN_REQUESTS: lambda one: (one.modelled_asked, one.asked),
-    }
-    found = ((one, rows, *pair(one)) for rows, pair in pairs.items() for one in calls)
-    return tuple(
-        Held(one.experiment, rows, False, modelled, recorded)
-        for one, rows, modelled, recorded in found
-        if recorded is not None
-    )
-
-
-def _held(experiment: Experiment, rows: str, modelled: float, recorded: float) -> Held:
-    """A row with whether it set constants."""
-    row = experiment.hardware, experiment.algorithm, rows, experiment.problem.head_dim
-    return Held(experiment, rows, fitted(*row), modelled, recorded)
-
-
-def _timed(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, str, float]]:
+def _timed(recording: Recording, hardware: str) -> Found:
     """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS."""
     spurious = artefacts(recording)
     for row in recording.timings:
@@ -163,7 +143,7 @@ def _timed(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, st
             yield one, TIMED, row.times.p50
 
 
-def _swept(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, str, float]]:
+def _swept(recording: Recording, hardware: str) -> Found:
     """Of every size of blocks the kernel's own launch; the fastest where that is not there."""
     found: dict[Experiment, list[tuple[bool, float]]] = {}
     for row in recording.sweep:
@@ -172,6 +152,34 @@ def _swept(recording: Recording, hardware: str) -> Iterator[tuple[Experiment, st
             if one is not None:
                 found.setdefault(one, []).append((not _launched_so(one, row), row.times.p50))
     yield from ((one, SWEPT, min(times)[1]) for one, times in found.items())
+
+
+def _masked(recording: Recording, hardware: str) -> Found:
+    """Documents, windows and queries ahead of their keys, where the model knows the mask and its terms."""
+    for row in recording.variants:
+        plain = row.prefix is None and row.term is None and row.v_dim is None
+        if row.provider in offered() and row.direction == FORWARD and row.times and plain:
+            yield (
+                experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling(),
+                MASKED,
+                (row.times.p50),
+            )
+
+
+def _decoded(recording: Recording, hardware: str) -> Found:
+    """One query for each head, its keys split."""
+    for row in recording.decoding:
+        if row.provider == SPLIT_KV.key and row.times and row.splits and not row.page_size:
+            one = experiment_of(row.problem, SPLIT_KV.key, row.block_q, row.block_kv, hardware)
+            yield one.changed(splits=row.splits), DECODED, row.times.p50
+
+
+def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
+    for row in recording.timings:
+        if (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD) and row.times:
+            (modelled,) = modelled_backward([row], hardware)
+            one = experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware)
+            yield Held(one, BACKWARDS, modelled["p50"], row.times.p50)
 
 
 def _launched_so(one: Experiment, row: TilingTiming) -> bool:

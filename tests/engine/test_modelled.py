@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.model.fitted import SWEPT
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.model.work import Lengths, Visits
 from engine.recordings.file import recording_of
 from engine.recordings.rows import MODEL_BLOCKS, experiment_of
 from engine.schedule.step import Operation
-from engine.studies.model_errors import held_rows
+from engine.studies.model_errors import SWEPT, held_calls
 from tests.engine.strategies import experiments
 
 # TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2)
@@ -72,7 +71,7 @@ def counted(algorithm: str) -> list[tuple[Experiment, float]]:
 
 def swept(algorithm: str) -> list[tuple[Experiment, float]]:
     """The recorded time of every size of blocks that ran, in the launch that the kernel takes."""
-    held = (one for one in held_rows(recording_of("h200")) if one.rows == SWEPT)
+    held = (one for one in held_calls(recording_of("h200")) if one.kind == SWEPT)
     return [(one.experiment, one.recorded) for one in held if one.experiment.algorithm == algorithm]
 
 

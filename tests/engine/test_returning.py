@@ -12,9 +12,8 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.model.block_seconds import started
-from engine.model.fitted import TIMED
 from engine.recordings.file import recording_of
-from engine.studies.model_errors import held_rows
+from engine.studies.model_errors import TIMED, held_calls
 
 # heads, tokens, head dim, query and key block, causal, microseconds
 TRACED = [
@@ -98,8 +97,8 @@ def test_every_visit_takes_longer_under_a_mask():
     """Causal calls of d 64, whose registers do not spill, as an H200 took: neither too fast nor too slow."""
     off = [
         one.modelled / one.recorded - 1
-        for one in held_rows(recording_of("h200"))
-        if (one.experiment.algorithm, one.rows) == ("flash1", TIMED)
+        for one in held_calls(recording_of("h200"))
+        if (one.experiment.algorithm, one.kind) == ("flash1", TIMED)
         and one.experiment.problem.mask.causal
         and one.experiment.problem.head_dim == 64
     ]

@@ -209,7 +209,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "visits * loaded_again(*spilled)",
         "0",
         "registers that spill within visits ask nothing of L2",
-        "unfitted_chip",
+        "model_errors",
     ),
     memories(
         "memories-of-one-sm",

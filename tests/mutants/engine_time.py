@@ -65,7 +65,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "in enumerate(_first(min(len(seconds), sms * places), sms))",
         "in enumerate(range(sms * places))",
         "a launch's first blocks go to SMs in turn",
-        "unfitted_chip",
+        "model_errors",
     ),
     placement(
         "placement-one-for-each",
@@ -78,7 +78,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX",
         "in_step = False",
         "blocks of d 96 on one SM end apart",
-        "unfitted_chip",
+        "model_errors",
         "model_errors",
     ),
     tiles(
@@ -86,7 +86,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "seconds += COLD_VISIT * visits",
         "seconds += 0.0 * visits",
         "the first tiles find keys in L2 that nobody read before",
-        "unfitted_chip",
+        "model_errors",
     ),
     tiles(
         "tiles-share-no-first-keys",

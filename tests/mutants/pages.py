@@ -12,7 +12,6 @@ def _of(file: str, page: str):
 
 recorded = _of("parts/recorded", "recorded_pages")
 chip = _of("parts/chip", "recorded_pages")
-fitted = _of("parts/fitted", "recorded_pages")
 clusters = _of("parts/clusters", "across_page")
 scaling = _of("parts/scaling", "across_page")
 bottleneck = _of("parts/bottleneck", "speed_page")
@@ -138,12 +137,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "(row.modelled_dram_written, row.dram_written, row.left_in_cache)",
         "(row.dram_written, row.modelled_dram_written, row.left_in_cache)",
         "recorded writes are called modelled",
-    ),
-    fitted(
-        "fitted-worst",
-        "(share_text(one.median, 1), share_text(one.worst, 1))",
-        "(share_text(one.worst, 1), share_text(one.median, 1))",
-        "the model's worst error is called its median",
     ),
     bottleneck(
         "bottleneck-recorded",
