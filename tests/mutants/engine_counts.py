@@ -6,10 +6,11 @@ from tests.mutants.mutant import of_engine as _of
 B200 = "ghz={},\n        tflops=(2250, 2250, 75),\n        gigabytes_per_second=8000,\n        mib=183_359"
 
 bounds = _of("problem/bounds.py", "bounds")
+mask = _of("problem/mask.py", "bounds")
+dtype = _of("problem/dtype.py", "traffic", "inputs")
 flops = _of("problem/flops.py", "measure")
 problem = _of("problem/problem.py", "traffic")
 preset = _of("problem/hardware.py", "hardware")
-inputs = _of("problem/inputs.py", "inputs")
 step = _of("schedule/step.py", "traffic")
 loops = _of("schedule/schedule.py", "schedule")
 columns = _of("schedule/columns.py", "schedule")
@@ -23,16 +24,16 @@ gradients = _of("trace/backward.py", "backward_schedule")
 parts = _of("trace/split_kv.py", "split_kv_schedule")
 
 MUTANTS: tuple[Mutant, ...] = (
-    bounds(
+    mask(
         "window-one-key-more",
-        "low = np.clip(position - problem.mask.window + 1, low, high)",
-        "low = np.clip(position - problem.mask.window, low, high)",
+        "low = np.clip(position - self.window + 1, low, stop)",
+        "low = np.clip(position - self.window, low, stop)",
         "a window of W keeps W + 1 keys",
     ),
-    bounds(
+    mask(
         "causal-without-itself",
-        "np.clip(position + after + 1, first, high)",
-        "np.clip(position + after, first, high)",
+        "np.clip(position + after + 1, first, stop)",
+        "np.clip(position + after, first, stop)",
         "no query sees the key at its own position",
     ),
     bounds(
@@ -41,25 +42,25 @@ MUTANTS: tuple[Mutant, ...] = (
         "high_first // width",
         "the last, ragged tile counts as partial",
     ),
-    bounds(
+    mask(
         "documents-rounded",
-        "* count - 1) // keys",
-        "* count) // keys",
+        "* documents - 1) // count",
+        "* documents) // count",
         "a document starts a key early",
     ),
     flops(
         "field-flops-not-halved",
-        "// (2 if mask.causal else 1)",
-        "// 1",
+        "return whole // 2 if problem.mask.hides else whole",
+        "return whole",
         "TFLOP/s of causal attention are twice what the field calls them",
     ),
     flops(
         "field-flops-of-one-product",
-        "return 4 * heads * problem.seq_q**2",
-        "return 2 * heads * problem.seq_q**2",
+        "whole = 4 * problem.all_heads",
+        "whole = 2 * problem.all_heads",
         "TFLOP/s are half of what the field calls them",
     ),
-    problem("bytes-of-bfloat16", '"bfloat16": 2', '"bfloat16": 4', "bf16 tensors take twice their bytes"),
+    dtype("bytes-of-bfloat16", '"bfloat16", 2,', '"bfloat16", 4,', "bf16 tensors take twice their bytes"),
     problem(
         "query-position",
         "return self.seq_kv - self.seq_q",
@@ -142,7 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
         B200.format(1.98),
         "peaks and clock do not go together",
     ),
-    inputs(
+    dtype(
         "inputs-truncated",
         "rounded = (bits + 0x7FFF + ((bits >> 16) & 1))",
         "rounded = bits",
