@@ -104,7 +104,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
     """The scenario's bottleneck; measured against modelled; the recorded block sizes."""
-    compared = pairs(experiment, measured) + (counted_pairs(recording) if recording else [])
+    compared = (*pairs(experiment, measured), *(counted_pairs(recording) if recording else ()))
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
     with st.container(key="apart_speed"):
         held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter
 
 from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
@@ -194,19 +194,15 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def recorded_counters(recording: Recording) -> list[RecordedCounters]:
-    """Its counters of what the model knows, each simulated now; none if it does not know the GPU."""
-    return [RecordedCounters(row, simulate(experiment)) for row, experiment in _modelled(recording)]
-
-
-def _modelled(recording: Recording) -> list[tuple[Counters, Experiment]]:
-    """Its rows of counters that the model knows, each with its experiment."""
+@lru_cache(maxsize=16)
+def recorded_counters(recording: Recording) -> tuple[RecordedCounters, ...]:
+    """Its counters of what the model knows, each beside its simulation; none if the GPU is unknown."""
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
-        return []
+        return ()
     known = [row for row in recording.counters if _has_model(row)][:MOST_ROWS]
     found = ((row, _experiment(row, gpu.key)) for row in known)
-    return [(row, experiment) for row, experiment in found if experiment is not None]
+    return tuple(RecordedCounters(row, simulate(experiment)) for row, experiment in found if experiment)
 
 
 def _has_model(row: Counters) -> bool:
@@ -219,7 +215,6 @@ def _has_totals(row: Counters) -> bool:
     return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
 
 
-@lru_cache(maxsize=MOST_ROWS)
 def _experiment(row: Counters, hardware: str) -> Experiment | None:
     try:
         return experiment_of(row.problem, row.provider, row.block_q, row.block_kv, hardware)
@@ -232,12 +227,9 @@ def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[Reco
 
     None if the recording has none. The mask comes first; then doublings, those of the problem twice.
     """
-    rows = [(row, one) for row, one in _modelled(recording) if one.algorithm == experiment.algorithm]
-    best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=itemgetter(1))
-    if best is None:
-        return None
-    row, one = best
-    return RecordedCounters(row, simulate(one)), _is_same(one, experiment)
+    rows = [row for row in recorded_counters(recording) if row.experiment.algorithm == experiment.algorithm]
+    best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=attrgetter("experiment"))
+    return best and (best, _is_same(best.experiment, experiment))
 
 
 def _is_same(one: Experiment, other: Experiment) -> bool:

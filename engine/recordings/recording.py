@@ -160,6 +160,10 @@ class Recording:
     fp8: tuple[Fp8Timing, ...] = ()
     variants: tuple[VariantTiming, ...] = ()
 
+    def __hash__(self) -> int:
+        """By where and when it was made, as results are looked up by a recording of thousands of rows."""
+        return hash((self.device.gpu, self.device.date))
+
     @property
     def origin(self) -> str:
         """Where its numbers come from, as a page says it."""

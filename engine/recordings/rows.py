@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
@@ -49,9 +50,15 @@ MODEL_BLOCKS = (128, 64)  # query and key rows, where neither a row nor its kern
 
 def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
     """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
-    rows = sorted(recording.timings, key=head_dim)
-    row = nearest(rows, experiment, differing(masked), difference(head_dim))
+    row = nearest(_shapes(recording), experiment, differing(masked), difference(head_dim))
     return row and (row.problem.head_dim, row.problem.mask.causal)
+
+
+@lru_cache(maxsize=16)
+def _shapes(recording: Recording) -> tuple[Timing, ...]:
+    """A timing of each shape, by head dimension."""
+    rows = sorted(recording.timings, key=head_dim)
+    return tuple({(head_dim(row), row.problem.mask): row for row in rows}.values())
 
 
 def timings_of(
@@ -114,7 +121,8 @@ def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
     return list(found.values())
 
 
-def artefacts(recording: Recording) -> list[Timing]:
+@lru_cache(maxsize=16)
+def artefacts(recording: Recording) -> tuple[Timing, ...]:
     """This project's rows that ran out of memory where the same with another mask, of equal need, ran."""
 
     def unmasked(row: Timing) -> tuple:
@@ -122,7 +130,7 @@ def artefacts(recording: Recording) -> list[Timing]:
 
     ran = {unmasked(row) for row in recording.timings if row.times is not None}
     own = [row for row in recording.timings if row.provider in ALGORITHMS and row.times is None]
-    return [row for row in own if "out of memory" in (row.skipped or "") and unmasked(row) in ran]
+    return tuple(row for row in own if "out of memory" in (row.skipped or "") and unmasked(row) in ran)
 
 
 def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:
@@ -215,11 +223,12 @@ def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
     return min(tokens), max(tokens)
 
 
-def modelled_timings(timings: Sequence[Timing], hardware: str) -> list[Row]:
+@lru_cache(maxsize=64)
+def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, ...]:
     """The model on recorded problems, in kernels' own blocks or MODEL_BLOCKS, in a measured row's units."""
     problems = {row.problem.seq_kv: row.problem for row in timings}
-    return [
+    return tuple(
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware).in_own_tiling(), keys)
         for name in offered()
         for keys, problem in sorted(problems.items())
-    ]
+    )

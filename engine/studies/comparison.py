@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
@@ -48,9 +49,10 @@ def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
 
 
-def counted_pairs(recording: Recording) -> list[Row]:
+@lru_cache(maxsize=16)
+def counted_pairs(recording: Recording) -> tuple[Row, ...]:
     """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
-    return [
+    return tuple(
         {
             "provider": one.experiment.algorithm,
             "label": one.experiment.algorithm,
@@ -60,7 +62,7 @@ def counted_pairs(recording: Recording) -> list[Row]:
             "what": one.what,
         }
         for one in recorded_counters(recording)
-    ]
+    )
 
 
 def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:

@@ -89,10 +89,13 @@ def gain_at(gains: Sequence[Gain], keys: int) -> Gain | None:
 def _alike(row: Experiment, experiment: Experiment, fused: Experiment) -> bool:
     """Whether a row is of one of the two, each on its tiles, and of the problem at any length."""
     wanted = experiment.problem
+    if row.hardware != experiment.hardware or row.algorithm not in (UNFUSED, fused.algorithm):
+        return False
     if wanted.seq_q != wanted.seq_kv or row.problem.seq_q != row.problem.seq_kv:
         return False
-    same = replace(row.problem, seq_q=wanted.seq_q, seq_kv=wanted.seq_kv) == wanted
-    if not same or row.hardware != experiment.hardware or row.algorithm not in (UNFUSED, fused.algorithm):
+    if row.problem.head_dim != wanted.head_dim or row.problem.mask != wanted.mask:
+        return False  # most rows, found without making another problem of each
+    if replace(row.problem, seq_q=wanted.seq_q, seq_kv=wanted.seq_kv) != wanted:
         return False
     like = fused if row.algorithm == fused.algorithm else experiment.changed(algorithm=UNFUSED)
     return (row.tiling.block_q, row.tiling.block_kv) == (like.tiling.block_q, like.tiling.block_kv)

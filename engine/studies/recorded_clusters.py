@@ -7,6 +7,7 @@ NVLink costs was set on forward passes on 4 H200s of an earlier run, of the call
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -51,6 +52,7 @@ class Held:
         return self.one_gpu and self.one_gpu / (self.row.gpus * self.row.times.median)
 
 
+@lru_cache(maxsize=8)
 def held(every: tuple[Recording, ...]) -> tuple[Held, ...]:
     """Every recorded row of a method that the model has, and those of one GPU."""
     return tuple(one for recording in every for one in _held(recording))

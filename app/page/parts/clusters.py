@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from engine.model.rates import SUSTAINED_FROM
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
 from engine.studies.published_clusters import Published, published
-from engine.studies.recorded_clusters import Held, median_error
+from engine.studies.recorded_clusters import Held, held, median_error
 
 TALL = 420  # pixels
 SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s": seconds_text}
@@ -27,8 +27,7 @@ def show(recordings: tuple[Recording, ...], found: tuple[Held, ...]) -> None:
     for recording in recordings:
         _recorded(recording, tuple(one for one in found if one.recording is recording))
     st.markdown("**Published by others**, the model beside each")
-    head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
-    st.html(scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL))
+    st.html(_published())
     st.caption(
         "The model is too kind where blocks are short: it leaves out what the rest of a network costs, and "
         "how messages on a busy network wait for one another."
@@ -40,15 +39,7 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
         return
     gpus = max(one.row.gpus for one in found)
     st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
-    head = (
-        *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
-        *("recorded", "efficiency", "modelled", "error", "note"),
-    )
-    modelled = {one.row.provider for one in found}
-    rows = [_recorded_row(one) for one in found]
-    beside = (row for row in recording.cluster if row.provider not in modelled)
-    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
-    st.html(scrolled(table(head, rows, words=(0, len(head) - 1)), TALL))
+    st.html(_table(recording))
     fitted, others = "", share_text(median_error(found, fitted=False))
     if any(one.fitted for one in found):
         share = share_text(median_error(found, fitted=True))
@@ -59,6 +50,27 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
         "has that the card's power limit holds its clock down in calls of over "
         f"{SUSTAINED_FROM * 1000:.0f} ms; it leaves out what the host takes to launch."
     )
+
+
+@lru_cache(maxsize=8)
+def _table(recording: Recording) -> str:
+    """Every recorded row beside the model's."""
+    head = (
+        *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
+        *("recorded", "efficiency", "modelled", "error", "note"),
+    )
+    found = held((recording,))
+    modelled = {one.row.provider for one in found}
+    rows = [_recorded_row(one) for one in found]
+    beside = (row for row in recording.cluster if row.provider not in modelled)
+    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
+    return scrolled(table(head, rows, words=(0, len(head) - 1)), TALL)
+
+
+@lru_cache(maxsize=1)
+def _published() -> str:
+    head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
+    return scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL)
 
 
 def _recorded_row(one: Held) -> list[str]:

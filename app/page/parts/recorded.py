@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import streamlit as st
 
-from app.elements import chart, one_of
+from app.elements import chart, fold, one_of
 from app.figures import speed as figures
 from app.figures.algorithms import implementation, kernel
+from app.figures.base import Figure
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.tables import scrolled, table
@@ -61,24 +63,37 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     if shape is None:
         return
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
+    title, figure, caption = _curves(recording, shape, direction, metric, colours)
+    st.markdown(title)
+    chart(figure, "Recorded speed over N", "recorded curves")
+    st.caption(caption)
+    fold("recorded numbers", lambda: _numbers(timings_of(recording, *shape, direction)), "Recorded numbers")
+
+
+@lru_cache(maxsize=64)
+def _curves(
+    recording: Recording, shape: tuple[int, bool], direction: str, metric: str, colours: Palette
+) -> tuple[str, Figure, str]:
+    """Title, chart and caption of the curves, which no slider changes but by another shape."""
     timings = timings_of(recording, *shape, direction)
     rows = recorded_rows(timings)
-    st.markdown(f"**{recording.heading}**: {shape_text(timings, direction)}")
     gpu = gpu_named(recording.device.gpu)
-    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else []
+    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else ()
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
-    chart(figure, "Recorded speed over N", "recorded curves")
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded)
     found = _findings(timings, rows, artefacts(recording))
     over = _speed_up_over(timings) if metric == "speedup" else ""
     told = [*found, over, commits_text(recording, timings), _versions(recording), *conventions]
-    st.caption(" ".join(filter(None, told)))
-    with st.expander("Recorded numbers"):
-        cells = [_timing_cells(row) for row in timings]
-        st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1), title="Recorded times"), 330))
+    title = f"**{recording.heading}**: {shape_text(timings, direction)}"
+    return title, figure, " ".join(filter(None, told))
+
+
+def _numbers(timings: Sequence[Timing]) -> None:
+    cells = [_timing_cells(row) for row in timings]
+    st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1), title="Recorded times"), 330))
 
 
 def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
