@@ -13,7 +13,7 @@ DRAM answers where both are gone. Few blocks run in one GPC, so that its partiti
 
 from __future__ import annotations
 
-from statistics import NormalDist
+import math
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import spilled_bytes
 from engine.schedule.step import Operation, Tensor
 
+ERF = np.frompyfunc(math.erf, 1, 1)
 # share of L2 used since at which half of the rows are gone, and by which the room for equal addresses differs
 # among sets; fitted to an H200
 HALF, UNEVEN = 1.06, 0.123
@@ -59,7 +60,8 @@ def _lost(launch: Launch, kernel: Kernel, together: int, row: int, room: float) 
     others = at[seen] - at[first] - at[1] / 2
     since = together * (row * others + keys / launch.problem.group + spilled_bytes(schedule, kernel.phase))
     sms = _shares(together, parts)  # [partitions]
-    gone = np.vectorize(NormalDist(HALF, UNEVEN).cdf, [float])(np.outer(1 + (parts - 1) * sms, since / room))
+    off = (np.outer(1 + (parts - 1) * sms, since / room) - HALF) / UNEVEN  # in standard deviations
+    gone = (1 + ERF(off / math.sqrt(2)).astype(float)) / 2
     everywhere = gone * (1 + gone.sum(0) - gone) / parts  # [partitions of the SM, passes]
     return float(again @ (sms @ everywhere)), float(again @ gone.mean(0))
 

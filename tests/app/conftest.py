@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from plotly.graph_objects import Figure
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
@@ -20,8 +21,8 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch):
-    """Every value of every figure that a test draws is one that Plotly knows: Streamlit checks a dict."""
-    monkeypatch.setattr(elements, "Unchecked", dict)
+    """Every value of every figure that a test draws is one that Plotly knows."""
+    monkeypatch.setattr(elements, "Unchecked", Figure)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def test_the_nearest_shape_has_the_mask_first():
 
 
 def test_the_model_beside_a_curve_is_of_the_recorded_problem():
-    rows = modelled_timings([timing("flash2", 1024, 1.0), timing("eager", 1024, 1.0)], "h200")
+    rows = modelled_timings((timing("flash2", 1024, 1.0), timing("eager", 1024, 1.0)), "h200")
     assert [row["provider"] for row in rows] == ["standard", "flash1", "flash2", "flash3"]
     like = Experiment.of(
         batch=2, heads=8, seq=1024, head_dim=128, causal=True, block_q=128, block_kv=64, hardware="h200"

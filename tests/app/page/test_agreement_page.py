@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plotly.graph_objects import Figure
 
 from app.figures.agreement import awaited, differences
 from app.figures.colours import palette
@@ -75,7 +76,7 @@ def test_how_far_counters_repeat_is_said_beside_the_models_errors(own_worker):
 
 def test_what_will_be_compared_are_the_tiles_that_the_mask_leaves():
     causal = Experiment.of(seq=64, block_q=16, block_kv=16, causal=True)
-    heat, skipped = awaited(schedule_of(causal), palette(True)).data
+    heat, skipped = Figure(awaited(schedule_of(causal), palette(True))).data
     assert np.isfinite(np.asarray(heat.z, float)).tolist() == np.tri(4, dtype=bool).tolist()
     assert len(skipped.x) == 6
 
@@ -86,7 +87,7 @@ def test_a_tile_beyond_its_tolerance_is_at_the_end_of_the_scale():
         Experiment.of(), "a CPU", True, {"m": 1e-3}, {("m", pair): tiles for pair in PAIRS}, "2026-01-01"
     )
     assert not agreement.holds("m")
-    heat, skipped = differences(agreement, "m", PAIRS[0], palette(True)).data
+    heat, skipped = Figure(differences(agreement, "m", PAIRS[0], palette(True))).data
     assert np.asarray(heat.z)[0, 0] == pytest.approx(-3)
     assert np.asarray(heat.z)[1].tolist() == [-4, 0]
     assert (list(skipped.x), list(skipped.y)) == ([1], [0])
