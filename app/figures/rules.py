@@ -68,4 +68,18 @@ MASKS = """
   .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 0.93rem; align-items: center; }
   .masks-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
 """
-RULES = TABLES + SMS + MASKS
+CLAIMS = f"""
+  .claims {{ columns: 2 27rem; column-gap: 1.2rem; }}
+  .claim {{ break-inside: avoid; margin: 0 0 1rem; padding: 0.7rem 1rem; border: 1px solid {LINE}; }}
+  .claim {{ border-left: 5px solid var(--verdict, #888); border-radius: 8px; }}
+  .claim h3 {{ font-size: 1rem; line-height: 1.4; margin: 0 0 0.4rem; padding: 0; }}
+  .claim p {{ margin: 0.3rem 0 0; }}
+  .claim p b {{ font: 1.1rem {MONO}; }}
+  .claim p span, .claim .note {{ font-size: 0.93rem; opacity: 0.85; }}
+  .claim p .verdict {{ font-weight: 600; color: var(--verdict); opacity: 1; margin-right: 0.4rem; }}
+  .claim.right {{ --verdict: light-dark(#008760, #2fbf92); }}
+  .claim.depends {{ --verdict: light-dark(#7a4fc0, #b79bf0); }}
+  .claim.off {{ --verdict: light-dark(#a06000, #f0b429); }}
+  .claim.wrong {{ --verdict: light-dark(#c4314b, #ff7b8a); }}
+"""
+RULES = TABLES + SMS + MASKS + CLAIMS

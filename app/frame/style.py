@@ -137,7 +137,6 @@ WAITING = """
       &.st-key-decoding_sms { min-height: calc(0.121 * (100vw - 336px) + 10px); }
       &.st-key-masks_picture { min-height: calc((100vw - 370px) / 5 + 6.8rem); }
       &.st-key-gains_numbers [data-testid="stElementContainer"] { min-height: 7.86rem; }
-      FINDINGS
       @media (min-width: 1700px) { &.st-key-flash3_techniques { min-height: 3.8rem; } }
       &[class*="own-mask"] { min-width: 14.8rem; } /* a row of buttons' */
       &[class*="own-pass"] { min-width: 13rem; }
@@ -156,13 +155,7 @@ WAITING = """
     }
   }
 </style>
-""".replace(
-    "FINDINGS",  # a claim's table of so many
-    " ".join(
-        f'&[class*="st-key-findings_{rows}_"] {{ min-height: {2.64 * (1 + rows):.2f}rem }}'
-        for rows in range(1, 10)
-    ),
-)
+"""
 ASIDE = """
 <style>
   :root {

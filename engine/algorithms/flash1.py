@@ -1,18 +1,18 @@
 """FlashAttention-1: key blocks outside; O, m and l read and rewritten at every visit.
 
 Tri Dao et al., arXiv 2205.14135, Algorithm 1, taken literally. The authors' code of version 1 differs: it
-keeps O in float32 in memory until the last visit (`paper_bytes`), in blocks of its own (`PAPER_BLOCKS`).
+keeps O in float32 in memory until the last visit, in blocks of its own.
 """
 
 from __future__ import annotations
 
-from engine.algorithms.record import ACCUMULATOR_BYTES, Algorithm, Part, Pipeline, fused_parts
+from engine.algorithms.record import Algorithm, Part, Pipeline, fused_parts
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor, load, store
+from engine.schedule.step import Operation, Step, Tensor, load, store
 
 VISIT = (
     load(Tensor.Q),
@@ -40,27 +40,6 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         launched=HEAD,
     )
     return Schedule(problem, tiling, (phase,), bounds)
-
-
-# query, key rows by head dimension up to, in the authors' code (flash-attn 1, FMHA_kernel_traits)
-PAPER_BLOCKS = {64: (16, 256), 128: (16, 128)}
-
-
-def paper_bytes(problem: Problem) -> int:
-    """Bytes that the authors' code asks for, one head without a mask; O in float32 between visits.
-
-    K and V once; Q once per key block; O written as float32 but last as output, read again from the second
-    key block on; lse (float32) likewise. Raises ValueError for a head_dim that their code does not serve.
-    """
-    served = [taken for size, taken in PAPER_BLOCKS.items() if size >= problem.head_dim]
-    if not served:
-        raise ValueError(f"head_dim is {problem.head_dim}; it must be at most {max(PAPER_BLOCKS)}")
-    keys = served[0][1]
-    visits = int(blocks(problem.seq_kv, keys))
-    row, queries = problem.head_dim * problem.itemsize, problem.seq_q
-    accumulator = 2 * (visits - 1) * problem.head_dim * ACCUMULATOR_BYTES
-    statistics = (2 * visits - 1) * STATISTIC_BYTES
-    return 2 * problem.seq_kv * row + queries * (visits * row + accumulator + row + statistics)
 
 
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:

@@ -33,7 +33,7 @@ def said(pattern: str, text: str = README) -> int:
 @pytest.mark.parametrize(
     ("pattern", "number"),
     [
-        (r"what popular articles say of attention, (\d+) claims", len(CLAIMS)),
+        (r"what papers and popular articles say of attention, (\d+) claims", len(CLAIMS)),
         (r"The lecture: (\w+) steps", len(file.load("attention").steps)),
         (r"a ladder of (\w+) kernels", len(list((ROOT / "assets" / "labs").glob("*.py")))),
         (r"efficiency to ([\d,]+) GPUs", max(COUNTS)),

@@ -289,9 +289,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "what is off by just over a factor of 10 is not called wrong",
     ),
     verdict("verdict-about", "ABOUT = 0.1 ", "ABOUT = 0.3 ", "what is a quarter off is called right"),
-    verdict(
-        "verdict-some-hold", "    if held:\n        return PARTLY\n", "", "what holds in part is called wrong"
-    ),
     record(
         "record-not-saved",
         "                self.journal.add(section, row)",

@@ -23,7 +23,6 @@ across = _of("across", "across_page")
 speed = _of("speed", "speed_page")
 traffic = _of("traffic", "traffic_page")
 decoding = _of("decoding", "decoding_page")
-claims = planting("pages", "app/figures/claims.py", f"{T}claims_page.py")
 scaled = planting("pages", "app/figures/across.py", f"{T}across_page.py")
 sent = planting("pages", "app/across/payload.py", f"{T}across_page.py")
 told = planting("pages", "engine/__main__.py", "tests/engine/test_command_line.py")
@@ -179,12 +178,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "scaled(rate_of_sm(simulation), 'B/s')",
         "scaled(2 * rate_of_sm(simulation), 'B/s')",
         "one SM is said to read twice as fast",
-    ),
-    claims(
-        "claims-range",
-        'return least if least == most else f"{least} … {most}"',
-        "return least",
-        "of what was varied the least is told alone",
     ),
     scaled(
         "chart-efficiency",

@@ -1,19 +1,24 @@
-"""What popular articles claim about attention on GPUs, held against the engine and the recordings."""
+"""What papers and popular articles claim about attention on GPUs, held against the engine and recordings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from engine.recordings.file import recordings
-from engine.studies.claims import bytes_moved, exactness, growth, listing, machine, peers, silicon, speed
-from engine.studies.claims.verdict import Checked, check
+from engine.recordings.recording import Recording
+from engine.studies.claims import articles, papers
+from engine.studies.claims.verdict import Checked
 
-ROOMS = (bytes_moved, machine, speed, exactness, growth, silicon, listing, peers)
-CLAIMS = tuple(sorted((claim for room in ROOMS for claim in room.CLAIMS), key=lambda claim: claim.number))
+CLAIMS = (*papers.CLAIMS, *articles.CLAIMS)
 
 
 @lru_cache(maxsize=1)
 def checked() -> tuple[Checked, ...]:
-    """Every claim with its findings and verdict, by the newest recording; computed once."""
-    recording = next(iter(recordings()), None)
-    return tuple(check(claim, recording) for claim in CLAIMS)
+    """Every claim with its finding and verdict, computed once from the recordings that there are."""
+    return check(recordings())
+
+
+def check(shelf: Sequence[Recording]) -> tuple[Checked, ...]:
+    """The same from these recordings, the newest first."""
+    return tuple(Checked(at, claim, claim.check(tuple(shelf))) for at, claim in enumerate(CLAIMS, 1))

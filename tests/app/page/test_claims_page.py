@@ -1,4 +1,4 @@
-"""The Claims page: verdicts with their numbers, links that open the scenario, sources without file names."""
+"""The Claims page: verdicts with their number, links that open the scenario, sources without file names."""
 
 import re
 from html import unescape
@@ -11,8 +11,8 @@ from app.contents import PAGES
 from app.figures import claims as figures
 from app.page import claims as view
 from engine.experiment import Experiment
-from engine.studies.claims import CLAIMS, checked
-from engine.studies.claims.verdict import SUBJECTS, VERDICTS, Finding, over, said
+from engine.studies.claims import checked
+from engine.studies.claims.verdict import VERDICTS, finding
 
 
 @pytest.fixture
@@ -22,96 +22,61 @@ def app(open_app):
     return opened
 
 
-def badges(app) -> list[str]:
-    return [text.value for text in app.markdown if "-badge[" in text.value]
+def cards(app) -> dict[int, str]:
+    """The claims that are shown, by number."""
+    (html,) = (each.proto.body for each in app.get("html") if "class='claims'" in each.proto.body)
+    return {int(re.search(r"<h3>(\d+)\.", card)[1]): card for card in html.split("<section ")[1:]}
 
 
-def test_every_claim_is_shown_with_its_computed_verdict(app):
-    shown = badges(app)
-    assert len(shown) == 44
-    by_number = {int(re.search(r"\*\*(\d+)\.", text).group(1)): text for text in shown}
+def test_every_claim_is_shown_with_its_computed_verdict_and_number(app):
+    shown = cards(app)
+    assert shown.keys() == {one.number for one in checked()}
     for one in checked():
-        assert f"[{one.verdict.capitalize()}]" in by_number[one.claim.number]
-
-
-def test_the_headline_counts_the_verdicts(app):
+        assert f">{one.verdict.capitalize()}</span>" in shown[one.number]
+        assert figures.finding_text(one.finding) in shown[one.number]
+        assert one.claim.source.address in shown[one.number]
     counts = [int(number) for number in re.findall(r"(\d+) (?:right|off|wrong|not)", app.header[0].value)]
-    assert sum(counts) == 44
-
-
-def hidden(app) -> set[int]:
-    """Numbers of the claims that the page's style hides."""
-    (filtered,) = (element.proto.body for element in app.get("html") if " of 44<" in element.proto.body)
-    _, _, rule = filtered.partition(":is(")
-    assert ("display: none" in rule) == bool(rule)
-    return {int(number) for number in re.findall(r"\.st-key-claim_(\d+)", rule)}
+    assert sum(counts) == len(shown)
 
 
 def test_claims_of_one_verdict_can_be_picked(app):
-    numbers = {one.claim.number for one in checked()}
-    assert hidden(app) == set()
     for verdict in {one.verdict for one in checked()}:
         app.button_group(key="claims_verdict").set_value(verdict).run()
         assert not app.exception
-        picked = {one.claim.number for one in checked() if one.verdict == verdict}
-        assert numbers - hidden(app) == picked
-        assert any(f">{len(picked)} of 44<" in element.proto.body for element in app.get("html"))
-    assert len(badges(app)) == 44
+        picked = {one.number for one in checked() if one.verdict == verdict}
+        assert cards(app).keys() == picked
+        assert any(f">{len(picked)} of {len(checked())}<" in each.proto.body for each in app.get("html"))
 
 
-def test_what_was_varied_is_shown_from_the_least_to_the_most():
-    row = figures._row(over("time", "%", (50, 70), (40, 60, 45), "some blocks", "modelled"))
-    assert row == ["time, over some blocks · modelled", "50 to 70%", "40% … 60%", "for some"]
-    row = figures._row(over("time", "×", (2, 2), (6, 8), "some blocks", "modelled"))
-    assert row == ["time, over some blocks · modelled", "2×", "6× … 8×", "off by 3×"]
-
-
-def test_no_source_is_named_by_a_file():
-    for claim in CLAIMS:
-        assert not re.search(r"\.txt|[0-9a-f]{8}", claim.source)
-
-
-def test_what_a_claim_is_about_has_a_page():
-    assert set(view.SHOWN_ON) == set(SUBJECTS) == {claim.subject for claim in CLAIMS}
-    assert set(view.SHOWN_ON.values()) <= PAGES.keys()
-
-
-@pytest.mark.parametrize("at", range(len(CLAIMS)), ids=lambda at: f"claim {CLAIMS[at].number}")
-def test_the_link_opens_the_scenario(at):
-    one = checked()[at]
-    address = unescape(re.search(r"href='([^']*)'", view._link(one)).group(1))
-    parts = urlsplit(address)
-    assert parts.path == view.SHOWN_ON[one.claim.subject]
+@pytest.mark.parametrize("one", checked(), ids=lambda one: f"claim {one.number}")
+def test_the_link_opens_the_scenario(one):
+    parts = urlsplit(unescape(re.search(r"href='([^']*)'", view._link(one))[1]))
+    assert parts.path == one.claim.page in PAGES
     experiment, errors = Experiment.lenient(dict(parse_qsl(parts.query)))
-    assert not errors
-    assert experiment == one.claim.experiment
-    said = view._link(one).partition("</a>: ")[2]
-    assert said.startswith(f"N {experiment.problem.seq_kv:,}, ")
-    assert f" {experiment.problem.heads}" in said
-    assert said.endswith(f", {experiment.gpu.name}")
+    assert (experiment, errors) == (one.claim.experiment, ())
+    assert not re.search(r"\.txt|[0-9a-f]{8}", one.claim.source.name)
 
 
-def test_numbers_carry_their_units():
-    texts = [
-        figures.value_text(value, unit)
-        for value, unit in (
-            (138e6, "B"), (64, "KiB"), (0.0625, "GiB"), (inf, "×"), (1, "yes"), (312e12, "FLOP/s"),
-            (32_000, "tokens"), (1.5e-7, "error"), (1.81, "error"), (2034, "FLOP/B"),
-        )
-    ]  # fmt: skip
-    assert texts == [
-        "138 MB", "64 KiB", "64 MiB", "does not fit", "yes", "312 TFLOP/s", "32 k tokens", "1.5e-07", "1.81",
-        "2,034 FLOP/B",
-    ]  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "unit", "text"),
+    [
+        ((138e6, 138e6), "B", "138 MB"),
+        ((2, 4), "×", "2× to 4×"),
+        ((1, inf), "", "over 1"),
+        ((0, 1), "%", "at most 1%"),
+        ((1.5e-7, 0.0166), "error", "1.5e-07 to 0.0166"),
+        ((0, 0), "error", "0"),
+        (None, "%", "not recorded"),
+    ],
+)
+def test_ranges_carry_their_unit(ends, unit, text):
+    assert figures.range_text(ends, unit) == text
 
 
-def test_a_finding_says_what_was_claimed_and_by_how_much_it_misses():
-    ranges = ((2, 4), (1, inf), (0, 1))
-    words = [figures.claimed_text(Finding("", "×", claimed, 3, "")) for claimed in ranges]
-    assert words == ["2 to 4×", "over 1×", "at most 1×"]
-    assert "off by 2×" in figures.findings_table([said("size", "B", 10, 20, "computed")])
-    assert "not recorded" in figures.findings_table([said("time", "s", 1, None, "not recorded")])
+def test_a_number_says_what_it_is_of_over_what_and_where_it_is_from():
+    text = figures.finding_text(finding("size", "B", (10, 10), (20, 30), "computed", varied="two GPUs"))
+    assert re.sub("<.*?>", "", text) == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
 
 
-def test_the_verdicts_have_a_colour_each():
-    assert set(view.COLOURS) == set(VERDICTS)
+def test_the_verdicts_have_a_look_each():
+    assert figures.LOOKS.keys() == set(VERDICTS)
