@@ -22,8 +22,7 @@ from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes,
 
 COMBINED_AT_ONCE = 16  # splits, of one row, by a program of the second kernel
 SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
-LARGEST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 32}
-LARGEST_ROWS_WIDE = {**LARGEST_ROWS, "float32": 16}  # from a head dimension of 129
+LARGEST_ROWS, LARGEST_ROWS_FLOAT32 = 64, (32, 16)  # of float32 the second from a head dimension of 129
 LARGEST_SPLITS = 1024
 BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
 RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
@@ -137,7 +136,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 def packed_rows(problem: Problem) -> int:
     """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    most = (LARGEST_ROWS if problem.head_dim <= 128 else LARGEST_ROWS_WIDE)[problem.dtype]
+    most = LARGEST_ROWS_FLOAT32[problem.head_dim > 128] if problem.itemsize == 4 else LARGEST_ROWS
     return min(most, max(SMALLEST_ROWS, 1 << (problem.group - 1).bit_length()))
 
 
