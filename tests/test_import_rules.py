@@ -26,7 +26,7 @@ SERVING = {  # what stands between a socket and the pages
     **dict.fromkeys(("app/serving/", "app/frame/document.py"), ("starlette",)),
 }
 LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions
-# the engine's rooms: each imports only those before it; beside them the worker, which imports the first two
+# the engine's rooms: each imports only those before it
 ENGINE = (
     "root",
     "marked",
@@ -41,6 +41,7 @@ ENGINE = (
     "recordings",
     "studies",
     "watch",
+    "worker",
     "measuring",
 )
 # app's rooms, folders and single files, from the ground up: each imports only those before it
@@ -238,11 +239,7 @@ def test_no_room_of_the_engine_imports_one_after_it():
         own = path.relative_to(ROOT / "engine").parts[0]
         for module in imports_within("engine", path):
             room = engine_room(module)
-            if "worker" in (own, room):
-                beside = {("worker", each) for each in ("worker", *ENGINE[:2])} | {("measuring", "worker")}
-                assert (own, room) in beside, (path, module)
-            else:
-                assert ENGINE.index(room) <= ENGINE.index(own), (path, module)
+            assert ENGINE.index(room) <= ENGINE.index(own), (path, module)
 
 
 def test_no_folder_of_the_kernels_imports_one_after_it_nor_a_face():
