@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from engine.experiment import Experiment, ExperimentError
@@ -18,7 +19,16 @@ from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
 
 WIDTH = 30  # of a column of numbers: those of the largest problem
-COMMANDS = ("simulate", "trace", "measure", "bench", "bench-kernels", "record", "kernel", "lab")
+COMMANDS = {  # where the main of each stands
+    "simulate": (__name__, "_simulate"),
+    "trace": (__name__, "_trace"),
+    "measure": ("engine.measuring.measure", "main"),
+    "bench": ("engine.measuring.bench_model", "main"),
+    "bench-kernels": ("engine.measuring.bench_kernels", "main"),
+    "record": ("engine.measuring.record", "main"),
+    "kernel": ("engine.watch.command", "main"),
+    "lab": ("engine.watch.labs", "main"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,32 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
         help="model, export a timeline, time kernels, time the model, compare on a GPU, record one, watch "
         "a kernel of yours, or check a lab",
     )
-    command = parser.parse_args(arguments[:1]).command
-    if command == "measure":
-        from engine.measuring.measure import main as measure
-
-        return measure(arguments[1:]) or 0
-    if command == "bench":
-        from engine.measuring.bench_model import main as bench
-
-        return bench(arguments[1:])
-    if command == "bench-kernels":
-        from engine.measuring.bench_kernels import main as bench_kernels
-
-        return bench_kernels(arguments[1:])
-    if command == "record":
-        from engine.measuring.record import main as record
-
-        return record(arguments[1:])
-    if command == "kernel":
-        from engine.watch.command import main as kernel
-
-        return kernel(arguments[1:])
-    if command == "lab":
-        from engine.watch.labs import main as lab
-
-        return lab(arguments[1:])
-    return _trace(arguments[1:]) if command == "trace" else _simulate(arguments[1:])
+    module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
+    return getattr(import_module(module), name)(arguments[1:]) or 0
 
 
 def _trace(arguments: list[str]) -> int:

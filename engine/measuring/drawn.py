@@ -9,23 +9,6 @@ from collections.abc import Callable
 from engine.measuring.scenarios import Scenario
 
 SEED = 20261122
-# by the file of their counters: each set was looked at after what it judges had been written; the last two
-# were counted three times, see `record.COUNTED_TIMES`
-SEEDS = {
-    "h200": SEED,
-    "h200-second": 20261124,
-    "h200-third": 20261126,
-    "h200-fourth": 20261128,
-    "h100-fifth": 20261130,
-    "h200-sixth": 20261202,
-    "h100-seventh": 20261204,
-    "h200-eighth": 20261206,
-    "h100-ninth": 20261208,
-    "h100-tenth": 20261210,
-    "h200-eleventh": 20261212,
-    "h100-twelfth": 20261214,
-    "h200-thirteenth": 20261216,
-}
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 MOST_FLOPS, MOST_VALUES, MOST_SCORES = 1e13, 7.5e8, 3e9  # of a call; numbers of K; numbers of S, unfused
 LONG, SHORT = (9000, 120_000), (100, 4000)  # tokens

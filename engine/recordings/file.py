@@ -31,17 +31,7 @@ SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
 COUNTED_BEFORE = SHELF / "before"  # the same calls in an earlier session: how far counters repeat
-SECTIONS = (
-    "timings",
-    "sweep",
-    "decoding",
-    "counters",
-    "timelines",
-    "cluster",
-    "cluster_timelines",
-    "fp8",
-    "variants",
-)
+SECTIONS = tuple(field.name for field in fields(Recording) if field.name != "device")
 
 
 def dumps(recording: Recording) -> str:
