@@ -1,4 +1,4 @@
-"""A dtype is one record: laid beside the others, it is in the model, in traces, in links and at the prompt."""
+"""A dtype is one record: laid beside the others, it is in the model, in traces and at the prompt."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_every_algorithm_moves_half_the_bytes_of_inputs(algorithm):
     scenario = {"algorithm": algorithm, "seq": 512, "head_dim": 64}
     one, two = (simulate(Experiment.of(dtype=dtype, **scenario)) for dtype in ("toy8", "float16"))
     assert simulate(one.experiment.in_own_tiling()).traffic.requested.total
-    assert one.traffic.compulsory.read and one.modelled.seconds > 0
+    assert one.modelled.seconds > 0
     for tensor, read in two.traffic.compulsory.read.items():
         if tensor.name in "QKV":
             assert one.traffic.compulsory.read[tensor] == read / 2
