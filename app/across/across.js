@@ -1,8 +1,9 @@
 // One canvas, one clock: a sequence over several GPUs.
 
-import { clamp, duration, plural } from "../canvas/format.js";
+import { duration, plural } from "../canvas/format.js";
 import { TimedPlayer } from "../canvas/timed.js";
-import { AcrossControls, SPEEDS } from "./controls.js";
+import { showing } from "../canvas/view.js";
+import { AcrossControls } from "./controls.js";
 import { LanesPanel } from "./lanes.js";
 import { acrossLayout } from "./layout.js";
 import { Runs } from "./run.js";
@@ -11,7 +12,6 @@ import { markWords, sentence } from "./story.js";
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 900; // ms that words stand for at least while it plays
-const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
 class AcrossPlayer extends TimedPlayer {
   constructor(parent) {
@@ -25,7 +25,6 @@ class AcrossPlayer extends TimedPlayer {
     this.time = part === null ? this.model.runs[0].telling() : part * this.model.longest;
     this.shown = Math.min(this.shown, this.model.runs.length - 1);
     this.controls.offer(this.model.runs);
-    this.controls.shown = {};
   }
 
   // moving in time
@@ -43,15 +42,6 @@ class AcrossPlayer extends TimedPlayer {
         ? events.find((time) => time > this.time + least)
         : events.findLast((time) => time < this.time - least);
     return next ?? (by > 0 ? this.model.longest : 0);
-  }
-
-  setSpeed(speed) {
-    this.speed = speed;
-    this.draw();
-  }
-
-  faster(by) {
-    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
   }
 
   // what is shown
@@ -72,7 +62,7 @@ class AcrossPlayer extends TimedPlayer {
 
   /** A press on a run's lanes goes to that moment, and shows the run. */
   press(event) {
-    this.root.focus({ preventScroll: true });
+    super.press();
     const chart = this.lanes.find((panel) => panel.holds(event.offsetX, event.offsetY));
     if (!chart) return;
     this.shown = chart.number;
@@ -95,22 +85,14 @@ class AcrossPlayer extends TimedPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const { time, shown, model, speed } = this,
-      { playing } = this.clock;
+    const { time, shown, model } = this;
     this.stage.paint({ time, shown });
-    this.controls.show({
-      sentence: this.words(playing),
+    this.tell(`${plural(model.gpus, "GPU")} over time`, {
+      sentence: this.words(this.clock.playing),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: model.runs[shown].origin,
-      part: time / model.longest,
-      playing,
-      speed,
       run: shown,
     });
-    this.stage.canvas.setAttribute(
-      "aria-label",
-      `${plural(model.gpus, "GPU")} over time. ${this.controls.shown.sentence}`,
-    );
   }
 
   /** While it plays, words stand for a while before others replace them. */
@@ -126,15 +108,11 @@ class AcrossPlayer extends TimedPlayer {
   }
 }
 
-/** Streamlit calls this whenever the data or the theme change; for tests `window.__across` tells and moves the moment. */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const player = players.get(parentElement) ?? new AcrossPlayer(parentElement);
-  players.set(parentElement, player);
-  player.update(data);
+/** For tests `window.__across` tells and moves the moment. */
+const show = showing(AcrossPlayer, (player) => {
   window.__across = {
     seek: (time) => player.seek(time),
     state: () => ({ time: player.time, longest: player.model.longest, ...player.controls.shown }),
   };
-  return () => player.release();
-}
+});
+export default show;

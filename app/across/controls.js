@@ -1,19 +1,9 @@
-// What this picture adds to the transport: speeds, the run in the ring, the pointer and its help.
+// What this picture adds to the bar below: the run in the ring, and its help.
 
-import { helpPage, Transport } from "../canvas/transport.js";
+import { TimedControls } from "../canvas/timed.js";
 
-export const SPEEDS = [0.25, 0.5, 1, 2, 4]; // of the way that the playhead walks by itself
-const MARKS = 10000; // positions of the scrubber
-const KEYS = [
-  ["Space", "play or pause"],
-  ["← →", "to what starts or ends before, or next"],
-  ["Shift ← →", "a twentieth of the run"],
-  ["Home End", "to the start, to the end"],
-  ["m", "another run in the ring and the sentence"],
-  ["+ −", "faster, slower"],
-  ["f", "full screen"],
-  ["?", "this help"],
-];
+const SPEEDS = [0.25, 0.5, 1, 2, 4]; // of the way that the playhead walks by itself
+const KEYS = [["m", "another run in the ring and the sentence"]];
 const GUIDE = [
   ["colour", "a GPU, and the keys and values that it owns"],
   ["S", "rows and columns are chunks of the sequence; the strips at their edges say which GPU holds each"],
@@ -24,43 +14,26 @@ const GUIDE = [
   ["merge", "m, l and O of all rounds become one"],
 ];
 
-export class AcrossControls extends Transport {
+export class AcrossControls extends TimedControls {
   constructor(root, player) {
-    super(root, player);
-    [this.speed, this.run] = ["speed", "run"].map((name) => root.querySelector(`[data-is="${name}"]`));
-    this.speed.append(...SPEEDS.map((speed) => new Option(`${speed} ×`, speed)));
-    this.help.innerHTML = helpPage(KEYS, GUIDE);
-    const { canvas } = this;
-    this.slider.addEventListener("input", () =>
-      player.seek((Number(this.slider.value) / MARKS) * player.model.longest),
-    );
-    this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
+    const arrows = "to what starts or ends before, or next";
+    super(root, player, { speeds: SPEEDS, arrows, keys: KEYS, guide: GUIDE });
+    this.run = root.querySelector('[data-is="run"]');
     this.run.addEventListener("change", () => player.showRun(Number(this.run.value)));
-    canvas.addEventListener("pointerdown", (event) => player.press(event));
-    canvas.addEventListener("pointermove", (event) => player.hover(event.offsetX, event.offsetY));
-    canvas.addEventListener("pointerleave", () => player.leave());
   }
 
   /** The runs that there are to choose from. */
   offer(runs) {
     this.run.replaceChildren(...runs.map(({ name }, n) => new Option(name, n)));
+    this.shown = {};
   }
 
   keyActions(far) {
-    const { player } = this;
-    return {
-      ...super.keyActions(far),
-      m: () => player.nextRun(),
-      Escape: () => this.showHelp(false),
-    };
+    return { ...super.keyActions(far), m: () => this.player.nextRun() };
   }
 
-  /** All for a moment; only what differs is touched. */
   show(next) {
-    const { shown } = this;
-    if (shown.part !== next.part) this.scrub(Math.round(next.part * MARKS), MARKS);
-    if (shown.speed !== next.speed) this.speed.value = next.speed;
-    if (shown.run !== next.run) this.run.value = next.run;
+    if (this.shown.run !== next.run) this.run.value = next.run;
     super.show(next);
   }
 }

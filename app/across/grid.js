@@ -1,7 +1,7 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
 import { channels, mix } from "../canvas/look.js";
-import { hatching, Pen } from "../canvas/pen.js";
+import { hatching, Pen, sheet } from "../canvas/pen.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
@@ -29,13 +29,10 @@ export class GridPanel {
   drawBase(u) {
     const { map, run, model, theme, dpr } = this,
       { chunks, owners } = run,
-      canvas = document.createElement("canvas");
-    canvas.width = canvas.height = Math.max(1, Math.round(map.side * dpr));
-    const ctx = canvas.getContext("2d"),
+      ctx = sheet({ x: 0, y: 0, w: map.side, h: map.side }, dpr),
       pen = new Pen(ctx, theme, u),
       hidden = hatching(ctx, theme.hatch, 5, dpr),
       waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING));
-    ctx.scale(dpr, dpr);
     for (let q = 0; q < chunks; q++)
       for (let k = 0; k < chunks; k++) {
         const [x, y, w] = [k * map.each, q * map.each, map.each - this.gap];
@@ -45,7 +42,7 @@ export class GridPanel {
           ctx.fillRect(x, y, w, w);
         }
       }
-    return canvas;
+    return ctx.canvas;
   }
 
   signature({ time }) {

@@ -1,6 +1,7 @@
 // A run as a chart: every GPU has a line, computing above and transfers below, in the colour of whose keys they are.
 
-import { clamp, duration, percent, roundStep, subscript } from "../canvas/format.js";
+import { duration, percent, subscript } from "../canvas/format.js";
+import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/look.js";
 import { hatching, Pen } from "../canvas/pen.js";
 import { NOBODY } from "./run.js";
@@ -8,8 +9,9 @@ import { NOBODY } from "./run.js";
 const PALE = 0.26; // of what is still to come
 const MOVES = 0.36; // of a line's height, for transfers
 
-export class LanesPanel {
+export class LanesPanel extends LaneChart {
   constructor(number, lowest) {
+    super();
     Object.assign(this, { number, lowest });
   }
 
@@ -20,24 +22,12 @@ export class LanesPanel {
       axis = this.lowest ? 24 * u : 8 * u;
     Object.assign(this, { model, run, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h: box.h - top - axis };
+    this.high = this.plot.h;
     this.row = this.plot.h / model.gpus;
   }
 
   signature({ time, shown }) {
     return `${time} ${shown === this.number}`;
-  }
-
-  x(time) {
-    return this.plot.x + (time / this.model.longest) * this.plot.w;
-  }
-
-  timeAt(px) {
-    return ((px - this.plot.x) / this.plot.w) * this.model.longest;
-  }
-
-  holds(px, py) {
-    const { x, y, w, h } = this.plot;
-    return px >= x && px < x + w && py >= y && py < y + h;
   }
 
   /** The mark at a point, or -1. */
@@ -68,9 +58,7 @@ export class LanesPanel {
     const { plot, run } = this,
       { u, theme, ctx } = pen;
     this.title(pen, box, shown === this.number);
-    const cut = clamp(this.x(time), plot.x, plot.x + plot.w);
-    this.paste(ctx, this.picture(1), plot.x, cut);
-    this.paste(ctx, this.picture(PALE), cut, plot.x + plot.w);
+    const cut = this.cutTogether(ctx, time, undefined, [1], [PALE]);
     const each = Math.max(1, Math.ceil((12 * u) / this.row));
     for (let gpu = 0; gpu < this.model.gpus; gpu += each)
       pen.text(
@@ -87,9 +75,9 @@ export class LanesPanel {
     const end = this.x(run.length);
     ctx.fillStyle = theme.muted;
     ctx.fillRect(end, plot.y, 1, plot.h);
-    if (this.lowest) this.axis(pen);
-    ctx.fillStyle = theme.edge;
-    ctx.fillRect(Math.round(cut) - 0.5, plot.y - 2 * u, 1.5, plot.h + 4 * u);
+    const whole = [0, this.model.longest];
+    if (this.lowest) this.ticks(pen, whole, 90, (tick) => duration(tick / 1e6), "left");
+    this.playhead(pen, cut, 2 * u);
   }
 
   title(pen, box, shown) {
@@ -115,33 +103,12 @@ export class LanesPanel {
     if (room > 80 * u) pen.text(facts, plot.x + width + 12 * u, y, { size: 12.5, mono: true, room });
   }
 
-  paste(ctx, picture, from, to) {
-    const { plot, dpr } = this;
-    if (to - from < 0.5) return;
-    const source = [(from - plot.x) * dpr, 0, (to - from) * dpr, picture.height];
-    ctx.drawImage(picture, ...source, from, plot.y, to - from, plot.h);
-  }
-
-  /** All marks, in full colour or pale; drawn once and kept. */
-  picture(strength) {
-    if (!this.pictures.has(strength)) this.pictures.set(strength, this.draw(strength));
-    return this.pictures.get(strength);
-  }
-
-  draw(strength) {
+  drawn(ctx, strength) {
     const { plot, dpr, theme, u, run } = this,
-      canvas = document.createElement("canvas");
-    canvas.width = Math.max(1, Math.round(plot.w * dpr));
-    canvas.height = Math.max(1, Math.round(plot.h * dpr));
-    const ctx = canvas.getContext("2d");
-    ctx.setTransform(dpr, 0, 0, dpr, -plot.x * dpr, -plot.y * dpr);
-    ctx.fillStyle = theme.panel;
-    ctx.fillRect(plot.x, plot.y, plot.w, plot.h);
+      pen = new Pen(ctx, theme, u);
     ctx.fillStyle = hatching(ctx, mix(theme.hatch, theme.panel, strength), 6, dpr);
     ctx.fillRect(plot.x, plot.y, this.x(run.length) - plot.x, plot.h);
-    const pen = new Pen(ctx, theme, u);
     for (let n = 0; n < run.count; n++) this.mark(pen, n, strength);
-    return canvas;
   }
 
   mark(pen, n, strength) {
@@ -174,25 +141,5 @@ export class LanesPanel {
     if (run.kind[n] === run.packing) return "pack";
     if (run.owner[n] === NOBODY) return run.moves(n) ? "" : `heads ${run.round[n] + 1}/${run.groups}`;
     return run.moves(n) ? "" : `K${subscript(run.owner[n])} V${subscript(run.owner[n])}`;
-  }
-
-  axis(pen) {
-    const { plot } = this,
-      { u, theme, ctx } = pen,
-      y = plot.y + plot.h + 17 * u,
-      longest = this.model.longest;
-    const step = roundStep(longest, Math.max(2, Math.floor(plot.w / (90 * u))));
-    for (let tick = 0; tick <= longest + 1e-9; tick += step) {
-      const x = this.x(tick),
-        last = tick + step > longest + 1e-9;
-      ctx.fillStyle = theme.line;
-      ctx.fillRect(Math.round(x), plot.y + plot.h, 1, 4 * u);
-      pen.text(duration(tick / 1e6), x, y, {
-        size: 11.5,
-        color: theme.muted,
-        mono: true,
-        align: !tick ? "left" : last ? "right" : "center",
-      });
-    }
   }
 }

@@ -2,7 +2,8 @@
 
 Each module becomes a function that is called once and returns what the module exports, so names of different
 modules can never meet. Understood is what this project writes: `import { name } from "./file.js";` and
-`export` before a declaration of one name, each at the start of a line; anything else is refused by name.
+`export` before a declaration of one name, each at the start of a line, or `export default name;`; anything else is
+refused by name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (default )?(?=(?:async )?(?:const|class|function) (\w+))", re.MULTILINE)
+DEFAULT = re.compile(r"^export default (\w+);\n", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 ENTRY = "show"  # the name by which whoever joins the script with more calls its default export
 
@@ -48,6 +50,7 @@ def _join(path: Path, modules: dict, importing: tuple[Path, ...]) -> None:
             if name not in modules[imported][1]:
                 raise BundleError(f"{path.name} imports {name}, which {imported.name} does not export.")
     exports = {"default" if found[1] else found[2]: found[2] for found in EXPORT.finditer(source)}
+    exports |= {"default": found[1] for found in DEFAULT.finditer(source)}
     modules[path] = source, exports
 
 
@@ -58,7 +61,7 @@ def _file(path: Path, imported: str) -> Path:
 def _called(path: Path, source: str, exports: dict[str, str], called: dict[Path, str]) -> str:
     """A module as a function that is called at once, its imports taken from the modules before it."""
     taken = IMPORT.sub(lambda found: f"const {{{found[1]}}} = {called[_file(path, found[2])]};\n", source)
-    body = EXPORT.sub("", taken)
+    body = EXPORT.sub("", DEFAULT.sub("", taken))
     if found := LEFT_OVER.search(body):
         raise BundleError(f"{path.name} has a line that cannot be joined: {found[0]}")
     returned = ", ".join(f"{name}: {local}" for name, local in exports.items())

@@ -91,6 +91,18 @@ export function subscript(n) {
   return String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
 }
 
+/** How many of the sorted values are at most x. */
+export function countUpTo(sorted, x) {
+  let low = 0,
+    high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** A round step that cuts a span into no more than so many parts: 1, 2 or 5 times a power of ten. */
 export function roundStep(span, most) {
   const power = 10 ** Math.floor(Math.log10(span / most));

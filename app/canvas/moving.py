@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,21 +21,17 @@ SHARED = re.compile(r"<!-- (\S+\.html) -->")  # what HTML has in common with oth
 
 
 @dataclass(frozen=True)
-class Moving:
-    """A component, from files that are read when it is first needed.
+class Component:
+    """What a browser shows or does by a script of its own, from files that are read when it is first needed.
 
     Args:
         name: by which Streamlit knows it.
         file: its HTML; beside it stand its CSS and the script that begins it, whose default export is
-            `show({ data, parentElement })`.
-        title: of what it shows, as a file to take home names it.
-        on_canvas: whether it wears what pictures with a stage and a transport share.
+            `show({ data, parentElement })`. A script alone has neither.
     """
 
     name: str
     file: Path
-    title: str
-    on_canvas: bool = False
 
     @cached_property
     def html(self) -> str:
@@ -45,8 +42,7 @@ class Moving:
     @cached_property
     def css(self) -> str:
         """Its style sheet, whole."""
-        files = [CANVAS_STYLE] * self.on_canvas + [self.file.with_suffix(".css")]
-        return "\n".join(file.read_text("utf-8") for file in files)
+        return self.file.with_suffix(".css").read_text("utf-8")
 
     @cached_property
     def js(self) -> str:
@@ -54,10 +50,28 @@ class Moving:
         return bundle(self.file.with_suffix(".js"))
 
     @cached_property
-    def _component(self):
-        """Registered when a page first needs it."""
-        script = loader(self.name, self.js)
-        return st.components.v2.component(self.name, html=self.html, css=self.css, js=script)
+    def mount(self) -> Callable[..., Any]:
+        """Streamlit's own call, registered when a page first needs it."""
+        look = {} if self.file.suffix == ".js" else {"html": self.html, "css": self.css}
+        return st.components.v2.component(self.name, js=loader(self.name, self.js), **look)
+
+
+@dataclass(frozen=True)
+class Moving(Component):
+    """A moving picture.
+
+    Args:
+        title: of what it shows, as a file to take home names it.
+        on_canvas: whether it wears what pictures with a stage and a transport share.
+    """
+
+    title: str
+    on_canvas: bool = False
+
+    @cached_property
+    def css(self) -> str:
+        """Its style sheet, whole."""
+        return f"{CANVAS_STYLE.read_text('utf-8')}\n{super().css}" if self.on_canvas else super().css
 
     def offline(self, data: Any, title: str, above: str = "", below: str = "") -> str:
         """An HTML file that shows the same without server and network, between some HTML of its own."""
@@ -71,4 +85,4 @@ class Moving:
         """
         title = title or self.title
         offer(title, partial(self.offline, data, title))
-        self._component(key=key, data=data, height=height or "content")
+        self.mount(key=key, data=data, height=height or "content")

@@ -78,6 +78,16 @@ export class Pen {
   }
 }
 
+/** A canvas for a part of another one, which is drawn on in the other's own units: its context. */
+export function sheet({ x, y, w, h }, dpr) {
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, Math.round(w * dpr));
+  canvas.height = Math.max(1, Math.round(h * dpr));
+  const ctx = canvas.getContext("2d");
+  ctx.setTransform(dpr, 0, 0, dpr, -x * dpr, -y * dpr);
+  return ctx;
+}
+
 const patterns = new Map();
 
 /** A repeating pattern of thin diagonal lines, sharp at the device's resolution. */

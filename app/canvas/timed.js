@@ -1,49 +1,22 @@
-// What pictures with a playhead over a run of their own share: room, theme, data, and moving in time.
+// What pictures with a playhead over a run of their own share: moving in time, and the bar that they are played with.
 
-import { Clock } from "./clock.js";
 import { clamp } from "./format.js";
-import { readTheme, wear } from "./look.js";
-import { Stage } from "./stage.js";
 import { Tip } from "./tip.js";
-import { equalBytes } from "./unpack.js";
+import { helpPage, Transport } from "./transport.js";
+import { StageView } from "./view.js";
 
 /**
- * A picture has `load(bytes)`, which sets `model` with its `longest` and `palettes`; `layout()`, its panels in
- * their boxes; `eventBeside(by)`, the moment of the next or the last event; `passing(seconds)`, how much of the
- * run passes in so many seconds of the clock; and `draw()`.
+ * A picture has `load(bytes)`, which sets `model` with its `longest` and `palettes`; `layout()`; `eventBeside(by)`,
+ * the moment of the next or the last event; `passing(seconds)`, how much of the run passes in so many seconds of the
+ * clock; `hover(x, y)`, what the pointer is on; and `draw()`.
  */
-export class TimedPlayer {
+export class TimedPlayer extends StageView {
   /** `pause` is that of a calm clock, `state` what the picture remembers beside the time. */
   constructor(parent, Controls, pause, state) {
-    this.root = parent.querySelector(".player");
-    this.stage = new Stage(this.root);
+    super(parent.querySelector(".player"), pause);
     Object.assign(this, { time: 0, ...state });
-    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), pause);
     this.tip = new Tip(this.root);
     this.controls = new Controls(this.root, this);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.stage.canvas);
-    this.onResize = () => this.fit();
-    window.addEventListener("resize", this.onResize);
-  }
-
-  release() {
-    this.clock.stop();
-    this.controls.release();
-    this.observer.disconnect();
-    window.removeEventListener("resize", this.onResize);
-  }
-
-  /** New data or a new theme: the picture changes within this task, the share of the run stays. */
-  update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) this.load(bytes);
-    const theme = readTheme(this.root, this.model.palettes),
-      recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
-    if (!recolored && !renewed) return;
-    this.theme = theme;
-    if (recolored) wear(this.root, theme);
-    this.fit(true);
   }
 
   seek(time) {
@@ -65,16 +38,26 @@ export class TimedPlayer {
     this.draw();
   }
 
-  leave() {
-    this.tip.hide();
+  setSpeed(speed) {
+    this.speed = speed;
+    this.draw();
   }
 
-  /** Lays out and draws everything anew where the room has changed, or anyway. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.place(this.layout(), this.model, this.theme);
-    this.leave();
-    this.draw();
+  faster(by) {
+    const { speeds } = this.controls;
+    this.setSpeed(speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
+  }
+
+  press() {
+    this.root.focus({ preventScroll: true });
+  }
+
+  point(event) {
+    this.hover(event.offsetX, event.offsetY);
+  }
+
+  leave() {
+    this.tip.hide();
   }
 
   advance(seconds) {
@@ -84,5 +67,54 @@ export class TimedPlayer {
       this.clock.stop();
     }
     this.draw();
+  }
+
+  /** The moment's words and the bar's marks; `name` is what the canvas shows. */
+  tell(name, words) {
+    const { time, speed, model, clock } = this;
+    this.controls.show({ part: time / model.longest, playing: clock.playing, speed, ...words });
+    this.stage.canvas.setAttribute("aria-label", `${name}. ${words.sentence}`);
+  }
+}
+
+/** The bar below: what is played adds its own buttons, keys and help. */
+export class TimedControls extends Transport {
+  /** `arrows` is where the arrow keys lead, `keys` are those of this picture alone, `guide` how it is read. */
+  constructor(root, player, { speeds, named = (speed) => `${speed} ×`, arrows, keys, guide }) {
+    super(root, player);
+    this.speeds = speeds;
+    this.speed = root.querySelector('[data-is="speed"]');
+    this.speed.append(...speeds.map((speed) => new Option(named(speed), speed)));
+    this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
+    this.slider.addEventListener("input", () =>
+      player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.model.longest),
+    );
+    this.canvas.addEventListener("pointerdown", (event) => player.press(event));
+    this.canvas.addEventListener("pointermove", (event) => player.point(event));
+    this.canvas.addEventListener("pointerleave", () => player.leave());
+    const usual = [
+      ["Space", "play or pause"],
+      ["← →", arrows],
+      ["Shift ← →", "a twentieth of the run"],
+      ["Home End", "to the start, to the end"],
+    ];
+    const last = [
+      ["+ −", "faster, slower"],
+      ["f", "full screen"],
+      ["?", "this help"],
+    ];
+    this.help.innerHTML = helpPage([...usual, ...keys, ...last], guide);
+  }
+
+  keyActions(far) {
+    return { ...super.keyActions(far), Escape: () => this.showHelp(false) };
+  }
+
+  /** All for a moment; only what differs is touched. */
+  show(next) {
+    const { shown, slider } = this;
+    if (shown.part !== next.part) this.scrub(Math.round(next.part * slider.max), slider.max);
+    if (shown.speed !== next.speed) this.speed.value = next.speed;
+    super.show(next);
   }
 }

@@ -8,13 +8,13 @@ from pathlib import Path
 import streamlit as st
 
 from app import contents, scenario
-from app.canvas.bundle import bundle
+from app.canvas.moving import Component
 from app.contents import HOME, NAME, groups, pages
 from app.scenario.again import PARTS
 from app.serving.said import said_once
 
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
-HERE = Path(__file__).parent
+FRAME = Component("frame", Path(__file__).with_name("frame.js"))
 
 
 def navigate() -> st.Page:
@@ -57,15 +57,10 @@ def _page(name: str, title: str) -> st.Page:
     return st.Page(show, title=title, url_path=name, default=name == HOME)
 
 
-@lru_cache(maxsize=1)
-def _component():
-    return st.components.v2.component("frame", js=bundle(HERE / "frame.js"))
-
-
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
     PARTS.show(_keep, page)
 
 
 def _keep(page: str) -> None:
-    _component()(key="frame", data=page, height=0)
+    FRAME.mount(key="frame", data=page, height=0)

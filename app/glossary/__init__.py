@@ -7,19 +7,14 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.canvas.moving import Component
 from app.figures.tables import scrolled
 from app.glossary.terms import found_on_pages, listed
 from app.scenario.again import PARTS
 from app.serving.said import said_once
 
-HERE = Path(__file__).parent
+HOVER = Component("glossary", Path(__file__).with_name("glossary.html"))
 LIST_HEIGHT = 460  # px
-
-
-@lru_cache(maxsize=1)
-def _hover():
-    html, css, js = ((HERE / f"glossary.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("glossary", html=html, css=css, js=js)
 
 
 def hover() -> None:
@@ -28,7 +23,7 @@ def hover() -> None:
 
 
 def _mark() -> None:
-    _hover()(key="glossary", data=found_on_pages(), height=0)
+    HOVER.mount(key="glossary", data=found_on_pages(), height=0)
 
 
 def show() -> None:

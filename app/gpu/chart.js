@@ -1,8 +1,8 @@
 // SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
 
-import { clamp, duration, grouped, percent, roundStep } from "../canvas/format.js";
+import { duration, grouped, percent } from "../canvas/format.js";
+import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/look.js";
-import { Pen } from "../canvas/pen.js";
 import { COLOURINGS, NOWHERE } from "./placement.js";
 
 const STRENGTHS = 24; // shades of a colour
@@ -19,8 +19,9 @@ export function unitOf(longest) {
   return longest < 1e4 ? [1, "µs"] : longest < 1e7 ? [1e3, "ms"] : [1e6, "s"];
 }
 
-export class ChartPanel {
+export class ChartPanel extends LaneChart {
   constructor(number) {
+    super();
     this.number = number;
   }
 
@@ -37,6 +38,7 @@ export class ChartPanel {
     Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
     this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
+    this.high = h + gap + strip;
     this.row = h / lane.sms;
   }
 
@@ -44,18 +46,10 @@ export class ChartPanel {
     return [time, from, to, colouring].join();
   }
 
-  x(time, [from, to]) {
-    return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
-  }
-
-  timeAt(px, [from, to]) {
-    return from + ((px - this.plot.x) / this.plot.w) * (to - from);
-  }
-
   /** The block at a point, or -1. */
   blockAt(px, py, window) {
     const { plot, lane } = this;
-    if (px < plot.x || px >= plot.x + plot.w || py < plot.y || py >= plot.y + plot.h) return NOWHERE;
+    if (!this.holds(px, py)) return NOWHERE;
     const place = (py - plot.y) / this.row,
       sm = Math.floor(place);
     return lane.blockAt(sm, place - sm, this.timeAt(px, window));
@@ -68,14 +62,12 @@ export class ChartPanel {
     return [plot.y + lane.sm[n] * row + lane.slot[n] * thick, thick];
   }
 
-  paint(pen, box, view) {
+  paint(pen, box, { time, window, colouring }) {
     const { plot, strip, lane } = this,
-      { u, theme, ctx } = pen,
-      { time, window } = view;
+      { u, theme } = pen;
     this.title(pen, box);
-    const cut = clamp(this.x(time, window), plot.x, plot.x + plot.w);
-    this.paste(ctx, this.picture(view, 1), plot.x, cut);
-    this.paste(ctx, this.picture(view, PALE), cut, plot.x + plot.w);
+    const [now, later] = [1, PALE].map((strength) => [strength, colouring, ...window]),
+      cut = this.cutTogether(pen.ctx, time, window, now, later);
     const style = { size: 11.5, color: theme.muted, mono: true };
     pen.text("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style, align: "right" });
     pen.text(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style, align: "right" });
@@ -85,8 +77,7 @@ export class ChartPanel {
     }
     this.axis(pen, window);
     if (time < window[0] || time > window[1]) return;
-    ctx.fillStyle = theme.edge;
-    ctx.fillRect(Math.round(cut) - 0.5, plot.y - 3 * u, 1.5, strip.y + strip.h - plot.y + 6 * u);
+    this.playhead(pen, cut, 3 * u);
   }
 
   title(pen, box) {
@@ -110,46 +101,12 @@ export class ChartPanel {
     });
   }
 
-  /** Part of a picture, from one abscissa to another. */
-  paste(ctx, picture, from, to) {
-    const { plot, strip, dpr } = this,
-      height = strip.y + strip.h - plot.y;
-    if (to - from < 0.5) return;
-    ctx.drawImage(
-      picture,
-      (from - plot.x) * dpr,
-      0,
-      (to - from) * dpr,
-      height * dpr,
-      from,
-      plot.y,
-      to - from,
-      height,
-    );
-  }
-
-  /** All blocks in a window of time, in full colour or pale; drawn once and kept. */
-  picture(view, strength) {
-    const name = [strength, view.colouring, ...view.window].join();
-    if (this.pictures.size > 8) this.pictures.clear();
-    if (!this.pictures.has(name)) this.pictures.set(name, this.draw(view, strength));
-    return this.pictures.get(name);
-  }
-
-  draw({ window, colouring }, strength) {
-    const { plot, strip, dpr, theme, u } = this,
-      canvas = document.createElement("canvas");
-    canvas.width = Math.max(1, Math.round(plot.w * dpr));
-    canvas.height = Math.max(1, Math.round((strip.y + strip.h - plot.y) * dpr));
-    const ctx = canvas.getContext("2d");
-    ctx.setTransform(dpr, 0, 0, dpr, -plot.x * dpr, -plot.y * dpr);
-    ctx.fillStyle = theme.panel;
-    ctx.fillRect(plot.x, plot.y, plot.w, plot.h);
-    this.bars(ctx, window, colouring, strength);
+  drawn(ctx, strength, colouring, ...span) {
+    const { strip, theme } = this;
+    this.bars(ctx, span, colouring, strength);
     ctx.fillStyle = theme.panel;
     ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
-    this.working(new Pen(ctx, theme, u), window, strength);
-    return canvas;
+    this.working(ctx, span, strength);
   }
 
   bars(ctx, window, colouring, strength) {
@@ -175,7 +132,7 @@ export class ChartPanel {
   }
 
   /** SMs that run a block, over time; what is missing above stands idle. */
-  working({ ctx }, [from, to], strength) {
+  working(ctx, [from, to], strength) {
     const { lane, strip, theme } = this,
       columns = Math.ceil(strip.w);
     ctx.fillStyle = mix(theme.statistics, theme.panel, strength);
@@ -185,24 +142,12 @@ export class ChartPanel {
     }
   }
 
-  axis(pen, [from, to]) {
+  axis(pen, span) {
     const { strip } = this,
-      { u, theme, ctx } = pen,
-      y = strip.y + strip.h + 17 * u;
-    const step = roundStep(to - from, Math.max(2, Math.floor(strip.w / (78 * u)))),
-      [unit, name] = unitOf(to);
-    for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
-      const x = this.x(tick, [from, to]);
-      ctx.fillStyle = theme.line;
-      ctx.fillRect(Math.round(x), strip.y + strip.h, 1, 4 * u);
-      const last = tick + step > to + 1e-9;
-      pen.text(`${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`, x, y, {
-        size: 11.5,
-        color: theme.muted,
-        mono: true,
-        align: last ? "right" : "center",
-      });
-    }
+      { u, theme } = pen,
+      [unit, name] = unitOf(span[1]);
+    const words = (tick, step, last) => `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
+    this.ticks(pen, span, 78, words);
     if (this.low) return;
     pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, {
       size: 11.5,

@@ -1,21 +1,21 @@
 // One canvas, one clock: a GPU's execution in slow motion.
 
-import { clamp, duration, grouped, plural } from "../canvas/format.js";
+import { clamp, countUpTo, duration, grouped, plural } from "../canvas/format.js";
 import { TimedPlayer } from "../canvas/timed.js";
+import { showing } from "../canvas/view.js";
 import { ChartPanel, microseconds, unitOf } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
 import { gpuLayout } from "./layout.js";
-import { COLOURINGS, countUpTo, NOWHERE, Recorded } from "./placement.js";
+import { COLOURINGS, NOWHERE, Recorded } from "./placement.js";
 import { HeadsPanel } from "./replay.js";
 import { blockWords, sentence } from "./story.js";
 
 const CALM_PAUSE = 200; // ms between the pictures of a calm replay
 const WHOLE_RUN = 20; // seconds that the first pace takes for the run, about
-const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
 class GpuPlayer extends TimedPlayer {
   constructor(parent) {
-    super(parent, GpuControls, CALM_PAUSE, { head: 0, colouring: "query", pace: 10, window: [0, 1] });
+    super(parent, GpuControls, CALM_PAUSE, { head: 0, colouring: "query", speed: 10, window: [0, 1] });
   }
 
   load(bytes) {
@@ -25,12 +25,8 @@ class GpuPlayer extends TimedPlayer {
     this.time = part * this.model.longest;
     this.head = Math.min(this.head, this.model.heads - 1);
     this.window = [0, this.model.longest];
-    this.pace = PACES.reduce((best, pace) =>
-      Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest)) <
-      Math.abs(Math.log((best * WHOLE_RUN) / this.model.longest))
-        ? pace
-        : best,
-    );
+    const far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest));
+    this.speed = PACES.reduce((best, pace) => (far(pace) < far(best) ? pace : best));
   }
 
   // moving in time
@@ -43,15 +39,6 @@ class GpuPlayer extends TimedPlayer {
         : (events[at - 1 - (events[at - 1] === Math.fround(this.time) ? 1 : 0)] ?? 0);
     });
     return by > 0 ? Math.min(...events) : Math.max(...events);
-  }
-
-  setPace(pace) {
-    this.pace = pace;
-    this.draw();
-  }
-
-  faster(by) {
-    this.setPace(PACES[clamp(PACES.indexOf(this.pace) + by, 0, PACES.length - 1)]);
   }
 
   // what is shown
@@ -102,7 +89,7 @@ class GpuPlayer extends TimedPlayer {
   }
 
   press(event) {
-    this.root.focus({ preventScroll: true });
+    super.press();
     const heads = this.stage.panels.find((panel) => panel instanceof HeadsPanel),
       head = heads?.headAt(event.offsetX, event.offsetY) ?? NOWHERE;
     if (head !== NOWHERE) {
@@ -122,7 +109,7 @@ class GpuPlayer extends TimedPlayer {
   }
 
   point(event) {
-    if (!this.held) return this.hover(event.offsetX, event.offsetY);
+    if (!this.held) return super.point(event);
     const {
       chart,
       x,
@@ -162,46 +149,27 @@ class GpuPlayer extends TimedPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const {
-        time,
-        head,
-        colouring,
-        model,
-        pace,
-        clock: { playing },
-      } = this,
-      span = this.window;
-    this.stage.paint({ time, head, colouring, window: span });
+    const { time, head, colouring, model } = this;
+    this.stage.paint({ time, head, colouring, window: this.window });
     const [unit, name] = unitOf(model.longest),
       step = unit > 1 ? 0.01 : model.longest < 1000 ? 0.1 : 1;
-    const where = `${microseconds(time / unit, step)} ${name}, ${grouped(1e6 / pace)}× slower`;
-    this.controls.show({
+    const title = `${plural(model.sms, "SM")} over time`;
+    this.stage.canvas.dataset.title = title;
+    this.tell(title, {
       sentence: sentence(model, time),
-      where,
+      where: `${microseconds(time / unit, step)} ${name}, ${grouped(1e6 / this.speed)}× slower`,
       length: duration(model.longest / 1e6),
-      part: time / model.longest,
-      playing,
-      pace,
       colouring,
     });
-    this.stage.canvas.dataset.title = `${plural(model.sms, "SM")} over time`;
-    this.stage.canvas.setAttribute(
-      "aria-label",
-      `${this.stage.canvas.dataset.title}. ${this.controls.shown.sentence}`,
-    );
   }
 
   passing(seconds) {
-    return seconds * this.pace;
+    return seconds * this.speed;
   }
 }
 
-/** Streamlit calls this whenever the data or the theme change; for tests `window.__gpu` tells and moves the moment. */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const player = players.get(parentElement) ?? new GpuPlayer(parentElement);
-  players.set(parentElement, player);
-  player.update(data);
+/** For tests `window.__gpu` tells and moves the moment. */
+const show = showing(GpuPlayer, (player) => {
   window.__gpu = {
     seek: (time) => player.seek(time),
     state: () => ({
@@ -212,5 +180,5 @@ export default function show({ data, parentElement }) {
       ...player.controls.shown,
     }),
   };
-  return () => player.release();
-}
+});
+export default show;

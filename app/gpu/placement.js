@@ -1,21 +1,10 @@
 // A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
 
+import { countUpTo } from "../canvas/format.js";
 import { unpack } from "../canvas/unpack.js";
 
 export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
 export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
-
-/** How many of the sorted values are at most x. */
-export function countUpTo(sorted, x) {
-  let low = 0,
-    high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] <= x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
 
 class Placement {
   constructor(header, arrays, prefix, sms) {

@@ -1,9 +1,8 @@
 // The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
 
-import { Clock } from "../canvas/clock.js";
 import { clamp, duration } from "../canvas/format.js";
-import { readTheme, wear } from "../canvas/look.js";
 import { Transport } from "../canvas/transport.js";
+import { showing, View } from "../canvas/view.js";
 import { leftOf, pictureOf } from "./picture.js";
 import { sentenceAt } from "./words.js";
 
@@ -14,7 +13,6 @@ const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose mid
 const STEPS = 1000; // positions of the scrubber
 const STEP = 0.01; // of the way, by an arrow key
 const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
-const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
 /** The bar below: it adds to play and scrub two keys, which are heard only while the picture has the focus. */
 class InsideTransport extends Transport {
@@ -30,35 +28,21 @@ class InsideTransport extends Transport {
   }
 }
 
-class InsideView {
+class InsideView extends View {
   constructor(parent) {
-    this.root = parent.querySelector(".inside");
-    this.picture = this.root.querySelector(".picture");
-    this.share = null;
-    this.transport = new InsideTransport(this.root, this);
-    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), CALM_PAUSE);
-    this.observer = new ResizeObserver(() => this.draw());
-    this.observer.observe(this.picture);
-    this.onResize = () => this.draw();
-    window.addEventListener("resize", this.onResize);
-  }
-
-  release() {
-    this.clock.stop();
-    this.transport.release();
-    this.observer.disconnect();
-    window.removeEventListener("resize", this.onResize);
+    const root = parent.querySelector(".inside"),
+      picture = root.querySelector(".picture");
+    super(root, picture, CALM_PAUSE);
+    Object.assign(this, { picture, share: null });
+    this.controls = new InsideTransport(root, this);
   }
 
   update(data) {
-    const theme = readTheme(this.root, data.palettes),
-      told = JSON.stringify([data, theme]);
-    if (told === this.told) return;
-    Object.assign(this, { data, theme, told });
-    wear(this.root, theme);
-    this.width = 0;
+    const told = JSON.stringify(data);
+    if (!this.dress(data.palettes) && told === this.told) return;
+    Object.assign(this, { data, told, width: 0 });
     this.share ??= this.telling();
-    this.draw();
+    this.fit();
   }
 
   /** The share of the way at which softmax and products are under way at once. */
@@ -68,7 +52,7 @@ class InsideView {
     return (start + end) / 2 / this.data.seconds;
   }
 
-  draw() {
+  fit() {
     const { clientWidth } = this.picture;
     if (!this.data || !clientWidth) return;
     const u = this.unit();
@@ -95,7 +79,7 @@ class InsideView {
       const lit = seconds >= mark.dataset.start && seconds < mark.dataset.end;
       mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
     }
-    this.transport.scrub(Math.round(this.share * STEPS), STEPS);
+    this.controls.scrub(Math.round(this.share * STEPS), STEPS);
     this.tell(seconds);
   }
 
@@ -106,7 +90,7 @@ class InsideView {
     if (!playing || now - (this.spoke || 0) > STANDS)
       Object.assign(this, { spoke: now, sentence: sentenceAt(this.data, seconds) });
     const where = `${duration(seconds)} of ${duration(this.data.seconds)}`;
-    this.transport.show({ sentence: this.sentence, where, playing });
+    this.controls.show({ sentence: this.sentence, where, playing });
   }
 
   step(by) {
@@ -130,11 +114,5 @@ class InsideView {
   }
 }
 
-/** Streamlit calls this whenever the data or the theme change; the view of a shadow root is made once. */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const view = views.get(parentElement) ?? new InsideView(parentElement);
-  views.set(parentElement, view);
-  view.update(data);
-  return () => view.release();
-}
+const show = showing(InsideView);
+export default show;

@@ -53,12 +53,7 @@ export default function show({ data, parentElement }) {
   const matrix = sidesOf(matrices / capacity, queries, keys),
     rest = sidesOf(tensors / capacity, 1, 1);
   put(".matrices", { y: bottom - matrix.h, width: matrix.w, height: matrix.h });
-  put(".tensors", {
-    x: FRAME.x + FRAME.side - rest.w,
-    y: bottom - rest.h,
-    width: rest.w,
-    height: rest.h,
-  });
+  put(".tensors", { x: FRAME.x + FRAME.side - rest.w, y: bottom - rest.h, width: rest.w, height: rest.h });
   for (const [name, [size, what]] of [
     ["matrix", words.matrices],
     ["rest", words.tensors],

@@ -1,39 +1,34 @@
 // The memories of a GPU: their sizes as areas, the ways between them as thick as they are fast, and bytes that pass at one speed.
 
-import { Clock } from "../canvas/clock.js";
 import { grouped, rate, times, traffic } from "../canvas/format.js";
-import { mix, readTheme, wear } from "../canvas/look.js";
+import { mix } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
 import { NARROW, roomUnit } from "../canvas/stage.js";
+import { showing, View } from "../canvas/view.js";
 
 const PACE = 46; // px a second at which bytes pass: the same in every pipe, so that thickness alone makes the difference
 const APART = 30,
   LANE = 8; // px between bytes one after another, and beside each other
 const LARGEST = 0.6; // share of the height that the side of the largest square takes
-const views = new WeakMap(); // shadow root to view: the component's function runs again whenever its data change
 
-class MemoriesView {
+class MemoriesView extends View {
   constructor(parent) {
-    this.root = parent.querySelector(".memories");
-    this.canvas = this.root.querySelector("canvas");
-    this.passed = 0;
-    this.clock = new Clock(this.root, (seconds) => this.advance(seconds), 0);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.canvas);
+    const root = parent.querySelector(".memories"),
+      canvas = root.querySelector("canvas");
+    super(root, canvas, 0);
+    Object.assign(this, { canvas, passed: 0 });
     this.seen = new IntersectionObserver(([{ isIntersecting }]) => this.run(isIntersecting));
     this.seen.observe(this.canvas);
   }
 
   release() {
-    this.clock.stop();
-    this.observer.disconnect();
+    super.release();
     this.seen.disconnect();
   }
 
   update(data) {
-    const theme = readTheme(this.root, data.palettes);
-    Object.assign(this, { data, theme });
-    wear(this.root, theme);
+    this.dress(data.palettes);
+    this.data = data;
     this.fit();
   }
 
@@ -185,11 +180,5 @@ class MemoriesView {
 /** A centre from which words of that half width stay inside. */
 const clampText = (x, width, half) => Math.min(width - half, Math.max(half, x));
 
-/** Streamlit calls this whenever the data or the theme change; the view of a shadow root is made once. */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const view = views.get(parentElement) ?? new MemoriesView(parentElement);
-  views.set(parentElement, view);
-  view.update(data);
-  return () => view.release();
-}
+const show = showing(MemoriesView);
+export default show;

@@ -13,12 +13,9 @@ export class ChipPanel {
   paint(pen, box, { model, run, step }) {
     const { u } = pen,
       tiles = onChip(run, step);
-    const parts = run.phaseAt(step).parts.map(([label, tensor, bytes, inRegisters]) => ({
-      label,
-      tensor,
-      bytes,
-      inRegisters,
-    }));
+    const parts = run
+      .phaseAt(step)
+      .parts.map(([label, tensor, bytes, inRegisters]) => ({ label, tensor, bytes, inRegisters }));
     const shared = parts.filter(({ inRegisters }) => !inRegisters);
     const held = shared.reduce((total, part) => total + (tiles[part.tensor] ? part.bytes : 0), 0);
     const whole = shared.reduce((total, part) => total + part.bytes, 0);
@@ -63,11 +60,7 @@ export class ChipPanel {
     const amount = `${inKb(fits ? held : whole)} of ${traffic(chip.capacity)}`,
       width = pen.text(amount, box.x + box.w, y, style);
     const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
-    pen.text(`${whose}, modelled`, box.x, y, {
-      size: 12.5,
-      weight: 600,
-      room: box.w - width - 4 * u,
-    });
+    pen.text(`${whose}, modelled`, box.x, y, { size: 12.5, weight: 600, room: box.w - width - 4 * u });
     const bar = { x: box.x, y: box.y + 27 * u, w: box.w, h: 9 * u };
     const part = (bytes) => bar.w * Math.min(1, bytes / chip.capacity);
     pen.box(bar.x, bar.y, bar.w, bar.h, theme.cell, 4);

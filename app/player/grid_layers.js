@@ -2,7 +2,7 @@
 
 import { clamp, wholePercent } from "../canvas/format.js";
 import { mix, veil } from "../canvas/look.js";
-import { hatching, Pen } from "../canvas/pen.js";
+import { hatching, Pen, sheet } from "../canvas/pen.js";
 
 const STRENGTHS = { weights: 0.85, part: 0.55, all: 1 }; // of a tile's colour, by what a phase leaves of it: what is not final is paler
 
@@ -23,18 +23,14 @@ export class GridLayers {
   draw(phase) {
     const { layout, theme, u } = this,
       { dpr } = layout;
-    const canvas = document.createElement("canvas");
-    canvas.width = Math.max(1, Math.round(layout.w * dpr));
-    canvas.height = Math.max(1, Math.round(layout.h * dpr));
-    const ctx = canvas.getContext("2d");
-    ctx.setTransform(dpr, 0, 0, dpr, -layout.x0 * dpr, -layout.y0 * dpr);
+    const ctx = sheet({ x: layout.x0, y: layout.y0, w: layout.w, h: layout.h }, dpr);
     const pen = new Pen(ctx, theme, u);
     ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, dpr);
     ctx.fillRect(layout.x0, layout.y0, layout.w, layout.h);
     this.cells(pen, phase);
     this.maskedHalves(pen);
     if (phase === this.run.phases.length) this.shares(pen);
-    return canvas;
+    return ctx.canvas;
   }
 
   cells(pen, phase) {

@@ -1,7 +1,7 @@
 // Where a player stands in its run or in its race, and how it moves on.
 
-import { Clock } from "../canvas/clock.js";
 import { clamp } from "../canvas/format.js";
+import { StageView } from "../canvas/view.js";
 import { SPEEDS } from "./controls.js";
 
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
@@ -9,18 +9,11 @@ export const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM_PAUSE = 200; // ms between the pictures of a calm player
 const MOST_FRAMES = 600; // whose times are kept
 
-/** Of a `model` and its `run`; whoever travels supplies draw(), and fit() for when what is shown changes its room. */
-export class Journey {
+/** Of a `model` and its `run`. */
+export class Journey extends StageView {
   constructor(root) {
-    Object.assign(this, {
-      root,
-      at: 0,
-      loop: false,
-      race: false,
-      speeds: { single: 0, race: 1 },
-      frames: [],
-    });
-    this.clock = new Clock(root, (seconds, now) => this.advance(seconds, now), CALM_PAUSE);
+    super(root, CALM_PAUSE);
+    Object.assign(this, { at: 0, loop: false, race: false, speeds: { single: 0, race: 1 }, frames: [] });
   }
 
   get playing() {

@@ -4,11 +4,7 @@ import { rate, traffic, wholePercent } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { flightsOf } from "./flights.js";
 
-const SIZED = {
-  query: ["Q", "O", "dO", "dQ"],
-  key: ["K", "V", "dK", "dV"],
-  scores: ["S", "P", "dS"],
-};
+const SIZED = { query: ["Q", "O", "dO", "dQ"], key: ["K", "V", "dK", "dV"], scores: ["S", "P", "dS"] };
 const FORWARD = ["Q", "K", "V", "S", "P", "O"],
   BACKWARD = ["Q", "K", "V", "dO", "P", "dS", "dQ", "dK", "dV"];
 const WIDEST = 62; // units: the widest pipe

@@ -2,9 +2,11 @@
 
 import { unpack } from "../canvas/unpack.js";
 import { Run } from "./run.js";
+import { Tiles } from "./tiles.js";
 
-export class Model {
+export class Model extends Tiles {
   constructor(bytes) {
+    super();
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { arrays });
     const { drawn, asked } = this;
@@ -60,24 +62,8 @@ export class Model {
     return model;
   }
 
-  seen(i, j) {
-    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
-  }
-
-  partial(i, j) {
-    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
-  }
-
   share(i, j) {
     return this.arrays.share[i * this.keyBlocks + j];
-  }
-
-  queryRows(i) {
-    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
-  }
-
-  keyRows(j) {
-    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
   }
 
   blockOf(index) {

@@ -1,9 +1,7 @@
 // One canvas, one clock: what a player shows of the moment that it stands at.
 
 import { clamp, traffic } from "../canvas/format.js";
-import { readTheme, wear } from "../canvas/look.js";
-import { Stage } from "../canvas/stage.js";
-import { equalBytes } from "../canvas/unpack.js";
+import { showing } from "../canvas/view.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
 import { FLIGHT_SECONDS } from "./flights.js";
@@ -18,32 +16,21 @@ import { TileTip } from "./tile_tip.js";
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
   LONG_RUN = 90; // and any other
-const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
 class Player extends Journey {
   constructor(parent) {
     super(parent.querySelector(".player"));
-    this.stage = new Stage(this.root);
     Object.assign(this, { slot: 0.5, pinned: null });
     this.controls = new Controls(this.root, this);
     this.narrator = new Narrator(this);
     this.root.takeHome = takeHome(this);
     this.tip = new TileTip(this.root, this);
-    this.observer = new ResizeObserver(() => this.fit());
-    this.observer.observe(this.stage.canvas);
-    this.onResize = () => this.fit();
-    window.addEventListener("resize", this.onResize);
-    document.addEventListener("fullscreenchange", this.onResize);
   }
 
   release() {
     if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
-    this.clock.stop();
-    this.controls.release();
-    this.observer.disconnect();
-    window.removeEventListener("resize", this.onResize);
-    document.removeEventListener("fullscreenchange", this.onResize);
+    super.release();
   }
 
   /** A forward and a backward pass have no moments in common. */
@@ -56,17 +43,9 @@ class Player extends Journey {
     return { loop, race, slot, pinned, speeds };
   }
 
-  /** New data or a new theme: the picture changes within this task, the place in the run stays. */
+  /** The place in the run stays. */
   update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) this.load(bytes);
-    const theme = readTheme(this.root, this.model.palettes);
-    const recolored = JSON.stringify(theme) !== JSON.stringify(this.theme);
-    if (!recolored && !renewed) return;
-    this.theme = theme;
-    if (recolored) wear(this.root, theme);
-    this.fit(true);
-    if (renewed) this.redrawn = performance.now();
+    if (super.update(bytes)) this.redrawn = performance.now();
   }
 
   load(bytes) {
@@ -158,13 +137,16 @@ class Player extends Journey {
 
   // drawing
 
-  /** Lays out and draws everything anew where the room has changed, or anyway. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.place(layoutOf(this.stage, this.model, this.race), this.model, this.theme);
+  layout() {
+    return layoutOf(this.stage, this.model, this.race);
+  }
+
+  leave() {
     this.tip.hide();
-    this.draw();
-    this.paintTicks();
+  }
+
+  fit(anyway = false) {
+    if (super.fit(anyway)) this.paintTicks();
   }
 
   paintTicks() {
@@ -231,16 +213,11 @@ class Player extends Journey {
 }
 
 /**
- * Streamlit calls this whenever the data or the theme change; the player of a shadow root is made once.
  * For tests and benchmarks `window.__player` offers: seek(position) draws at once and returns the milliseconds it took;
  * state() tells position, last, playing, race, row, sentence, and when the latest payload stood on the canvas;
  * frames lists [time, milliseconds of work] of played frames.
  */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const player = players.get(parentElement) ?? new Player(parentElement);
-  players.set(parentElement, player);
-  player.update(data);
+const show = showing(Player, (player) => {
   const { frames, controls } = player;
   window.__player = {
     frames,
@@ -262,5 +239,5 @@ export default function show({ data, parentElement }) {
       ...controls.shown,
     }),
   };
-  return () => player.release();
-}
+});
+export default show;

@@ -1,13 +1,11 @@
 // What a tile is, beside the tile that the pointer is on.
 
-import { grouped, percent, plural, traffic } from "../canvas/format.js";
+import { percent, plural, traffic } from "../canvas/format.js";
 import { Tip } from "../canvas/tip.js";
 
 /** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
 function tileWords(model, run, i, j) {
-  const { block_q, block_kv } = model.drawn,
-    seen = model.seen(i, j);
-  const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`;
+  const seen = model.seen(i, j);
   const hidden = run.visitsHidden
     ? "wasted: the mask hides it, but it is computed"
     : "skipped: the mask hides all of it";
@@ -20,8 +18,7 @@ function tileWords(model, run, i, j) {
       : model.partial(i, j)
         ? "partial: the mask hides some of it"
         : "full: the mask hides nothing of it",
-    `queries ${range(i, block_q, model.queryRows(i))}`,
-    `keys ${range(j, block_kv, model.keyRows(j))}`,
+    ...model.rangeWords(i, j),
     `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
     read + written ? `asks L2 for ${traffic(read + written)}, counted` : "asks for nothing",
     ...(written ? [`${traffic(written)} of that written`] : []),

@@ -9,6 +9,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import streamlit as st
 
 from app import scenario
+from app.canvas.moving import Component
 from app.contents import HOME, pages
 from app.presenter import keys, lectern
 from app.room import screen
@@ -25,7 +26,8 @@ WHILE_PRESENTING = {
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
 TOUR_HINT = "PageDown goes on, PageUp back · 1 to 5 vote · f full screen · a the audience's link · p leaves"
-HERE = Path(__file__).parent
+# tells the size of the page's type, which follows the window's width
+ROOM = Component("room", Path(__file__).with_name("room.js"))
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -49,16 +51,10 @@ def _bind() -> None:
     keys.bind({"p": "present"}, key="presenter_keys")
 
 
-@lru_cache(maxsize=1)
-def _room():
-    """The component that tells the size of the page's type, which follows the window's width."""
-    return st.components.v2.component("room", js=(HERE / "room.js").read_text("utf-8"))
-
-
 def show(opened: str) -> None:
     """The keys of a page in a presentation, the buttons that they press, and the audience's link."""
     told = presentation.type_size()
-    room = _room()(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
+    room = ROOM.mount(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
     presentation.set_type_size(room.type)
     with st.container(key="presenter"):
         button()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 
 import streamlit as st
 
+from app.canvas.moving import Component
 from app.room import screen
 
 HERE = Path(__file__).parent
+WINDOW = Component("lectern", HERE / "lectern.html")
+TELLER = Component("lectern_teller", HERE / "lectern.js")
 ALONE = """
 <style>
   [data-testid="stSidebar"], [data-testid="stHeader"] { display: none; }
@@ -18,21 +20,10 @@ ALONE = """
 """
 
 
-@lru_cache(maxsize=1)
-def _window():
-    html, css, js = ((HERE / f"lectern.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("lectern", html=html, css=css, js=js)
-
-
-@lru_cache(maxsize=1)
-def _teller():
-    return st.components.v2.component("lectern_teller", js=(HERE / "lectern.js").read_text("utf-8"))
-
-
 def show() -> None:
     """The lecturer's window, alone on its page."""
     st.html(ALONE)
-    _window()(key="lectern")
+    WINDOW.mount(key="lectern")
     screen.lectern()
 
 
@@ -42,4 +33,4 @@ def tell(shown: Mapping[str, str]) -> None:
     Args:
         shown: now, next and place; of a step its question, answer and votes too.
     """
-    _teller()(key="lectern_teller", data=dict(shown), height=0)
+    TELLER.mount(key="lectern_teller", data=dict(shown), height=0)

@@ -12,13 +12,14 @@ import streamlit as st
 
 from app import contents, scenario
 from app import room as rooms
+from app.canvas.moving import Component
 from app.contents import HOME
 from app.markup.markdown import inline
 from app.room.room import Room, Shown
 from app.scenario.offers import CSV, offer
 from engine.experiment import Experiment
 
-HERE = Path(__file__).parent
+LIVE = Component("room_live", Path(__file__).with_name("live.html"))
 PATIENCE = 60  # s without a phone after which it is said what may stand in the way
 LINK = re.compile(r"</?a\b[^>]*>")
 ALONE = (
@@ -134,13 +135,7 @@ def _live(view: str) -> None:
         "trouble": trouble(room),
         "leads": view == "lectern" or _leads(room),
     }
-    _component()(key=f"live_{view}", data=data)
-
-
-@lru_cache(maxsize=1)
-def _component():
-    html, css, js = ((HERE / f"live.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
-    return st.components.v2.component("room_live", html=html, css=css, js=js)
+    LIVE.mount(key=f"live_{view}", data=data)
 
 
 @lru_cache(maxsize=1)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.canvas.bundle import bundle
-from app.canvas.scripts import loader
+from app.canvas.moving import Component
 from app.scenario.again import PARTS
 from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
@@ -20,16 +19,9 @@ from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.kept import kept
 
-HERE = Path(__file__).parent
+# finds the page's pictures and tables in the browser, and makes files of them
+PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html"))
 JSON = "application/json"
-
-
-@lru_cache(maxsize=1)
-def _page_files():
-    """The component that finds the page's pictures and tables in the browser, and makes files of them."""
-    html, css = ((HERE / f"page_files.{kind}").read_text("utf-8") for kind in ("html", "css"))
-    script = loader("page_files", bundle(HERE / "page_files.js"))
-    return st.components.v2.component("page_files", html=html, css=css, js=script)
 
 
 def show() -> None:
@@ -51,7 +43,7 @@ def show() -> None:
 
 
 def _from_the_page(name: str) -> None:
-    _page_files()(key="page_files", data={"scenario": name})
+    PAGE_FILES.mount(key="page_files", data={"scenario": name})
     st.caption("These files open anywhere, without a server or a network.")
 
 

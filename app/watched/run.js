@@ -1,6 +1,8 @@
 // A watched run, unpacked once: what every step did, and what had been done by then.
 
+import { countUpTo } from "../canvas/format.js";
 import { unpack } from "../canvas/unpack.js";
+import { Tiles } from "../player/tiles.js";
 
 const COLUMNS = ["kind", "tensor", "line", "program", "query", "key", "bytes"];
 const NONE = -1;
@@ -27,14 +29,7 @@ export class Run {
 
   /** How many visits have begun at a position. */
   visitsBy(position) {
-    let low = 0,
-      high = this.visitSteps.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.visitSteps[middle] < position) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return countUpTo(this.visitSteps, position - 1);
   }
 
   /** How often each tile was visited at a position, by `i * keyBlocks + j`. */
@@ -74,8 +69,9 @@ export class Run {
 }
 
 /** Both runs, the grid that they share, and what the player's grid asks of a model. */
-export class Watched {
+export class Watched extends Tiles {
   constructor(bytes) {
+    super();
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { arrays });
     this.runs = header.runs.map((about, n) => new Run(about, arrays, n ? "flash2" : "own", header.kinds));
@@ -91,22 +87,6 @@ export class Watched {
 
   markOf(i, j) {
     return this.marked.get(i * this.keyBlocks + j);
-  }
-
-  queryRows(i) {
-    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
-  }
-
-  keyRows(j) {
-    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
-  }
-
-  seen(i, j) {
-    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
-  }
-
-  partial(i, j) {
-    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
   }
 
   share() {

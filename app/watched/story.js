@@ -63,9 +63,7 @@ function closing({ own, flash2, tiled, marks, whole }) {
 
 /** A tile under the pointer: its rows, what the mask does to it, and who visits it. */
 export function tileWords(model, run, i, j) {
-  const { block_q, block_kv } = model.drawn,
-    range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`,
-    own = run === model.own,
+  const own = run === model.own,
     visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
     mark = own ? model.markOf(i, j) : undefined;
   const mask = !model.seen(i, j)
@@ -78,8 +76,7 @@ export function tileWords(model, run, i, j) {
   return [
     `Tile (${i}, ${j})${mark ? `: ${mark}` : ""}`,
     mask,
-    `queries ${range(i, block_q, model.queryRows(i))}`,
-    `keys ${range(j, block_kv, model.keyRows(j))}`,
+    ...model.rangeWords(i, j),
     visits.length
       ? `visited ${["once", "twice"][visits.length - 1] ?? `${visits.length} times`}`
       : "not visited",

@@ -1,10 +1,10 @@
 // One canvas, one clock: a user's kernel as it ran, beside FlashAttention-2, with its source.
 
-import { clamp } from "../canvas/format.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed.js";
+import { showing } from "../canvas/view.js";
 import { BytesPanel } from "./bytes.js";
-import { SPEEDS, WatchedControls } from "./controls.js";
+import { WatchedControls } from "./controls.js";
 import { TouchedPanel } from "./grids.js";
 import { Watched } from "./run.js";
 import { Source } from "./source.js";
@@ -14,7 +14,6 @@ const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const STEPS_PER_SECOND = 4,
   LEAST_ROOM = 330, // units, below which bytes leave no room for the grids
   LONGEST = 40; // seconds from the start to the end, at the usual speed
-const players = new WeakMap(); // shadow root to player: the component's function runs again whenever its data change
 
 class WatchedPlayer extends TimedPlayer {
   constructor(parent) {
@@ -39,15 +38,6 @@ class WatchedPlayer extends TimedPlayer {
 
   eventBeside(by) {
     return Math.floor(this.time) + by;
-  }
-
-  setSpeed(speed) {
-    this.speed = speed;
-    this.draw();
-  }
-
-  faster(by) {
-    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
   }
 
   nextMark() {
@@ -88,25 +78,19 @@ class WatchedPlayer extends TimedPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const { model, speed } = this,
+    const { model } = this,
       position = Math.floor(this.time),
       last = model.longest;
     this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
     const over = position > model.own.steps;
     this.source.show(position && !over ? Math.max(0, model.own.line[position - 1]) : 0);
-    this.controls.show({
+    this.tell(`Tiles and bytes of ${model.own.name}`, {
       sentence: sentence(model, position),
       where: over ? `all ${last - 1} steps` : `step ${position} of ${last - 1}`,
       length: "counted in Triton's interpreter",
-      playing: this.clock.playing,
+      part: position / last,
       position,
-      last,
-      speed,
     });
-    this.stage.canvas.setAttribute(
-      "aria-label",
-      `Tiles and bytes of ${model.own.name}. ${this.controls.shown.sentence}`,
-    );
   }
 
   passing(seconds) {
@@ -114,12 +98,8 @@ class WatchedPlayer extends TimedPlayer {
   }
 }
 
-/** Streamlit calls this whenever the data or the theme change; for tests `window.__watched` tells and moves the moment. */
-export default function show({ data, parentElement }) {
-  if (!data) return undefined;
-  const player = players.get(parentElement) ?? new WatchedPlayer(parentElement);
-  players.set(parentElement, player);
-  player.update(data);
+/** For tests `window.__watched` tells and moves the moment. */
+const show = showing(WatchedPlayer, (player) => {
   window.__watched = {
     seek: (time) => player.seek(time),
     state: () => ({
@@ -129,5 +109,5 @@ export default function show({ data, parentElement }) {
       ...player.controls.shown,
     }),
   };
-  return () => player.release();
-}
+});
+export default show;

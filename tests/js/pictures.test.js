@@ -201,7 +201,8 @@ test("areas of memories are as their bytes, and pipes as thick as they are fast"
   Object.assign(globalThis, {
     ResizeObserver: nothing,
     IntersectionObserver: nothing,
-    window: { devicePixelRatio: 1 },
+    window: { devicePixelRatio: 1, addEventListener() {} },
+    document: { addEventListener() {} },
   });
   Object.assign(globalThis, { matchMedia: () => ({ matches: true }) });
   globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", fontSize: "14px" });

@@ -1,0 +1,28 @@
+// The tiles of a score matrix: `drawn` has lengths and blocks, `arrays` which key blocks each query block sees.
+
+import { grouped } from "../canvas/format.js";
+
+export class Tiles {
+  seen(i, j) {
+    return j >= this.arrays.first[i] && j < this.arrays.stop[i];
+  }
+
+  partial(i, j) {
+    return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
+  }
+
+  queryRows(i) {
+    return Math.min(this.drawn.block_q, this.drawn.seq_q - i * this.drawn.block_q);
+  }
+
+  keyRows(j) {
+    return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
+  }
+
+  /** What a tile is of, in words: its queries and its keys. */
+  rangeWords(i, j) {
+    const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`,
+      { block_q, block_kv } = this.drawn;
+    return [`queries ${range(i, block_q, this.queryRows(i))}`, `keys ${range(j, block_kv, this.keyRows(j))}`];
+  }
+}
