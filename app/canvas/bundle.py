@@ -2,8 +2,8 @@
 
 Each module becomes a function that is called once and returns what the module exports, so names of different
 modules can never meet. Understood is what this project writes: `import { name } from "./file.js";` and
-`export` before a declaration of one name, each at the start of a line, or `export default name;`; anything else is
-refused by name.
+`export` before a declaration of one name, each at the start of a line, and `export default name;`. Anything
+else is refused by name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _join(path: Path, modules: dict, importing: tuple[Path, ...]) -> None:
             if name not in modules[imported][1]:
                 raise BundleError(f"{path.name} imports {name}, which {imported.name} does not export.")
     exports = {"default" if found[1] else found[2]: found[2] for found in EXPORT.finditer(source)}
-    exports |= {"default": found[1] for found in DEFAULT.finditer(source)}
+    if found := DEFAULT.search(source):
+        exports["default"] = found[1]
     modules[path] = source, exports
 
 

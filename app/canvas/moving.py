@@ -52,8 +52,10 @@ class Component:
     @cached_property
     def mount(self) -> Callable[..., Any]:
         """Streamlit's own call, registered when a page first needs it."""
-        look = {} if self.file.suffix == ".js" else {"html": self.html, "css": self.css}
-        return st.components.v2.component(self.name, js=loader(self.name, self.js), **look)
+        if self.file.suffix == ".js":
+            return st.components.v2.component(self.name, js=self.js)
+        script = loader(self.name, self.js)
+        return st.components.v2.component(self.name, html=self.html, css=self.css, js=script)
 
 
 @dataclass(frozen=True)
