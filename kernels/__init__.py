@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kernels.algorithms.split_kv import merge
     from kernels.call.call import split_blocks
-    from kernels.dense import Probed, Traced, attention, explain, probe_attention, trace_attention
+    from kernels.dense import attention
     from kernels.fp8 import attention_fp8
+    from kernels.inspection import Probed, Traced, explain, probe_attention, trace_attention
     from kernels.interpreter import TritonMissingError
     from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
     from kernels.measuring.read_cache import read_cache
@@ -25,23 +26,23 @@ if TYPE_CHECKING:
 
 _MODULES = {  # where each name stands, which is imported when it is first asked for
     "OutOfSharedMemoryError": "launch.launch",
-    "Probed": "dense",
-    "Traced": "dense",
+    "Probed": "inspection",
+    "Traced": "inspection",
     "TritonMissingError": "interpreter",
     "attention": "dense",
     "attention_fp8": "fp8",
     "attention_paged": "paged",
     "attention_varlen": "varlen",
-    "explain": "dense",
+    "explain": "inspection",
     "interpreted": "launch.launch",
     "launch_options": "launch.launch",
     "merge": "algorithms.split_kv",
-    "probe_attention": "dense",
+    "probe_attention": "inspection",
     "read_cache": "measuring.read_cache",
     "reference_attention": "reference",
     "scenario_marker": "measuring.scenario_marker",
     "split_blocks": "call.call",
-    "trace_attention": "dense",
+    "trace_attention": "inspection",
 }
 __all__ = list(_MODULES)
 

@@ -1,72 +1,22 @@
-"""The public face: checks the arguments, chooses an algorithm, runs its kernels."""
+"""`attention`: checks the arguments, chooses an algorithm, runs its kernels."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 
 from kernels.call.key_ranges import plain_mask
-from kernels.call.terms import Terms
-from kernels.call.value_checks import shown
-from kernels.dispatch.dispatch import FORWARD, chosen, differentiated, forward
+from kernels.call.options import Asked, Options, asked, signed
+from kernels.dispatch.dispatch import differentiated, forward
 from kernels.dispatch.operator import attention_operator, differentiable, traced
-from kernels.dispatch.ranged import attention_in_ranges, checked_order, chosen_in_ranges, ranges_for
-from kernels.launch.block_times import BlockTimes
-from kernels.launch.launch import interpreted
-
-UNPROBED = ("flash3", "fp8", "split_kv")
-TRACED = ("standard", "flash1", "flash2", "flash3")
+from kernels.dispatch.ranged import attention_in_ranges
 
 
-@dataclass(frozen=True)
-class Probed:
-    """What a kernel computed, and what it held after every tile it visited.
-
-    out and lse as `attention` returns them. m (running maximum of the scaled scores), l (running sum of
-    exp(s - m)) and alpha (the factor that rescaled what was there) are float32 [batch, heads, query_blocks,
-    key_blocks, block_q]; NaN where a tile is not visited and in rows past the last query. `standard` takes
-    a row at once: its key_blocks is 1 and its alpha NaN, for nothing is rescaled.
-    """
-
-    out: torch.Tensor
-    lse: torch.Tensor
-    m: torch.Tensor
-    l: torch.Tensor  # noqa: E741 (the papers' name)
-    alpha: torch.Tensor
-
-
-@dataclass(frozen=True)
-class Traced:
-    """What a call computed, and which SM ran each of its blocks of threads, and when.
-
-    out and lse as `attention` returns them. blocks, by the kernel's name in the order they ran ("attention",
-    or "scores", "softmax" and "output"), is int64 [blocks, 3] in launch order: the SM, and the start and end
-    in nanoseconds of the GPU's clock (%globaltimer), which ticks every 32 of them on an H200.
-    """
-
-    out: torch.Tensor
-    lse: torch.Tensor
-    blocks: dict[str, torch.Tensor]
-
-
+@signed
 def attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    documents: Sequence[int] | None = None,
-    prefix: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
-    algorithm: str = "auto",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-    splits: int | None = None,
-    return_lse: bool = False,
+    **given: Unpack[Asked],
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v, [batch, heads, seq_q, head_dim of v]; with return_lse also the log-sum-exp.
 
@@ -104,114 +54,19 @@ def attention(
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
     """
-    terms = documents, prefix, softcap, sinks, alibi_slopes
-    mask = plain_mask(causal, window, terms)
+    try:
+        options = Options(**given)
+    except TypeError:
+        options = asked(given, Asked)
+    mask = plain_mask(options)
     if mask is None:
-        options = (scale, algorithm, block_q, block_kv, splits)
-        out, lse = attention_in_ranges(q, k, v, causal, window, terms, options, traced(q, k, v))
-        return (out, lse) if return_lse else out
-    options = (*mask, scale, algorithm, block_q, block_kv, splits)
+        out, lse = attention_in_ranges(q, k, v, options, traced(q, k, v))
+        return (out, lse) if options.return_lse else out
+    how = (*mask, *options.how)
     if traced(q, k, v):  # little is asked here: what is, compiled code asks again at every call
-        out, lse = attention_operator(q, k, v, *options)
-    elif differentiated(algorithm, q, k, v):
-        return differentiable(q, k, v, options, return_lse)
+        out, lse = attention_operator(q, k, v, *how)
+    elif differentiated(options.algorithm, q, k, v):
+        return differentiable(q, k, v, how, options.return_lse)
     else:
-        out, lse = forward(q, k, v, *options)
-    return (out, lse) if return_lse else out
-
-
-def explain(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    documents: Sequence[int] | None = None,
-    prefix: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
-    algorithm: str = "auto",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-    splits: int | None = None,
-) -> str:
-    """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
-    terms = documents, prefix, softcap, sinks, alibi_slopes
-    mask = plain_mask(causal, window, terms)
-    options = scale, algorithm, block_q, block_kv, splits
-    if mask is None:
-        order = checked_order(q, k, v, causal, window, terms, options)
-        call, reason = chosen_in_ranges(q, k, v, order, *options)
-    else:
-        call, reason = chosen(q, k, v, *mask, *options)
-    return f"{call.algorithm} runs: {reason}"
-
-
-def probe_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    documents: Sequence[int] | None = None,
-    algorithm: str = "auto",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-) -> Probed:
-    """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
-    if algorithm in UNPROBED:
-        raise ValueError(
-            f"algorithm is {algorithm!r}, which has no probe: it must be auto, standard, flash1 or flash2"
-        )
-    algorithm = "flash2" if algorithm == "auto" else algorithm
-    mask, terms = plain_mask(causal, window, (documents,)), None
-    if mask is None:
-        others = documents, None, None, None, None
-        order = checked_order(q, k, v, causal, window, others, (scale, algorithm, block_q, block_kv, None))
-        mask, terms = (order, None), Terms(ranges_for(q, k, causal, window, documents))
-    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
-    key_blocks = 1 if call.algorithm == "standard" else call.key_blocks
-    shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
-    probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
-    out, lse = FORWARD[call.algorithm](q, k, v, call, probe, terms=terms)
-    return Probed(out, lse, *probe)
-
-
-def trace_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    scale: float | None = None,
-    algorithm: str = "flash2",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-    heavy_first: bool = True,
-) -> Traced:
-    """`attention` with every block of threads written down, see `Traced`; it costs less than 3 % of the time.
-
-    algorithm is standard, flash1, flash2, or flash3, whose blocks of threads stay and draw tiles: of it these
-    are written down. heavy_first False has flash2 launch the query blocks of a causal head from the first to
-    the last, which its kernel otherwise turns around. Raises RuntimeError where the kernels are interpreted:
-    there is no SM to name and no clock to read.
-    """
-    if algorithm not in TRACED:
-        raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(TRACED)} to be traced")
-    mask = plain_mask(causal, window, ())
-    if mask is None:
-        raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
-    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
-    if interpreted():
-        raise RuntimeError(
-            "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
-        )
-    times = BlockTimes(heavy_first)
-    out, lse = FORWARD[call.algorithm](q, k, v, call, times=times)
-    return Traced(out, lse, times.kernels)
+        out, lse = forward(q, k, v, *how)
+    return (out, lse) if options.return_lse else out

@@ -1,13 +1,15 @@
 """Attention over a KV cache in pages: decoding, and prefill by chunks, with new keys appended in the call."""
 
+from typing import Unpack
+
 import torch
 
-from kernels.algorithms.flash2.forward import described
+from kernels.algorithms.flash2.forward import described, tma_serves
 from kernels.algorithms.flash3.paged import flash3_pages, serves
 from kernels.algorithms.split_kv import combine_splits, row_blocks
 from kernels.call.call import Call, ceil_div
+from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, scales
-from kernels.dispatch.dispatch import tma_serves
 from kernels.dispatch.operator import LIBRARY, traced
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
@@ -17,6 +19,7 @@ from kernels.pages.plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
 
 
+@signed
 def attention_paged(
     q: torch.Tensor,
     k_cache: torch.Tensor,
@@ -26,14 +29,7 @@ def attention_paged(
     *,
     k_new: torch.Tensor | None = None,
     v_new: torch.Tensor | None = None,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
-    splits: int | None = None,
-    return_lse: bool = False,
+    **given: Unpack[Pages],
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """`attention` of each sequence over its own keys, which lie in pages: O like q; with return_lse also lse.
 
@@ -51,22 +47,24 @@ def attention_paged(
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
-    tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, sinks, alibi_slopes
+    options = asked(given, Pages)
+    tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, options.sinks, options.alibi_slopes
     as_operator = traced(*tensors)
-    plan = (plan_of if as_operator else planned)(tensors, causal, window, scale, softcap, splits)
+    plan = (plan_of if as_operator else planned)(tensors, options)
     cache = k_cache, v_cache, block_table, seqlens_k
     if q.device.type == "cpu" and not as_operator:  # elsewhere it would have to be waited for
         check_held(*cache, plan.added, q.shape[2] + plan.left)
     if k_new is not None:
         append_operator(*cache, k_new, v_new) if as_operator else append(*cache, k_new, v_new, plan.call)
+    sinks, slopes = options.sinks, options.alibi_slopes
     sinks = None if sinks is None else sinks.float().contiguous()
-    slopes = None if alibi_slopes is None else alibi_slopes.float().expand(q.shape[:2]).contiguous()
-    options = sinks, slopes, plan.softcap, plan.added, plan.left, plan.right, scale, splits
+    slopes = None if slopes is None else slopes.float().expand(q.shape[:2]).contiguous()
+    how = sinks, slopes, plan.softcap, plan.added, plan.left, plan.right, options.scale, options.splits
     if as_operator:
-        out, lse = paged_operator(q, *cache, *options)
+        out, lse = paged_operator(q, *cache, *how)
     else:
-        out, lse = attend(q, *cache, *options, plan.call)
-    return (out, lse) if return_lse else out
+        out, lse = attend(q, *cache, *how, plan.call)
+    return (out, lse) if options.return_lse else out
 
 
 def attend(

@@ -1,23 +1,18 @@
 """Attention in float64 PyTorch, as the formula says it: what every kernel is held against."""
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 
 from kernels.call.arguments import check_terms, check_window
+from kernels.call.options import Options, Seen, asked, signed
 from kernels.call.value_checks import check_is_tensor
 
 
-def visible_mask(
-    seq_q: int,
-    seq_kv: int,
-    causal: bool,
-    window: int | tuple[int | None, int | None] | None,
-    device=None,
-    documents: Sequence[int] | None = None,
-    prefix: int | None = None,
-) -> torch.Tensor:
+def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torch.Tensor:
     """[seq_q, seq_kv] bool: the keys each query sees (see `kernels.attention`)."""
+    causal, window = options.causal, options.window
+    documents, prefix = options.documents, options.prefix
     position = torch.arange(seq_q, device=device)[:, None] + (seq_kv - seq_q)
     key = torch.arange(seq_kv, device=device)[None, :]
     seen = torch.ones(seq_q, seq_kv, dtype=torch.bool, device=device)
@@ -34,19 +29,12 @@ def visible_mask(
     return seen
 
 
+@signed
 def reference_attention(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    documents: Sequence[int] | None = None,
-    prefix: int | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
+    **given: Unpack[Seen],
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim of v] and natural lse [batch, heads, seq_q], both float64.
 
@@ -54,20 +42,22 @@ def reference_attention(
     key give O = 0 and lse = -inf, or their sink's logit.
     """
     _check(q, k, v)
-    check_window(window)
-    check_terms(q, k, None, documents, prefix, softcap, sinks, alibi_slopes)
+    options = asked(given, Seen)
+    check_window(options.window)
+    check_terms(q, k, options._replace(window=None))  # a prefix beside a window has an attention too
+    softcap, sinks, scale = options.softcap, options.sinks, options.scale
     group = q.shape[1] // k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
     seq_q, seq_kv = q.shape[2], k.shape[2]
-    seen = visible_mask(seq_q, seq_kv, causal, window, q.device, documents, prefix)
+    seen = visible_mask(seq_q, seq_kv, options, q.device)
     scores = scale * (q @ k.mT)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    if alibi_slopes is not None:
+    if options.alibi_slopes is not None:
         position = torch.arange(seq_kv - seq_q, seq_kv, device=q.device)
         distance = (position[:, None] - torch.arange(seq_kv, device=q.device)).abs()
-        scores = scores - alibi_slopes.double()[..., None, None] * distance
+        scores = scores - options.alibi_slopes.double()[..., None, None] * distance
     scores = scores.masked_fill(~seen, -torch.inf)
     if sinks is not None:  # one more key, without a value
         sink = sinks.double()[:, None, None].expand(len(q), -1, seq_q, 1)

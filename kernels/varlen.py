@@ -1,32 +1,26 @@
 """Attention over sequences of any lengths, packed end to end without padding."""
 
+from typing import Unpack
+
 import torch
 
 from kernels.call.arguments import check_options, check_tensors, check_terms
 from kernels.call.key_ranges import ranges_of_packed, window_sides
+from kernels.call.options import Lengths, asked, signed
 from kernels.call.value_checks import check_is_tensor, flag, shown
-from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.dispatch.dispatch import algorithms
 from kernels.dispatch.ranged import run
 from kernels.launch.launch import interpreted
 
 
+@signed
 def attention_varlen(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
     cu_seqlens_q: torch.Tensor,
     cu_seqlens_k: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | tuple[int | None, int | None] | None = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sinks: torch.Tensor | None = None,
-    alibi_slopes: torch.Tensor | None = None,
-    algorithm: str = "auto",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-    return_lse: bool = False,
+    **given: Unpack[Lengths],
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """`attention` of every sequence by itself, in one launch: O like q, of v's head_dim; also lse if asked.
 
@@ -41,15 +35,15 @@ def attention_varlen(
     """
     _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
-    how = scale, algorithm, block_q, block_kv, None
+    options = asked(given, Lengths)
     check_tensors(*packed, torch.compiler.is_compiling() or interpreted())
-    check_options(window, *how, ALGORITHMS)
-    check_terms(packed[0], packed[1], window, None, None, softcap, sinks, alibi_slopes)
-    sides = window_sides(flag("causal", causal), window)
+    check_options(options.window, *options.how, algorithms())
+    check_terms(packed[0], packed[1], options)
+    sides = window_sides(flag("causal", options.causal), options.window)
     ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
-    out, lse = run(*packed, ranges, softcap, sinks, alibi_slopes, False, *how)
+    out, lse = run(*packed, ranges, False, options)
     out, lse = out[0].transpose(0, 1), lse[0]
-    return (out, lse) if return_lse else out
+    return (out, lse) if options.return_lse else out
 
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call
 from kernels.call.terms import Terms, mask_of, scales, tensors_of
 from kernels.launch.block_times import BlockTimes, now, store_times
@@ -136,3 +137,6 @@ def flash1(
         **mask_of(call, terms),
     )
     return out, row_max * LN_2.value + row_sum.log()
+
+
+ALGORITHM = Algorithm(key="flash1", order=1, forward=flash1, probed=True, traced=True)

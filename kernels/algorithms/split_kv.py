@@ -6,14 +6,17 @@ query r // group of head r % group. Each program leaves O normalised over its ow
 says how much that counts.
 """
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
 
 from kernels.algorithms.flash2.forward import loop_stages
 from kernels.algorithms.flash2.kernel import attend
+from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
-from kernels.call.call import Call, ceil_div
+from kernels.call.call import Call, ceil_div, split_blocks
 from kernels.call.terms import Terms, mask_of, scales, tensors_of
 from kernels.launch.launch import interpreted, launch, multiprocessors, output_like, warps
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
@@ -279,3 +282,34 @@ def merge(
     safe_total = torch.where(total == 0.0, 1.0, total)
     out = (weight1 / safe_total)[..., None] * o1 + (weight2 / safe_total)[..., None] * o2
     return out.to(torch.promote_types(o1.dtype, o2.dtype)), largest + torch.log(safe_total)
+
+
+def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
+    """With so many splits as give every SM its programs, unless they are given."""
+    return call if call.splits is not None else replace(call, splits=split_count(call, processors))
+
+
+def offered(own: Call, asked: Asked) -> tuple[Call, str] | None:
+    """Where flash2 would leave half of the GPU idle, or few queries come from heads that share keys."""
+    if not asked.on_gpu:
+        return None
+    if worthwhile(asked.call, own, asked.processors):
+        return own, f"flash2 would start {asked.fallback.programs} programs on {asked.processors} SMs"
+    if packs(asked.call, own, asked.processors):
+        sharing = own.heads // own.kv_heads
+        return own, f"it takes the queries of {sharing} heads that share their keys together"
+    if thin(own) and not asked.features:
+        return own, f"for {own.seq_q} queries its tiles of {own.block_q} rows waste least"
+    return None
+
+
+ALGORITHM = Algorithm(
+    key="split_kv",
+    order=5,
+    forward=split_kv,
+    blocks=split_blocks,
+    most_splits=MAX_SPLITS,
+    prepared=prepared,
+    offers={2: offered},
+    differentiable=True,
+)

@@ -2,13 +2,14 @@
 memory.
 
 S and P have the tensors' dtype. Every tile is computed, the masked ones too: that is what unfused attention
-does. The softmax holds a row at once, so a row may have at most `arguments.MAX_ROW` keys.
+does. The softmax holds a row at once, so a row may have at most MAX_ROW keys.
 """
 
 import torch
 import triton
 import triton.language as tl
 
+from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call, ceil_div
 from kernels.call.terms import Terms, mask_of, scales, tensors_of
 from kernels.launch.block_times import BlockTimes, now, store_times
@@ -29,6 +30,7 @@ from kernels.tile.tile import (
     widened,
 )
 
+MAX_ROW = 65536  # keys of a row: in float32 they fill an SM's registers
 SOFTMAX_TILE = 2048  # elements of S that a softmax program holds, where a row is shorter than that
 INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
 
@@ -219,3 +221,14 @@ def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
         TRACED=times is not None,
         **call.out_sizes,
     )
+
+
+ALGORITHM = Algorithm(
+    key="standard",
+    order=0,
+    forward=standard,
+    most_keys=(MAX_ROW, "holds a row of S whole"),
+    probed=True,
+    traced=True,
+    whole_rows=True,
+)

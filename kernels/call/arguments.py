@@ -2,46 +2,14 @@
 
 import torch
 
-from kernels.call.call import MAX_HEAD_DIM, MIN_BLOCK, Call, default_blocks, split_blocks
-from kernels.call.value_checks import check_is_tensor, check_strided, flag, positive, shown, whole
+from kernels.call.call import MAX_HEAD_DIM, MIN_BLOCK
+from kernels.call.options import Options
+from kernels.call.value_checks import check_is_tensor, check_strided, positive, shown, whole
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
 MAX_BLOCK = 1024  # a 1024 x 1024 tile is the most elements Triton allows
 MAX_SPLITS = 1024
-MAX_ROW = 65536  # keys of a row that `standard` holds whole: in float32 they fill an SM's registers
-
-
-def checked(
-    q, k, v, *, causal, window, scale, algorithm, algorithms, block_q, block_kv, splits, interpreted
-) -> Call:
-    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
-    check_tensors(q, k, v, interpreted)
-    check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms)
-    batch, heads, seq_q, head_dim = q.shape
-    kv_heads, seq_kv, v_dim = v.shape[1:]
-    widest = max(head_dim, v_dim)
-    if algorithm == "standard" and seq_kv > MAX_ROW:
-        raise ValueError(f"k has {seq_kv} keys, standard holds a row of S whole and takes at most {MAX_ROW}")
-    default_q, default_kv = default_blocks(widest, q.dtype)
-    if algorithm == "split_kv":
-        default_q, default_kv = split_blocks(heads // kv_heads * seq_q, widest, q.dtype)
-    return Call(
-        batch=batch,
-        heads=heads,
-        kv_heads=kv_heads,
-        seq_q=seq_q,
-        seq_kv=seq_kv,
-        head_dim=head_dim,
-        causal=flag("causal", causal) or window is not None,
-        window=None if window is None or window >= seq_kv else window,
-        scale=head_dim**-0.5 if scale is None else float(scale),
-        algorithm=algorithm,
-        block_q=default_q if block_q is None else block_q,
-        block_kv=default_kv if block_kv is None else block_kv,
-        splits=splits,
-        v_dim=None if v_dim == head_dim else v_dim,
-    )
 
 
 def check_tensors(q, k, v, interpreted: bool) -> None:
@@ -55,15 +23,18 @@ def check_tensors(q, k, v, interpreted: bool) -> None:
         raise ValueError(f"q has {heads} heads, which must be a multiple of the {kv_heads} heads of k and v")
 
 
-def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: tuple[str, ...]) -> None:
-    """ValueError with one sentence for an option that no tensors would make right."""
-    if algorithm not in algorithms:
+def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: dict[str, int]) -> None:
+    """ValueError with one sentence for an option that no tensors would make right.
+
+    algorithms: those there are, with the most splits of the keys that may be asked for.
+    """
+    if algorithm not in tuple(algorithms):
         raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
     check_window(window)
     _check_scale(scale)
     _check_block("block_q", block_q)
     _check_block("block_kv", block_kv)
-    _check_splits(splits, algorithm)
+    _check_splits(splits, algorithm, algorithms)
 
 
 def check_tensor(name: str, tensor) -> None:
@@ -126,9 +97,10 @@ def check_window(window) -> None:
         )
 
 
-def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -> None:
+def check_terms(q, k, options: Options) -> None:
     """ValueError or TypeError with one sentence for what no plain mask says; q and k are checked."""
     seq_kv = k.shape[-2]
+    documents, prefix, softcap = options.documents, options.prefix, options.softcap
     if documents is not None:
         lengths = list(documents) if isinstance(documents, tuple | list) else None
         if lengths is None or not all(whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
@@ -139,7 +111,7 @@ def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -
     if prefix is not None:
         if not whole(prefix, 0):
             raise ValueError(f"prefix is {shown(prefix)}, it must be None or a whole number of keys")
-        if window is not None or documents is not None:
+        if options.window is not None or documents is not None:
             raise ValueError(
                 f"prefix is {shown(prefix)}, it must be None with a window or documents: they may hide its"
                 " keys"
@@ -147,9 +119,9 @@ def check_terms(q, k, window, documents, prefix, softcap, sinks, alibi_slopes) -
     if softcap is not None and not positive(softcap):
         raise ValueError(f"softcap is {shown(softcap)}, it must be None or a finite number above 0")
     heads = q.shape[1]
-    _check_of_heads("sinks", sinks, q, [(heads,)])
-    _check_of_heads("alibi_slopes", alibi_slopes, q, [(heads,), (q.shape[0], heads)])
-    if alibi_slopes is not None and alibi_slopes.requires_grad:
+    _check_of_heads("sinks", options.sinks, q, [(heads,)])
+    _check_of_heads("alibi_slopes", options.alibi_slopes, q, [(heads,), (q.shape[0], heads)])
+    if options.alibi_slopes is not None and options.alibi_slopes.requires_grad:
         raise ValueError("alibi_slopes requires grad, it must not: its gradient is not computed")
 
 
@@ -174,18 +146,17 @@ def _check_block(name: str, block) -> None:
         )
 
 
-def _check_splits(splits, algorithm: str) -> None:
-    if splits is None or (algorithm == "flash3" and whole(splits, 1) and splits == 1):
+def _check_splits(splits, algorithm: str, algorithms: dict[str, int]) -> None:
+    most = algorithms[algorithm]
+    if splits is None or (whole(splits, 1) and splits <= most):
         return
-    if algorithm != "split_kv":
+    if most <= 1:
+        able = " and ".join(name for name, count in algorithms.items() if count > 1)
         raise ValueError(
-            f"splits is {shown(splits)}, it must be None with algorithm {shown(algorithm)}: only split_kv"
+            f"splits is {shown(splits)}, it must be None with algorithm {shown(algorithm)}: only {able}"
             " splits"
         )
-    if not whole(splits, 1) or splits > MAX_SPLITS:
-        raise ValueError(
-            f"splits is {shown(splits)}, it must be None or a whole number from 1 to {MAX_SPLITS}"
-        )
+    raise ValueError(f"splits is {shown(splits)}, it must be None or a whole number from 1 to {most}")
 
 
 def _plain(dtype: torch.dtype) -> str:

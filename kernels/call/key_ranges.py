@@ -11,14 +11,16 @@ from itertools import accumulate
 import torch
 
 from kernels.call.arguments import check_window
+from kernels.call.options import BEYOND_PLAIN, Options, Side, Window
 from kernels.call.remember import remember
 from kernels.call.value_checks import flag
 
-Side = int | None
+FIRST_TERM = Options._fields.index(BEYOND_PLAIN[0])  # they stand side by side
+END_OF_TERMS = FIRST_TERM + len(BEYOND_PLAIN)
 _RANGES: dict[tuple, torch.Tensor] = {}
 
 
-def window_sides(causal: bool, window: int | tuple[Side, Side] | None) -> tuple[Side, Side]:
+def window_sides(causal: bool, window: Window) -> tuple[Side, Side]:
     """(left, right): the keys before and after a query's position that it sees, None without end."""
     if isinstance(window, int):
         return window - 1, 0
@@ -26,11 +28,12 @@ def window_sides(causal: bool, window: int | tuple[Side, Side] | None) -> tuple[
     return left, min(right or 0, 0) if causal else right
 
 
-def plain_mask(causal: bool, window: int | tuple[Side, Side] | None, terms: tuple) -> tuple | None:
+def plain_mask(options: Options) -> tuple | None:
     """(causal, window) that say all that is asked for, or None where it takes ranges, or any of the terms."""
+    causal, window = options.causal, options.window
     if not isinstance(causal, int):
         causal = flag("causal", causal)
-    for term in terms:  # a generator would take longer than all else here
+    for term in options[FIRST_TERM:END_OF_TERMS]:  # a generator would take longer than all else here
         if term is not None:
             return None
     if not isinstance(window, tuple | list):

@@ -5,8 +5,9 @@ from torch._C import _any_requires_grad, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 
+from kernels.algorithms import ALGORITHMS
 from kernels.call.arguments import check_options, check_tensors
-from kernels.dispatch.dispatch import ALGORITHMS, FORWARD, check_differentiable, chosen, forward, gradients
+from kernels.dispatch.dispatch import algorithms, check_differentiable, chosen, forward, gradients
 from kernels.launch.launch import interpreted, output_like
 
 NO_GRADIENTS = (None,) * 7  # of the options
@@ -38,7 +39,7 @@ def known(options: tuple) -> tuple:
 @torch.library.register_fake(attention_operator, lib=LIBRARY)
 def _(q, k, v, *options):
     check_tensors(q, k, v, interpreted())
-    check_options(*known(options[1:]), ALGORITHMS)
+    check_options(*known(options[1:]), algorithms())
     return output_like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -122,7 +123,7 @@ class Direct(torch.autograd.Function):
     def forward(ctx, q, k, v, options, return_lse):
         """O, and lse if it is to be returned, as `dispatch.forward`."""
         call, _ = chosen(q, k, v, *options)
-        out, lse = FORWARD[call.algorithm](q, k, v, call)
+        out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.options = *options[:-1], call.memory
         if not return_lse:

@@ -6,13 +6,13 @@ PyTorch knows it as an operator of its own, torch.ops.attention_tiles.attention_
 import torch
 from torch._C._functorch import unwrap_if_dead
 
-from kernels.algorithms.split_kv import packs, worthwhile
+from kernels.algorithms import ALGORITHMS
 from kernels.backward.backward import backward
 from kernels.call.arguments import check_options, check_tensors, check_terms
-from kernels.call.call import Call
 from kernels.call.key_ranges import ranges_of, remembered_ranges, window_sides
+from kernels.call.options import Options
 from kernels.call.terms import Terms
-from kernels.dispatch.dispatch import ALGORITHMS, FORWARD, OWN_BLOCKS, chosen, differentiated
+from kernels.dispatch.dispatch import algorithms, chosen, differentiated, fallback
 from kernels.dispatch.operator import (
     LIBRARY,
     applied,
@@ -21,25 +21,15 @@ from kernels.dispatch.operator import (
     traced,
     watched,
 )
-from kernels.launch.launch import interpreted, multiprocessors, output_like
+from kernels.launch.launch import interpreted, output_like
 
 NO_GRADIENTS = (None,) * 8  # of slopes and options
 
 
-def chosen_in_ranges(q, k, v, causal, scale, algorithm, block_q, block_kv, splits) -> tuple[Call, str]:
-    """The checked call with the algorithm that runs, and the reason that it does."""
-    if algorithm in OWN_BLOCKS:
-        taken = "causal and a window of keys alone" if algorithm == "flash3" else "causal alone"
-        raise ValueError(f"algorithm is {algorithm!r}, which takes {taken}: flash2 takes all")
-    if algorithm != "auto":
-        return chosen(q, k, v, causal, None, scale, algorithm, block_q, block_kv, splits)
-    call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)
-    if q.is_cuda and block_q is None and block_kv is None:
-        split, _ = chosen(q, k, v, causal, None, scale, "split_kv", None, None, splits)
-        processors = multiprocessors(q.device)
-        if worthwhile(call, split, processors) or packs(call, split, processors):
-            return split, "its few queries would leave most of the GPU idle in flash2"
-    return call, "flash3 takes causal and a window of keys alone"
+def features_of(sinks, slopes, softcap) -> frozenset[str]:
+    """Of `record.FEATURES`, what these ask for beside ranges."""
+    given = {"sinks": sinks, "alibi_slopes": slopes, "softcap": softcap}
+    return frozenset(("ranges", *(name for name, each in given.items() if each is not None)))
 
 
 def forward(
@@ -49,8 +39,10 @@ def forward(
 
     causal only says that late queries see more keys than early ones: their blocks are started first.
     """
-    call, _ = chosen_in_ranges(q, k, v, causal, scale, algorithm, block_q, block_kv, splits)
-    return FORWARD[call.algorithm](q, k, v, call, terms=Terms(ranges, sinks, slopes, softcap))
+    features = features_of(sinks, slopes, softcap)
+    call, _ = chosen(q, k, v, causal, None, scale, algorithm, block_q, block_kv, splits, features)
+    terms = Terms(ranges, sinks, slopes, softcap)
+    return ALGORITHMS[call.algorithm].forward(q, k, v, call, terms=terms)
 
 
 def gradients(
@@ -61,7 +53,7 @@ def gradients(
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:
         d_out = d_out.contiguous()
-    call, _ = chosen(q, k, v, causal, None, scale, "flash2", block_q, block_kv)
+    call, _ = chosen(q, k, v, causal, None, scale, fallback().key, block_q, block_kv)
     # autograd's hooks may have laid out anew what the kernels take as it was
     lse, ranges = lse.contiguous(), ranges.contiguous()
     slopes = None if slopes is None else slopes.contiguous()
@@ -133,47 +125,43 @@ register_gradient(ranged_operator, "attention_in_ranges", forward, _backward, _s
 register_gradient(backward_operator, "attention_in_ranges_backward", gradients, refuse_second_derivative)
 
 
-def attention_in_ranges(
-    q, k, v, causal, window, terms: tuple, options: tuple, traced: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def attention_in_ranges(q, k, v, options: Options, traced: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """(O, lse), differentiable where the algorithm is.
 
-    terms are documents, prefix, softcap, sinks and alibi_slopes, options scale, algorithm, blocks and splits,
-    as `kernels.attention` takes them; traced: by PyTorch, which must see how the ranges come about.
+    traced: by PyTorch, which must see how the ranges come about.
     """
-    order = checked_order(q, k, v, causal, window, terms, options)
-    documents, prefix, *scores = terms
-    ranges = ranges_for(q, k, causal, window, documents, prefix, traced)
-    return run(q, k, v, ranges, *scores, order, *options)
+    order = checked_order(q, k, v, options)
+    return run(q, k, v, ranges_for(q, k, options, traced), order, options)
 
 
-def ranges_for(q, k, causal, window, documents=None, prefix=None, traced: bool = False) -> torch.Tensor:
-    """What every query sees, int32 [batch, 3, seq_q]; the arguments are checked."""
-    documents = None if documents is None else tuple(documents)
-    known = q.shape[2], k.shape[2], window_sides(causal, window), documents, prefix, q.device
+def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
+    """What every query sees, int32 [batch, 3, seq_q]; the options are checked."""
+    documents = None if options.documents is None else tuple(options.documents)
+    sides = window_sides(options.causal, options.window)
+    known = q.shape[2], k.shape[2], sides, documents, options.prefix, q.device
     ranges = (ranges_of if traced else remembered_ranges)(*known)
     return ranges.expand(len(q), -1, -1).contiguous()
 
 
-def checked_order(q, k, v, causal, window, terms: tuple, options: tuple) -> bool:
+def checked_order(q, k, v, options: Options) -> bool:
     """Whether late queries see more keys than early ones; ValueError or TypeError for what is not served."""
     check_tensors(q, k, v, torch.compiler.is_compiling() or interpreted())  # the operator's fake asks again
-    check_options(window, *options, ALGORITHMS)
-    check_terms(q, k, window, *terms)
-    return window_sides(causal, window)[1] == 0
+    check_options(options.window, *options.how, algorithms())
+    check_terms(q, k, options)
+    return window_sides(options.causal, options.window)[1] == 0
 
 
-def run(q, k, v, ranges, softcap, sinks, slopes, causal, scale, algorithm, block_q, block_kv, splits):
-    """(O, lse) for checked arguments: ranges as `Terms` has them, the rest as users give it."""
-    with_gradient = differentiated(algorithm, q, k, v, sinks)
+def run(q, k, v, ranges, order: bool, options: Options) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse) for checked arguments: ranges as `Terms` has them, order as `checked_order` says."""
+    sinks, slopes, softcap = options.sinks, options.alibi_slopes, options.softcap
+    with_gradient = differentiated(options.algorithm, q, k, v, sinks)
     if sinks is not None:
         sinks = sinks.float().contiguous()
     if slopes is not None:
         slopes = slopes.float().expand(q.shape[:2]).contiguous()
-    softcap = None if softcap is None else float(softcap)
-    options = softcap, causal, scale, algorithm, block_q, block_kv, splits
+    plain = None if softcap is None else float(softcap), order, *options.how
     tensors = q, k, v, ranges, sinks, slopes
     if traced(*tensors) or watched():
-        return ranged_operator(*tensors, *options)
+        return ranged_operator(*tensors, *plain)
     tensors = (None if each is None else unwrap_if_dead(each) for each in tensors)
-    return _apply(*tensors, options) if with_gradient else forward(*tensors, *options)
+    return _apply(*tensors, plain) if with_gradient else forward(*tensors, *plain)

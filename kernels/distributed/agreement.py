@@ -3,7 +3,7 @@
 import torch
 
 from kernels.call.arguments import check_options, check_tensors
-from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.dispatch.dispatch import algorithms
 from kernels.distributed.layout import Layout
 from kernels.distributed.team import Team
 from kernels.launch.launch import interpreted
@@ -27,7 +27,7 @@ def described(q, k, v, causal, window, scale, method, gradient: bool, methods: t
     """This rank's call for the others to compare; {"error": sentence} for one that no ranks could make."""
     try:
         check_tensors(q, k, v, interpreted())
-        check_options(window, scale, "auto", None, None, None, ALGORITHMS)
+        check_options(window, scale, "auto", None, None, None, algorithms())
         if isinstance(window, tuple | list):
             raise ValueError(f"window is {window!r}, over GPUs it must be None or a number of keys")
         if q.shape[2] != k.shape[2]:

@@ -8,6 +8,7 @@ from kernels.algorithms.split_kv import row_blocks, split_count, visible_keys
 from kernels.call.arguments import MAX_SPLITS, check_options, check_terms
 from kernels.call.call import Call, default_blocks, split_blocks
 from kernels.call.key_ranges import window_sides
+from kernels.call.options import Options
 from kernels.call.remember import remember
 from kernels.call.value_checks import flag
 from kernels.launch.launch import POINTER_ALIGNMENT, multiprocessors
@@ -31,35 +32,36 @@ class Plan:
     call: Call | None = None
 
 
-def planned(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+def planned(tensors: tuple, options: Options) -> Plan:
     """`plan_of`, worked out once for tensors of the same layouts and the same options."""
-    options = causal, window, scale, softcap, splits
+    plain = options._replace(sinks=None, alibi_slopes=None)  # whose layouts are among the tensors'
     try:
-        alike = (*map(_layout, tensors), *options, *map(type, options), torch.is_grad_enabled())
+        alike = (*map(_layout, tensors), plain, *map(type, plain), torch.is_grad_enabled())
         found = _PLANNED.get(alike)
     except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
-        return plan_of(tensors, *options)
+        return plan_of(tensors, options)
     if found is None:
-        found, (q, k_cache, _, block_table, *_) = plan_of(tensors, *options), tensors
-        call = paged_call(q, k_cache, block_table, found.left, found.right, scale, splits)
+        found, (q, k_cache, _, block_table, *_) = plan_of(tensors, options), tensors
+        how = found.left, found.right, options.scale, options.splits
+        call = paged_call(q, k_cache, block_table, *how)
         found = replace(found, call=call)
         remember(_PLANNED, alike, found)
     return found
 
 
-def plan_of(tensors: tuple, causal, window, scale, softcap, splits) -> Plan:
+def plan_of(tensors: tuple, options: Options) -> Plan:
     """The checked plan; ValueError or TypeError with one sentence for what cannot be served."""
-    *cache, k_new, v_new, sinks, alibi_slopes = tensors
+    *cache, k_new, v_new, sinks, _ = tensors
     q, k_cache, v_cache, *_ = cache
     check_cache(*cache)
     check_new(q, k_cache, k_new, v_new)
-    check_options(window, scale, "split_kv", None, None, splits, ("split_kv",))
-    check_terms(q, k_cache, window, None, None, softcap, sinks, alibi_slopes)
+    check_options(options.window, *options.how, {"auto": MAX_SPLITS})
+    check_terms(q, k_cache, options)
     check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
-    causal = flag("causal", causal)
-    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in window_sides(causal, window))
+    sides = window_sides(flag("causal", options.causal), options.window)
+    left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in sides)
     added = 0 if k_new is None else k_new.shape[2]
-    return Plan(None if softcap is None else float(softcap), added, left, right)
+    return Plan(None if options.softcap is None else float(options.softcap), added, left, right)
 
 
 def _layout(tensor: torch.Tensor | None) -> tuple | None:

@@ -46,14 +46,11 @@ LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, 
 )
 def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, head_dim):
     torch = pytest.importorskip("torch")
-    arguments = pytest.importorskip("kernels.call.arguments")
+    dispatch = pytest.importorskip("kernels.dispatch.dispatch")
     split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
     q = torch.empty(1, heads[0], 1, head_dim, dtype=getattr(torch, dtype))
     k = torch.empty(1, heads[1], keys, head_dim, dtype=q.dtype)
-    call = arguments.checked(
-        q, k, k, causal=True, window=window, scale=None, algorithm="split_kv", algorithms=("split_kv",),
-        block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
+    call = dispatch.checked(q, k, k, causal=True, window=window, algorithm="split_kv")
     scenario = Experiment.of(
         heads=heads[0], kv_heads=heads[1], seq_kv=keys, window=window, head_dim=head_dim, dtype=dtype,
         causal=True, block_kv=call.block_kv,
@@ -69,9 +66,9 @@ def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
     """It works out on the GPU alone which keys a query sees of its document."""
     torch, ranged = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.ranged")
     q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
-    terms, options = ([4500, 4500], None, None, None, None), (None, "split_kv", None, None, None)
-    order = ranged.checked_order(q, k, k, True, window, terms, options)
-    call, _ = ranged.chosen_in_ranges(q, k, k, order, *options)
+    options = ranged.Options(causal=True, window=window, documents=[4500, 4500], algorithm="split_kv")
+    order = ranged.checked_order(q, k, k, options)
+    call, _ = ranged.chosen(q, k, k, order, None, *options.how, ranged.features_of(None, None, None))
     scenario = Experiment.of(
         heads=8, kv_heads=2, seq_kv=9000, window=window, documents=2, dtype="float32", causal=True,
         block_kv=call.block_kv,

@@ -24,15 +24,12 @@ LONG = {"algorithm": "flash2", "seq": 4096, "heads": 32, "causal": True, "hardwa
 
 def call_of(experiment: Experiment):
     """The kernels' own view of a problem, nothing chosen for them, K and V copied by TMA."""
-    from kernels.call.arguments import checked
+    from kernels.dispatch.dispatch import checked
 
     problem = experiment.problem
     dtype = getattr(torch, problem.dtype)
     q = torch.empty(1, problem.heads, problem.seq_q, problem.head_dim, dtype=dtype)
-    return checked(
-        q, q, q, causal=problem.mask.causal, window=problem.mask.window, scale=None, algorithm="flash2",
-        algorithms=("flash2",), block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
+    return checked(q, q, q, problem.mask.causal, problem.mask.window)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

@@ -23,12 +23,9 @@ def counted(*recorded: Recording) -> list[RecordedBackwardKernel]:
 def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
     torch = pytest.importorskip("torch")
     tilings = pytest.importorskip("kernels.backward.tiling").tilings
-    arguments = pytest.importorskip("kernels.call.arguments")
+    dispatch = pytest.importorskip("kernels.dispatch.dispatch")
     q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
-    call = arguments.checked(
-        q, q, q, causal=False, window=None, scale=None, algorithm="flash2", algorithms=("flash2",),
-        block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
+    call = dispatch.checked(q, q, q)
     keys, queries = (
         (one.call.block_q, one.call.block_kv) for one in tilings(call, torch.float16, None, None)
     )

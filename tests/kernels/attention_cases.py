@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
+from kernels.call.options import Options
 from kernels.reference import visible_mask
 
 ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
@@ -73,7 +74,7 @@ def eager_attention(q, k, v, *, causal=False, window=None, scale=None):
     """O and lse as plain PyTorch computes them in the tensors' dtype; 0 and -inf for rows without a key."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    seen = visible_mask(q.shape[2], k.shape[2], causal, window, q.device)
+    seen = visible_mask(q.shape[2], k.shape[2], Options(causal, window), q.device)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     scores = (q @ k.mT * scale).masked_fill(~seen, -torch.inf)
     weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
@@ -88,7 +89,7 @@ def largest_difference(ours, exact):
 
 def visited_tiles(shape: Shape, causal=False, window=None):
     """[query_blocks, key_blocks] bool: the tiles that hold a visible pair, counted densely."""
-    seen = visible_mask(shape.seq_q, shape.seq_kv, causal, window)
+    seen = visible_mask(shape.seq_q, shape.seq_kv, Options(causal, window))
     query_block = torch.arange(shape.seq_q) // shape.block_q
     key_block = torch.arange(shape.seq_kv) // shape.block_kv
     visited = torch.zeros(int(query_block[-1]) + 1, int(key_block[-1]) + 1, dtype=torch.bool)
@@ -100,7 +101,7 @@ def visited_tiles(shape: Shape, causal=False, window=None):
 def online_softmax(q, k, shape: Shape, *, causal=False, window=None):
     """m, l and alpha in float64 after every visited tile, NaN elsewhere: what a probe must show."""
     group = shape.heads // shape.kv_heads
-    seen = visible_mask(shape.seq_q, shape.seq_kv, causal, window)
+    seen = visible_mask(shape.seq_q, shape.seq_kv, Options(causal, window))
     scores = (q.double() @ k.double().repeat_interleave(group, 1).mT) * shape.head_dim**-0.5
     scores = scores.cpu().masked_fill(~seen, -torch.inf)
     visited = visited_tiles(shape, causal, window)

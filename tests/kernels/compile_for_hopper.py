@@ -242,16 +242,14 @@ def launch_paged(q, causal=False, **mask) -> None:
 
 def main(cases: list[str]) -> None:
     from kernels import attention, trace_attention
-    from kernels.algorithms.flash2 import forward as flash2
+    from kernels.algorithms import flash2
+    from kernels.algorithms.flash2.forward import served_by_tma
     from kernels.call import arguments
-    from kernels.dispatch import dispatch
     from kernels.launch.block_times import BlockTimes
 
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
-    dispatch._by_tma = lambda call, *tensors: (
-        call.algorithm == "flash2" and flash2.served_by_tma(call, *tensors)
-    )
+    flash2.tma_serves = served_by_tma
     compiled = []
     compile_launches(compiled)
     for case in cases:

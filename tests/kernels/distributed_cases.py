@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 
+from kernels.call.options import Options
 from kernels.distributed import all_to_all, choice, combine, job, plan, ring, ring_attention, shard, symmetric
 from kernels.distributed.symmetric import CopyEngines
 from kernels.reference import reference_attention, visible_mask
@@ -87,7 +88,7 @@ def dense_gradients(q, k, v, out, lse, d_out, d_lse, causal, window, scale, *_):
     """From any lse and out, also those over more keys than are here."""
     group = q.shape[1] // k.shape[1]
     keys, values = (each.double().repeat_interleave(group, 1) for each in (k, v))
-    seen = visible_mask(q.shape[2], k.shape[2], causal, window)
+    seen = visible_mask(q.shape[2], k.shape[2], Options(causal, window))
     weights = (scale * (q.double() @ keys.mT) - lse.double()[..., None]).exp().masked_fill(~seen, 0.0)
     delta = (d_out.double() * out.double()).sum(-1) - (0.0 if d_lse is None else d_lse.double())
     d_scores = weights * (d_out.double() @ values.mT - delta[..., None]) * scale

@@ -15,7 +15,7 @@ from kernels import (
     reference_attention,
     trace_attention,
 )
-from kernels.call.arguments import checked
+from kernels.dispatch.dispatch import checked
 from kernels.distributed.agreement import described
 from kernels.launch.launch import launch
 
@@ -117,18 +117,6 @@ def test_the_reference_names_a_bad_argument(changed, message):
     assert str(refusal.value).startswith(message)
 
 
-def options(**changed):
-    defaults = {
-        "causal": False,
-        "window": None,
-        "scale": None,
-        "block_q": None,
-        "block_kv": None,
-        "splits": None,
-    }
-    return {**defaults, "algorithm": "flash2", "algorithms": ("flash2",), "interpreted": True, **changed}
-
-
 def test_a_row_too_long_for_standard_is_refused(device):
     long = torch.zeros(1, 1, 1, 16, device=device).expand(1, 1, 65537, 16)
     with pytest.raises(
@@ -137,16 +125,17 @@ def test_a_row_too_long_for_standard_is_refused(device):
         attention(long[:, :, :1], long, long, algorithm="standard")
 
 
-def test_a_cpu_tensor_needs_the_interpreter():
+def test_a_cpu_tensor_needs_the_interpreter(monkeypatch):
     tensor = torch.zeros(SHAPE)
+    monkeypatch.setattr("kernels.dispatch.dispatch.interpreted", lambda: False)
     with pytest.raises(ValueError, match=r"^q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1"):
-        checked(tensor, tensor, tensor, **options(interpreted=False))
+        checked(tensor, tensor, tensor)
 
 
 def test_a_device_without_kernels_is_named():
     tensor = torch.zeros(SHAPE, device="meta")
     with pytest.raises(ValueError, match="q is on meta, it must be on a CUDA device"):
-        checked(tensor, tensor, tensor, **options())
+        checked(tensor, tensor, tensor)
 
 
 def test_a_kernel_that_does_not_fit_says_what_it_needs():
@@ -158,7 +147,7 @@ def test_a_kernel_that_does_not_fit_says_what_it_needs():
             return run
 
     tensor = torch.zeros(SHAPE)
-    call = checked(tensor, tensor, tensor, **options(block_q=256, block_kv=256))
+    call = checked(tensor, tensor, tensor, block_q=256, block_kv=256)
     sentence = (
         "flash2 with 256 x 256 blocks at head_dim 16 needs 294912 bytes of shared memory a block, "
         "this GPU has 232448: choose smaller blocks"

@@ -7,7 +7,10 @@ import torch
 from attention_cases import ON_CPU
 
 from kernels import attention, explain, launch_options, probe_attention, reference_attention
+from kernels.algorithms import _RECORDS, ALGORITHMS
+from kernels.algorithms import flash2 as flash2_module
 from kernels.algorithms.flash2.forward import flash2
+from kernels.algorithms.record import Algorithm, Backward
 from kernels.call.call import Call
 from kernels.dispatch import dispatch
 
@@ -25,7 +28,10 @@ def on_gpu(monkeypatch, *, reason=None):
     """Choose as on a GPU that flash3 serves, or does not for this reason."""
     monkeypatch.setattr(dispatch, "_CHOSEN", {})
     monkeypatch.setattr(dispatch, "interpreted", lambda: True)
-    monkeypatch.setattr(dispatch, "_without_flash3", lambda *tensors: reason)
+    monkeypatch.setattr(Algorithm, "unserved_device", lambda record, *_: None)
+    monkeypatch.setattr(
+        Algorithm, "unserved_tensors", lambda record, *_: reason if record.capability else None
+    )
 
 
 def chosen(q=Q, k=Q, **changed):
@@ -59,7 +65,7 @@ def test_auto_is_flash2_for_what_it_finishes_before_flash3_has_started(monkeypat
 def test_the_reason_counts_the_programs_of_flash2_as_it_would_run(monkeypatch):
     """By TMA it takes 64 query rows a program at a head_dim of 64, not 128."""
     on_gpu(monkeypatch)
-    monkeypatch.setattr(dispatch, "_by_tma", lambda *arguments: True)
+    monkeypatch.setattr(flash2_module, "tma_serves", lambda *arguments: True)
     assert chosen() == ("flash2", "for 200 keys and 128 programs flash3 takes longer to start")
 
 
@@ -200,8 +206,11 @@ def test_flash3_has_no_probe(device):
 def test_gradients_that_flash3_does_not_serve(monkeypatch, device):
     """Its out and lse, here flash2's, go through the backward pass of flash2."""
     on_gpu(monkeypatch)
-    monkeypatch.setitem(dispatch.FORWARD, "flash3", dispatch.FORWARD["flash2"])
-    monkeypatch.setattr(dispatch, "unserved", lambda call: "flash3's backward pass is out")
+    out_of_order = Backward(None, lambda call: "flash3's backward pass is out")
+    record = replace(
+        ALGORITHMS["flash3"], forward=flash2, prepared=lambda call, *_: call, backward=out_of_order
+    )
+    monkeypatch.setitem(_RECORDS, "flash3", record)
     q, k, v = (torch.randn(1, 2, 20, 40, device=device).requires_grad_() for _ in range(3))
     expected = torch.autograd.grad(attention(q, k, v, algorithm="flash2").sum(), (q, k, v))
     ours = torch.autograd.grad(attention(q, k, v, algorithm="flash3").sum(), (q, k, v))
@@ -218,8 +227,9 @@ def differentiate(monkeypatch):
             given[-1]["gradients"] = lambda *tensors: "again"
         return "first"
 
-    for name in ("flash3_backward", "backward"):
-        monkeypatch.setattr(dispatch, name, first)
+    monkeypatch.setattr(dispatch, "backward", first)
+    own = replace(ALGORITHMS["flash3"].backward, run=first)
+    monkeypatch.setitem(_RECORDS, "flash3", replace(ALGORITHMS["flash3"], backward=own))
     memory, laid_out = {}, torch.zeros(1, 2, 64, 64).half()
     tensors = dict.fromkeys(("q", "k", "v", "out", "d_out"), laid_out) | {"lse": torch.zeros(1, 2, 64)}
 
@@ -296,13 +306,14 @@ def test_options_that_are_tried_are_neither_remembered_nor_mixed_up_with_what_is
 )
 def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q, flash3s):
     on_gpu(monkeypatch)
-    for name in ("flash3_backward", "backward"):
-        monkeypatch.setattr(dispatch, name, lambda *given, name=name: name)
+    monkeypatch.setattr(dispatch, "backward", lambda *given: "flash2's")
+    own = replace(ALGORITHMS["flash3"].backward, run=lambda *given: "flash3's")
+    monkeypatch.setitem(_RECORDS, "flash3", replace(ALGORITHMS["flash3"], backward=own))
     q = torch.zeros(1).half().expand(1, 1, rows, 64)
     ran = dispatch.gradients(
         q, q, q, q, q[..., 0], q.contiguous(), None, False, None, None, algorithm, block_q, None
     )
-    assert ran == ("flash3_backward" if flash3s else "backward")
+    assert ran == ("flash3's" if flash3s else "flash2's")
 
 
 @pytest.mark.parametrize("mask", [(False, None), (True, None), (True, 20)], ids=["none", "causal", "window"])

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kernels import reference_attention
+from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.hopper import forward
 from kernels.hopper.forward import attention_kernel
@@ -32,18 +33,18 @@ def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim=128, dtype=torch.flo
 
 
 def test_a_layout_that_tma_takes_is_served():
-    assert flash3.unserved_layout(*tensors(2, 4, 2, 64, 64)) is None
+    assert FLASH3.unserved_tensors(*tensors(2, 4, 2, 64, 64)) is None
 
 
 def test_heads_inside_rows_are_served():
     transposed = [tensor.transpose(1, 2) for tensor in tensors(2, 64, 64, 4, 4)]
-    assert flash3.unserved_layout(*transposed) is None
+    assert FLASH3.unserved_tensors(*transposed) is None
 
 
 def test_the_stride_of_a_single_head_does_not_matter():
     q, k, v = tensors(1, 1, 1, 64, 64)
     odd = k.as_strided(k.shape, (1, 3, 128, 1))
-    assert flash3.unserved_layout(q, odd, v) is None
+    assert FLASH3.unserved_tensors(q, odd, v) is None
 
 
 @pytest.mark.parametrize(
@@ -59,12 +60,12 @@ def test_the_stride_of_a_single_head_does_not_matter():
 )
 def test_what_is_not_served_says_why(change, reason):
     q, k, v = tensors(2, 4, 2, 128, 64)
-    assert reason in flash3.unserved_layout(change(q), k, v)
+    assert reason in FLASH3.unserved_tensors(change(q), k, v)
 
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
-    assert "needs a Hopper GPU" in flash3.unsupported(*tensors(1, 1, 1, 64, 64))
+    assert "needs a Hopper GPU" in FLASH3.unserved_device(torch.device("cpu"), interpreted=False)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
+from kernels.call.options import Options
 from kernels.hopper import backward, backward_wide, exchange
 from kernels.reference import visible_mask
 
@@ -113,7 +114,7 @@ def test_queries_at_the_edges_that_see_no_key_of_a_consumer(on_threads, heads, r
 @pytest.mark.parametrize("window", [None, 64, 128, 192])
 def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(on_threads, monkeypatch, window):
     """Counted in the mask itself: of 64 queries each, and half a block of 128 at the diagonal."""
-    seen = visible_mask(640, 640, True, window)
+    seen = visible_mask(640, 640, Options(True, window))
     visits = int(seen.unflatten(0, (-1, 64)).unflatten(2, (-1, 64)).any(dim=1).any(dim=2).sum())
     monkeypatch.setattr(Products, "SIZES", [])
     check((1, 1, 1, 640, 640), 128, True, window)
@@ -131,7 +132,7 @@ def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(on_threads, mo
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_gradients_of_out_and_of_lse(on_threads, monkeypatch, head_dim):
     """All of the backward pass, with what comes before and after the kernel on threads."""
-    monkeypatch.setattr(flash3, "unserved_layout", lambda *tensors: None)
+    monkeypatch.setattr(flash3_backward, "unserved_strides", lambda *tensors: None)
     torch.manual_seed(0)
     q, d_out = torch.randn(2, 2, 2, 70, head_dim)
     k, v = torch.randn(2, 2, 1, 90, head_dim)
@@ -166,7 +167,7 @@ def test_key_blocks_that_several_blocks_of_threads_share(on_threads, shape, coar
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
 def test_gradients_where_all_key_blocks_are_shared(on_threads, monkeypatch):
     """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
-    monkeypatch.setattr(flash3, "unserved_layout", lambda *tensors: None)
+    monkeypatch.setattr(flash3_backward, "unserved_strides", lambda *tensors: None)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
     torch.manual_seed(0)

@@ -15,6 +15,7 @@ from engine.problem.problem import Mask, Problem, Tiling
 from engine.schedule.step import Tensor
 from kernels import reference_attention
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.call.options import Options
 from kernels.hopper import consumer, forward
 from kernels.launch.block_times import BlockTimes
 from kernels.reference import visible_mask
@@ -95,7 +96,7 @@ def test_edges_of_a_mask_that_lie_between_blocks(on_threads, monkeypatch, rows, 
 def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, started):
     """Scores of the first consumer, counted in the mask itself; P V is of whole blocks."""
     check((1, 1, 1, 640, 640), 128, True, None)
-    seen = visible_mask(640, 640, True, None)
+    seen = visible_mask(640, 640, Options(True, None))
     halves = seen.unflatten(0, (-1, 64)).unflatten(2, (-1, 2, 64)).any(dim=1).any(dim=-1)  # of consumers
     blocks = halves.any(dim=2)
     cut = int((blocks & ~halves[..., 1]).sum())

@@ -9,6 +9,7 @@ from test_paged import Cache, drawn
 
 from kernels import attention_paged
 from kernels.algorithms.flash3 import paged as flash3_pages
+from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call
 from kernels.hopper import pages
 from kernels.pages import plan as paged_plan
@@ -89,7 +90,7 @@ CHUNK = {"dtype": F16, "d": 64, "page": 32, "seq_q": 140, "heads": 2}
 def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, options, served):
     """The other kernel gives the same, so that only what was launched tells them apart."""
     paged_plan._PLANNED.clear()
-    monkeypatch.setattr(flash3_pages, "without_hopper", lambda algorithm, device: None)
+    monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
     monkeypatch.setattr(flash3_pages, "FEWEST_TILES", 1.5)  # of two SMs
     launched = []
     launch = flash3_pages._launch
@@ -107,7 +108,7 @@ def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, opti
 
 def test_new_keys_of_a_chunk_are_appended_before_it_is_attended(on_threads, monkeypatch):
     paged_plan._PLANNED.clear()
-    monkeypatch.setattr(flash3_pages, "without_hopper", lambda algorithm, device: None)
+    monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
     cache = Cache([90, 31], 16, 1, 64, F16, "cpu", new=130)
     q, (k_new, v_new) = drawn(2, 2, 130, 64, dtype=F16, seed=3), cache.added
     out = attention_paged(q, *cache.pools, cache.table, cache.held, k_new=k_new, v_new=v_new, causal=True)

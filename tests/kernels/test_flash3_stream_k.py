@@ -85,7 +85,7 @@ def test_the_last_tiles_are_cut_where_that_pays(problem, cut):
 @pytest.mark.parametrize(("splits", "taken"), [(None, True), (1, True), (2, False), (True, False)])
 def test_one_split_alone_may_be_asked_of_flash3(splits, taken):
     with nullcontext() if taken else pytest.raises(ValueError, match=r"^splits is .* only split_kv splits$"):
-        check_options(None, None, "flash3", None, None, splits, dispatch.ALGORITHMS)
+        check_options(None, None, "flash3", None, None, splits, dispatch.algorithms())
 
 
 @pytest.mark.parametrize("processors", [78, 114, 132])

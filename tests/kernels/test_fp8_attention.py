@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from kernels import attention, attention_fp8, explain, probe_attention, reference_attention
-from kernels.algorithms.fp8 import forward as fp8
-from kernels.dispatch import dispatch
+from kernels.algorithms.fp8 import ALGORITHM as FP8
+from kernels.algorithms.record import Algorithm
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 SHAPES = [
@@ -31,31 +31,33 @@ def tensors(
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"dtype": torch.float32}, "quantises float16 and bfloat16, got torch.float32"),
+        ({"dtype": torch.float32}, "takes float16 and bfloat16, got torch.float32"),
         ({"head_dim": 80}, "takes a head_dim of 64, 128 or 256, got 80"),
-        ({"seq_q": 0}, "takes no empty tensors, q is"),
     ],
 )
 def test_what_is_not_served_says_why(changed, reason):
-    assert reason in fp8.unserved(*tensors(**changed))
+    assert reason in FP8.unserved_tensors(*tensors(**changed))
 
 
 @pytest.mark.parametrize("v_dim", [64, 256])
 def test_values_of_another_head_dimension_are_not_served(v_dim):
     q, k, _ = tensors()
-    assert f"the head_dim of Q and K alone, got {v_dim}" in fp8.unserved(q, k, torch.zeros(2, 2, 64, v_dim))
+    assert f"the head_dim of Q and K alone, got {v_dim}" in FP8.unserved_tensors(
+        q, k, torch.zeros(2, 2, 64, v_dim)
+    )
 
 
 def test_any_strides_are_served():
     assert (
-        fp8.unserved(*(tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in tensors())) is None
+        FP8.unserved_tensors(*(tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in tensors()))
+        is None
     )
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"window": 3}, "fp8 takes causal and no other mask"),
+        ({"window": 3}, "fp8 takes causal alone"),
         ({"softcap": 30.0}, "takes causal alone"),
         ({"block_q": 64}, "its blocks are its own"),
         ({"splits": 2}, "only split_kv splits"),
@@ -81,13 +83,13 @@ def test_unknown_scales_are_refused():
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
-    assert "fp8 needs a Hopper GPU" in fp8.unsupported(*tensors())
+    assert "fp8 needs a Hopper GPU" in FP8.unserved_device(torch.device("cpu"), interpreted=False)
     with pytest.raises(ValueError, match=r"which Triton's interpreter does not run|needs a Hopper GPU"):
         attention_fp8(*tensors())
 
 
 def test_where_it_serves_it_runs_only_when_asked_for(monkeypatch, device):
-    monkeypatch.setattr(dispatch, "_without_fp8", lambda *_: None)
+    monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
     assert "auto never takes it" in explain(*tensors(device=device), algorithm="fp8")
     assert not explain(*tensors(device=device)).startswith("fp8")
 

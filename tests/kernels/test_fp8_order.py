@@ -11,8 +11,7 @@ from kernels import reference_attention
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.fp8 import forward as fp8
 from kernels.algorithms.fp8.quantise import QUERIES, Quantised
-from kernels.call.arguments import checked
-from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.dispatch.dispatch import checked
 from kernels.hopper import fp8 as fp8_kernel
 from kernels.hopper.fp8_softmax import rescale_asm
 
@@ -43,10 +42,7 @@ def stored(values, keys):
 
 
 def checked_call(q, k, v, causal, scale):
-    return checked(
-        q.half(), k.half(), v.half(), causal=causal, window=None, scale=scale, algorithm="fp8",
-        algorithms=ALGORITHMS, block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
+    return checked(q.half(), k.half(), v.half(), causal, None, scale, "fp8")
 
 
 def check(shape, head_dim, causal):

@@ -8,8 +8,7 @@ import torch
 
 from kernels.algorithms.fp8 import quantise as fp8_quantise
 from kernels.algorithms.fp8.quantise import QUERIES, quantise
-from kernels.call.arguments import checked
-from kernels.dispatch.dispatch import ALGORITHMS
+from kernels.dispatch.dispatch import checked
 from kernels.launch.launch import interpreted
 
 LARGEST = 448.0
@@ -30,11 +29,7 @@ def random_tensors(head_dim, dtype=torch.float16, batch=1, heads=2, kv_heads=1, 
 
 
 def quantised(q, k, v, *, rotate=False, one_scale=False):
-    call = checked(
-        q, k, v, causal=False, window=None, scale=None, algorithm="flash2", algorithms=ALGORITHMS,
-        block_q=None, block_kv=None, splits=None, interpreted=True,
-    )  # fmt: skip
-    return quantise(q, k, v, call, key_rows=KEYS, rotate=rotate, one_scale=one_scale)
+    return quantise(q, k, v, checked(q, k, v), key_rows=KEYS, rotate=rotate, one_scale=one_scale)
 
 
 def e4m3(array):

@@ -124,7 +124,7 @@ def test_a_sink_takes_its_share_of_every_row(device):
 def test_flash3_leaves_ranges_to_flash2(device):
     q, k, v = random_qkv(SHAPES[1], torch.float16, device)
     assert explain(q, k, v, documents=[21]) == "flash2 runs: flash3 takes causal and a window of keys alone"
-    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which takes causal and a window"):
+    with pytest.raises(ValueError, match=r"flash3 takes causal and a window of keys alone$"):
         attention(q, k, v, softcap=30.0, algorithm="flash3")
 
 

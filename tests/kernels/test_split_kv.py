@@ -10,7 +10,7 @@ from attention_cases import Shape, largest_difference, random_qkv
 from kernels import attention, merge, probe_attention, reference_attention
 from kernels.algorithms import split_kv
 from kernels.algorithms.split_kv import packs, split_count, worthwhile
-from kernels.call.arguments import checked
+from kernels.dispatch.dispatch import checked
 
 DECODING = Shape("decoding", 4, 2, 3, 150, 40, 16, 16)
 PARTS = Shape("parts", 2, 1, 3, 40, 16, 16, 16, batch=2)
@@ -20,23 +20,7 @@ EXACT = 8 * torch.finfo(torch.float32).eps
 def call(batch=1, heads=32, kv_heads=8, seq_q=1, seq_kv=65536, window=None, algorithm="split_kv", **blocks):
     q = torch.zeros(1, dtype=torch.float16).expand(batch, heads, seq_q, 128)
     k = torch.zeros(1, dtype=torch.float16).expand(batch, kv_heads, seq_kv, 128)
-    options = {
-        "causal": True,
-        "window": window,
-        "scale": None,
-        "splits": None,
-        "block_q": None,
-        "block_kv": None,
-    }
-    return checked(
-        q,
-        k,
-        k,
-        **{**options, **blocks},
-        algorithm=algorithm,
-        algorithms=("flash2", "split_kv"),
-        interpreted=True,
-    )
+    return checked(q, k, k, True, window, None, algorithm, **blocks)
 
 
 MASKS = {"no-mask": {}, "causal": {"causal": True}, "window": {"window": 70}}
@@ -216,7 +200,7 @@ def test_merging_is_differentiable(device):
             {"algorithm": "split_kv", "splits": 2.0},
             "splits is 2.0, it must be None or a whole number from 1 to 1024",
         ),
-        ({"splits": 4}, "splits is 4, it must be None with algorithm 'flash2': only split_kv splits"),
+        ({"splits": 4}, "splits is 4, it must be None with algorithm 'auto': only split_kv splits"),
     ],
 )
 def test_bad_splits_are_named(options, message, device):

@@ -7,7 +7,7 @@ from torch._subclasses import FakeTensorMode
 
 from kernels import attention, attention_varlen, explain, reference_attention
 from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
-from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.backward.tiling import tilings
 from kernels.call.call import Call
 from kernels.distributed.agreement import described
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused(dims, sentence):
 @ON_CPU
 def test_flash3_refuses_in_the_sentence_that_auto_gives():
     q, k, v = drawn((64, 128), torch.float16, "cpu")
-    assert flash3.unserved_layout(q, k, v) == (
+    assert FLASH3.unserved_tensors(q, k, v) == (
         "flash3 takes V of the head_dim of Q and K alone, got 128 and 64"
     )
     assert explain(q, k, v).startswith("flash2 runs: flash3 ")

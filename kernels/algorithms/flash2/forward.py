@@ -8,11 +8,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from kernels.algorithms.flash2.kernel import flash2_kernel
 from kernels.call.call import MAX_HEAD_DIM, Call
 from kernels.call.terms import Terms, mask_of, scales, tensors_of
-from kernels.call.tma import DTYPES, unserved_strides
+from kernels.call.tma import DTYPES, TMA_ALIGNMENT, unserved_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import (
     MOST_STAGES,
     address,
+    interpreted,
     launch,
     options_given,
     output_like,
@@ -43,6 +44,18 @@ def served_by_tma(call: Call, q, k, v) -> bool:
     """Whether flash2 can copy K and V by TMA, on a GPU that has it."""
     tiled = call.head_dim in OWN_TILING if call.v_dim is None else (call.head_dim, call.v_dim) in V_TILING
     return tiled and q.dtype in DTYPES and unserved_strides(q, k, v) is None
+
+
+def tma_serves(call: Call, q, k, v) -> bool:
+    """Whether K and V can be copied by TMA: from Hopper on, where the layout is one that TMA takes."""
+    if not q.is_cuda or interpreted():
+        return False
+    strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
+    return (
+        torch.cuda.get_device_capability(q.device)[0] >= 9
+        and served_by_tma(call, q, k, v)
+        and all(stride > 0 and stride % TMA_ALIGNMENT == 0 for stride in strides)
+    )
 
 
 def loop_stages(call: Call, tensor: torch.Tensor) -> int:

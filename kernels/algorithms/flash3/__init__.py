@@ -1,1 +1,81 @@
 """FlashAttention-3 (Shah et al., arXiv 2407.08608) on Hopper: what the host does for `kernels.hopper`."""
+
+from dataclasses import replace
+
+import torch
+
+from kernels.algorithms.flash3.backward import flash3_backward, pays, unserved
+from kernels.algorithms.flash3.forward import TILING, flash3
+from kernels.algorithms.flash3.split_kv import flash3_split, split_count
+from kernels.algorithms.flash3.stream_k import cut_of, flash3_cut
+from kernels.algorithms.record import Algorithm, Asked, Backward, Tensors
+from kernels.algorithms.split_kv import visible_keys
+from kernels.call.call import Call
+from kernels.call.tma import DTYPES, unserved_strides
+
+SERVED = frozenset(("causal", "window"))
+SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
+FEW_QUERIES = 64  # one warp group's rows: flash3 has two or three of those
+FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so few queries
+
+
+def attend(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse), by parts of the keys or with the last tiles cut where the call says so."""
+    if call.splits not in (None, 1) and times is None:
+        return flash3_split(q, k, v, call)
+    if call.cut is not None and times is None:
+        return flash3_cut(q, k, v, call)
+    how = {"causal": call.causal, "window": call.window, "scale": call.scale, "memory": call.memory}
+    return flash3(q, k, v, times=times, **how)
+
+
+def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
+    """With its last tiles cut, unless splits say that tiles stay whole."""
+    return call if call.splits is not None else replace(call, cut=cut_of(call, processors))
+
+
+def offered_in_parts(own: Call, asked: Asked) -> tuple[Call, str] | None:
+    """Where tiles are too few for the SMs."""
+    splits = split_count(own, asked.processors)
+    if splits is None:
+        return None
+    reason = f"it splits the keys of each tile in {splits}, so that most SMs have a part"
+    return replace(own, splits=splits, cut=None), reason
+
+
+def offered(own: Call, asked: Asked) -> tuple[Call, str] | str:
+    """Everywhere but where flash2 is done first: that one's reason then."""
+    reason = _flash2_first(asked.call, asked.fallback.programs, asked.processors)
+    return reason or (own, "auto prefers it on a Hopper GPU")
+
+
+def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
+    keys = visible_keys(call)
+    at_once = call.programs <= processors
+    if at_once and keys <= SHORT:
+        return f"for {keys} keys and {programs} programs flash3 takes longer to start"
+    if call.seq_q > FEW_QUERIES or keys > FEW_QUERIES_KEYS:
+        return None
+    if (keys > 2 * SHORT) if call.head_dim <= 64 else at_once:
+        return f"for {call.seq_q} queries and {keys} keys most of flash3's larger tiles would be empty"
+    return None
+
+
+ALGORITHM = Algorithm(
+    key="flash3",
+    order=3,
+    forward=attend,
+    serves=SERVED,
+    dtypes=DTYPES,
+    head_dims=tuple(TILING),
+    own_v_dim=False,
+    capability=9,
+    layout=unserved_strides,
+    chooses_blocks=True,
+    most_splits=1,
+    prepared=prepared,
+    offers={1: offered_in_parts, 3: offered},
+    backward=Backward(flash3_backward, unserved, pays, SERVED),
+    differentiable=True,
+    traced=True,
+)

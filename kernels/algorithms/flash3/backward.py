@@ -11,6 +11,7 @@ from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.row_terms import store_row_terms
 from kernels.backward.shared_key_blocks import NONE, Shares, shares_of
 from kernels.call.call import Call
+from kernels.call.tma import unserved_strides
 from kernels.launch.launch import multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch
 
@@ -59,12 +60,12 @@ def flash3_backward(
     call: Call,
     again: dict | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dQ, dK and dV like q, k and v, which `flash3.unsupported` and `unserved` have no objection to.
+    """dQ, dK and dV like q, k and v, which flash3 serves and `unserved` has no objection to.
 
     out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
     every time, dQ is not. again gets what does the same for other tensors of these layouts.
     """
-    copies = flash3.unserved_layout(d_out, k, v) is not None
+    copies = unserved_strides(d_out, k, v) is not None
     call = _tiled(call)
     differentiate = _Pass(call, copies, shared(call, multiprocessors(q.device)))
     d_qkv = differentiate(q, k, v, out, lse, d_out, d_lse)

@@ -1,13 +1,12 @@
-"""FlashAttention-3's forward pass on Hopper: which problems it serves, and its launch."""
+"""FlashAttention-3's forward pass on Hopper: its tilings, and its launch."""
 
 import math
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 
 import torch
 
-from kernels.call.tma import DTYPES, outer_strides, unserved_strides
+from kernels.call.tma import outer_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch, current_stream
@@ -32,34 +31,6 @@ COUNTERS = 1024  # filled at a time
 COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
 
 
-def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """One sentence on why flash3 does not serve these tensors, or None where it does."""
-    return without_hopper("flash3", q.device) or unserved_layout(q, k, v)
-
-
-def without_hopper(algorithm: str, device: torch.device) -> str | None:
-    """One sentence on what an algorithm in Gluon lacks to run on a device, or None."""
-    if not _has_gluon():
-        return f"{algorithm} is written in Gluon, which this Triton does not have"
-    if device.type != "cuda":
-        return f"{algorithm} needs a Hopper GPU, q is on {device}"
-    major, minor = _capability(device)
-    if major != 9:
-        return f"{algorithm} needs a Hopper GPU (compute capability 9.0), this one has {major}.{minor}"
-    return None
-
-
-def unserved_layout(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """The part of `unsupported` that the tensors alone decide, whatever the device."""
-    if q.dtype not in DTYPES:
-        return f"flash3 takes float16 and bfloat16, got {q.dtype}"
-    if q.shape[-1] not in TILING:
-        return f"flash3 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
-    if v.shape[-1] != q.shape[-1]:
-        return f"flash3 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
-    return unserved_strides(q, k, v)
-
-
 def flash3(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -71,7 +42,7 @@ def flash3(
     times: BlockTimes | None = None,
     memory: dict | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of attention that `unsupported` has no objection to.
+    """(out, lse) of attention that flash3 serves.
 
     q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
     lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
@@ -227,16 +198,6 @@ def _block_layout(block: tuple[int, ...], dtype: torch.dtype):
         torch.float8_e4m3fn: gl.float8e4nv,
     }
     return gl.NVMMASharedLayout.get_default_for(list(block), gluon_dtypes[dtype])
-
-
-@cache
-def _has_gluon() -> bool:
-    return find_spec("triton.experimental.gluon") is not None
-
-
-@cache  # asking takes microseconds at every launch
-def _capability(device: torch.device) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)
 
 
 _counters: dict[int, tuple[torch.Tensor, Iterator[int]]] = {}  # by device, and where the unused ones are

@@ -4,16 +4,16 @@ import math
 
 import torch
 
+from kernels.algorithms.flash3 import ALGORITHM
 from kernels.algorithms.flash3.forward import (
     L2_FOR_KEYS,
     TILING,
     _descriptor,
     next_counter,
     started,
-    unserved_layout,
-    without_hopper,
     zeroed_counter,
 )
+from kernels.algorithms.record import PLAIN
 from kernels.call.call import Call, ceil_div
 from kernels.launch.launch import address, multiprocessors, on_device
 
@@ -32,7 +32,7 @@ def serves(q, k_cache, v_cache, call: Call) -> bool:
     heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
     if call.seq_q < FEWEST_QUERIES or call.scale <= 0:
         return False
-    if without_hopper("flash3", q.device) or unserved_layout(q, *heads_first):
+    if ALGORITHM.unserved(q, *heads_first, PLAIN, interpreted=False):
         return False
     page, block = k_cache.shape[1], PAGED_TILING[call.head_dim]["BLOCK_KV"]
     whole = page % block == 0 or (block % page == 0 and page >= SMALLEST_PAGE)

@@ -1,4 +1,4 @@
-"""Attention in FP8 (e4m3) on Hopper: which problems it serves, and its launches."""
+"""Attention in FP8 (e4m3) on Hopper: its tilings, and its launches."""
 
 import math
 
@@ -17,35 +17,15 @@ TILING = {  # by head dim; a consumer has 64 query rows
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "KV_BUFFERS": 4, "TURNS": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 128, "Q_BUFFERS": 1, "KV_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
 }
-DTYPES = (torch.float16, torch.bfloat16)  # of what is quantised, and of O
-
-
-def unsupported(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """One sentence on why FP8 does not serve these tensors, or None where it does."""
-    return flash3.without_hopper("fp8", q.device) or unserved(q, k, v)
-
-
-def unserved(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
-    """The part of `unsupported` that the tensors alone decide, whatever the device."""
-    if q.dtype not in DTYPES:
-        return f"fp8 quantises float16 and bfloat16, got {q.dtype}"
-    if q.shape[-1] not in TILING:
-        return f"fp8 takes a head_dim of 64, 128 or 256, got {q.shape[-1]}"
-    if v.shape[-1] != q.shape[-1]:
-        return f"fp8 takes V of the head_dim of Q and K alone, got {v.shape[-1]} and {q.shape[-1]}"
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.numel() == 0:
-            return f"fp8 takes no empty tensors, {name} is {tuple(tensor.shape)}"
-    return None
 
 
 def fp8(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, *, rotate=True, one_scale=False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of attention that `unsupported` has no objection to, computed in e4m3.
+    """(out, lse) of attention that FP8 serves, computed in e4m3.
 
     out is like q, lse float32 [batch, heads, seq_q]. rotate has Q and K rotated before, one_scale has one
-    scale for each tensor: see `fp8_quantise`.
+    scale for each tensor: see `quantise`.
     """
     key_rows = TILING[call.head_dim]["BLOCK_KV"]
     quantised = quantise(q, k, v, call, key_rows=key_rows, rotate=rotate, one_scale=one_scale)
@@ -53,7 +33,7 @@ def fp8(
 
 
 def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of tensors that are quantised; out is like a tensor of a dtype of DTYPES."""
+    """(out, lse) of tensors that are quantised; out is like a tensor of 16 bits."""
     out = torch.empty_like(like)
     written = out if out.stride(-1) == 1 else torch.empty(out.shape, dtype=out.dtype, device=out.device)
     lse = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)

@@ -1,0 +1,193 @@
+"""What is true of one algorithm's kernels alone: what they serve, in which blocks, and when they pay.
+
+Whoever needs a fact about an algorithm asks its record, and nobody asks for its name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+
+import torch
+
+from kernels.call.arguments import DTYPES
+from kernels.call.call import Call, default_blocks
+
+# what a call may ask for, in the words of a sentence: its mask, and its terms
+FEATURES = {
+    "causal": "causal",
+    "window": "a window of keys",
+    "ranges": "any ranges of keys",
+    "softcap": "softcap",
+    "sinks": "sinks",
+    "alibi_slopes": "slopes",
+}
+EVERY = frozenset(FEATURES)
+PLAIN: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `auto` chooses for.
+
+    Attributes:
+        call: flash2's, in its default blocks, whatever it would run in.
+        fallback: the call that runs where nothing is faster.
+        processors: SMs of the GPU.
+        on_gpu: whether the tensors lie on one.
+        features: of `FEATURES`, what is asked for beside causal and a window.
+    """
+
+    call: Call
+    fallback: Call
+    processors: int
+    on_gpu: bool
+    features: frozenset[str]
+
+
+Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Offer = Callable[[Call, Asked], tuple[Call, str] | str | None]
+
+
+def _no_objection(*_) -> None:
+    return None
+
+
+def _always(*_) -> bool:
+    return True
+
+
+def _as_checked(call: Call, *_) -> Call:
+    return call
+
+
+def _default_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
+    return default_blocks(head_dim, dtype)
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
+
+    Attributes:
+        run: (q, k, v, out, lse, d_out, d_lse, call, again) -> dQ, dK, dV.
+        unserved: (call) -> why it does not serve one whose forward pass is served, or None.
+        pays: (call, SMs) -> whether it is done before that of `kernels.backward`.
+        serves: of `FEATURES`.
+    """
+
+    run: Callable
+    unserved: Callable[[Call], str | None] = _no_objection
+    pays: Callable[[Call, int], bool] = _always
+    serves: frozenset[str] = EVERY
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What an algorithm's kernels serve, and how they are run.
+
+    Attributes:
+        key: its name as an argument.
+        order: where it stands in lists.
+        forward: (q, k, v, call) -> O and lse; with terms=, probe= and times= where it says so below.
+        serves: of `FEATURES`; who serves any but causal and window takes `terms`.
+        dtypes: of q, k and v.
+        head_dims: of q and k; None: any that `kernels.call.arguments` allows.
+        own_v_dim: whether V may have a head_dim of its own.
+        capability: major compute capability of the GPUs that its kernels, in Gluon, are written for; None:
+            any GPU, and Triton's interpreter.
+        layout: (q, k, v) -> why their strides or addresses are not served, or None.
+        most_keys: of a row, and why, in words; None: any.
+        chooses_blocks: whether block_q and block_kv may not be given.
+        blocks: (queries of a key head, wider head_dim, dtype) -> block_q and block_kv unless given.
+        most_splits: of the keys, that may be asked for; 0: none.
+        prepared: (checked call, whether blocks are its own, (q, k, v), SMs) -> the call that runs.
+        offers: by rank, lowest first: (own prepared call, what is asked) -> a call that `auto` takes and why,
+            or in one sentence why not, or None.
+        fallback: whether it runs where nobody offers, and where blocks are given.
+        reason: why it runs when it is asked for, in words.
+        backward: its own backward pass, if any.
+        differentiable: whether its results have gradients.
+        probed, traced: whether `probe_attention` and `trace_attention` take it.
+        whole_rows: whether a tile has all keys, as the probe sees it.
+    """
+
+    key: str
+    order: int
+    forward: Callable
+    serves: frozenset[str] = EVERY
+    dtypes: tuple[torch.dtype, ...] = DTYPES
+    head_dims: tuple[int, ...] | None = None
+    own_v_dim: bool = True
+    capability: int | None = None
+    layout: Callable[..., str | None] = _no_objection
+    most_keys: tuple[int, str] | None = None
+    chooses_blocks: bool = False
+    blocks: Callable[[int, int, torch.dtype], tuple[int, int]] = _default_blocks
+    most_splits: int = 0
+    prepared: Callable[[Call, bool, Tensors, int], Call] = _as_checked
+    offers: dict[int, Offer] = field(default_factory=dict)
+    fallback: bool = False
+    reason: str = "it was asked for"
+    backward: Backward | None = None
+    differentiable: bool = False
+    probed: bool = False
+    traced: bool = False
+    whole_rows: bool = False
+
+    def unserved(self, q, k, v, features: frozenset[str], interpreted: bool) -> str | None:
+        """One sentence on why its kernels do not serve a call, or None where they do."""
+        return (
+            self.unserved_features(features)
+            or self.unserved_device(q.device, interpreted)
+            or self.unserved_tensors(q, k, v)
+        )
+
+    def unserved_features(self, features: frozenset[str]) -> str | None:
+        if features <= self.serves:
+            return None
+        return (
+            f"{self.key} takes {_listed([FEATURES[each] for each in FEATURES if each in self.serves])} alone"
+        )
+
+    def unserved_device(self, device: torch.device, interpreted: bool) -> str | None:
+        if self.capability is None:
+            return None
+        if interpreted:
+            return f"{self.key} is written in Gluon, which Triton's interpreter does not run"
+        if not _has_gluon():
+            return f"{self.key} is written in Gluon, which this Triton does not have"
+        if device.type != "cuda":
+            return f"{self.key} needs a Hopper GPU, q is on {device}"
+        major, minor = _capability(device)
+        if major != self.capability:
+            needed = f"a Hopper GPU (compute capability {self.capability}.0)"
+            return f"{self.key} needs {needed}, this one has {major}.{minor}"
+        return None
+
+    def unserved_tensors(self, q, k, v) -> str | None:
+        """The part of `unserved` that the tensors alone decide, whatever the device."""
+        if q.dtype not in self.dtypes:
+            names = [str(dtype).removeprefix("torch.") for dtype in self.dtypes]
+            return f"{self.key} takes {_listed(names)}, got {q.dtype}"
+        head_dim, v_dim = q.shape[-1], v.shape[-1]
+        if self.head_dims is not None and head_dim not in self.head_dims:
+            return f"{self.key} takes a head_dim of {_listed(self.head_dims, 'or')}, got {head_dim}"
+        if not self.own_v_dim and v_dim != head_dim:
+            return f"{self.key} takes V of the head_dim of Q and K alone, got {v_dim} and {head_dim}"
+        return self.layout(q, k, v)
+
+
+def _listed(values, last: str = "and") -> str:
+    *most, end = map(str, values)
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+@cache
+def _has_gluon() -> bool:
+    return find_spec("triton.experimental.gluon") is not None
+
+
+@cache  # asking takes microseconds at every launch
+def _capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)

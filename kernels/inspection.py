@@ -1,0 +1,131 @@
+"""What a call would do and what it did: `explain`, and `attention` with its blocks probed or traced."""
+
+from dataclasses import dataclass
+from typing import Unpack
+
+import torch
+
+from kernels.algorithms import ALGORITHMS
+from kernels.algorithms.record import PLAIN
+from kernels.call.key_ranges import plain_mask
+from kernels.call.options import Explained, Options, Probing, asked, signed
+from kernels.call.terms import Terms
+from kernels.call.value_checks import shown
+from kernels.dispatch.dispatch import chosen, fallback
+from kernels.dispatch.ranged import checked_order, features_of, ranges_for
+from kernels.launch.block_times import BlockTimes
+from kernels.launch.launch import interpreted
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What a kernel computed, and what it held after every tile it visited.
+
+    out and lse as `attention` returns them. m (running maximum of the scaled scores), l (running sum of
+    exp(s - m)) and alpha (the factor that rescaled what was there) are float32 [batch, heads, query_blocks,
+    key_blocks, block_q]; NaN where a tile is not visited and in rows past the last query. `standard` takes
+    a row at once: its key_blocks is 1 and its alpha NaN, for nothing is rescaled.
+    """
+
+    out: torch.Tensor
+    lse: torch.Tensor
+    m: torch.Tensor
+    l: torch.Tensor  # noqa: E741 (the papers' name)
+    alpha: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What a call computed, and which SM ran each of its blocks of threads, and when.
+
+    out and lse as `attention` returns them. blocks, by the kernel's name in the order they ran ("attention",
+    or "scores", "softmax" and "output"), is int64 [blocks, 3] in launch order: the SM, and the start and end
+    in nanoseconds of the GPU's clock (%globaltimer), which ticks every 32 of them on an H200.
+    """
+
+    out: torch.Tensor
+    lse: torch.Tensor
+    blocks: dict[str, torch.Tensor]
+
+
+@signed
+def explain(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    **given: Unpack[Explained],
+) -> str:
+    """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
+    options = asked(given, Explained)
+    mask, features = plain_mask(options), PLAIN
+    if mask is None:
+        mask = checked_order(q, k, v, options), None
+        features = features_of(options.sinks, options.alibi_slopes, options.softcap)
+    call, reason = chosen(q, k, v, *mask, *options.how, features)
+    return f"{call.algorithm} runs: {reason}"
+
+
+@signed
+def probe_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    **given: Unpack[Probing],
+) -> Probed:
+    """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
+    options = asked(given, Probing)
+    algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
+    if algorithm in ALGORITHMS and not ALGORITHMS[algorithm].probed:
+        probed = [key for key, record in ALGORITHMS.items() if record.probed]
+        raise ValueError(
+            f"algorithm is {algorithm!r}, which has no probe: it must be auto,"
+            f" {', '.join(probed[:-1])} or {probed[-1]}"
+        )
+    options = options._replace(algorithm=algorithm)
+    mask, terms, features = plain_mask(options), None, PLAIN
+    if mask is None:
+        mask, features = (checked_order(q, k, v, options), None), features_of(None, None, None)
+        terms = Terms(ranges_for(q, k, options))
+    call, _ = chosen(q, k, v, *mask, *options.how, features)
+    record = ALGORITHMS[call.algorithm]
+    key_blocks = 1 if record.whole_rows else call.key_blocks
+    shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
+    probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
+    out, lse = record.forward(q, k, v, call, probe=probe, terms=terms)
+    return Probed(out, lse, *probe)
+
+
+def trace_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    algorithm: str = "flash2",
+    block_q: int | None = None,
+    block_kv: int | None = None,
+    heavy_first: bool = True,
+) -> Traced:
+    """`attention` with every block of threads written down, see `Traced`; it costs less than 3 % of the time.
+
+    Of flash3, whose blocks of threads stay and draw tiles, these are written down. heavy_first False has
+    flash2 launch the query blocks of a causal head from the first to the last, which its kernel otherwise
+    turns around. Raises RuntimeError where the kernels are interpreted: there is no SM to name and no clock
+    to read.
+    """
+    traced = [key for key, record in ALGORITHMS.items() if record.traced]
+    if algorithm not in traced:
+        raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(traced)} to be traced")
+    mask = plain_mask(Options(causal, window))
+    if mask is None:
+        raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
+    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
+    if interpreted():
+        raise RuntimeError(
+            "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
+        )
+    times = BlockTimes(heavy_first)
+    out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call, times=times)
+    return Traced(out, lse, times.kernels)
