@@ -37,10 +37,51 @@ ALGORITHM = replace(
 '''
 
 
+KERNEL = '''
+"""Attention whose values are all doubled, by a kernel that takes no mask."""
+
+import triton
+import triton.language as tl
+
+from kernels.algorithms.flash2.forward import flash2
+from kernels.algorithms.record import Algorithm
+
+
+@triton.jit
+def double(values, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(values + at, 2 * tl.load(values + at, at < count), at < count)
+
+
+def toy(q, k, v, call):
+    out, lse = flash2(q, k, v, call)
+    double[(triton.cdiv(out.numel(), 64),)](out, out.numel(), BLOCK=64)
+    return out, lse
+
+
+ALGORITHM = Algorithm(key="toy", order=9, forward=toy, serves=frozenset(("causal",)), most_splits=0)
+'''
+
+
 @pytest.fixture
 def toy(lay_algorithm):
     """The folder that holds the one file."""
     return lay_algorithm("toy", FILE)
+
+
+@pytest.fixture
+def toy_kernel(tmp_path, monkeypatch):
+    """A file of a kernel, laid beside those of the product."""
+    algorithms = pytest.importorskip("kernels.algorithms", exc_type=ImportError)
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    (folder / "toy.py").write_text(KERNEL)
+    with monkeypatch.context() as patch:
+        patch.setattr(algorithms, "__path__", [*algorithms.__path__, str(folder)])
+        algorithms.discover()
+        yield
+    sys.modules.pop("kernels.algorithms.toy")
+    algorithms.discover()
 
 
 def opened(page: str) -> AppTest:
@@ -69,6 +110,28 @@ def test_the_command_line_prints_it(toy):
     printed = json.loads(done.stdout)
     assert printed == simulate(Experiment.of(algorithm="toy")).summary()
     assert printed["tile_read_bytes"] > 0
+
+
+def test_attention_runs_its_kernel_by_its_name(toy_kernel):
+    """It serves what its record says, refuses anything else in one sentence, and auto never takes it."""
+    import torch
+
+    from kernels import attention, explain, interpreted
+
+    q = torch.randn(1, 2, 40, 16, device="cpu" if interpreted() else "cuda")
+    assert explain(q, q, q, algorithm="toy") == "toy runs: it was asked for"
+    twice, once = (attention(q, q, q, causal=True, algorithm=name) for name in ("toy", "flash2"))
+    assert torch.equal(twice, 2 * once)
+    assert torch.equal(attention(q, q, q, causal=True), once)
+    for mask in ({"window": 9}, {"documents": [30, 10]}, {"softcap": 3.0}):
+        with pytest.raises(
+            ValueError, match=r"'toy', which does not serve this call: toy takes causal alone$"
+        ):
+            attention(q, q, q, algorithm="toy", **mask)
+    with pytest.raises(
+        ValueError, match=r"'toy' and q requires grad, it must be one of auto, flash2, flash3, "
+    ):
+        attention(q.requires_grad_(), q, q, algorithm="toy")
 
 
 def test_an_unknown_one_is_refused_with_the_names_there_are(toy):
