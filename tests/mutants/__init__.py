@@ -1,1 +1,0 @@
-"""Small faults planted one by one: a wrong number each, which the tests nearest to it must see."""
