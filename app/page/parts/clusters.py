@@ -1,8 +1,8 @@
-"""The model of several GPUs beside what was recorded, and beside what others published."""
+"""The model of several GPUs beside what was recorded."""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import streamlit as st
 
@@ -12,26 +12,18 @@ from engine.algorithms import FORWARD
 from engine.model.rates import SUSTAINED_FROM
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies.published_clusters import Published, published
 from engine.studies.recorded_clusters import Held, held, median_error
 
 TALL = 420  # pixels
-SAYS = {"share": partial(share_text, places=1), "tokens": "{:,.0f}".format, "s": seconds_text}
 
 
 def show(recordings: tuple[Recording, ...], found: tuple[Held, ...]) -> None:
-    """How far the model is from what was recorded and published."""
-    st.subheader("The model beside recorded and published figures", anchor=False)
+    """How far the model is from what was recorded."""
+    st.subheader("The model beside recorded figures", anchor=False)
     if not found:
         st.markdown("There is no recording of several GPUs to hold the model against.")
     for recording in recordings:
         _recorded(recording, tuple(one for one in found if one.recording is recording))
-    st.markdown("**Published by others**, the model beside each")
-    st.html(_published())
-    st.caption(
-        "The model is too kind where blocks are short: it leaves out what the rest of a network costs, and "
-        "how messages on a busy network wait for one another."
-    )
 
 
 def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
@@ -67,12 +59,6 @@ def _table(recording: Recording) -> str:
     return scrolled(table(head, rows, words=(0, len(head) - 1)), TALL)
 
 
-@lru_cache(maxsize=1)
-def _published() -> str:
-    head = ("figure", "published", "modelled", "error", "source", "what the model takes from elsewhere")
-    return scrolled(table(head, [_published_row(one) for one in published()], words=(0, 4, 5)), TALL)
-
-
 def _recorded_row(one: Held) -> list[str]:
     shared = one.row.gpus > 1 and one.efficiency
     efficiency = share_text(one.efficiency) if shared else ""
@@ -92,8 +78,3 @@ def _signed(error: float) -> str:
     size = f"{abs(error):.1%}"
     sign = "" if size == "0.0%" else "+" if error > 0 else "−"
     return f"{sign}{size}"
-
-
-def _published_row(one: Published) -> list[str]:
-    says = SAYS[one.unit]
-    return [one.what, says(one.published), says(one.modelled), _signed(one.error), one.source, one.note]

@@ -33,7 +33,6 @@ from engine.studies.across import (
     spread_of,
     taught,
 )
-from engine.studies.published_clusters import published
 from engine.studies.recorded_clusters import cluster_recordings, held
 from tests.app.worker_page import again, html, opened
 
@@ -122,8 +121,6 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     for one in held(cluster_recordings(None)):
         assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
         assert f"<td>{seconds_text(one.modelled)}</td>" in shown
-    for one in published():
-        assert one.source in shown
     parts = ring_parts(True, 128, "float16")
     assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
     shapes = ("32,768 tokens on 2 GPUs", "131,072 tokens on 2 GPUs", "32,768 tokens on 4 GPUs")
