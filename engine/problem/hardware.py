@@ -39,15 +39,63 @@ CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory o
 EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
 SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
 SMI = "nvidia-smi: {:,} MiB, "
-LISTED = SMI + "among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
-PRINTED = SMI + "as printed in public logs of several machines"
 ASSUMED = "assumed: as much per SM as an H200's"
-A100_L2 = "A100 architecture whitepaper: 5,120 B per clock"
-H200_L2 = "measured at the SMs of an H200, where one answer of L2 serves several"
-HOPPER_L2 = "taken: what the SMs of an H200 were measured to get"
+A100_L2 = A100_L2_CLOCK, "A100 architecture whitepaper: 5,120 B per clock"
+H200_L2 = HOPPER_L2_CLOCK, "measured at the SMs of an H200, where one answer of L2 serves several"
+HOPPER_L2 = HOPPER_L2_CLOCK, "taken: what the SMs of an H200 were measured to get"
+WHOLE = "assumed: all of L2"
 HALF = "assumed: half of L2, which has two partitions"
 COUNTED_HALF = "half of L2, which has two partitions: by DRAM counters of an H100 and an H200"
-WHOLE = "assumed: all of L2"
+PRESETS = (
+    # key, name, architecture, compute capability, SMs, GHz, TFLOP/s of float16, bfloat16 and float32, GB/s of
+    # memory, MiB of it, MiB of L2 and what of them serves all SMs
+    ("t4", "T4", "Turing", "7.5", 40, 1.59, (65.1, 8.1, 8.1), 320, 15_360, (4, 4)),
+    ("a10", "A10", "Ampere", "8.6", 72, 1.695, (125, 125, 31.2), 600, 23_028, (6, 6)),
+    ("a100-40gb", "A100 40 GB", "Ampere", "8.0", 108, 1.41, (312, 312, 19.5), 1555, 40_960, (40, 20)),
+    ("a100", "A100", "Ampere", "8.0", 108, 1.41, (312, 312, 19.5), 2039, 81_920, (40, 20)),
+    ("rtx3090", "RTX 3090", "Ampere", "8.6", 82, 1.695, (71.2, 71.2, 35.6), 936, 24_576, (6, 6)),
+    ("rtx4090", "RTX 4090", "Ada", "8.9", 128, 2.52, (165.2, 165.2, 82.6), 1008, 24_564, (72, 72)),
+    ("l4", "L4", "Ada", "8.9", 58, 2.04, (121, 121, 30.3), 300, 23_034, (48, 48)),
+    ("l40s", "L40S", "Ada", "8.9", 142, 2.52, (366.5, 366.5, 91.6), 864, 46_068, (96, 96)),
+    ("h100", "H100 SXM", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 3350, 81_079, (50, 25)),
+    ("h200", "H200", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4800, 143_155.9375, (60, 30)),
+    ("gh200", "GH200", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4000, 97_871, (60, 30)),
+    ("b200", "B200", "Blackwell", "10.0", 148, 1.86, (2250, 2250, 75), 8000, 183_359, (126, 63)),
+    ("b300", "B300", "Blackwell Ultra", "10.3", 148, 1.86, (2250, 2250, 75), 7700, 275_040, (126, 63)),
+    ("rtx5090", "RTX 5090", "Blackwell", "12.0", 170, 2.407, (209.5, 209.5, 104.8), 1792, 32_607, (96, 96)),
+)
+SHEETS = {  # of SMs, clock, peaks and bandwidth
+    "t4": "NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
+    "a10": "NVIDIA A10 datasheet; GA102 architecture whitepaper",
+    "a100-40gb": "NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper",
+    "a100": "NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper",
+    "rtx3090": "NVIDIA GA102 architecture whitepaper, GeForce RTX 3090",
+    "rtx4090": "NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
+    "l4": "NVIDIA L4 datasheet (242 TFLOP/s with sparsity); Ada architecture whitepaper",
+    "l40s": "NVIDIA L40S datasheet (733 TFLOP/s with sparsity, of which half is dense; it also prints 362)",
+    "h100": "NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
+    "h200": "NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
+    "gh200": "NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
+    "b200": "NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
+    "b300": (
+        "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); "
+        "SMs and L2 as its driver reports them; exponentials twice a B200's"
+    ),
+    "rtx5090": "NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090",
+}
+LISTED = SMI + "among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
+MEMORY = {  # where it is not listed
+    "rtx3090": SMI + "as printed in reports on club-3090, 2026",
+    "rtx4090": SMI + "as printed in a report on RLinf, November 2025",
+    "h100": "PyTorch, in the recording: {:,.0f} MiB (80 GB on the data sheet)",
+    "h200": "PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
+    "gh200": SMI + "as printed in public logs of several machines",
+    "b200": SMI + "as printed in public logs of several machines",
+    "b300": SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
+    "rtx5090": SMI + "as printed in reports on club-3090, 2026",
+}
+L2_CLOCK = {"a100-40gb": A100_L2, "a100": A100_L2, "h100": HOPPER_L2, "h200": H200_L2, "gh200": HOPPER_L2}
+COUNTED = ("h100", "h200")  # whose L2 was seen to keep two copies
 
 
 def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
@@ -57,32 +105,11 @@ def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
     )
 
 
-def _nvidia(
-    key: str,
-    name: str,
-    architecture: str,
-    capability: str,
-    *,
-    sms: int,
-    ghz: float,
-    tflops: tuple[float, float, float],
-    gigabytes_per_second: float,
-    mib: float,
-    l2: tuple[int, int],
-    sheet: str,
-    effective: str,
-    l2_clock: tuple[float, str] | None = None,
-    memory: str = LISTED,
-) -> Gpu:
-    """A preset of NVIDIA's.
-
-    Args:
-        tflops: of float16, bfloat16, float32.
-        l2: MiB, and what of it serves all SMs; effective: why.
-        l2_clock: bytes/clock to all SMs with its source; None: assumed.
-    """
+def _nvidia(key, name, architecture, capability, sms, ghz, tflops, gigabytes_per_second, mib, l2) -> Gpu:
+    """One of PRESETS with its sources."""
     blocks, shared, block = CAPABILITIES[capability]
-    clock, stated = l2_clock or (L2_OF_AN_SM * sms, ASSUMED)
+    clock, stated = L2_CLOCK.get(key, (L2_OF_AN_SM * sms, ASSUMED))
+    effective = WHOLE if l2[0] == l2[1] else COUNTED_HALF if key in COUNTED else HALF
     return Gpu(
         key=key,
         name=name,
@@ -103,9 +130,9 @@ def _nvidia(
         matrix_flops=_peaks(*tflops),
         sources=MappingProxyType(
             {
-                "SMs, clock, peaks, bandwidth": sheet,
+                "SMs, clock, peaks, bandwidth": SHEETS[key],
                 "blocks and shared memory": f"CUDA C++ Programming Guide, compute capability {capability}",
-                "memory": memory.format(mib),
+                "memory": MEMORY.get(key, LISTED).format(mib),
                 "L2 to SMs": stated,
                 "L2 for what all SMs share": effective,
             }
@@ -114,176 +141,7 @@ def _nvidia(
 
 
 _ALL = (
-    _nvidia(
-        *("t4", "T4", "Turing", "7.5"),
-        sms=40,
-        ghz=1.59,
-        tflops=(65.1, 8.1, 8.1),
-        gigabytes_per_second=320,
-        mib=15_360,
-        l2=(4, 4),
-        sheet="NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
-        effective=WHOLE,
-    ),
-    _nvidia(
-        *("a10", "A10", "Ampere", "8.6"),
-        sms=72,
-        ghz=1.695,
-        tflops=(125, 125, 31.2),
-        gigabytes_per_second=600,
-        mib=23_028,
-        l2=(6, 6),
-        sheet="NVIDIA A10 datasheet; GA102 architecture whitepaper",
-        effective=WHOLE,
-    ),
-    _nvidia(
-        *("a100-40gb", "A100 40 GB", "Ampere", "8.0"),
-        sms=108,
-        ghz=1.41,
-        tflops=(312, 312, 19.5),
-        gigabytes_per_second=1555,
-        mib=40_960,
-        l2=(40, 20),
-        sheet="NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper",
-        effective=HALF,
-        l2_clock=(A100_L2_CLOCK, A100_L2),
-    ),
-    _nvidia(
-        *("a100", "A100", "Ampere", "8.0"),
-        sms=108,
-        ghz=1.41,
-        tflops=(312, 312, 19.5),
-        gigabytes_per_second=2039,
-        mib=81_920,
-        l2=(40, 20),
-        sheet="NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper",
-        effective=HALF,
-        l2_clock=(A100_L2_CLOCK, A100_L2),
-    ),
-    _nvidia(
-        *("rtx3090", "RTX 3090", "Ampere", "8.6"),
-        sms=82,
-        ghz=1.695,
-        tflops=(71.2, 71.2, 35.6),
-        gigabytes_per_second=936,
-        mib=24_576,
-        l2=(6, 6),
-        sheet="NVIDIA GA102 architecture whitepaper, GeForce RTX 3090",
-        effective=WHOLE,
-        memory=SMI + "as printed in reports on club-3090, 2026",
-    ),
-    _nvidia(
-        *("rtx4090", "RTX 4090", "Ada", "8.9"),
-        sms=128,
-        ghz=2.52,
-        tflops=(165.2, 165.2, 82.6),
-        gigabytes_per_second=1008,
-        mib=24_564,
-        l2=(72, 72),
-        sheet="NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
-        effective=WHOLE,
-        memory=SMI + "as printed in a report on RLinf, November 2025",
-    ),
-    _nvidia(
-        *("l4", "L4", "Ada", "8.9"),
-        sms=58,
-        ghz=2.04,
-        tflops=(121, 121, 30.3),
-        gigabytes_per_second=300,
-        mib=23_034,
-        l2=(48, 48),
-        sheet="NVIDIA L4 datasheet (242 TFLOP/s with sparsity); Ada architecture whitepaper",
-        effective=WHOLE,
-    ),
-    _nvidia(
-        *("l40s", "L40S", "Ada", "8.9"),
-        sms=142,
-        ghz=2.52,
-        tflops=(366.5, 366.5, 91.6),
-        gigabytes_per_second=864,
-        mib=46_068,
-        l2=(96, 96),
-        sheet="NVIDIA L40S datasheet (733 TFLOP/s with sparsity, of which half is dense; it also prints 362)",
-        effective=WHOLE,
-    ),
-    _nvidia(
-        *("h100", "H100 SXM", "Hopper", "9.0"),
-        sms=132,
-        ghz=1.83,
-        tflops=(989.4, 989.4, 66.9),
-        gigabytes_per_second=3350,
-        mib=81_079,
-        l2=(50, 25),
-        sheet="NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
-        effective=COUNTED_HALF,
-        l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
-        memory="PyTorch, in the recording: {:,.0f} MiB (80 GB on the data sheet)",
-    ),
-    _nvidia(
-        *("h200", "H200", "Hopper", "9.0"),
-        sms=132,
-        ghz=1.83,
-        tflops=(989.4, 989.4, 66.9),
-        gigabytes_per_second=4800,
-        mib=143_155.9375,
-        l2=(60, 30),
-        sheet="NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
-        effective=COUNTED_HALF,
-        l2_clock=(HOPPER_L2_CLOCK, H200_L2),
-        memory="PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
-    ),
-    _nvidia(
-        *("gh200", "GH200", "Hopper", "9.0"),
-        sms=132,
-        ghz=1.83,
-        tflops=(989.4, 989.4, 66.9),
-        gigabytes_per_second=4000,
-        mib=97_871,
-        l2=(60, 30),
-        sheet="NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
-        effective=HALF,
-        l2_clock=(HOPPER_L2_CLOCK, HOPPER_L2),
-        memory=PRINTED,
-    ),
-    _nvidia(
-        *("b200", "B200", "Blackwell", "10.0"),
-        sms=148,
-        ghz=1.86,
-        tflops=(2250, 2250, 75),
-        gigabytes_per_second=8000,
-        mib=183_359,
-        l2=(126, 63),
-        sheet="NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
-        effective=HALF,
-        memory=PRINTED,
-    ),
-    _nvidia(
-        *("b300", "B300", "Blackwell Ultra", "10.3"),
-        sms=148,
-        ghz=1.86,
-        tflops=(2250, 2250, 75),
-        gigabytes_per_second=7700,
-        mib=275_040,
-        l2=(126, 63),
-        sheet=(
-            "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); "
-            "SMs and L2 as its driver reports them; exponentials twice a B200's"
-        ),
-        effective=HALF,
-        memory=SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
-    ),
-    _nvidia(
-        *("rtx5090", "RTX 5090", "Blackwell", "12.0"),
-        sms=170,
-        ghz=2.407,
-        tflops=(209.5, 209.5, 104.8),
-        gigabytes_per_second=1792,
-        mib=32_607,
-        l2=(96, 96),
-        sheet="NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090",
-        effective=WHOLE,
-        memory=SMI + "as printed in reports on club-3090, 2026",
-    ),
+    *(_nvidia(*figures) for figures in PRESETS),
     Gpu(
         key="mi300x",
         name="MI300X",
