@@ -25,12 +25,10 @@ class Parser(argparse.ArgumentParser):
         """End with one line that names what was wrong."""
         self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
 
-    def scenario(self, left_out: Collection[str] = ()) -> None:
-        """Add an option for every value that an experiment has."""
-        for parameter in PARAMETERS.values():
+    def scenario(self, names: Collection[str] = PARAMETERS) -> None:
+        """Add an option for each of these values that an experiment has."""
+        for parameter in (PARAMETERS[name] for name in names):
             option = "--" + parameter.name.replace("_", "-")
-            if parameter.name in left_out:
-                continue
             if parameter.name == "causal":
                 self.add_argument(option, action="store_const", const="true", help="no key after the query")
             else:

@@ -67,26 +67,6 @@ def fused_parts(problem: Problem, tiling: Tiling) -> tuple[Part, ...]:
     )
 
 
-def _as_asked(problem: Problem, asked: Tiling) -> Tiling:
-    return asked
-
-
-def _always_served(problem: Problem, gpu: Gpu) -> str | None:
-    return None
-
-
-def _one(problem: Problem, tiling: Tiling) -> int:
-    return 1
-
-
-def _all_scores(problem: Problem, tiling: Tiling) -> tuple[float, float]:
-    return 1.0, 1.0
-
-
-def _never(problem: Problem, tiling: Tiling | None = None) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Algorithm:
     """One algorithm; whoever needs a fact about it asks its record, and nobody asks for its name.
@@ -139,14 +119,14 @@ class Algorithm:
     parts_words: str = (
         "(Modelled for the forward pass: one copy of Q, K and V. S, O, m and l are in registers.)"
     )
-    tiling: Callable[[Problem, Tiling], Tiling] = _as_asked
+    tiling: Callable[[Problem, Tiling], Tiling] = lambda problem, asked: asked
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None
-    heads_together: Callable[[Problem, Tiling], int] = _one
-    draws_ahead: Callable[[Problem], bool] = _never
-    edges: Callable[[Problem, Tiling], tuple[float, float]] = _all_scores
-    skips: Callable[[Problem, Tiling], bool] = _never
-    loops: Callable[[Problem, Tiling], int] = _one
+    heads_together: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
+    draws_ahead: Callable[[Problem], bool] = lambda problem: False
+    edges: Callable[[Problem, Tiling], tuple[float, float]] = lambda problem, tiling: (1.0, 1.0)
+    skips: Callable[[Problem, Tiling], bool] = lambda problem, tiling: False
+    loops: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()
     stages: int = STAGES
@@ -157,7 +137,7 @@ class Algorithm:
     techniques: frozenset[str] | None = None
     kernel: str | None = None
     language: str = "Triton"
-    unserved: Callable[[Problem, Gpu], str | None] = _always_served
+    unserved: Callable[[Problem, Gpu], str | None] = lambda problem, gpu: None
     caveat: str = ""
     probed: bool = False
     code: int = 0

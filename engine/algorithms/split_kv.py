@@ -50,17 +50,8 @@ class Packed(Problem):
 
 def packed(problem: Problem) -> Packed:
     """The same problem with the rows of each key head packed."""
-    return Packed(
-        problem.batch,
-        problem.kv_heads,
-        problem.kv_heads,
-        problem.seq_q * problem.group,
-        problem.seq_kv,
-        problem.head_dim,
-        problem.dtype,
-        problem.mask,
-        problem.group,
-    )
+    rows = {"heads": problem.kv_heads, "seq_q": problem.seq_q * problem.group}
+    return Packed(**{**vars(problem), **rows}, packed=problem.group)
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:

@@ -16,10 +16,9 @@ import numpy as np
 from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
 from engine.measuring.clock import machine
-from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.interpreter import quick
 from engine.measuring.pytorch import unfused
 from engine.measuring.trial import mask_arguments, plain_sentence
-from engine.model.drawable import drawable
 from engine.problem.bounds import blocks
 from engine.problem.dtype import DTYPES
 from engine.problem.inputs import make_inputs
@@ -31,7 +30,6 @@ from engine.trace.memory import SramOverflow
 from engine.worker.jobs import JobError, Update
 
 AGREE = "engine.measuring.agreement:agree"
-MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that the interpreter manages in time
 MOST_SECONDS, MOST_SCORES = 3.0, 2**22
 QUANTITIES = ("O", "lse", "m", "l", "alpha")
 PAIRS = (("kernel", "float64"), ("trace", "float64"), ("kernel", "trace"))
@@ -90,13 +88,7 @@ def small_sibling(experiment: Experiment) -> Experiment:
     """
     algorithm = experiment.algorithm if experiment.record.probed else ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
-    head = experiment.changed(algorithm=algorithm, **alone)
-    for most in MOST_TILES:
-        sibling = drawable(head, most)
-        scores = sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
-            break
-    return sibling
+    return quick(experiment.changed(algorithm=algorithm, **alone), MOST_SECONDS, MOST_SCORES)
 
 
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:

@@ -13,15 +13,9 @@ from engine.root import ROOT
 from engine.worker.jobs import JobError
 
 CLOCKS = (
-    "clocks.sm",
-    "clocks.mem",
-    "clocks.max.sm",
-    "clocks.max.mem",
-    "power.draw",
-    "power.limit",
+    "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.draw", "power.limit",
     "temperature.gpu",
-)
-
+)  # fmt: skip
 PEERS = ("flash-attn", "flash-attn-4")  # packages that bring kernels to be timed
 
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
-from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, MOST_TILES, PAIRS, ROUNDING
+from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING
 from engine.measuring.clock import machine
-from engine.measuring.interpreter import interpreter_seconds
+from engine.measuring.interpreter import quick
 from engine.measuring.trial import mask_arguments, plain_sentence
-from engine.model.drawable import drawable
 from engine.problem.bounds import visible
 from engine.problem.dtype import DTYPES, round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
@@ -70,13 +69,7 @@ def small_backward(experiment: Experiment) -> Experiment:
     problem = experiment.problem
     heads = min(problem.group, MOST_HEADS)
     alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
-    group = experiment.changed(algorithm=backward.ALGORITHM.key, **alone)
-    for most in MOST_TILES:
-        sibling = drawable(group, most)
-        scores = heads * sibling.problem.seq_q * sibling.problem.seq_kv
-        if interpreter_seconds(sibling) <= MOST_SECONDS and scores <= MOST_SCORES:
-            break
-    return sibling
+    return quick(experiment.changed(algorithm=backward.ALGORITHM.key, **alone), MOST_SECONDS, MOST_SCORES)
 
 
 def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.drawable import at_length
+from engine.model.drawable import at_length, drawable
 from engine.problem.bounds import key_bounds
 
 LONGEST = 3.0  # seconds per call
+MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that is quick enough
 INTERPRETED = "interpreted: for correctness, not speed"
 
 
@@ -22,6 +25,22 @@ def interpreter_seconds(experiment: Experiment) -> float:
     fixed, scores = experiment.record.interpreter_ms
     tile = fixed + scores * tiling.block_q * tiling.block_kv / 1e3
     return float(problem.batch * problem.heads * visits * tile / 1e3)
+
+
+def quick(experiment: Experiment, seconds: float, scores: float = math.inf) -> Experiment:
+    """The experiment, or the same with fewer queries and keys, so that the interpreter takes so long at most.
+
+    scores: of all heads, that there may be; at one tile across it may take longer, or have more.
+    """
+    for most in MOST_TILES:
+        sibling = drawable(experiment, most)
+        problem = sibling.problem
+        if (
+            interpreter_seconds(sibling) <= seconds
+            and problem.heads * problem.seq_q * problem.seq_kv <= scores
+        ):
+            break
+    return sibling
 
 
 def too_long(experiment: Experiment) -> str | None:

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.experiment import Experiment
-from engine.measuring.interpreter import interpreter_seconds
-from engine.model.drawable import drawable
+from engine.experiment import PARAMETERS, Experiment
+from engine.measuring.interpreter import quick
 from engine.watch.apart import FailedError, Limits, run
+from engine.watch.command import ASKED
 from engine.watch.labs import Lab, labs
 from engine.worker.jobs import JobError, Update
 
 WATCH = "engine.measuring.own_kernel:watch"
 SECONDS = 60.0  # that a file may run
 MOST_HEADS, MOST_SECONDS = 4, 4.0  # of the interpreter, watched
-MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that is quick enough
 MOST_SOURCE = 200_000  # characters of a file that are shown
 
 
@@ -65,14 +64,11 @@ def interpretable(experiment: Experiment) -> Experiment:
     """The experiment without what a user's file is not asked for, with fewer heads and tiles if need be."""
     problem = experiment.problem
     kv_heads = max(1, min(problem.kv_heads, MOST_HEADS // problem.group))
-    plain = {"algorithm": "flash2", "window": None, "documents": 1, "splits": 1, "stages": 2, "batch": 1}
+    kept = (*ASKED, "hardware")
+    plain = {name: one.default for name, one in PARAMETERS.items() if name not in kept} | {"batch": 1}
     group = min(problem.group, MOST_HEADS)
     few = experiment.changed(**plain, kv_heads=kv_heads, heads=kv_heads * group)
-    for most in MOST_TILES:
-        sibling = drawable(few, most)
-        if interpreter_seconds(sibling) <= MOST_SECONDS:
-            break
-    return sibling
+    return quick(few, MOST_SECONDS)
 
 
 def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:

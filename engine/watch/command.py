@@ -11,7 +11,9 @@ from engine.parser import Parser, seconds
 from engine.watch.apart import FailedError, Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
-LEFT_OUT = ("algorithm", "hardware", "splits", "stages", "window", "documents")
+ASKED = (  # what a file is asked for
+    "batch", "heads", "kv_heads", "seq", "seq_kv", "head_dim", "dtype", "causal", "block_q", "block_kv"
+)  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +22,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "file", type=Path, help="defines attention(q, k, v, scale, block_q, block_kv, causal)"
     )
-    parser.scenario(LEFT_OUT)
+    parser.scenario(ASKED)
     parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))

@@ -7,14 +7,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = (
-    "queued",
-    "starting",
-    "running",
-    "done",
-    "failed",
-    "cancelled",
-)
+STATES = ("queued", "starting", "running", "done", "failed", "cancelled")
+QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = STATES
 
 
 @dataclass(frozen=True)
