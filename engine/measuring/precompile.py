@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.algorithms.flash2 import SHORT
@@ -22,7 +23,7 @@ MOST_PROCESSES = 14
 
 @dataclass(frozen=True)
 class Kernel:
-    """One thing to run once on a small problem, so that its kernels are compiled."""
+    """One way to call a kernel of this project; None is its own choice."""
 
     algorithm: str
     problem: Problem
@@ -32,6 +33,11 @@ class Kernel:
     warps: int | None = None
     stages: int | None = None
     traced_order: str | None = None
+
+    def options(self, problem: Problem | None = None) -> dict[str, Any]:
+        """What `kernels.attention` is given beside tensors, of its problem or of another like it."""
+        blocks = {"block_q": self.block_q, "block_kv": self.block_kv}
+        return {"algorithm": self.algorithm, **mask_arguments(problem or self.problem), **blocks}
 
 
 def smaller(problem: Problem, algorithm: str) -> Problem:
@@ -81,12 +87,9 @@ def _compiled(kernel: Kernel) -> Kernel:
 def _run(kernel: Kernel, inputs, problem: Problem) -> None:
     from kernels import attention, launch_options, trace_attention
 
-    mask = mask_arguments(problem)
-    blocks = {"block_q": kernel.block_q, "block_kv": kernel.block_kv}
     if kernel.traced_order is not None:
-        heavy_first = kernel.traced_order == HEAVY_FIRST
-        trace_attention(*inputs, algorithm=kernel.algorithm, heavy_first=heavy_first, **mask, **blocks)
+        trace_attention(*inputs, **kernel.options(problem), heavy_first=kernel.traced_order == HEAVY_FIRST)
     with launch_options(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
-        out = attention(*inputs, algorithm=kernel.algorithm, **mask, **blocks)
+        out = attention(*inputs, **kernel.options(problem))
     if kernel.direction == BACKWARD:
         out.sum().backward()

@@ -95,15 +95,12 @@ def record_variants(recorder: Recorder) -> None:
 
 def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels."""
-    wanted = [(p, c) for p, c in sweep.plan() if not recorder.has("sweep", sweep.row_of(p, c))]
-    kernels = {
-        Kernel(c.algorithm, p, FORWARD, c.block_q, c.block_kv, c.warps, c.stages): (p, c) for p, c in wanted
-    }
-    done = compile_ahead(recorder, list(kernels))
-    for problem in dict.fromkeys(p for p, _ in wanted):
-        ready = [kernels[kernel][1] for kernel in done if kernel.problem == problem]
+    wanted = [one for one in sweep.plan() if not recorder.has("sweep", sweep.row_of(one))]
+    done = compile_ahead(recorder, wanted)
+    for problem in dict.fromkeys(one.problem for one in wanted):
+        ready = [one for one in done if one.problem == problem]
         recorder.tell(f"sweep: {len(ready)} configurations at d {problem.head_dim}")
-        for row in sweep.timed_configs(problem, ready, cuda=True):
+        for row in sweep.timed(ready, cuda=True):
             recorder.add("sweep", [row])
             if recorder.left <= 0:
                 return
@@ -157,15 +154,15 @@ def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
 
 def record_timelines(recorder: Recorder) -> None:
     """Which SM ran each block of threads, and when."""
-    wanted = [one for one in timelines.plan() if not recorder.has("timelines", one.row())]
-    compile_ahead(recorder, [one.kernel() for one in wanted])
+    wanted = [one for one in timelines.plan() if not recorder.has("timelines", timelines.row_of(one))]
+    compile_ahead(recorder, wanted)
     for index, one in enumerate(wanted):
         if recorder.left <= 0:
             return
         row = timelines.traced_row(one)
         recorder.add("timelines", [row])
         what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
-        recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.provider} N {one.problem.seq_q}: {what}")
+        recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.algorithm} N {one.problem.seq_q}: {what}")
 
 
 def record_cluster(recorder: Recorder) -> None:

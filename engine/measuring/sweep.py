@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import product
 
+from engine.algorithms import FORWARD
 from engine.measuring import clock
+from engine.measuring.precompile import Kernel
 from engine.measuring.shapes import training_problem
-from engine.measuring.trial import Trial, mask_arguments
+from engine.measuring.trial import Trial
 from engine.problem.problem import Problem
 from engine.recordings.timing import TilingTiming
 
@@ -27,66 +30,40 @@ REPEATS = clock.Repeats(3, 8, 0.02)
 LONGEST = 0.1  # seconds per call; slower is recorded from one call
 
 
-@dataclass(frozen=True)
-class Config:
-    """One way to launch a kernel."""
-
-    algorithm: str
-    block_q: int
-    block_kv: int
-    warps: int
-    stages: int
-
-
-def configs(algorithm: str) -> list[Config]:
-    """All of an algorithm's, small blocks first."""
-    return [
-        Config(algorithm, rows, keys, warps, stages)
-        for rows in BLOCKS
-        for keys in BLOCKS
-        for warps in WARPS
-        for stages in STAGES[algorithm]
-    ]
-
-
-def plan() -> list[tuple[Problem, Config]]:
-    """Everything a recording tries; every block size at its first number of stages before the others."""
+def plan() -> list[Kernel]:
+    """Everything a recording tries, small blocks first; each at its first number of stages before others."""
     problems = [training_problem(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
-    everything = [(problem, config) for name in STAGES for problem in problems for config in configs(name)]
-    return sorted(everything, key=lambda pair: pair[1].stages != STAGES[pair[1].algorithm][0])
+    everything = [
+        Kernel(name, problem, FORWARD, *config)
+        for name, stages in STAGES.items()
+        for problem, *config in product(problems, BLOCKS, BLOCKS, WARPS, stages)
+    ]
+    return sorted(everything, key=lambda one: one.stages != STAGES[one.algorithm][0])
 
 
-def row_of(problem: Problem, config: Config) -> TilingTiming:
-    """The row of a configuration before it ran."""
-    return TilingTiming(
-        config.algorithm, problem, config.block_q, config.block_kv, config.warps, config.stages
-    )
+def row_of(one: Kernel) -> TilingTiming:
+    """The row of a kernel before it ran."""
+    return TilingTiming(one.algorithm, one.problem, one.block_q, one.block_kv, one.warps, one.stages)
 
 
-def call_of(config: Config, q, k, v, problem: Problem):
+def call_of(one: Kernel, q, k, v, problem: Problem):
     """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
     from kernels import attention, launch_options
 
     def call():
-        with launch_options(config.warps, config.stages):
-            return attention(
-                q, k, v,
-                **mask_arguments(problem),
-                algorithm=config.algorithm,
-                block_q=config.block_q,
-                block_kv=config.block_kv,
-            )  # fmt: skip
+        with launch_options(one.warps, one.stages):
+            return attention(q, k, v, **one.options())
 
     return call
 
 
-def timed_configs(problem: Problem, wanted: list[Config], cuda: bool) -> Iterator[TilingTiming]:
-    """A row for each configuration, in random order so that clock drift favours no block size."""
+def timed(wanted: list[Kernel], cuda: bool) -> Iterator[TilingTiming]:
+    """A row for each kernel of one problem, in random order so that clock drift favours no block size."""
     if not wanted:
         return
-    trial, seconds = Trial.of(problem, cuda), clock.stopwatch(cuda)
-    for config in random.Random(0).sample(wanted, len(wanted)):
-        row, found = row_of(problem, config), trial.checked(partial(call_of, config))
+    trial, seconds = Trial.of(wanted[0].problem, cuda), clock.stopwatch(cuda)
+    for one in random.Random(0).sample(wanted, len(wanted)):
+        row, found = row_of(one), trial.checked(partial(call_of, one))
         if isinstance(found, str):
             yield replace(row, skipped=_short(found))
             continue

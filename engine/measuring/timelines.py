@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 
 import numpy as np
@@ -12,7 +12,7 @@ from engine.algorithms import FORWARD, algorithm
 from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.precompile import Kernel
-from engine.measuring.trial import Trial, mask_arguments
+from engine.measuring.trial import Trial
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import TracedCall, TracedKernel
@@ -22,37 +22,22 @@ TRACES = 5  # of a call; the one of median length is kept
 UNTRACED = clock.Repeats(5, 20, 0.02)
 
 
-@dataclass(frozen=True)
-class Call:
-    """One call to be traced: what runs on what, and in which order its query blocks are launched."""
-
-    provider: str
-    problem: Problem
-    order: str = NATURAL
-
-    @property
-    def blocks(self) -> tuple[int | None, int | None]:
-        """Query and key rows of a block; None where the kernel has its own."""
-        return (None, None) if algorithm(self.provider).chooses_tiling else MODEL_BLOCKS
-
-    def row(self) -> TracedCall:
-        """Its row, before anything was traced."""
-        return TracedCall(self.provider, self.order, self.problem, *self.blocks)
-
-    def kernel(self) -> Kernel:
-        """What is to be compiled for it."""
-        return Kernel(self.provider, self.problem, FORWARD, *self.blocks, traced_order=self.order)
-
-
 def call(
     provider: str, seq: int, heads: int = 16, head_dim: int = 128, batch: int = 1, order: str = "", **mask
-) -> Call:
-    """A call in float16; by default its blocks are launched as the kernel does."""
+) -> Kernel:
+    """A call in float16; by default its blocks are launched in the kernel's order, and are its own."""
     problem = Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(**mask))
-    return Call(provider, problem, order or launch(Experiment(problem, provider)).order)
+    blocks = (None, None) if algorithm(provider).chooses_tiling else MODEL_BLOCKS
+    order = order or launch(Experiment(problem, provider)).order
+    return Kernel(provider, problem, FORWARD, *blocks, traced_order=order)
 
 
-def plan() -> list[Call]:
+def row_of(one: Kernel) -> TracedCall:
+    """Its row, before anything was traced."""
+    return TracedCall(one.algorithm, one.traced_order, one.problem, one.block_q, one.block_kv)
+
+
+def plan() -> list[Kernel]:
     """All of them, the most telling first: whole and broken waves, masks, both orders, every kernel."""
     lengths = (1024, 4096, 16384)
     return [
@@ -80,18 +65,13 @@ def plan() -> list[Call]:
     ]
 
 
-def traced_row(one: Call) -> TracedCall:
+def traced_row(one: Kernel) -> TracedCall:
     """The row of one call, checked against float64 and traced; or why it has none."""
     from kernels import attention, trace_attention
 
-    row, problem = one.row(), one.problem
-    trial = Trial.of(problem, cuda=True)
-    options = mask_arguments(problem) | {
-        "algorithm": one.provider,
-        "block_q": row.block_q,
-        "block_kv": row.block_kv,
-    }
-    heavy_first = one.order == HEAVY_FIRST
+    row, options = row_of(one), one.options()
+    trial = Trial.of(one.problem, cuda=True)
+    heavy_first = one.traced_order == HEAVY_FIRST
 
     def traced_call():
         return trace_attention(*trial.inputs, **options, heavy_first=heavy_first)
@@ -100,7 +80,7 @@ def traced_row(one: Call) -> TracedCall:
     if isinstance(found, str):
         return replace(row, skipped=found)
     times = None
-    if one.order == launch(Experiment(problem, one.provider)).order:
+    if one.traced_order == launch(Experiment(one.problem, one.algorithm)).order:
         untraced = {"call": lambda: attention(*trial.inputs, **options)}
         times = clock.in_turns(untraced, UNTRACED, cuda=True)["call"]
     repeats = [_blocks(traced_call) for _ in range(TRACES)]

@@ -16,7 +16,7 @@ from app.page.parts.recorded import LAST_TILES
 from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.timelines import call, traced_kernel
+from engine.measuring.timelines import call, row_of, traced_kernel
 from engine.model.drawable import MOST_BLOCKS, watchable
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
@@ -45,7 +45,7 @@ def recorded_call(order: str, **changes):
     blocks = np.column_stack([timeline.sm, np.floor(ticks).astype(np.int64) * TICK])
     times = Times(*[simulate(experiment).modelled.seconds] * 3, 20)
     kernel = traced_kernel("attention", blocks, TICK)
-    return replace(one.row(), sms=132, tick=TICK * 1e-9, times=times, kernels=(kernel,))
+    return replace(row_of(one), sms=132, tick=TICK * 1e-9, times=times, kernels=(kernel,))
 
 
 @pytest.fixture
@@ -122,8 +122,8 @@ def test_a_run_is_named_with_its_whole_mask(mask, words):
 
 
 def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():
-    rows = [call("flash2", n, causal=mask).row() for n in (1024, 16384) for mask in (False, True)]
-    rows.append(call("flash1", 4096, causal=True).row())
+    rows = [row_of(call("flash2", n, causal=mask)) for n in (1024, 16384) for mask in (False, True)]
+    rows.append(row_of(call("flash1", 4096, causal=True)))
     found = nearest_call(rows, Experiment.of(algorithm="flash2", seq=8192, head_dim=128, causal=True))
     assert (found.provider, found.problem.seq_q, found.problem.mask.causal) == ("flash2", 16384, True)
     assert nearest_call([], Experiment()) is None
