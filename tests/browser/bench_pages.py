@@ -1,18 +1,14 @@
-"""How long the dashboard takes to its first page when cold, from a key on a slider to the redrawn page,
-for each moment of a run of 4,096 tiles, and for the largest file to take home.
+"""How long the dashboard takes to its first page when cold, for each moment of a run of 4,096 tiles, and for
+the largest file to take home: run `python tests/browser/bench_pages.py` on an idle machine.
 
-Run `python tests/browser/bench_pages.py` on an idle machine. A page is redrawn at its last change after
-the key: the player says when it has drawn; elsewhere it is the last change of the page's elements.
+What a move of a slider takes on every page is measured by `bench_drag.py`.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import shutil
 import socket
-import statistics
 import subprocess
 import sys
 import time
@@ -26,33 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-LIMITS = {  # ms: median, 95th percentile
-    "tiles": (150, 250),
-    "softmax": (250, 400),
-    "traffic": (250, 400),
-    "speed": (250, 400),
-    "agreement": (250, 400),
-}
 FIRST_PAGE_LIMIT = 3.0
 FILE_LIMIT = 3  # s
 FRAME_LIMIT = 1000 / 45  # ms; a display of 60 Hz shows a frame drawn in time 16.7 ms after the last
 SCRUB_LIMIT = 5  # ms
-SLIDERS = {
-    "softmax": (("Step", 2), ("Key block", 2)),
-    "usual": (("Sequence length", 8), ("Key block", 2), ("Head dimension", 4)),
-}
-WATCH = """() => {
-    const main = document.querySelector('[data-testid=stMain]');
-    const seen = window.__seen = { key: 0, changed: 0 };
-    addEventListener('keydown', () => { seen.key = performance.now(); seen.changed = 0; }, true);
-    new MutationObserver(() => { seen.changed = performance.now(); })
-        .observe(main, { subtree: true, childList: true, attributes: true, characterData: true });
-}"""
-SETTLED = """() => {
-    const app = document.querySelector('[data-testid=stApp]'), now = performance.now(), seen = window.__seen;
-    const drawn = Math.max(seen.changed, window.__player?.state().redrawn ?? 0);
-    return app.dataset.testScriptState === 'notRunning' && drawn > seen.key && now - drawn > 250;
-}"""
 FRAMES = """async () => {
     const { frames } = window.__player;
     frames.length = 0;
@@ -69,26 +42,16 @@ SCRUBS = """async () => {
     times.sort((a, b) => a - b);
     return [times[60], times[113]];
 }"""
-TAKEN = """(tiles) => {
-    const seen = window.__seen;
-    return (tiles ? window.__player.state().redrawn : seen.changed) - seen.key;
-}"""
 
 
 def main() -> int:
     """Measure, print a table, and return 1 where a limit is passed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pages", nargs="*", default=list(LIMITS), help="some of " + ", ".join(LIMITS))
-    parser.add_argument("--rounds", type=int, default=2, help="how often every slider goes up and down")
-    options = parser.parse_args()
     with sync_playwright() as playwright:
         browser = chromium(playwright)
         server, address, started = start()
         try:
             late = _first_page(browser, address, started)
             late |= _offline_file() | _player(browser, address)
-            for name in options.pages:
-                late |= _page(browser, address, name, options.rounds)
         finally:
             server.terminate()
             server.wait(timeout=20)
@@ -126,7 +89,7 @@ def _first_page(browser, address: str, started: float) -> bool:
     """Time the first visit to a server that has just started."""
     serving = time.monotonic()
     page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(address)
+    page.goto(f"{address}/tiles")
     page.wait_for_function("window.__player?.state().redrawn")
     seen = time.monotonic()
     page.close()
@@ -163,33 +126,6 @@ def _player(browser, address: str) -> bool:
         page.keyboard.press(" ")  # the jumps are made while it stands still
     page.close()
     return late
-
-
-def _page(browser, address: str, name: str, rounds: int) -> bool:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(f"{address}/{name}?seq=64")
-    page.wait_for_selector("[data-testid=stMain] [data-testid=stElementContainer] >> visible=true")
-    page.wait_for_timeout(2500)
-    page.evaluate(WATCH)
-    times = []
-    for _ in range(rounds):
-        for slider, presses in SLIDERS.get(name, SLIDERS["usual"]):
-            page.get_by_role("slider", name=re.compile(f"^{slider}")).first.focus()
-            for key in ["ArrowRight"] * presses + ["ArrowLeft"] * presses:
-                page.keyboard.press(key)
-                page.wait_for_function(SETTLED, timeout=10_000)
-                times.append(page.evaluate(TAKEN, name == "tiles"))
-    page.close()
-    times.sort()
-    median, late = statistics.median(times), times[int(0.95 * (len(times) - 1))]
-    limits = LIMITS[name]
-    verdict = "ok" if median < limits[0] and late < limits[1] else "LATE"
-    print(
-        f"{name:10} median {median:4.0f} ms (< {limits[0]}), 95% {late:4.0f} ms (< {limits[1]}), "
-        f"{len(times)} presses: {verdict}",
-        flush=True,
-    )
-    return verdict == "LATE"
 
 
 if __name__ == "__main__":
