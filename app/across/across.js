@@ -1,8 +1,8 @@
 // One canvas, one clock: a sequence over several GPUs.
 
 import { duration, plural } from "../canvas/format.js";
+import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed.js";
-import { showing } from "../canvas/view.js";
 import { AcrossControls } from "./controls.js";
 import { LanesPanel } from "./lanes.js";
 import { acrossLayout } from "./layout.js";

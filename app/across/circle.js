@@ -89,12 +89,7 @@ export class CirclePanel {
     ]) {
       pen.box(x + place, y - side / 2, side - 1, side, color, 2);
       pen.box(x + place, y + side / 2 - 2.5 * u, side - 1, 2.5 * u, tensor, 1);
-      pen.text(name, x + place + side / 2, y + 3 * u, {
-        size: 11.5,
-        weight: 650,
-        align: "center",
-        color: theme.ground,
-      });
+      pen.centered(name, x + place + side / 2, y + 3 * u, { size: 11.5, weight: 650, color: theme.ground });
     }
   }
 
@@ -112,10 +107,9 @@ export class CirclePanel {
     ctx.stroke();
     if (this.model.gpus > CALLED) return;
     const size = Math.max(9, Math.min(13, (this.dot / u) * 0.75));
-    pen.text(gpu, x, y + 0.35 * size * u, {
+    pen.centered(gpu, x, y + 0.35 * size * u, {
       size,
       weight: 650,
-      align: "center",
       color: idle ? theme.muted : theme.ground,
     });
   }

@@ -101,10 +101,9 @@ export class GridPanel {
     if (gap) this.tiles(pen, done, atWork);
     else this.pixels(ctx, done);
     if (map.x + map.side - box.x - title < AXES * u) return;
-    pen.text("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
+    pen.right("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
       size: 11.5,
       color: theme.muted,
-      align: "right",
     });
   }
 

@@ -61,16 +61,11 @@ export class LanesPanel extends LaneChart {
     const cut = this.cutTogether(ctx, time, undefined, [1], [PALE]);
     const each = Math.max(1, Math.ceil((12 * u) / this.row));
     for (let gpu = 0; gpu < this.model.gpus; gpu += each)
-      pen.text(
+      pen.right(
         `GPU ${gpu}`,
         plot.x - 6 * u,
         plot.y + gpu * this.row + Math.min(this.row * 0.5 + 4 * u, 12 * u),
-        {
-          size: 11.5,
-          color: theme.muted,
-          mono: true,
-          align: "right",
-        },
+        { size: 11.5, color: theme.muted, mono: true },
       );
     const end = this.x(run.length);
     ctx.fillStyle = theme.muted;
@@ -94,11 +89,7 @@ export class LanesPanel extends LaneChart {
       `efficiency ${percent(run.efficiency)}`,
       `computing ${percent(run.busy)} of the time`,
     ];
-    const origin = pen.text(run.origin, plot.x + plot.w, y, {
-        size: 12.5,
-        color: theme.good,
-        align: "right",
-      }),
+    const origin = pen.right(run.origin, plot.x + plot.w, y, { size: 12.5, color: theme.good }),
       room = plot.w - width - origin - 30 * u;
     if (room > 80 * u) pen.text(facts, plot.x + width + 12 * u, y, { size: 12.5, mono: true, room });
   }
@@ -119,9 +110,8 @@ export class LanesPanel extends LaneChart {
     pen.box(x, y, Math.max(0.5, w - (w > 3 ? 0.8 : 0)), h, mix(under, theme.panel, strength), 2);
     const words = this.words(n);
     if (words && h > 11 * pen.u && w > words.length * 7.5 * pen.u)
-      pen.text(words, x + w / 2, y + h / 2 + 4 * pen.u, {
+      pen.centered(words, x + w / 2, y + h / 2 + 4 * pen.u, {
         size: 11.5,
-        align: "center",
         color: strength === 1 ? theme.ground : theme.muted,
         weight: 600,
       });

@@ -52,6 +52,14 @@ export class Pen {
     return width;
   }
 
+  right(told, x, y, style) {
+    return this.text(told, x, y, { ...style, align: "right" });
+  }
+
+  centered(told, x, y, style) {
+    return this.text(told, x, y, { ...style, align: "center" });
+  }
+
   box(x, y, w, h, color, radius = 3) {
     if (w <= 0 || h <= 0) return;
     const { ctx } = this;

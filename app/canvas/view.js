@@ -5,22 +5,6 @@ import { readTheme, wear } from "./look.js";
 import { Stage } from "./stage.js";
 import { equalBytes } from "./unpack.js";
 
-/**
- * What Streamlit calls whenever the data or the theme change, without a word that the call before is over: the view
- * of a shadow root is made once. `tell` hands tests what they ask of it.
- */
-export function showing(Shown, tell = () => {}) {
-  const views = new WeakMap();
-  return ({ data, parentElement }) => {
-    if (!data) return undefined;
-    const view = views.get(parentElement) ?? new Shown(parentElement);
-    views.set(parentElement, view);
-    view.update(data);
-    tell(view);
-    return () => view.release();
-  };
-}
-
 /** A picture has `update(data)`; `fit()`, which draws it in the room that there is; and `advance(seconds, now)`. */
 export class View {
   /** `canvas` is what it is drawn in, `pause` that of a calm clock. */

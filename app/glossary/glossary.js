@@ -1,13 +1,14 @@
 // Terms on the page, underlined where they first stand and explained where they are pointed at.
 // The page's elements belong to Streamlit: ranges over its text are marked by the CSS Custom Highlight API, nothing is changed.
 
+import { showing } from "../canvas/showing.js";
+
 const MARK = "attention-term",
   READ =
     "[data-testid=stMarkdownContainer], [data-testid=stHeading], [data-testid=stHtml], [data-testid=stCaptionContainer]";
 const NOT_IN =
   "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue], [data-testid=stSliderThumbValue]";
 const SETTLE = 250; // ms without a change before the page is read again
-const glossaries = new WeakMap();
 
 class Glossary {
   constructor(parent) {
@@ -30,7 +31,7 @@ class Glossary {
     this.found = [];
   }
 
-  learn(meanings) {
+  update(meanings) {
     this.meanings = meanings;
     const names = Object.keys(meanings)
       .sort((a, b) => b.length - a.length)
@@ -133,9 +134,5 @@ class Glossary {
   }
 }
 
-export default function show({ data, parentElement }) {
-  const glossary = glossaries.get(parentElement) ?? new Glossary(parentElement);
-  glossaries.set(parentElement, glossary);
-  glossary.learn(data);
-  return () => glossary.release();
-}
+const show = showing(Glossary);
+export default show;

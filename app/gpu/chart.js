@@ -69,11 +69,11 @@ export class ChartPanel extends LaneChart {
     const [now, later] = [1, PALE].map((strength) => [strength, colouring, ...window]),
       cut = this.cutTogether(pen.ctx, time, window, now, later);
     const style = { size: 11.5, color: theme.muted, mono: true };
-    pen.text("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style, align: "right" });
-    pen.text(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style, align: "right" });
+    pen.right("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style });
+    pen.right(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style });
     if (!this.low) {
-      pen.text(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style, align: "right" });
-      pen.text("0", plot.x - 6 * u, strip.y + strip.h, { ...style, align: "right" });
+      pen.right(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style });
+      pen.right("0", plot.x - 6 * u, strip.y + strip.h, { ...style });
     }
     this.axis(pen, window);
     if (time < window[0] || time > window[1]) return;
@@ -94,11 +94,7 @@ export class ChartPanel extends LaneChart {
       return;
     }
     const more = pen.text(facts, plot.x + width + 12 * u, y, style);
-    pen.text(lane.origin, plot.x + plot.w, y, {
-      ...source,
-      align: "right",
-      room: plot.w - width - more - 36 * u,
-    });
+    pen.right(lane.origin, plot.x + plot.w, y, { ...source, room: plot.w - width - more - 36 * u });
   }
 
   drawn(ctx, strength, colouring, ...span) {

@@ -1,8 +1,8 @@
 // One canvas, one clock: a GPU's execution in slow motion.
 
 import { clamp, countUpTo, duration, grouped, plural } from "../canvas/format.js";
+import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed.js";
-import { showing } from "../canvas/view.js";
 import { ChartPanel, microseconds, unitOf } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
 import { gpuLayout } from "./layout.js";

@@ -58,10 +58,9 @@ export class HeadsPanel {
       x += 15 * u + pen.text(words, x + 14 * u, box.y + 33 * u, { size: 12, color: theme.muted }) + 14 * u;
     }
     if (box.w > 260 * u)
-      pen.text("heads × query blocks", box.x + box.w, box.y + 14 * u, {
+      pen.right("heads × query blocks", box.x + box.w, box.y + 14 * u, {
         size: 12,
         color: theme.muted,
-        align: "right",
         room: box.w - 130 * u,
       });
     this.fill(theme, time);
@@ -192,11 +191,10 @@ export class TilesPanel {
     }
     if (running && ch >= 8 * u && lane.key[n] === NOWHERE && lane.parts[n] === 1) {
       const size = Math.min(11.5, ch / u - 0.5);
-      pen.text(`SM ${lane.sm[n]}`, grid.x - 6 * u, grid.y + (low + 0.5) * ch + 0.35 * size * u, {
+      pen.right(`SM ${lane.sm[n]}`, grid.x - 6 * u, grid.y + (low + 0.5) * ch + 0.35 * size * u, {
         size,
         color: theme.ink,
         mono: true,
-        align: "right",
       });
     }
   }

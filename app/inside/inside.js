@@ -1,8 +1,9 @@
 // The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
 
 import { clamp, duration } from "../canvas/format.js";
+import { showing } from "../canvas/showing.js";
 import { Transport } from "../canvas/transport.js";
-import { showing, View } from "../canvas/view.js";
+import { View } from "../canvas/view.js";
 import { leftOf, pictureOf } from "./picture.js";
 import { sentenceAt } from "./words.js";
 

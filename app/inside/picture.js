@@ -57,24 +57,15 @@ export function placedRows(data) {
     y += GAP;
   });
   const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
-  rows.push({
-    y,
-    label: "",
-    title: "tensor cores busy",
-    short: "tensor cores",
-    color: "S",
-    spans: merged(groups.filter(([operation]) => PRODUCTS.includes(operation))),
-  });
-  y += ROW + 3;
-  rows.push({
-    y,
-    label: "",
-    title: "softmax units busy",
-    short: "softmax units",
-    color: "statistics",
-    spans: merged(groups.filter(([operation]) => operation === "softmax")),
-  });
-  return { rows, height: y + ROW + 22 };
+  for (const [short, color, busy] of [
+    ["tensor cores", "S", PRODUCTS],
+    ["softmax units", "statistics", ["softmax"]],
+  ]) {
+    const spans = merged(groups.filter(([operation]) => busy.includes(operation)));
+    rows.push({ y, label: "", title: `${short} busy`, short, color, spans });
+    y += ROW + 3;
+  }
+  return { rows, height: y + 19 };
 }
 
 /** The whole picture at a width in units, each of `u` pixels: larger for a room. */

@@ -3,8 +3,9 @@
 import { grouped, rate, times, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
+import { showing } from "../canvas/showing.js";
 import { NARROW, roomUnit } from "../canvas/stage.js";
-import { showing, View } from "../canvas/view.js";
+import { View } from "../canvas/view.js";
 
 const PACE = 46; // px a second at which bytes pass: the same in every pipe, so that thickness alone makes the difference
 const APART = 30,

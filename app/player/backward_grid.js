@@ -130,22 +130,12 @@ export class BackwardGridPanel extends GridPanel {
     ]) {
       pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, { ...style, weight: 700, color });
     }
-    pen.text("dO", grid.dO.x + grid.dO.w, grid.y0 - 8 * u, {
-      ...style,
-      weight: 700,
-      align: "right",
-      color: theme.O,
-    });
+    pen.right("dO", grid.dO.x + grid.dO.w, grid.y0 - 8 * u, { ...style, weight: 700, color: theme.O });
     for (const [name, strip, color] of [
       ["dK", grid.dK, theme.K],
       ["dV", grid.dV, theme.V],
     ]) {
-      pen.text(name, grid.x0 - 6 * u, strip.y + strip.h - 1.5 * u, {
-        ...style,
-        weight: 700,
-        align: "right",
-        color,
-      });
+      pen.right(name, grid.x0 - 6 * u, strip.y + strip.h - 1.5 * u, { ...style, weight: 700, color });
     }
   }
 }

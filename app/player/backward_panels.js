@@ -119,7 +119,7 @@ export class BackwardRowPanel {
     const { u, theme } = pen,
       y = box.y + 21 * u;
     pen.text(sign, box.x, y, { size: 17, weight: 700, color });
-    pen.text(decimal(value), box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+    pen.right(decimal(value), box.x + box.w, y, { size: 21, weight: 700, mono: true });
     words.forEach((line, n) =>
       pen.text(line, box.x, y + (26 + 18 * n) * u, { size: 12.5, color: theme.muted, room: box.w }),
     );
@@ -138,11 +138,10 @@ export class BackwardRowPanel {
       color: theme.muted,
       room: box.w - width - 110 * u,
     });
-    pen.text(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y, {
+    pen.right(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y, {
       size: 21,
       weight: 700,
       mono: true,
-      align: "right",
     });
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
       pitch = plot.w / count;
@@ -165,6 +164,6 @@ export class BackwardRowPanel {
     const foot = plot.y + plot.h + 15 * u,
       small = { size: 11.5, color: theme.muted };
     pen.text("key tile 0", box.x, foot, small);
-    pen.text(String(count - 1), box.x + box.w, foot, { ...small, align: "right" });
+    pen.right(String(count - 1), box.x + box.w, foot, { ...small });
   }
 }

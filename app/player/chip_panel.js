@@ -93,10 +93,9 @@ export class ChipPanel {
       mono: true,
       color: words ? theme.ink : theme.muted,
     });
-    const size = pen.text(traffic(part.bytes), x + w - 9 * u, base, {
+    const size = pen.right(traffic(part.bytes), x + w - 9 * u, base, {
       size: 12.5,
       mono: true,
-      align: "right",
       color: words ? theme.ink : theme.muted,
     });
     const from = x + 14 * u + Math.max(label + 10 * u, 52 * u);

@@ -26,10 +26,9 @@ export class ClockPanel {
     const pitch = Math.min(44 * u, (box.h - 44 * u) / model.algorithms.length);
     pen.rule(box.x, box.y, box.w);
     pen.text("Modelled time on one scale", box.x, box.y + 24 * u, { size: 15, weight: 600 });
-    pen.text(this.about(model), box.x + box.w, box.y + 24 * u, {
+    pen.right(this.about(model), box.x + box.w, box.y + 24 * u, {
       size: 12.5,
       color: model.scaled ? theme.K : theme.muted,
-      align: "right",
       room: box.w - 230 * u,
     });
     model.algorithms.forEach((algorithm, n) => {
@@ -54,10 +53,9 @@ export class ClockPanel {
         pen.ctx.fillStyle = theme.ground;
         pen.ctx.fillRect(track.x + end * scale - u, y, 2 * u, h);
       }
-      pen.text(duration(run.time), box.x + box.w, y + h - 2 * u, {
+      pen.right(duration(run.time), box.x + box.w, y + h - 2 * u, {
         size: 13.5,
         mono: true,
-        align: "right",
         weight: done ? 700 : 400,
         color: done ? theme.ink : theme.muted,
       });

@@ -15,35 +15,20 @@ export function visitColumns(run) {
     { title: "query tile", number: true, of: (_, visit) => tile(run.query[start(visit)]) },
     { title: "key tile", number: true, of: (_, visit) => tile(run.key[start(visit)]) },
   ];
+  const amount = (title, unit, show, at) => ({
+    ...{ title, unit, show, number: true },
+    of: (_, visit) => at(end(visit)),
+  });
   const bytes = [
-    {
-      title: "read from L2",
-      unit: "bytes",
-      number: true,
-      of: (_, visit) => run.readAt(end(visit)),
-      show: traffic,
-    },
-    {
-      title: "written to L2",
-      unit: "bytes",
-      number: true,
-      of: (_, visit) => run.writtenAt(end(visit)),
-      show: traffic,
-    },
-    {
-      title: "of both across HBM, modelled",
-      unit: "bytes",
-      number: true,
-      of: (_, visit) => run.readAt(end(visit), "crossing") + run.writtenAt(end(visit), "crossing"),
-      show: traffic,
-    },
-    {
-      title: "modelled time",
-      unit: "s",
-      number: true,
-      of: (_, visit) => run.timeAt(end(visit)),
-      show: duration,
-    },
+    amount("read from L2", "bytes", traffic, (step) => run.readAt(step)),
+    amount("written to L2", "bytes", traffic, (step) => run.writtenAt(step)),
+    amount(
+      "of both across HBM, modelled",
+      "bytes",
+      traffic,
+      (step) => run.readAt(step, "crossing") + run.writtenAt(step, "crossing"),
+    ),
+    amount("modelled time", "s", duration, (step) => run.timeAt(step)),
   ];
   const own = { whole: () => [], gradients: gradientColumns, online: statisticColumns }[run.rows];
   return [...places, ...own(run, start), ...bytes].map((column) => ({ show: String, ...column }));

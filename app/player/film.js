@@ -65,7 +65,7 @@ class Film {
     pen.box(edge, y, w, 4, theme.cell, 2);
     pen.box(edge, y, (w * position) / player.last, 4, theme.S, 2);
     pen.text(where, edge, y + 19, { size: 12, color: theme.muted });
-    pen.text(length, width - edge, y + 19, { size: 12, color: theme.muted, align: "right" });
+    pen.right(length, width - edge, y + 19, { size: 12, color: theme.muted });
   }
 
   /** Two lines at most. */

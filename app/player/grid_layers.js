@@ -111,12 +111,7 @@ export class GridLayers {
         if (!model.seen(i, j)) continue;
         const [x, y, w, h] = layout.cell(i, j);
         const words = wholePercent(model.share(i, j));
-        pen.text(words, x + w / 2, y + h / 2 + 5 * pen.u, {
-          size: 14,
-          align: "center",
-          mono: true,
-          color: theme.ink,
-        });
+        pen.centered(words, x + w / 2, y + h / 2 + 5 * pen.u, { size: 14, mono: true, color: theme.ink });
       }
     }
   }

@@ -28,18 +28,13 @@ export class GridPanel {
   titles(pen, box, model) {
     const { grid } = this,
       { u, theme } = pen;
-    pen.text(
+    pen.centered(
       `K and V: ${plural(model.keyBlocks, "key tile")}`,
       Math.max(grid.x0 + grid.w / 2, box.x + 95 * u),
       grid.y0 - 31 * u,
-      { size: 13, weight: 600, color: theme.K, align: "center" },
+      { size: 13, weight: 600, color: theme.K },
     );
-    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, {
-      size: 13,
-      weight: 700,
-      color: theme.O,
-      align: "center",
-    });
+    pen.centered("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O });
   }
 
   /** Along the side, or just "Q" above where the side is too short. */
@@ -86,10 +81,7 @@ export class GridPanel {
         ? `${grouped(skipped)} wasted: computed, then masked`
         : `${grouped(skipped)} skipped by the mask`;
     pen.text(left, grid.x0, y, style);
-    pen.text(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, {
-      ...style,
-      align: "right",
-    });
+    pen.right(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, { ...style });
     if (model.scaled)
       pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
     else if (grid.side >= NUMBERED * u && !model.backward)

@@ -76,11 +76,7 @@ export class MemoryPanel {
     pen.box(x, middle - thick / 2, w, thick, mix(theme.muted, theme.ground, 0.16), 0);
     pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
     const words = rate(memory.bytes_per_second);
-    pen.text(words, x + w / 2, middle - thick / 2 - 7 * u, {
-      size: 11.5,
-      color: theme.muted,
-      align: "center",
-    });
+    pen.centered(words, x + w / 2, middle - thick / 2 - 7 * u, { size: 11.5, color: theme.muted });
   }
 
   /** The pipes that a tile takes, in its colour: in a picture that stands still they say where it comes from. */
@@ -124,8 +120,7 @@ export class MemoryPanel {
     const thick = low ? 7 * u : Math.min(9 * u, h / 3),
       base = low ? y + h / 2 + 4 * u : y + h - thick - 6 * u;
     pen.text(tensor, x, base, { size: 12.5, weight: 700, color });
-    if (!low || !moved)
-      pen.text(size, x + w, base, { size: 11.5, mono: moved, align: "right", color: theme.muted });
+    if (!low || !moved) pen.right(size, x + w, base, { size: 11.5, mono: moved, color: theme.muted });
     const left = low ? x + 28 * u : x,
       top = low ? y + (h - thick) / 2 : base + 4 * u,
       long = Math.max(2, (x + w - left) * part);
@@ -144,7 +139,7 @@ export class MemoryPanel {
       y = l2.y + l2.h - 44 * u;
     pen.text("answers", x, y, at);
     const share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–";
-    pen.text(share, x, y + 21 * u, { size: 17, weight: 700, mono: true, align: "center" });
+    pen.centered(share, x, y + 21 * u, { size: 17, weight: 700, mono: true });
     pen.text("so far", x, y + 36 * u, at);
   }
 
@@ -166,7 +161,7 @@ export class MemoryPanel {
       color = theme[tensor] ?? theme.statistics;
     pen.box(x, y - h / 2, w, h, color, 3);
     if (h < 12 * u || tensor.length > 2) return;
-    pen.text(tensor, x + w / 2, y + 4.5 * u, { size: 12, weight: 700, color: theme.ground, align: "center" });
+    pen.centered(tensor, x + w / 2, y + 4.5 * u, { size: 12, weight: 700, color: theme.ground });
   }
 
   /** How large a tile is beside the largest of its kernel, and how far its lane is from the middle. */

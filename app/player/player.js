@@ -1,7 +1,7 @@
 // One canvas, one clock: what a player shows of the moment that it stands at.
 
 import { clamp, traffic } from "../canvas/format.js";
-import { showing } from "../canvas/view.js";
+import { showing } from "../canvas/showing.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
 import { FLIGHT_SECONDS } from "./flights.js";

@@ -42,7 +42,7 @@ export class RacePanel {
       grid = this.grid;
     pen.text(capital(run.title), box.x, y, { size: 17, weight: 700, color });
     const elapsed = misfit ? "–" : duration(Math.min(seconds, run.time));
-    pen.text(elapsed, right, y, { size: 21, weight: 700, mono: true, align: "right", color });
+    pen.right(elapsed, right, y, { size: 21, weight: 700, mono: true, color });
     const state = misfit ? "cannot start" : done ? `${PLACES[place]}, done` : doing(run, step);
     const few = run.blocks < model.chip.sms && !misfit;
     const whose = few ? `modelled, ${run.blocks} of ${model.chip.sms} SMs busy` : "modelled time";
@@ -52,16 +52,15 @@ export class RacePanel {
       weight: done ? 600 : 400,
       room: box.w - (few ? 194 : 104) * u,
     });
-    pen.text(whose, right, y + 18 * u, { size: 12.5, color: theme.muted, align: "right" });
+    pen.right(whose, right, y + 18 * u, { size: 12.5, color: theme.muted });
     for (const [name, column] of [
       ["Q", grid.q],
       ["O", grid.o],
     ]) {
-      pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, {
+      pen.centered(name, column.x + column.w / 2, grid.y0 - 8 * u, {
         size: 13,
         weight: 700,
         color: theme[name],
-        align: "center",
       });
     }
     this.painter.paint(pen, step);
@@ -82,9 +81,9 @@ export class RacePanel {
       x = x0 + w / 2;
     pen.box(x - wide / 2, y, wide, tall, theme.panel, 6);
     pen.frame(x - wide / 2, y, wide, tall, theme.bad, u, 6);
-    pen.text(verdict, x, y + 25 * u, { size: 16, weight: 700, color: theme.bad, align: "center" });
+    pen.centered(verdict, x, y + 25 * u, { size: 16, weight: 700, color: theme.bad });
     reasons.forEach((reason, n) =>
-      pen.text(reason, x, y + (46 + 20 * n) * u, { size: 13, align: "center", room: wide - 16 * u }),
+      pen.centered(reason, x, y + (46 + 20 * n) * u, { size: 13, room: wide - 16 * u }),
     );
   }
 }

@@ -7,35 +7,16 @@ const NARROW = 600; // units: below it the numbers stand in two columns
 const SHORT = 200; // units of width below which a number has room for few words
 const LEAST = 90; // units of height that a number with its trace takes
 
+/** A number of a row; what it is called where a softmax is online, where it takes whole rows, and in little room. */
+const statistic = (key, sign, [online, whole, short], color, show) => ({
+  ...{ key, sign, color, show },
+  words: { online, whole, short },
+});
 const STATISTICS = [
-  {
-    key: "m",
-    sign: "m",
-    words: { online: "running maximum", whole: "maximum", short: "maximum" },
-    color: "statistics",
-    show: decimal,
-  },
-  {
-    key: "l",
-    sign: "l",
-    words: { online: "running sum", whole: "sum", short: "sum" },
-    color: "V",
-    show: sum,
-  },
-  {
-    key: "alpha",
-    sign: "α",
-    words: { online: "rescale factor", whole: "nothing is rescaled", short: "rescale" },
-    color: "O",
-    show: factor,
-  },
-  {
-    key: "lse",
-    sign: "lse",
-    words: { online: "m + log l", whole: "m + log l", short: "m + log l" },
-    color: "S",
-    show: decimal,
-  },
+  statistic("m", "m", ["running maximum", "maximum", "maximum"], "statistics", decimal),
+  statistic("l", "l", ["running sum", "sum", "sum"], "V", sum),
+  statistic("alpha", "α", ["rescale factor", "nothing is rescaled", "rescale"], "O", factor),
+  statistic("lse", "lse", ["m + log l", "m + log l", "m + log l"], "S", decimal),
 ];
 
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
@@ -64,7 +45,7 @@ export class RowPanel {
     const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, look);
     if (model.agreement) {
       const color = model.agrees ? theme.good : theme.bad;
-      pen.text(model.agreement, box.x + box.w, y, { size: 12.5, color, align: "right", room: box.w - taken });
+      pen.right(model.agreement, box.x + box.w, y, { size: 12.5, color, room: box.w - taken });
     }
     const columns = box.w < NARROW * u ? 2 : STATISTICS.length,
       gap = 26 * u,
@@ -84,7 +65,7 @@ export class RowPanel {
       absent = whole && key === "alpha";
     const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true });
     const value = show(state[key]),
-      taken = pen.text(value, box.x + box.w, y, { size: 21, weight: 700, mono: true, align: "right" });
+      taken = pen.right(value, box.x + box.w, y, { size: 21, weight: 700, mono: true });
     // of the tile at work m is known before l
     const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
     const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
@@ -103,13 +84,13 @@ export class RowPanel {
     const ends = [state.first, Math.max(state.first, state.last)];
     if (run.reverse) ends.reverse();
     pen.text(`key tile ${ends[0]}`, box.x, foot, small);
-    pen.text(String(ends[1]), box.x + box.w, foot, { ...small, align: "right" });
+    pen.right(String(ends[1]), box.x + box.w, foot, { ...small });
     if (range && box.w > SHORT * u)
-      pen.text(
+      pen.centered(
         range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`,
         box.x + box.w / 2,
         foot,
-        { ...small, align: "center" },
+        { ...small },
       );
   }
 

@@ -43,7 +43,7 @@ export class TrafficPanel {
         least = box.w < 270 * u ? "≥ " : "at least ",
         bound = model.against.least && level === "asked" ? least : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
-      pen.text(words, right, y, { size: 12, weight: 700, align: "right" });
+      pen.right(words, right, y, { size: 12, weight: 700 });
       this.rows(view).forEach(([name, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
         amountBar(pen, area, {
@@ -80,18 +80,16 @@ export function amountBar(pen, { x, y, w }, { title, run, step, level, most, str
     moving = run.moved !== undefined,
     whole = wholeOf(run, level);
   const [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0];
-  const total = pen.text(`${moving ? " of " : ""}${traffic(whole)}`, x + w, y + 13 * u, {
+  const total = pen.right(`${moving ? " of " : ""}${traffic(whole)}`, x + w, y + 13 * u, {
     size: 11.5,
     mono: true,
-    align: "right",
     color: moving ? theme.muted : theme.ink,
   });
   const number = moving
-    ? pen.text(traffic(read + written), x + w - total, y + 13 * u, {
+    ? pen.right(traffic(read + written), x + w - total, y + 13 * u, {
         size: 13,
         weight: strong ? 700 : 400,
         mono: true,
-        align: "right",
       })
     : 0;
   pen.text(title, x, y + 13 * u, {

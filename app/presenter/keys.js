@@ -1,6 +1,8 @@
 // Keys that press buttons of the page: what they press is clicked, so that keys and buttons can never differ.
 // They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
 
+import { showing } from "../canvas/showing.js";
+
 const SCROLL = 0.7; // of the page's height that a key moves it by
 const ACTIONS = {
   "full screen": () =>
@@ -9,7 +11,6 @@ const ACTIONS = {
   up: () => scroll(-SCROLL),
 };
 const PLAYERS = ".player, .inside, .terms"; // they have keys of their own while they have the focus
-const bound = new WeakMap();
 
 function scroll(part) {
   const main = document.querySelector("[data-testid=stMain]");
@@ -17,13 +18,13 @@ function scroll(part) {
 }
 
 class Keys {
-  constructor(host) {
-    this.host = host;
+  constructor(parent) {
+    this.host = parent.host;
     this.press = (event) => this.pressed(event);
   }
 
   /** `buttons` maps a key to the name of a button's container, or to one of ACTIONS. */
-  bind(buttons) {
+  update(buttons) {
     this.buttons = buttons;
     window.addEventListener("keydown", this.press, true); // once, however often; again after a release
     this.host.dataset.keys = JSON.stringify(Object.keys(buttons));
@@ -56,9 +57,5 @@ class Keys {
   }
 }
 
-export default function show({ data, parentElement }) {
-  const keys = bound.get(parentElement) ?? new Keys(parentElement.host);
-  bound.set(parentElement, keys);
-  keys.bind(data);
-  return () => keys.release();
-}
+const show = showing(Keys);
+export default show;

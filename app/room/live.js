@@ -1,8 +1,9 @@
 // What the presenter sees of the room: how many phones are here, how they vote, and what to do where none comes.
 
+import { showing } from "../canvas/showing.js";
+
 const HEARD = "/room/live";
-const lives = new WeakMap(),
-  hearing = new Set(); // all that are shown in this window hear one stream
+const hearing = new Set(); // all that are shown in this window hear one stream
 let stream,
   heard = null,
   since = 0; // ms of this window's clock at which the room was first led
@@ -37,13 +38,13 @@ function element(name, words, kind = "") {
 }
 
 class Live {
-  constructor(root) {
-    this.root = root;
-    this.part = (name) => root.querySelector(`.${name}`);
-    join(this);
+  constructor(parent) {
+    this.root = parent.querySelector(".live");
+    this.part = (name) => this.root.querySelector(`.${name}`);
   }
 
-  show(data) {
+  update(data) {
+    join(this);
     this.data = data;
     this.root.dataset.view = data.view;
     const { link, code, qr } = data;
@@ -111,12 +112,5 @@ class Live {
   }
 }
 
-export default function show({ data, parentElement }) {
-  const live = lives.get(parentElement) ?? new Live(parentElement.querySelector(".live"));
-  lives.set(parentElement, live);
-  live.show(data);
-  return () => {
-    live.release();
-    lives.delete(parentElement);
-  };
-}
+const show = showing(Live);
+export default show;

@@ -65,7 +65,7 @@ function paintPipe(pen, { x, y, w, h }, flights, moment) {
   const ways = { size: 12, color: theme.muted };
   if (w > WIDE * u) {
     pen.text("to the chip →", x + 10 * u, y - 5 * u, ways);
-    pen.text("← to memory", x + w - 10 * u, y + h + 14 * u, { ...ways, align: "right" });
+    pen.right("← to memory", x + w - 10 * u, y + h + 14 * u, { ...ways });
   }
   const step = h / 2 / ROWS,
     side = Math.min(11 * u, 0.74 * step);

@@ -2,8 +2,9 @@
 
 import { clamp } from "../canvas/format.js";
 import { Pen } from "../canvas/pen.js";
+import { showing } from "../canvas/showing.js";
 import { Stage } from "../canvas/stage.js";
-import { showing, View } from "../canvas/view.js";
+import { View } from "../canvas/view.js";
 import { flightsOf, LOOP, paceOf } from "./loop.js";
 import { paintLane } from "./picture.js";
 

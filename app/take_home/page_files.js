@@ -7,22 +7,9 @@ const SHARP = 2; // pixels of a chart's PNG for each of the screen's
 const MARGIN = 12; // px around a chart
 const SMALLEST = 80; // px: smaller pictures are icons
 const PAINT = [
-  "fill",
-  "fill-opacity",
-  "stroke",
-  "stroke-width",
-  "stroke-opacity",
-  "stroke-dasharray",
-  "opacity",
-  "visibility",
-  "display",
-  "font-family",
-  "font-size",
-  "font-weight",
-  "font-style",
-  "text-anchor",
-  "dominant-baseline",
-  "shape-rendering",
+  ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity"],
+  ...["visibility", "display", "font-family", "font-size", "font-weight", "font-style"],
+  ...["text-anchor", "dominant-baseline", "shape-rendering"],
 ];
 const films = new WeakMap(); // a player's element to its film in the making, which goes on while the list is closed
 

@@ -31,7 +31,7 @@ it. A step without a question shows its words and its picture, and nothing is as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,38 +39,16 @@ from math import log
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from app.figures.colours import Palette
 from app.tour.words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
 from engine.recordings.decoded import leads_elsewhere
 from engine.root import ROOT
 from engine.studies.answers import AnswerError, answer
 
+Picture = Callable[[Experiment, Palette], None]
 FOLDER = ROOT / "assets" / "tours"
-PICTURES = (
-    *("player", "race", "bytes", "length", "memory", "roofline", "softmax", "inside", "ring", "orders"),
-    *(
-        "by hand",
-        "row by hand",
-        "safe softmax",
-        "first tile",
-        "online softmax",
-        "tiles by hand",
-        "all by hand",
-    ),
-    *("weights by hand", "again by hand", "hierarchy", "tile bytes", "tile grid", "mask", "loops"),
-    *(
-        "busy and times",
-        "units",
-        "overlap",
-        "formats",
-        "rounding",
-        "one query",
-        "decoding",
-        "layer",
-        "speed-up",
-    ),
-    *("lanes", "recorded race", "labs", "watched lab", "summary"),
-)
+PICTURES: dict[str, Picture] = {}  # that a step can show, by name; `lecture` and `pictures` enter theirs
 REQUIRED = ("scenario", "picture")
 QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"
 OPTIONAL = (QUESTION, ONE, MANY, ANSWER, "reveals", "unit", "formula")
@@ -159,7 +137,7 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
             must = f"it must have {', '.join((*REQUIRED, QUESTION, MANY, ANSWER))}"
             raise TourError(f"{file}, line {first}: the step has no {name}; {must}")
     for name in ("picture", "reveals"):
-        if values.get(name, PICTURES[0]) not in PICTURES:
+        if name in values and values[name] not in PICTURES:
             must = f"it must be one of {', '.join(PICTURES)}"
             raise TourError(f"{file}, line {at[name]}: {name} is {values[name]!r:.60}; {must}")
     before, _, after = _joined(lines[body:]).partition("\n---\n")

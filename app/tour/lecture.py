@@ -21,6 +21,7 @@ from app.scenario import theme, widgets
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
+from app.tour.file import PICTURES, Picture
 from app.watched import WATCHED
 from app.watched.payload import build
 from engine.algorithms import flash3
@@ -36,7 +37,6 @@ from engine.studies.masks import under_masks
 from engine.studies.recorded_times import recorded_times
 from engine.watch.labs import kept, labs
 
-Picture = Callable[[Experiment, Palette], None]
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
 CHART_HEIGHT, LOW = 340, 240  # px at the usual scale; in a room, where the screen is low for its type
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
@@ -260,7 +260,7 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
 
 
 HAND = "**Four tokens by hand**, d = 2, computed"
-PICTURES: dict[str, Picture] = {
+PICTURES |= {
     "by hand": _html(HAND, lambda colours: hands.whole(by_hand(), colours)),
     "row by hand": _html(HAND, lambda colours: hands.one_row(by_hand(), colours)),
     "safe softmax": _html(

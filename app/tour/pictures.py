@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import streamlit as st
 
@@ -20,7 +18,7 @@ from app.player import PLAYER
 from app.player.payload import begun, build
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour import lecture
+from app.tour.file import PICTURES, Picture
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
@@ -97,7 +95,7 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
     INSIDE.show(payload(block), key="tour inside")
 
 
-def _ring(*orders: bool) -> Callable[[Experiment, Palette], None]:
+def _ring(*orders: bool) -> Picture:
     """GPUs in a ring over time, in plain order or in zigzag order too."""
 
     def picture(experiment: Experiment, colours: Palette) -> None:
@@ -107,7 +105,7 @@ def _ring(*orders: bool) -> Callable[[Experiment, Palette], None]:
     return picture
 
 
-PICTURES = {
+PICTURES |= {
     "player": _player,
     "race": _race,
     "bytes": _bytes,
@@ -118,5 +116,4 @@ PICTURES = {
     "inside": _inside,
     "ring": _ring(False),
     "orders": _ring(False, True),
-    **lecture.PICTURES,
 }

@@ -37,10 +37,7 @@ export class BytesPanel {
       weight: 650,
     });
     if (flash2)
-      pen.text("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, {
-        ...style,
-        align: "right",
-      });
+      pen.right("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, { ...style });
     this.names.forEach((name, n) => {
       const y = box.y + 24 * u + n * pitch,
         high = Math.min((flash2 ? 15 : 28) * u, pitch - 5 * u),
@@ -55,10 +52,9 @@ export class BytesPanel {
       if (model)
         pen.box(left + wide(model.read + model.written) - u, y - 3 * u, 2 * u, high + 6 * u, theme.ink, 0);
       const all = model ? ` (${traffic(model.read + model.written)})` : "";
-      pen.text(`${traffic(read + written)}${all}`, box.x + box.w, y + high / 2 + 4.5 * u, {
+      pen.right(`${traffic(read + written)}${all}`, box.x + box.w, y + high / 2 + 4.5 * u, {
         size: 12,
         mono: true,
-        align: "right",
       });
     });
   }

@@ -123,13 +123,8 @@ export class TouchedPanel {
       ["V", grid.x0 - 10 * u, grid.y0 - 5 * u],
       ["Q", grid.q.x + grid.q.w / 2, grid.y0 + grid.h + 12 * u],
     ])
-      pen.text(name, x, y, { size: 11.5, weight: 700, color: theme[name], align: "center" });
-    pen.text("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, {
-      size: 12.5,
-      weight: 700,
-      color: theme.O,
-      align: "center",
-    });
+      pen.centered(name, x, y, { size: 11.5, weight: 700, color: theme[name] });
+    pen.centered("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 12.5, weight: 700, color: theme.O });
     this.painter.paintAt(pen, at);
     pen.text(this.caption(model, at), grid.x0, grid.y0 + grid.h + 17 * u, {
       size: 12.5,

@@ -1,8 +1,8 @@
 // One canvas, one clock: a user's kernel as it ran, beside FlashAttention-2, with its source.
 
+import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed.js";
-import { showing } from "../canvas/view.js";
 import { BytesPanel } from "./bytes.js";
 import { WatchedControls } from "./controls.js";
 import { TouchedPanel } from "./grids.js";

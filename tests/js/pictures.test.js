@@ -32,7 +32,9 @@ function writing() {
     ...{ u: 1, theme: { ...THEME, ground: "#000000" }, ctx, boxes, words },
     rule: nothing,
     box: (x, _y, w, _h, color) => boxes.push({ x, w, color }),
-    text: (said) => words.push(said) && 10,
+    ...Object.fromEntries(
+      ["text", "right", "centered"].map((name) => [name, (said) => words.push(said) && 10]),
+    ),
   };
 }
 

@@ -138,6 +138,7 @@ test("a tensor's bytes stand before FlashAttention-2's, which are in brackets", 
       u: 1,
       theme: { cell: "#101010", ground: "#000000", ink: "#ffffff", muted: "#888888" },
       text: (words) => said.push(words),
+      right: (words) => said.push(words),
       box() {},
     },
     panel = new BytesPanel();

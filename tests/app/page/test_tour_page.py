@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.tour import file, pictures, words
+from app.tour import file, words
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -15,10 +15,6 @@ def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
     assert says in [text.value for text in app.text]
     assert app.query_params["tour"] == "attention"
     assert app.header[0].value == file.load("attention").steps[0].title
-
-
-def test_every_picture_that_a_file_may_name_can_be_drawn():
-    assert tuple(pictures.PICTURES) == file.PICTURES
 
 
 def press(app, name: str):
