@@ -45,7 +45,7 @@ from engine.studies.decoding import (
     seconds_at,
     spread,
 )
-from engine.trace.memory import SramOverflow
+from engine.trace.chip import SramOverflow
 
 METRICS = (figures.TIME, figures.RATE)
 OWN = split_kv.ALGORITHM.key

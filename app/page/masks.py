@@ -22,8 +22,15 @@ from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
-from engine.studies.mask_times import VariantCost, variant_costs
-from engine.studies.masks import SHARE, Density, Masked, document_lengths, under_masks
+from engine.studies.masks import (
+    SHARE,
+    Density,
+    Masked,
+    VariantCost,
+    document_lengths,
+    under_masks,
+    variant_costs,
+)
 from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)

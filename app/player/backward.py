@@ -28,8 +28,7 @@ from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.studies.recomputation import standard_backward_bytes
-from engine.trace.gradient_rows import gradient_rows
-from engine.trace.rows import sampled_rows, tile_share
+from engine.trace.rows import gradient_rows, sampled_rows, tile_share
 
 
 @lru_cache(maxsize=64)

@@ -30,7 +30,7 @@ from engine.model.simulation import simulate
 from engine.model.timeline import Mark
 from engine.model.warp_groups import PV, QK, SOFTMAX, Inside, inside
 from engine.recordings.rows import recorded_rows, timings_of
-from engine.studies import fp8, io_bound
+from engine.studies import fp8, survey
 from engine.studies.answers import answer
 from engine.studies.by_hand import by_hand
 from engine.studies.masks import under_masks
@@ -70,14 +70,14 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
     """Bytes over M, with a slider of M; only this is drawn anew when it moves."""
     experiment, colours = scenario.current(), theme.colours()
     st.markdown(f"**Bytes of one head over M**, {experiment.problem.seq_q:,} tokens, counted")
-    sizes = io_bound.SIZES
+    sizes = survey.SIZES
     size = sizes[_chosen_size(sizes)]
     problem = experiment.problem
     standard = answer("standard.compulsory_bytes", experiment).value / problem.all_heads
     figure = figures.bytes_over_memory(
         sizes,
-        [io_bound.tile_bytes(experiment, each) for each in sizes],
-        [io_bound.theorem_bytes(problem, each) for each in sizes],
+        [survey.tile_bytes(experiment, each) for each in sizes],
+        [survey.theorem_bytes(problem, each) for each in sizes],
         standard,
         size,
         colours,

@@ -12,7 +12,7 @@ from app.figures.shared_tables import palettes
 from app.player.payload import bounds_of, drawn_sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch
-from engine.watch.noted import KINDS
+from engine.watch.finding import KINDS
 from engine.watch.steps import NAMED
 
 COLUMNS = ("kind", "tensor", "line", "program", "query", "key", "bytes")

@@ -16,17 +16,17 @@ import numpy as np
 from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
 from engine.measuring.clock import machine
+from engine.measuring.implementations import unfused
 from engine.measuring.interpreter import quick
-from engine.measuring.pytorch import unfused
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.problem.bounds import blocks
 from engine.problem.dtype import DTYPES
 from engine.problem.inputs import make_inputs
 from engine.problem.mask import MaskError
 from engine.problem.problem import Problem
+from engine.trace.chip import SramOverflow
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
-from engine.trace.memory import SramOverflow
 from engine.worker.jobs import JobError, Update
 
 AGREE = "engine.measuring.agreement:agree"

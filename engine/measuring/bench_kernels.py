@@ -13,7 +13,7 @@ from engine.measuring.clock import Repeats, machine
 from engine.measuring.device import device
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import TUTORIAL, Implementation, contenders
-from engine.measuring.shapes import training_problem
+from engine.measuring.trial import training_problem
 from engine.parser import Parser, to_write
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import save

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.shapes import training_problem
-from engine.measuring.trial import attempt, not_timed, random_inputs
+from engine.measuring.trial import attempt, not_timed, random_inputs, training_problem
 from engine.problem.problem import Problem
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing
 

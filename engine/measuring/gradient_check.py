@@ -23,8 +23,8 @@ from engine.problem.dtype import DTYPES, round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
+from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
-from engine.trace.memory import SramOverflow
 from engine.worker.jobs import JobError, Update
 
 CHECK = "engine.measuring.gradient_check:check"

@@ -15,17 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import (
-    clock,
-    cluster,
-    cluster_timeline,
-    decoding,
-    fp8,
-    scenarios,
-    sweep,
-    timelines,
-    variants,
-)
+from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, timelines, variants
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
@@ -35,7 +25,7 @@ from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import Scenario
-from engine.measuring.shapes import training_problem
+from engine.measuring.trial import training_problem
 from engine.parser import Parser, seconds
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
@@ -168,11 +158,11 @@ def record_timelines(recorder: Recorder) -> None:
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
-    for problem in cluster_timeline.plan():
+    for problem in cluster.lanes_plan():
         for one in cluster.contenders(ranks):
             row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
             if one.sharded and not recorder.has("cluster_timelines", row):
-                recorder.add("cluster_timelines", [cluster_timeline.timeline_of(ranks, problem, one)])
+                recorder.add("cluster_timelines", [cluster.timeline_of(ranks, problem, one)])
     known = {(row.problem, row.direction) for row in recorder.rows["cluster"].values()}
     for rows in cluster.recorded(ranks, known, recorder.left):
         recorder.add("cluster", rows)

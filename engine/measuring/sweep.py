@@ -12,8 +12,7 @@ from itertools import product
 from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.precompile import Kernel
-from engine.measuring.shapes import training_problem
-from engine.measuring.trial import Trial
+from engine.measuring.trial import Trial, training_problem
 from engine.problem.problem import Problem
 from engine.recordings.timing import TilingTiming
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
-from engine.problem.problem import Problem
+from engine.problem.problem import Mask, Problem
 from engine.worker.jobs import JobError
 
 
@@ -151,3 +151,12 @@ def _triton_error() -> type[Exception]:
     """What Triton raises, if it was imported: kernels must import it first, to choose its interpreter."""
     triton = sys.modules.get("triton")
     return triton.TritonError if triton else RuntimeError
+
+
+TOKENS, HIDDEN = 16384, 2048  # of a training step
+
+
+def training_problem(seq: int, head_dim: int, causal: bool) -> Problem:
+    """16k tokens of hidden size 2048 cut in sequences of this length; a longer sequence is one of its own."""
+    heads, batch = HIDDEN // head_dim, max(1, TOKENS // seq)
+    return Problem(batch, heads, heads, seq, seq, head_dim, "float16", Mask(causal))

@@ -11,11 +11,10 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.measuring import clock
-from engine.measuring.shapes import training_problem
-from engine.measuring.trial import attempt, mask_arguments, not_timed, random_inputs
+from engine.measuring.trial import attempt, mask_arguments, not_timed, random_inputs, training_problem
 from engine.problem.problem import Mask
 from engine.recordings.timing import VariantTiming
-from engine.studies.mask_times import beside
+from engine.studies.masks import beside
 
 KEYS, PREFIX, SOFTCAP = 16384, 4096, 30.0
 MASKS = (  # plain; windows to both sides; documents of one length, and of any

@@ -14,7 +14,7 @@ from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
 from engine.schedule.step import STATISTIC_BYTES, Tensor
-from engine.studies import across, by_hand, fp8, io_bound
+from engine.studies import across, by_hand, fp8, survey
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
@@ -163,13 +163,13 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             "bytes for one head in the largest tiles that the chip holds",
             BYTES,
             COUNTED,
-            lambda e: io_bound.tile_bytes(e, e.gpu.shared_bytes_block),
+            lambda e: survey.tile_bytes(e, e.gpu.shared_bytes_block),
         ),
         "io_bytes_half": Quantity(
             "the same with half of that memory",
             BYTES,
             COUNTED,
-            lambda e: io_bound.tile_bytes(e, e.gpu.shared_bytes_block / 2),
+            lambda e: survey.tile_bytes(e, e.gpu.shared_bytes_block / 2),
         ),
         "flops": Quantity("FLOPs of the matrix products", FLOPS, COUNTED, lambda e: _traffic(e).flops),
         "exponentials": Quantity("exponentials", NUMBER, COUNTED, lambda e: _traffic(e).exponentials),

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from engine.model.footprint import IN_REGISTERS
 from engine.model.launch import Launch
 from engine.problem.bounds import visible
+from engine.problem.dtype import DTYPES, round_to
+from engine.problem.hardware import KIB
+from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
 from engine.schedule.step import BY_KEY, PARTIALS, Tensor
-from engine.trace.memory import Memory
 
 NOTHING = np.float32(-np.inf)
 ALWAYS_FLOAT32 = (Tensor.STATISTICS, Tensor.LSE, Tensor.LSE_LOG2, Tensor.DELTA, *PARTIALS)  # in any dtype
@@ -67,3 +70,57 @@ class Chip:
         seen = visible(self.problem, *at)
         products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * scale
         return np.where(seen, products, NOTHING)
+
+
+class SramOverflow(RuntimeError):  # noqa: N818 - the word for what happens
+    """A tile does not fit what is left of the SRAM; says the need and the capacity, bytes."""
+
+    def __init__(self, need: int, capacity: int, gpu: str):
+        super().__init__(f"needs {-(-need // KIB):,} KiB, but {gpu} allows {capacity // KIB} KiB per block")
+        self.need, self.capacity = need, capacity
+
+
+class Memory:
+    """HBM as arrays of float32 values that count as their dtype's size, and an SRAM of limited size.
+
+    A load or store of a block counts its bytes by tensor; `hold` and `drop` keep account of the chip.
+    """
+
+    def __init__(self, arrays: dict[Tensor, np.ndarray], dtypes: dict[Tensor, str], capacity: int, gpu: str):
+        self.arrays, self.dtypes = arrays, dtypes
+        self.capacity, self.gpu = capacity, gpu
+        self.read = dict.fromkeys(TENSORS, 0)
+        self.written = dict.fromkeys(TENSORS, 0)
+        self.held: dict[Tensor, int] = {}
+        self.peak = 0
+
+    def load(self, tensor: Tensor, place: tuple[slice, ...], rows: int | None = None) -> np.ndarray:
+        """A copy of a block, counted; as if it had so many rows, where those copied are not its own."""
+        block = self.arrays[tensor][place].copy()
+        values = block.size if rows is None else int(rows) * block.shape[-1]
+        self.read[tensor] += values * DTYPES[self.dtypes[tensor]].bytes
+        return block
+
+    def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:
+        """Put a block back, rounded to the tensor's dtype, counted."""
+        self.arrays[tensor][place] = round_to(block, self.dtypes[tensor])
+        self.written[tensor] += block.size * DTYPES[self.dtypes[tensor]].bytes
+
+    def hold(self, tensor: Tensor, size: int) -> None:
+        """Set room on the chip aside for a tile, in place of the tensor's last; raises SramOverflow.
+
+        What a kernel sums is in registers, of which there are never too few: they spill.
+        """
+        self.held[tensor] = size
+        need = sum(held for tensor, held in self.held.items() if tensor not in IN_REGISTERS)
+        if need > self.capacity:
+            raise SramOverflow(need, self.capacity, self.gpu)
+        self.peak = max(self.peak, sum(self.held.values()))
+
+    def drop(self) -> None:
+        """Give all SRAM back, as a program does when it ends."""
+        self.held.clear()
+
+    def counted(self) -> Bytes:
+        """What has moved so far."""
+        return Bytes.of(self.read, self.written)

@@ -15,8 +15,7 @@ from engine.model.launch import Launch, launch
 from engine.problem.dtype import round_to
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import BY_KEY, Operation, Tensor
-from engine.trace.chip import NOTHING, Chip
-from engine.trace.memory import SramOverflow
+from engine.trace.chip import NOTHING, Chip, SramOverflow
 from engine.trace.rows import RowStatistics, row_statistics
 from engine.trace.softmax import falling, log_sum_exp
 

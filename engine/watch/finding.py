@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Program = tuple[int, int, int]
 
@@ -44,3 +44,24 @@ def rows(low: int, high: int) -> str:
 def times(count: int) -> str:
     """How often, in words where there is one."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+KINDS = ("load", "store", "atomic", "visit", "meet")  # meet: P times V
+MOST_NOTED = 100_000  # steps, of all heads together
+
+
+class Step(NamedTuple):
+    """An access to memory or a matrix product: its program and line, bytes, and where that is known its rows.
+
+    query and key are the first rows of Q, and of K or V, that it is about; head is of Q, or of K and V.
+    """
+
+    kind: str
+    tensor: str
+    launch: int
+    program: tuple[int, int, int]
+    line: int | None
+    bytes: int = 0
+    head: int | None = None
+    query: int | None = None
+    key: int | None = None

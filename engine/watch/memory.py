@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -162,3 +163,40 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether one is the other, but for rounding and a factor."""
     norms = np.sqrt((one @ one) * (other @ other))
     return bool(np.isfinite(norms) and norms > 0 and one @ other > ALIKE * norms)
+
+
+@contextmanager
+def poisoned(torch, unwritten: set[int]):
+    """Within it, what torch allocates without writing it is filled with POISON, and its storage noted."""
+    places = ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty"))
+    before = [getattr(owner, name) for owner, name in places]
+    kept = []  # so that no storage's address is given out again
+
+    def poisoning(allocate):
+        def allocated(*args, **kwargs):
+            tensor = allocate(*args, **kwargs)
+            size = tensor.element_size()
+            if tensor.is_floating_point() and size in POISON and tensor.numel():
+                bits_of(torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage()))[:] = POISON[size]
+                unwritten.add(tensor.untyped_storage().data_ptr())
+                kept.append(tensor)
+            return tensor
+
+        return allocated
+
+    for (owner, name), allocate in zip(places, before, strict=True):
+        setattr(owner, name, poisoning(allocate))
+    try:
+        yield
+    finally:
+        for (owner, name), allocate in zip(places, before, strict=True):
+            setattr(owner, name, allocate)
+
+
+def bits_of(tensor) -> np.ndarray:
+    """A CPU tensor's elements of 2, 4 or 8 bytes as unsigned whole numbers, in the same memory."""
+    import torch
+
+    size = tensor.element_size()
+    signed = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    return tensor.view(signed).numpy().view(POISON[size].dtype)

@@ -14,11 +14,10 @@ from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
 from engine.watch import judge
-from engine.watch.allocation import bits_of, poisoned
 from engine.watch.file import NotServedError, arguments, called, function_of, prepared
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
-from engine.watch.memory import Memory
+from engine.watch.memory import Memory, bits_of, poisoned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head, of_programs, of_schedule
 from engine.watch.watch import Watch

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engine.watch.finding import Finding, Program, at, rows
+from engine.watch.finding import MOST_NOTED, Finding, Program, Step, at, rows
 from engine.watch.memory import POISON, Memory, Region, View
-from engine.watch.noted import MOST_NOTED, Step
 from engine.watch.tags import NOTHING, Product, Tags, Tile
 
 

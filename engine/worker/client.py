@@ -9,16 +9,32 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from typing import Any
 
 from engine.marked import Marked
-from engine.worker.child import bury, start
-from engine.worker.claim import CANCELLED, DONE, FAILED, RUNNING, STARTING, Job, Run, Visitor
+from engine.root import ROOT
+from engine.worker.claim import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    RUNNING,
+    STARTING,
+    Job,
+    QueueFullError,
+    Run,
+    Visitor,
+    allow,
+    in_turn,
+    position,
+    seconds_ahead,
+)
 from engine.worker.jobs import Update
-from engine.worker.turns import QueueFullError, allow, in_turn, position, seconds_ahead
 
 __all__ = ["DONE", "Job", "QueueFullError", "Visitor", "Worker", "shared_worker"]
 
@@ -244,3 +260,22 @@ def shared_worker() -> Worker:
 
 def _key(kind: str, payload: dict[str, Any]) -> str:
     return json.dumps([kind, payload], sort_keys=True)
+
+
+def start() -> Marked:
+    """A fresh process; with it ends what it starts: compilers, and kernel files with what they fork."""
+    command = [sys.executable, "-m", "engine.worker.process"]
+    return Marked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+
+
+def bury(process: subprocess.Popen) -> str:
+    """Close what an ended process leaves; one sentence on how it ended."""
+    code = process.wait()
+    process.stdout.close()
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    again = "the next job starts it again"
+    if code == -9:
+        return f"the worker process was killed by the system, most likely for want of memory; {again}"
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"the worker process ended unexpectedly ({how}; the server's log says more); {again}"

@@ -20,7 +20,7 @@ from torch.distributed import TCPStore
 
 from engine.measuring import cluster
 from engine.measuring.clock import Repeats
-from engine.measuring.cluster_timeline import timeline_of
+from engine.measuring.cluster import timeline_of
 from engine.measuring.ranks import Ranks
 from engine.problem.problem import Mask, Problem
 

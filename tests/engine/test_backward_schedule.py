@@ -18,9 +18,9 @@ from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
 from engine.trace.backward import GradientTrace, execute_backward
+from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
-from engine.trace.gradient_rows import gradient_rows
-from engine.trace.memory import SramOverflow
+from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import (
     backward_flops,
     one_kernel_backward_bytes,

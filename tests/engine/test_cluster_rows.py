@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import main
-from engine.measuring.cluster_timeline import marks_of
+from engine.measuring.cluster import marks_of
 from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks

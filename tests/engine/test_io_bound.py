@@ -7,7 +7,7 @@ from math import ceil
 import pytest
 
 from engine.experiment import Experiment
-from engine.studies.io_bound import SIZES, rows_that_fit, theorem_bytes, tile_bytes
+from engine.studies.survey import SIZES, rows_that_fit, theorem_bytes, tile_bytes
 
 EXPERIMENT = Experiment.of(seq=16384, head_dim=128, heads=4)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring import shapes, sweep
+from engine.measuring import sweep, trial
 from engine.measuring.implementations import implementations
 from engine.measuring.record import main, record_timings
 from engine.measuring.recorder import Recorder
@@ -196,8 +196,8 @@ def test_every_recording_of_the_project_can_be_read():
 def quick(monkeypatch):
     """A bench of PyTorch's own attention on problems that a CPU does at once."""
     pytest.importorskip("torch")
-    monkeypatch.setattr(shapes, "TOKENS", 64)
-    monkeypatch.setattr(shapes, "HIDDEN", 32)
+    monkeypatch.setattr(trial, "TOKENS", 64)
+    monkeypatch.setattr(trial, "HIDDEN", 32)
     entered = bench_of(implementations()["eager"], implementations()["sdpa_flash"])
     return replace(entered, limit=replace(entered.limit, seconds=math.inf))  # else a busy machine leaves out
 

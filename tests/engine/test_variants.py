@@ -12,7 +12,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Device, Recording, identity
 from engine.recordings.timing import Times, VariantTiming
-from engine.studies.mask_times import beside, variant_costs
+from engine.studies.masks import beside, variant_costs
 
 ONCE = clock.Repeats(1, 1, 0.0)
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")

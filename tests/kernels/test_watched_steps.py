@@ -5,7 +5,7 @@ import pytest
 import kernels
 from app.watched.payload import build
 from engine import Experiment
-from engine.watch.noted import KINDS
+from engine.watch.finding import KINDS
 from engine.watch.served import report
 from tests.kernels.watched_kernels import PLAIN
 

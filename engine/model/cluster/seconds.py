@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.model.cluster.fabric import way
-from engine.model.cluster.kernel import (
-    BACKWARD,
-    kernel_seconds,
-    lasting,
-    one_gpu_seconds,
-    seen_in_window,
-)
+from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds, seen_in_window
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
 

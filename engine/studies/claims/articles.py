@@ -12,16 +12,7 @@ from engine.problem.inputs import make_inputs
 from engine.recordings.recording import Recording
 from engine.studies.claims.broken import rising
 from engine.studies.claims.papers import FUSED, LONG, SHORT, SMALL, origin, speedup
-from engine.studies.claims.verdict import (
-    COMPUTED,
-    DATASHEET,
-    DEPENDS,
-    WRONG,
-    Claim,
-    Finding,
-    Source,
-    finding,
-)
+from engine.studies.claims.verdict import COMPUTED, DATASHEET, DEPENDS, WRONG, Claim, Finding, Source, finding
 from engine.trace.forward import execute
 
 CODE = Source("a popular article with code for FlashAttention-2")

@@ -13,7 +13,7 @@ from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
 from app.page.parts import chip, chip_traffic, model_errors, recorded, unsure
 from engine.experiment import Experiment
-from engine.measuring.shapes import training_problem
+from engine.measuring.trial import training_problem
 from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
