@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import engine.algorithms
-from engine.problem.kept import Kept
+from engine.problem.cache import Kept
 from engine.worker.client import Worker
 from tests.beside import Beside
 

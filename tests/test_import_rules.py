@@ -29,7 +29,7 @@ LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "t
 # the engine's rooms: each imports only those before it
 ENGINE = (
     "root",
-    "marked",
+    "process_tree",
     "problem",
     "schedule",
     "algorithms",
@@ -88,7 +88,7 @@ def test_every_room_has_files_to_look_at():
     assert sum(name.startswith("app/figures/") for name in NAMED) > 5
     assert {name.split("/")[1] for name in NAMED if name.startswith("engine/")} >= set(ENGINE) - {
         "experiment",
-        "marked",
+        "process_tree",
         "parameter",
         "parser",
         "root",

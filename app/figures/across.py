@@ -11,8 +11,8 @@ from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
 from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
-from engine.studies.across import Round
 from engine.studies.recorded_clusters import Held
+from engine.studies.several_gpus import Round
 
 HEIGHT = 300
 NAMES = {

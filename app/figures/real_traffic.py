@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.figures.colours import Palette
 from app.figures.shared_tables import tensor_name
 from app.figures.tables import Cell, grid, scrolled, table
-from engine.measuring.real_traffic import RealTraffic
+from engine.measuring.kernel_traffic import RealTraffic
 
 LOW = 420  # px that the grid takes
 

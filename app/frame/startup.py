@@ -21,7 +21,7 @@ from app.serving.files import let_files_stay
 from app.serving.sending import send_together
 from app.serving.session import look_up_one_by_one
 from app.serving.way import WAY
-from engine.problem.kept import set_way
+from engine.problem.cache import set_way
 from engine.recordings.file import recordings
 
 TURN = 0.001  # s that one thread computes before another may: a page waits several times for its turn

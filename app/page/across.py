@@ -35,7 +35,8 @@ from engine.model.cluster.spread import RING_SEND, Spread
 from engine.model.timeline import MODELLED
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
-from engine.studies.across import (
+from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
+from engine.studies.several_gpus import (
     ALONE,
     ASKED,
     CAUSAL,
@@ -50,7 +51,6 @@ from engine.studies.across import (
     runs_of,
     spread_of,
 )
-from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}

@@ -21,7 +21,7 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
-from engine.measuring.real_traffic import COUNT, RealTraffic
+from engine.measuring.kernel_traffic import COUNT, RealTraffic
 from engine.model.launch import schedule_of
 from engine.recordings.file import recording_of, recordings
 from engine.worker.client import Job

@@ -17,9 +17,9 @@ from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
 from app.watched import WATCHED
 from app.watched.payload import build
-from engine.measuring.own_kernel import WATCH, Asked, asked, saved
-from engine.watch.apart import Limits
+from engine.measuring.user_kernel import WATCH, Asked, asked, saved
 from engine.watch.labs import Lab, labs
+from engine.watch.process import Limits
 
 OWN = "own"
 AGAIN = "kernel_again"

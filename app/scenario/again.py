@@ -21,7 +21,7 @@ from streamlit.runtime.state.common import WidgetMetadata, user_key_from_element
 from streamlit.runtime.state.session_state import SessionState
 
 from app.serving.said import noted, send
-from engine.problem.kept import give_way
+from engine.problem.cache import give_way
 
 MOST = 2048  # parts that are kept, of a few kB each
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import across, paging
+from engine.studies import paging, several_gpus
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Own:
 
 OWN: Mapping[str, Own] = {
     name: Own(page, options, usual)
-    for page, asked in (("across", across.ASKED), ("decoding", paging.ASKED))
+    for page, asked in (("across", several_gpus.ASKED), ("decoding", paging.ASKED))
     for name, (options, usual) in asked.items()
 }
 

@@ -12,7 +12,7 @@ from app.figures.units import bytes_text, digits, seconds_text
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters
-from engine.studies.opening import TENSORS, SameWork, same_work
+from engine.studies.same_work import TENSORS, SameWork, same_work
 
 OPENING = Moving("opening", Path(__file__).with_name("start.html"), "The same work twice")
 FLIGHT = 4_000_000  # bytes that a square stands for

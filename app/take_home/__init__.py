@@ -16,7 +16,7 @@ from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.problem.kept import kept
+from engine.problem.cache import kept
 
 # finds the page's pictures and tables in the browser, and makes files of them
 PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html"))

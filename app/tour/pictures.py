@@ -24,8 +24,8 @@ from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
 from engine.model.roofline import roofline
 from engine.model.warp_groups import inside as lanes_of
-from engine.studies.across import taught
 from engine.studies.comparison import modelled_rows, under_roof
+from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 

@@ -1,4 +1,4 @@
-"""The hardware's counters: ncu runs engine.measuring.profiled over scenarios, its rows become Counters.
+"""The hardware's counters: ncu runs engine.measuring.under_profiler over scenarios, its rows become Counters.
 
 It empties the caches before every kernel, so each stands by itself. Left alone they would say less: ncu
 needs several passes over a kernel, and between two kernels it writes to memory itself.
@@ -131,7 +131,7 @@ def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float
         command = [
             ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
             "--metrics", ",".join(metrics.values()),
-            sys.executable, "-m", "engine.measuring.profiled", str(given), str(results), str(seconds),
+            sys.executable, "-m", "engine.measuring.under_profiler", str(given), str(results), str(seconds),
         ]  # fmt: skip
         try:
             run = subprocess.run(

@@ -19,9 +19,9 @@ from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, ti
 from engine.measuring.bench import RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
-from engine.measuring.drawn import drawn
 from engine.measuring.implementations import contenders
 from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.random_calls import drawn
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import Scenario

@@ -11,8 +11,8 @@ import numpy as np
 from engine.algorithms import Algorithm, Part, Pipeline
 from engine.experiment import Experiment
 from engine.model.occupancy import blocks_per_sm
+from engine.problem.cache import kept
 from engine.problem.hardware import Gpu
-from engine.problem.kept import kept
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule

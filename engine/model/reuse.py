@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.problem.kept import give_way
+from engine.problem.cache import give_way
 
 AT_ONCE = 32  # steps, a fraction of a millisecond
 ROUNDING = 1e-9  # of a step: so close to its end a program has ended

@@ -9,7 +9,7 @@ from engine.model.block_seconds import HBM, started, work_of
 from engine.model.launch import ORDERS, launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
-from engine.problem.kept import kept
+from engine.problem.cache import kept
 
 MOST_BLOCKS = 200_000  # that one timeline holds
 

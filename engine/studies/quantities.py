@@ -14,7 +14,8 @@ from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
 from engine.schedule.step import STATISTIC_BYTES, Tensor
-from engine.studies import across, by_hand, fp8, survey
+from engine.studies import by_hand, fp8, survey
+from engine.studies.several_gpus import TAUGHT_GPUS, taught
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
@@ -89,7 +90,7 @@ def _faster(zigzag: bool) -> Callable[[Experiment], float]:
     """How many times as fast as one GPU a ring of several is."""
 
     def of(experiment: Experiment) -> float:
-        time = modelled(across.taught(experiment, zigzag))
+        time = modelled(taught(experiment, zigzag))
         return time.one_gpu / time.seconds
 
     return of
@@ -221,8 +222,8 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
             lambda e: _traffic(e).exponentials / e.gpu.exponentials_per_second,
         ),
         # over several GPUs
-        "ring_gpus": Quantity("GPUs", NUMBER, GIVEN, lambda e: across.TAUGHT_GPUS),
-        "ring_block": Quantity("K and V of one GPU", BYTES, COUNTED, lambda e: across.taught(e, True).block),
+        "ring_gpus": Quantity("GPUs", NUMBER, GIVEN, lambda e: TAUGHT_GPUS),
+        "ring_block": Quantity("K and V of one GPU", BYTES, COUNTED, lambda e: taught(e, True).block),
         "ring_plain": Quantity("times as fast as one GPU, in plain order", NUMBER, MODELLED, _faster(False)),
         "ring_zigzag": Quantity("times as fast as one GPU, in zigzag order", NUMBER, MODELLED, _faster(True)),
         # four tokens by hand, and numbers of 8 bits: the same whatever the scenario

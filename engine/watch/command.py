@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.experiment import Experiment, ExperimentError
 from engine.parser import Parser, seconds
-from engine.watch.apart import FailedError, Limits, run
+from engine.watch.process import FailedError, Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
 ASKED = (  # what a file is asked for

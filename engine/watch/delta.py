@@ -14,11 +14,11 @@ from engine.experiment import Experiment
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
-from engine.watch.file import NotServedError, function_of, prepared
+from engine.watch.attention import observed, renamed
 from engine.watch.finding import Finding
 from engine.watch.numbers import Numbers
-from engine.watch.served import observed, renamed
 from engine.watch.steps import of_head
+from engine.watch.user_file import NotServedError, function_of, prepared
 
 CONTRACT = "delta(out, d_out, block_q)"
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less

@@ -11,7 +11,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.parser import Parser, seconds, whole
 from engine.root import ROOT
-from engine.watch.apart import FailedError, Limits, run
+from engine.watch.process import FailedError, Limits, run
 
 FOLDER = ROOT / "assets" / "labs"
 COMPARED = ("Q", "K", "V", "O")

@@ -10,8 +10,8 @@ from engine.algorithms.flash2 import schedule
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
+from engine.watch.checks import Tiles
 from engine.watch.finding import KINDS, MOST_NOTED, Step
-from engine.watch.judge import Tiles
 from engine.watch.watch import Watch
 
 MOST_SHOWN = 5_000  # steps of one head

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import Any
 
-from engine.marked import Marked
+from engine.process_tree import Marked
 from engine.root import ROOT
 from engine.worker.claim import (
     CANCELLED,

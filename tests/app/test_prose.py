@@ -15,8 +15,8 @@ from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import CLUSTERS, JUDGES, load, recordings
-from engine.studies.across import COUNTS
 from engine.studies.claims import CLAIMS
+from engine.studies.several_gpus import COUNTS
 from tests.room_load import PHONES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 from app import start
 from engine import Experiment
-from engine.studies.opening import same_work
+from engine.studies.same_work import same_work
 
 FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
 

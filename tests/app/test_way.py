@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.serving import way
-from engine.problem import kept
-from engine.problem.kept import set_way
+from engine.problem import cache
+from engine.problem.cache import set_way
 
 PATIENCE = 300  # s
 
@@ -103,9 +103,9 @@ def test_a_run_waits_no_longer_than_some_times_what_it_has_computed(clock, monke
 
 
 def test_a_computation_gives_way_before_each_piece_that_is_made(monkeypatch):
-    monkeypatch.setattr(kept, "_ways", [])
+    monkeypatch.setattr(cache, "_ways", [])
     given = []
     set_way(lambda: given.append(1))
-    double = kept.kept(most=4, most_bytes=100)(lambda number: 2 * number)
+    double = cache.kept(most=4, most_bytes=100)(lambda number: 2 * number)
     assert [double(3), double(3), double(4)] == [6, 6, 8]
     assert len(given) == 2

@@ -15,7 +15,7 @@ from engine.model.cluster.seconds import TAIL, hidden_from, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
-from engine.studies.across import hiding, over_gpus, ring_parts
+from engine.studies.several_gpus import hiding, over_gpus, ring_parts
 
 
 def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **more) -> Spread:

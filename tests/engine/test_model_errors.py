@@ -11,7 +11,7 @@ import pytest
 
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.drawn import SEED, drawn
+from engine.measuring.random_calls import SEED, drawn
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, SHELF, load, recording_of
 from engine.recordings.recording import Recording, identity

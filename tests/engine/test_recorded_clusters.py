@@ -14,7 +14,6 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ONE, GpuMarks
 from engine.recordings.file import CLUSTERS
 from engine.recordings.recording import Recording
-from engine.studies.across import RECORDED, runs_of
 from engine.studies.recorded_clusters import (
     Held,
     cluster_recordings,
@@ -23,6 +22,7 @@ from engine.studies.recorded_clusters import (
     recorded_lanes,
     with_lanes,
 )
+from engine.studies.several_gpus import RECORDED, runs_of
 
 TOKENS = 32_768
 PROBLEM = Problem(1, 16, 16, TOKENS, TOKENS, 128, "float16", Mask(causal=True))

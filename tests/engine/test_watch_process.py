@@ -12,11 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine import Experiment, marked
+from engine import Experiment, process_tree
 from engine.__main__ import main
-from engine.watch import apart, command
-from engine.watch.apart import FailedError, Limits, supervised
-from engine.watch.file import function_of
+from engine.watch import command
+from engine.watch import process as watch_process
+from engine.watch.process import FailedError, Limits, supervised
+from engine.watch.user_file import function_of
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = "import os, sys, time\n"
@@ -99,9 +100,9 @@ def test_what_it_started_ends_with_it(tmp_path, start, ending):
 
 def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(monkeypatch, tmp_path):
     """In a /proc that the test writes: what is killed is there for a while, and starts something yet."""
-    process = marked.Marked([sys.executable, "-c", ""])
+    process = process_tree.Marked([sys.executable, "-c", ""])
     process.wait()
-    mark, now, killed = f"A=1\0{marked.MARKS}= {process.mark}\0", [0.0], []
+    mark, now, killed = f"A=1\0{process_tree.MARKS}= {process.mark}\0", [0.0], []
 
     def there(number: int, environment: str = "", program: bool = True, ends: int = 0) -> Path:
         place = tmp_path / str(number)
@@ -128,23 +129,23 @@ def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(
         if number == 5 and killed.count(5) == 1:
             there(7, mark)
 
-    monkeypatch.setattr(marked, "PROCESSES", tmp_path)
-    monkeypatch.setattr(marked, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
-    monkeypatch.setattr(marked.os, "kill", kill)
-    monkeypatch.setattr(marked.os, "killpg", kill)
+    monkeypatch.setattr(process_tree, "PROCESSES", tmp_path)
+    monkeypatch.setattr(process_tree, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(process_tree.os, "kill", kill)
+    monkeypatch.setattr(process_tree.os, "killpg", kill)
     process.end()
     assert killed == [process.pid, 4, 5, 7]
-    assert now == [2 + marked.LONGEST_START + 1]  # the last was found at 2 s
+    assert now == [2 + process_tree.LONGEST_START + 1]  # the last was found at 2 s
     shutil.rmtree(tmp_path / "6")
     process.end()
-    assert now == [2 + marked.LONGEST_START + 1]  # nothing is waited for
+    assert now == [2 + process_tree.LONGEST_START + 1]  # nothing is waited for
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_with_whoever_asked():
     code = """
 import os, subprocess, sys
-child = "from engine.watch.apart import end_with_parent as end; end({}); print(1, flush=True); input()"
+child = "from engine.watch.process import end_with_parent as end; end({}); print(1, flush=True); input()"
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 command = [sys.executable, "-c", child.format(os.getpid())]
 child = subprocess.Popen(command, start_new_session=True, **pipes)
@@ -164,7 +165,7 @@ os._exit(0)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_where_whoever_asked_is_gone_already():
-    code = "from engine.watch.apart import end_with_parent as end; end(0); print('it goes on')"
+    code = "from engine.watch.process import end_with_parent as end; end(0); print('it goes on')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
@@ -179,7 +180,7 @@ def test_whoever_interrupts_a_file_while_it_is_imported_ends_it(tmp_path):
 def test_without_triton_it_is_a_sentence(monkeypatch, tmp_path):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(apart, "find_spec", lambda _: None)
+    monkeypatch.setattr(watch_process, "find_spec", lambda _: None)
     with pytest.raises(FailedError, match="because Triton is not installed here"):
         command.run(file, Experiment.of(seq=16), Limits())
 
@@ -227,6 +228,6 @@ def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
 def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(apart, "supervised", lambda *_: {"sentence": "it ended."})
+    monkeypatch.setattr(watch_process, "supervised", lambda *_: {"sentence": "it ended."})
     with pytest.raises(FailedError, match=r"^mine.py: it ended\.$"):
         command.run(file, Experiment.of(seq=16), Limits())

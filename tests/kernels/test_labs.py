@@ -9,7 +9,7 @@ import kernels
 from engine import Experiment
 from engine.__main__ import main
 from engine.watch import labs
-from engine.watch.apart import REPORTS
+from engine.watch.process import REPORTS
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
 LABS = labs.labs()

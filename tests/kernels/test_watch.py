@@ -9,9 +9,9 @@ from triton.runtime import interpreter
 import kernels
 from engine import Experiment, simulate
 from engine.problem.problem import Mask, Problem, Tiling
-from engine.watch.file import NotServedError
+from engine.watch.attention import report
 from engine.watch.interpreter import ATOMICS, BLOCK_ACCESSES, REPORTED
-from engine.watch.served import report
+from engine.watch.user_file import NotServedError
 from tests.kernels.watched_kernels import BUGS, PLAIN, planted
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")

@@ -5,8 +5,8 @@ import pytest
 import kernels
 from app.watched.payload import build
 from engine import Experiment
+from engine.watch.attention import report
 from engine.watch.finding import KINDS
-from engine.watch.served import report
 from tests.kernels.watched_kernels import PLAIN
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")

@@ -17,8 +17,8 @@ from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.hardware import GPUS
-from engine.studies.across import Room, hiding, over_gpus, rooms, rounds_by_tokens
 from engine.studies.recorded_clusters import Held
+from engine.studies.several_gpus import Room, hiding, over_gpus, rooms, rounds_by_tokens
 
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 

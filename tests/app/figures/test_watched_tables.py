@@ -5,7 +5,7 @@ import re
 from app.figures import real_traffic, watched
 from app.figures.colours import palette
 from engine import Experiment
-from engine.measuring.real_traffic import RealTraffic
+from engine.measuring.kernel_traffic import RealTraffic
 from engine.schedule.step import Tensor
 from engine.watch.labs import kept, labs
 

@@ -22,7 +22,8 @@ from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
 from engine.model.cluster.memory import OTHERS, bytes_per_token
 from engine.model.cluster.seconds import ClusterTime
-from engine.studies.across import (
+from engine.studies.recorded_clusters import cluster_recordings, held
+from engine.studies.several_gpus import (
     ALONE,
     ORDERS,
     RECORDED,
@@ -33,7 +34,6 @@ from engine.studies.across import (
     spread_of,
     taught,
 )
-from engine.studies.recorded_clusters import cluster_recordings, held
 from tests.app.worker_page import again, html, opened
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from engine.problem.kept import array_bytes, kept
+from engine.problem.cache import array_bytes, kept
 
 
 class Grows:

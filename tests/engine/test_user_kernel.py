@@ -3,9 +3,9 @@
 import pytest
 
 from engine import Experiment
-from engine.measuring import own_kernel
+from engine.measuring import user_kernel
 from engine.measuring.interpreter import interpreter_seconds
-from engine.measuring.own_kernel import MOST_SECONDS, asked, interpretable, saved, watch
+from engine.measuring.user_kernel import MOST_SECONDS, asked, interpretable, saved, watch
 from engine.watch.labs import FOLDER
 from engine.worker.jobs import JobError
 
@@ -61,8 +61,8 @@ def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypa
         file.write_text("two")
         return {"findings": []}
 
-    monkeypatch.setattr(own_kernel, "run", saved_again)
-    monkeypatch.setattr(own_kernel.Lab, "check", saved_again)
+    monkeypatch.setattr(user_kernel, "run", saved_again)
+    monkeypatch.setattr(user_kernel.Lab, "check", saved_again)
     work = watch(asked(tmp_path / "mine.py", Experiment(), number).payload)
     next(work)
     with pytest.raises(JobError, match=r"\.py was saved while it waited or ran, so nothing is shown; run it"):

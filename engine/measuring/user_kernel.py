@@ -10,12 +10,12 @@ from typing import Any
 
 from engine.experiment import PARAMETERS, Experiment
 from engine.measuring.interpreter import quick
-from engine.watch.apart import FailedError, Limits, run
 from engine.watch.command import ASKED
 from engine.watch.labs import Lab, labs
+from engine.watch.process import FailedError, Limits, run
 from engine.worker.jobs import JobError, Update
 
-WATCH = "engine.measuring.own_kernel:watch"
+WATCH = "engine.measuring.user_kernel:watch"
 SECONDS = 60.0  # that a file may run
 MOST_HEADS, MOST_SECONDS = 4, 4.0  # of the interpreter, watched
 MOST_SOURCE = 200_000  # characters of a file that are shown

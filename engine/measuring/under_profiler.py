@@ -1,4 +1,4 @@
-"""What ncu watches: python -m engine.measuring.profiled SCENARIOS REASONS SECONDS.
+"""What ncu watches: python -m engine.measuring.under_profiler SCENARIOS REASONS SECONDS.
 
 Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler, after
 a kernel whose grid says which scenario follows; its tensors lie elsewhere in memory than the last one's, as

@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.marked import Marked
+from engine.process_tree import Marked
 from engine.root import ROOT
 
-REPORTS = {"attention": "engine.watch.served", "delta": "engine.watch.delta"}  # by the function of the file
+REPORTS = {
+    "attention": "engine.watch.attention",
+    "delta": "engine.watch.delta",
+}  # by the file's function
 PARENT_DIED = 1  # of prctl: the signal that a process gets when its parent ends
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
 
@@ -156,7 +159,7 @@ def _waited(process: Marked, answer: _Answer, printed: _Printed, limits: Limits)
 def main() -> None:
     """The process itself: run one file, answer, and leave without what the file may have left running."""
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
-    from engine.watch.file import NotServedError, stand_in_for_driver
+    from engine.watch.user_file import NotServedError, stand_in_for_driver
 
     end_with_parent(asked["parent"])
     _started(asked["memory"])

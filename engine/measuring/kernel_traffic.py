@@ -15,13 +15,13 @@ from engine.model.launch import schedule_of
 from engine.model.simulation import simulate
 from engine.root import ROOT
 from engine.schedule.step import Tensor
-from engine.watch.apart import FailedError, Limits, run
+from engine.watch.attention import watched
 from engine.watch.numbers import Numbers
-from engine.watch.served import watched
+from engine.watch.process import FailedError, Limits, run
 from engine.watch.steps import NAMED, of_schedule, tile_bytes
 from engine.worker.jobs import JobError, Update
 
-COUNT = "engine.measuring.real_traffic:count"
+COUNT = "engine.measuring.kernel_traffic:count"
 NAMES = {  # the kernels' own names of what they read and write
     "Q": Tensor.Q, "K": Tensor.K, "V": Tensor.V, "O": Tensor.O, "out": Tensor.O, "lse": Tensor.LSE,
     "scores": Tensor.S, "weights": Tensor.P, "row_max": Tensor.STATISTICS, "row_sum": Tensor.STATISTICS,

@@ -13,13 +13,13 @@ from engine.algorithms.flash2 import schedule
 from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
-from engine.watch import judge
-from engine.watch.file import NotServedError, arguments, called, function_of, prepared
+from engine.watch import checks
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head, of_programs, of_schedule
+from engine.watch.user_file import NotServedError, arguments, called, function_of, prepared
 from engine.watch.watch import Watch
 
 
@@ -40,24 +40,24 @@ def watched(
     """Run a function as a file's attention, and judge it; see `report`."""
     problem = numbers.problem
     watch, out, extra = run(attention, numbers, tiling, file)
-    seen = judge.tiles(watch, problem, tiling)
+    seen = checks.tiles(watch, problem, tiling)
     shape = (problem.batch * problem.heads, problem.seq_q, problem.head_dim)
     values = out.double().numpy().reshape(shape)
     bits = bits_of(out.contiguous()).reshape(shape)
     findings = [*watch.findings]
-    unwritten = judge.unwritten_finding(bits, watch.stores.get("O"))
+    unwritten = checks.unwritten_finding(bits, watch.stores.get("O"))
     if unwritten and all(finding.kind != "read_before_written" for finding in findings):
         findings.append(unwritten)
     if watch.atomics:  # without, the watch has seen that no program meets another's memory, or said where
         findings += _backwards(attention, numbers, tiling, values)
-    findings += judge.tile_findings(watch, problem, seen)
+    findings += checks.tile_findings(watch, problem, seen)
     kinds = {finding.kind for finding in findings}
-    findings += judge.number_findings(watch, numbers, seen, values, kinds)
-    findings += judge.load_findings(watch, problem, seen)
+    findings += checks.number_findings(watch, numbers, seen, values, kinds)
+    findings += checks.load_findings(watch, problem, seen)
     right = bool((np.abs(values - numbers.out) <= numbers.tolerance).all())
     if right:  # else lse is wrong for the same reason
         findings += _lse(watch, numbers, extra)
-    return _plain(watch, numbers, seen, values, judge.root_causes(findings, right), notes)
+    return _plain(watch, numbers, seen, values, checks.root_causes(findings, right), notes)
 
 
 def run(
@@ -125,7 +125,7 @@ def _lse(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:
     for name, tensor in returned or named:
         if getattr(tensor, "shape", None) is not None and tensor.numel() == numbers.lse.size:
             lse = tensor.detach().double().numpy().reshape(numbers.lse.shape)
-            found.append(judge.lse_finding(numbers, name, lse, watch.stores.get(name)))
+            found.append(checks.lse_finding(numbers, name, lse, watch.stores.get(name)))
     return [each for each in found if each]
 
 
@@ -142,8 +142,8 @@ def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np
     return [Finding("order", text, None, None, "O")]
 
 
-def _plain(watch: Watch, numbers: Numbers, seen: judge.Tiles, values, findings, notes) -> dict[str, Any]:
-    problem, expected = numbers.problem, judge.expected_bytes(numbers.problem, seen.tiling)
+def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:
+    problem, expected = numbers.problem, checks.expected_bytes(numbers.problem, seen.tiling)
     error = np.abs(values - numbers.out)
     named = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
     return {
