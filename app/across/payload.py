@@ -13,6 +13,7 @@ from engine.algorithms.ring import Order
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
+from engine.model.timeline import MODELLED
 
 MICRO = 1e6
 NAMES = {
@@ -31,7 +32,8 @@ def name_of(run: Lanes, beside: Sequence[Lanes]) -> str:
     """What a run is called among others: its order where that is what differs."""
     spread = run.spread
     if len({each.origin for each in beside}) > 1:
-        return f"{'NCCL' if spread.method == RING_SEND else 'Ring'}, {run.origin.split()[0]}"
+        source = MODELLED if run.origin == MODELLED else "recorded"
+        return f"{'NCCL' if spread.method == RING_SEND else 'Ring'}, {source}"
     if len({each.spread.method for each in beside}) < len(beside):
         return "Zigzag order" if spread.zigzag else "Plain order"
     flat = spread.method == RING and spread.fabric.hosts(spread.gpus) > 1

@@ -69,11 +69,11 @@ export class ChartPanel extends LaneChart {
     const [now, later] = [1, PALE].map((strength) => [strength, colouring, ...window]),
       cut = this.cutTogether(pen.ctx, time, window, now, later);
     const style = { size: 11.5, color: theme.muted, mono: true };
-    pen.right("SM 0", plot.x - 6 * u, plot.y + 9 * u, { ...style });
-    pen.right(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, { ...style });
+    pen.right("SM 0", plot.x - 6 * u, plot.y + 9 * u, style);
+    pen.right(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, style);
     if (!this.low) {
-      pen.right(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, { ...style });
-      pen.right("0", plot.x - 6 * u, strip.y + strip.h, { ...style });
+      pen.right(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, style);
+      pen.right("0", plot.x - 6 * u, strip.y + strip.h, style);
     }
     this.axis(pen, window);
     if (time < window[0] || time > window[1]) return;

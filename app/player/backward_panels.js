@@ -164,6 +164,6 @@ export class BackwardRowPanel {
     const foot = plot.y + plot.h + 15 * u,
       small = { size: 11.5, color: theme.muted };
     pen.text("key tile 0", box.x, foot, small);
-    pen.right(String(count - 1), box.x + box.w, foot, { ...small });
+    pen.right(String(count - 1), box.x + box.w, foot, small);
   }
 }

@@ -81,7 +81,7 @@ export class GridPanel {
         ? `${grouped(skipped)} wasted: computed, then masked`
         : `${grouped(skipped)} skipped by the mask`;
     pen.text(left, grid.x0, y, style);
-    pen.right(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, { ...style });
+    pen.right(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, style);
     if (model.scaled)
       pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
     else if (grid.side >= NUMBERED * u && !model.backward)

@@ -84,7 +84,7 @@ export class RowPanel {
     const ends = [state.first, Math.max(state.first, state.last)];
     if (run.reverse) ends.reverse();
     pen.text(`key tile ${ends[0]}`, box.x, foot, small);
-    pen.right(String(ends[1]), box.x + box.w, foot, { ...small });
+    pen.right(String(ends[1]), box.x + box.w, foot, small);
     if (range && box.w > SHORT * u)
       pen.centered(
         range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`,

@@ -46,8 +46,8 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
         "flight": FLIGHT,
         "keys": problem.seq_kv,
         "width": problem.head_dim,
-        "memory": f"Memory (HBM), {bytes_text(gpu.memory_bytes)}" if gpu else "Memory (HBM)",
-        "chip": f"Chip: {gpu.sms} SMs, {bytes_text(gpu.shared_bytes_sm)} each" if gpu else "Chip",
+        "memory": ["Memory (HBM)", *([bytes_text(gpu.memory_bytes)] if gpu else [])],
+        "chip": [f"Chip: {gpu.sms} SMs", f"{bytes_text(gpu.shared_bytes_sm)} each"] if gpu else ["Chip"],
         "sms": gpu.sms if gpu else 0,
         "palettes": palettes(),
     }

@@ -65,7 +65,7 @@ function paintPipe(pen, { x, y, w, h }, flights, moment) {
   const ways = { size: 12, color: theme.muted };
   if (w > WIDE * u) {
     pen.text("to the chip →", x + 10 * u, y - 5 * u, ways);
-    pen.right("← to memory", x + w - 10 * u, y + h + 14 * u, { ...ways });
+    pen.right("← to memory", x + w - 10 * u, y + h + 14 * u, ways);
   }
   const step = h / 2 / ROWS,
     side = Math.min(11 * u, 0.74 * step);
@@ -81,16 +81,18 @@ function paintPipe(pen, { x, y, w, h }, flights, moment) {
   }
 }
 
+/** What a memory is called and, where there is room, its size. */
+function nameBox(pen, facts, x, y, room) {
+  const words = room + 16 * pen.u < NARROW * pen.u ? facts.slice(0, 1) : facts;
+  pen.text(words.join(", "), x, y + 16 * pen.u, { size: 12, color: pen.theme.muted, room });
+}
+
 /** The tensors in HBM, their areas to one scale: strips of N × d, and S and P of N × N where they are stored. */
 function paintMemory(pen, { x, y, w, h }, lane, data, shares) {
   const { theme, u } = pen,
     pad = 8 * u;
   pen.box(x, y, w, h, theme.panel, 6);
-  pen.text(wordsFor(data.memory, w / u), x + pad, y + 16 * u, {
-    size: 12,
-    color: theme.muted,
-    room: w - 2 * pad,
-  });
+  nameBox(pen, data.memory, x + pad, y, w - 2 * pad);
   const gap = (w < NARROW * u ? 6 : 8) * u,
     tall = Math.min(h - 40 * u - pad, (w - 2 * pad - 5 * gap) / (2 + (4 * data.width) / data.keys)),
     thin = Math.max(2 * u, (tall * data.width) / data.keys),
@@ -118,19 +120,12 @@ function paintMemory(pen, { x, y, w, h }, lane, data, shares) {
   strip("O", shares.at(-1));
 }
 
-/** What a memory is called: where there is little room, without its size. */
-const wordsFor = (words, units) => (units < NARROW ? words.split(",")[0] : words);
-
 /** The SMs of the chip, lit while they compute. */
 function paintChip(pen, { x, y, w, h }, data, busy) {
   const { theme, u } = pen,
     pad = 8 * u;
   pen.box(x, y, w, h, theme.panel, 6);
-  pen.text(wordsFor(data.chip, w / u), x + pad, y + 16 * u, {
-    size: 12,
-    color: theme.muted,
-    room: w - 2 * pad,
-  });
+  nameBox(pen, data.chip, x + pad, y, w - 2 * pad);
   const rows = Math.ceil(data.sms / SM_COLUMNS),
     top = y + 24 * u,
     pitch = Math.min((w - 2 * pad) / SM_COLUMNS, (h - 24 * u - pad) / rows),

@@ -35,7 +35,7 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** What a picture or table is called: its own label, else the words that stand before it. */
+/** What a picture or table is called: its own label, else what is bold before it. */
 function titleOf(element, otherwise) {
   const named = element.closest("[data-title], [aria-label]") ?? element.querySelector?.("[data-title]");
   if (named && (!main().contains(element) || main().contains(named)))
@@ -44,10 +44,8 @@ function titleOf(element, otherwise) {
   if (own) return own;
   const stands = main().contains(element) ? element : element.getRootNode().host;
   const before = (text) => text.compareDocumentPosition(stands) & Node.DOCUMENT_POSITION_FOLLOWING;
-  const words = [...main().querySelectorAll("[data-testid=stMarkdownContainer], [data-testid=stHeading]")]
-    .filter((text) => before(text) && /[a-z]{3}/i.test(text.innerText))
-    .at(-1);
-  return words?.innerText.split(/[:.\n]/)[0].replace(/^(.{40}\S*?),? .*$/, "$1") || otherwise;
+  const bold = [...main().querySelectorAll("[data-testid=stMarkdownContainer] strong")];
+  return bold.filter(before).at(-1)?.innerText || otherwise;
 }
 
 /** An SVG element with its looks written into it, so that it stands without the page's style sheets. */

@@ -36,8 +36,7 @@ export class BytesPanel {
       size: 13,
       weight: 650,
     });
-    if (flash2)
-      pen.right("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, { ...style });
+    if (flash2) pen.right("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, style);
     this.names.forEach((name, n) => {
       const y = box.y + 24 * u + n * pitch,
         high = Math.min((flash2 ? 15 : 28) * u, pitch - 5 * u),

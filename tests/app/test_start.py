@@ -48,9 +48,10 @@ def test_the_picture_gets_every_kernel_of_both_calls():
 
 
 def test_the_chip_is_told_by_what_an_sm_has():
-    assert (
-        start.payload(start.shown())["chip"] == "Chip: 132 SMs, 233 kB each"
-    )  # 228 KiB; a block may use 227
+    assert start.payload(start.shown())["chip"] == [
+        "Chip: 132 SMs",
+        "233 kB each",
+    ]  # 228 KiB; a block may use 227
 
 
 def test_a_recording_without_such_a_pair_shows_none():
