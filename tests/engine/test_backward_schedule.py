@@ -2,14 +2,11 @@
 float64, and its tile requests against a GPU's own counters.
 """
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.__main__ import main
 from engine.model.launch import launch
 from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
@@ -23,8 +20,6 @@ from engine.trace.forward import execute
 from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import (
     backward_flops,
-    one_kernel_backward_bytes,
-    standard_backward_bytes,
     two_kernel_backward_bytes,
 )
 from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
@@ -177,24 +172,6 @@ def test_compulsory_is_least_and_requested_most(experiment):
         assert traffic.compulsory.written[tensor] == traffic.requested.written[tensor]
 
 
-def test_the_passes_of_the_4096_token_example_by_hand():
-    experiment = Experiment.of(
-        algorithm="backward", heads=1, seq=4096, head_dim=128, block_q=128, block_kv=64
-    )
-    n, d = 4096, 128
-    elements = 5 * n * d + 4 * n * d + 2 * 64 * n * d + 2 * 32 * n * d
-    assert simulate(experiment).traffic.requested.total == 2 * elements + 4 * (5 * n + 2 * 64 * n)
-    assert standard_backward_bytes(experiment) == 2 * (7 * n * n + 8 * n * d)
-    assert one_kernel_backward_bytes(experiment) == 2 * (4 * n * d + 2 * 64 * n * d) + 4 * 2 * 64 * n * d
-    product = 2 * n * n * d
-    assert backward_flops(experiment) == (4 * product, 5 * product, 7 * product)
-
-
-def test_one_kernel_that_rewrites_its_query_gradient_asks_for_more_than_two():
-    experiment = Experiment.of(algorithm="backward", heads=1, seq=4096, head_dim=128)
-    assert one_kernel_backward_bytes(experiment) > 1.4 * two_kernel_backward_bytes(experiment)
-
-
 def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():
     shared = simulate(Experiment.of(algorithm="backward", heads=8, kv_heads=2, seq=256)).traffic
     own = simulate(Experiment.of(algorithm="backward", heads=8, seq=256)).traffic
@@ -247,12 +224,3 @@ def test_rows_followed_alone_are_those_of_float64(experiment):
         starts = range(0, problem.seq_kv, width)
         by_tile = np.stack([exact[rows, start : start + width].sum(1) for start in starts], 1)
         np.testing.assert_allclose(tiles, by_tile, atol=near * np.sqrt(problem.head_dim) + 1e-4)
-
-
-def test_the_command_line_knows_the_backward_pass(capsys):
-    options = ["--heads", "2", "--seq", "256", "--json"]
-    flops = {}
-    for algorithm in ("flash2", "backward"):
-        assert main(["simulate", "--algorithm", algorithm, *options]) == 0
-        flops[algorithm] = json.loads(capsys.readouterr().out)["flops"]
-    assert flops["backward"] == 3.5 * flops["flash2"]

@@ -61,9 +61,3 @@ def test_ten_keys_in_three_documents_by_hand():
     low, high = visible_keys(problem, np.arange(10))
     assert low.tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6, 6]
     assert high.tolist() == [3, 3, 3, 6, 6, 6, 10, 10, 10, 10]
-
-
-def test_more_documents_than_keys_leave_each_key_alone():
-    problem = Experiment.of(seq=5, documents=500).problem
-    low, high = visible_keys(problem, np.arange(5))
-    assert (low.tolist(), high.tolist()) == ([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])

@@ -76,14 +76,6 @@ def test_csv_and_json_read_back_to_an_equal_timeline(experiment):
     assert from_csv(as_csv(timeline)) == timeline
 
 
-def test_recorded_timelines_read_back_too():
-    recorded = [one for recording in recordings() for one in timelines(recording)]
-    assert len(recorded) > 30
-    for timeline in recorded[::5]:
-        assert from_json(as_json(timeline)) == timeline
-        assert from_csv(as_csv(timeline)) == timeline
-
-
 def test_every_event_of_a_chrome_trace_is_as_the_format_has_it(traces):
     for timeline, trace in traces:
         check_events(trace)

@@ -1,14 +1,11 @@
 """Split keys: the schedule is the kernel's, parts merge to exact attention, bytes are those a GPU counted."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.__main__ import main
 from engine.model.traffic import summed
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
@@ -196,14 +193,3 @@ def test_unsplit_keys_come_as_fast_as_an_h200_took_them():
     ratios = [modelled_over_recorded(row) for row in swept() if row.splits == 1]
     assert len(ratios) == 8
     assert all(0.83 < ratio < 1.1 for ratio in ratios), ratios
-
-
-def test_the_command_line_splits_keys_and_masks_documents(capsys):
-    words = "simulate --algorithm split_kv --seq 1 --seq-kv 8192 --heads 8 --kv-heads 2 --splits 4 --json"
-    assert main([*words.split(), "--documents", "2"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    experiment = Experiment.of(
-        algorithm="split_kv", seq=1, seq_kv=8192, heads=8, kv_heads=2, splits=4, documents=2
-    )
-    assert summary == simulate(experiment).summary()
-    assert summary["tiles_visited"] == 2 * 4096 // 64  # the last document's keys, of two key heads
