@@ -61,11 +61,6 @@ def test_pictures_without_numbers_say_what_they_wait_for(monkeypatch, job, said,
     assert titles[:3] == [f"**{a} − {b}**, {beside}" for a, b in NAMED]
 
 
-def test_a_smaller_sibling_is_said(own_worker):
-    page = opened("agreement", seq=65536)
-    assert "scaled down from the scenario's 65,536 and 65,536" in page.caption[0].value
-
-
 def test_how_far_counters_repeat_is_said_beside_the_models_errors(own_worker):
     """The shares are held against the two files in tests/engine/test_counted_again."""
     page = unfolded(opened("agreement"), "agreement counters")

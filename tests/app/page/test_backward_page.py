@@ -97,11 +97,6 @@ def test_the_table_of_costs_by_hand(own_worker):
     assert rows["asked of L2"][2] == bytes_text(16 * two_kernels)
 
 
-def test_at_one_token_recomputation_is_called_what_it_is(own_worker):
-    page = unfolded(opened("backward", seq=1), "backward costs")
-    assert {metric.label: metric.value for metric in page.metric}["Memory: more"] == "6×"
-
-
 def test_the_recorded_times_are_the_recordings(own_worker):
     page = unfolded(opened("backward", seq=4096, head_dim=128), "backward times")
     recording = recordings()[0]
@@ -169,13 +164,6 @@ def test_documents_are_checked_too(session_worker):
     assert page.success[0].value.startswith("All three agree. Measured here:")
 
 
-def test_a_smaller_sibling_is_said(own_worker):
-    page = unfolded(opened("backward", seq=65536, heads=8, kv_heads=2), "backward check")
-    (caption,) = [caption.value for caption in page.caption if caption.value.startswith("This runs")]
-    assert "4 heads that share one KV head" in caption
-    assert "scaled down from the scenario's 65,536 and 65,536" in caption
-
-
 def test_the_chips_counters_stand_beside_the_model(own_worker):
     text = html(unfolded(opened("backward"), "backward"))
     kernels = recorded_backward_kernels(recordings()[0])
@@ -194,19 +182,3 @@ def test_the_page_taken_home_is_the_backward_pass(open_app):
     assert "algorithm='backward'" in code[0]
     assert "o.sum().backward()" in code[1]
     assert "backward" not in "".join(block.value for block in open_app("tiles", seq="512").sidebar.code)
-
-
-@pytest.mark.parametrize(("keys", "said"), [(128, "takes 1.12 times as long"), (4096, " times as fast")])
-def test_what_is_slower_is_not_called_so_many_times_as_fast(own_worker, keys, said):
-    """At N = 128, d = 64 the recorded medians are 317 µs in two kernels and 356 in one."""
-    page = unfolded(opened("backward", seq=keys, head_dim=64), "backward times")
-    (caption,) = [each.value for each in page.caption if each.value.startswith("The dotted line")]
-    assert said in caption
-
-
-@pytest.mark.parametrize(("seq", "kept"), [(4096, ""), (2**20, "35.2 TB, and an H200 has 150 GB.")])
-def test_a_stored_p_that_has_no_room_in_the_gpus_memory_is_said_so(own_worker, seq, kept):
-    page = unfolded(opened("backward", seq=seq, heads=16), "backward costs")
-    said = [each.value for each in page.caption if "P could not be stored here" in each.value]
-    assert len(said) == bool(kept)
-    assert all(f"it takes {kept}" in each for each in said)

@@ -81,31 +81,6 @@ def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
     assert page.session_state["experiment"].tiling.splits == own
 
 
-def test_the_scenario_keeps_its_queries_while_the_page_decodes_one():
-    page = opened("decoding", seq=4096, heads=8)
-    assert page.session_state["experiment"].problem.seq_q == 4096
-    assert "only 8 of the 132 SMs get any work" in page.header[0].value
-
-
-def test_the_headline_says_what_the_query_sees_and_when_splitting_helps_no_more():
-    """1,024 keys of a window, 714 of the last of 7 documents of 5,000 keys; one block of 64 keys."""
-    window = opened("decoding", seq=65536, head_dim=128, window=1024).header[0].value
-    assert "keys and values of the 1,024 tokens that the mask shows it" in window
-    assert "Raise the number of splits." in window
-    documents = opened("decoding", seq=5000, documents=7).header[0].value
-    assert "keys and values of the 715 tokens that the mask shows it" in documents
-    little = opened("decoding", seq=64, heads=1).header[0].value
-    assert "all tokens before it, the KV cache. Without splitting, only 1 of the 132 SMs gets any" in little
-    assert little.endswith("With so few keys, more splits are no faster.")
-
-
-def test_one_head_is_told_that_it_shares_with_none():
-    alone = texts(unfolded(opened("decoding", heads=1), "decoding heads"))
-    assert "One head has **nothing to share.** Set more heads in the sidebar." in alone
-    one = texts(unfolded(opened("decoding", heads=6, kv_heads=1), "decoding heads"))
-    assert "6 heads on 1 KV head: **6 times fewer bytes**" in one
-
-
 def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
     page = unfolded(opened("decoding", **LONG, splits=8), "decoding merge")
     parts = parts_of(decoding_of(page.session_state["experiment"]))
@@ -223,14 +198,6 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
     assert "none" in html(page)
 
 
-def test_blocks_that_do_not_fit_are_a_sentence():
-    page = opened("decoding", head_dim=256, block_kv=1024, hardware="t4", dtype="float32")
-    unfolded(page, "decoding merge")
-    (sentence,) = [text.value for text in page.main.text]
-    assert sentence.startswith("The parts cannot be computed: a thread block needs ")
-    assert sentence.endswith(".")
-
-
 def test_one_split_shows_the_parts_that_the_kernel_would_make():
     page = unfolded(opened("decoding", **LONG), "decoding merge")
     own = kernel_splits(decoding_of(page.session_state["experiment"]))
@@ -263,13 +230,3 @@ def test_lines_over_splits_are_drawn_in_the_metric(metric):
     assert (list(figure.data[1].x), list(figure.data[1].y)) == ([1, 4], [level, level])
     value = "150 µs" if metric == figures.TIME else "2.5 TB/s"
     assert f"<b>{value}</b>" in figures.key(lines, metric)
-
-
-def test_the_blocks_are_those_that_the_kernel_launches():
-    """Heads that need more than one block of rows have as many per split; some splits have no keys."""
-    page = opened("decoding", heads=128, kv_heads=1, batch=2, seq=1, seq_kv=100, block_kv=16, splits=64)
-    said = (
-        "one thread block per KV head and split for up to 64 of the 128 heads that share it: 2 × 64 × 2 = 256"
-    )
-    assert f"{said}, {2 * (64 - 7) * 2} of them without keys." in texts(page)
-    assert f"{2 * 7 * 2} of 132 SMs" in texts(page)

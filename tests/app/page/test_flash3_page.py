@@ -122,16 +122,6 @@ def test_all_techniques_off_is_unfused_attention(open_app):
     assert app.header[0].value.startswith(f"Unfused attention takes {metrics(app)['Time, modelled']}")
 
 
-def test_a_scenario_that_the_kernel_does_not_run_says_so(open_app):
-    for values, words in (
-        ({"hardware": "a100"}, "an A100 is none"),
-        ({"dtype": "float32"}, "float32 is modelled only"),
-        ({"head_dim": "96"}, "96 is modelled only"),
-    ):
-        app = open_app("flash3", **values)
-        assert any(words in caption.value for caption in app.caption), values
-
-
 def test_recorded_kernels_are_named_as_recorded(open_app):
     app = open_app("flash3", seq="4096", head_dim="128")
     captions = " ".join(caption.value for caption in app.caption)
@@ -202,24 +192,3 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     assert moved["asked of L2, counted"] == bytes_text(unfused.requested.total)
     assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
     assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"
-
-
-def test_what_a_gpu_has_no_room_or_no_tensor_cores_for_is_said(open_app):
-    """Q twice, K and V twice: 6 tiles of 128 × 96 numbers of 4 bytes are 288 KiB; a T4 has 64 for a block."""
-
-    def words(**values) -> str:
-        app = open_app("flash3", **values)
-        return " ".join(caption.value for caption in app.caption)
-
-    plain = words(seq="256", head_dim="96", dtype="float32", hardware="t4")
-    assert "A block of it needs 288 KiB of shared memory, but a T4 allows 64 KiB per block:" in plain
-    assert "In float32 the products run on the float32 units, which stand here for tensor cores." in plain
-    assert "The picture shows both key blocks of a tile, the last first" in plain
-    usual = words(seq="64")
-    assert "as if it fitted" not in usual
-    assert "float32 units" not in usual
-    assert "The picture shows a tile's only key block, and the start of the next tile." in usual
-    assert "which no fused step does" not in usual
-    assert "also computes what the mask hides" in words(seq="64", causal="true")
-    assert "unfused attention in the scenario's 16 × 32." in words(seq="64", block_q="16", block_kv="32")
-    assert "it needs 4.4 TB, and an H200 has 150 GB" in words(seq="1048576", heads="1", head_dim="128")

@@ -65,27 +65,12 @@ def test_the_table_has_each_number_below_its_name():
     assert [*row][4:7] == ["share visited", "seen", "wasted"]
 
 
-def test_the_headline_says_what_causal_leaves():
-    page = opened("masks", seq=1024)
-    assert "A causal mask lets the kernel skip 47% of the tiles (1.88× less work)" in page.header[0].value
-
-
-def test_what_the_scenario_lacks_is_said():
-    assert "no window and a single document" in opened("masks").caption[0].value
-    assert "Your scenario has no window, so" in opened("masks", documents=4).caption[0].value
-    assert "Your scenario has" not in opened("masks", documents=4, window=9).caption[0].value
-
-
 def test_documents_set_here_are_the_scenarios():
     page = opened("masks", seq=1024)
     page.main.select_slider[0].set_value(4)
     again(page)
     assert page.session_state["experiment"].problem.mask.documents == 4
     assert html(page).count("4 of 256 keys") == 2
-
-
-def test_documents_of_unequal_length_say_both():
-    assert "3 of 333 or 334 keys" in html(opened("masks", seq=1000, documents=3))
 
 
 def test_a_picture_fills_exactly_the_visited_tiles():
@@ -129,31 +114,6 @@ def test_what_a_narrow_mask_leaves_is_not_rounded_to_nothing():
     shown = html(unfolded(opened("masks", seq=65536, head_dim=64, window=1), "masks"))
     assert "<td>&lt; 0.1%</td>" in shown  # one key of 65,536 is seen
     assert "<td>0.0%</td><td>0.0%</td>" not in shown
-
-
-@pytest.mark.parametrize(("window", "said"), [(1, "its own key"), (300, "the last 300 keys")])
-def test_a_window_counts_the_querys_own_key(window, said):
-    assert f"<b>Window</b>{said}</figcaption>" in html(opened("masks", seq=1024, window=window))
-
-
-def test_one_key_is_no_plural():
-    page = unfolded(opened("masks", seq=3, documents=3, window="1:1"), "alibi")
-    assert "<b>Documents, window</b>3 of 1 key, 1 key before, 1 after</figcaption>" in html(page)
-    one = unfolded(opened("masks", seq=1, heads=1024), "alibi")
-    assert "<b>Head 1,024</b>" in html(one)
-    assert any("scenario's mask on 1 key." in caption.value for caption in one.caption)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"seq": 32, "block_q": 16}, "the window and the documents below"),  # two rows of tiles, all partial
-        ({"seq": 1, "seq_kv": 777}, "leave only a part of the keys"),
-        ({"seq": 1024}, "a diagonal band"),
-    ],
-)
-def test_the_headline_names_only_what_the_pictures_show(values, said):
-    assert said in opened("masks", **values).header[0].value
 
 
 def test_the_table_tells_the_scenarios_own_window_from_the_example():
@@ -202,9 +162,3 @@ def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     assert "at commit 1234567" in page.caption[-1].value
     monkeypatch.setattr("app.page.masks.chosen_recording", lambda: None)
     assert "No recording shown here" in again(page).main.markdown[0].value
-
-
-@pytest.mark.parametrize(("seq", "size"), [(7, "one key"), (8, "one eighth of the sequence")])
-def test_the_examples_of_a_scenario_shorter_than_eight_keys_are_of_one_key(open_app, seq, size):
-    said = [each.value for each in open_app("masks", seq=str(seq)).caption]
-    assert any(f"an example: a window, or documents, of {size}. " in each for each in said)

@@ -207,28 +207,6 @@ def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
     assert app.sidebar.selectbox(key="scenario algorithm").disabled
 
 
-def test_a_long_row_is_shown_in_part_and_that_is_said(open_app):
-    app = open_app("softmax", seq="4096", block_kv="64")
-    assert "256 of the 4,096 keys it sees, one key block of 64 per step" in app.main.caption[0].value
-
-
-def test_a_row_of_a_shortened_sequence_is_not_called_the_scenarios(open_app):
-    caption = open_app("softmax", seq="1048576", block_kv="1024", causal="true").main.caption[0].value
-    assert "first head, scaled down to 4,096 keys, with 256 of the 2,049 keys it sees" in caption
-    assert "all in one step, as a key block has 1,024." in caption  # not "one key block of 256"
-
-
-def test_a_row_that_begins_later_says_which_key_its_score_0_is_of(open_app):
-    caption = open_app("softmax", seq="777", window="200", block_kv="16").main.caption[0].value
-    assert "with its 200 keys, one key block of 16 per step; score 0 is of key 176." in caption
-
-
-def test_one_key_and_none_are_said_as_such(open_app):
-    assert "with its 1 key, one" in open_app("softmax", seq="1").main.caption[0].value
-    none = open_app("softmax", seq="777", seq_kv="333", causal="true")
-    assert "with no keys, as it stands before the first one" in none.main.caption[0].value
-
-
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

@@ -52,35 +52,6 @@ def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_
     assert [metric.label.split(", ")[1] for metric in elsewhere.metric] == ["modelled", "modelled"]
 
 
-def test_the_hero_says_what_a_mask_spares_and_what_no_memory_holds():
-    """136 of 16 × 16 tiles under a causal mask; unfused attention skips nothing."""
-    causal = opened("speed", seq=1024, causal="true").header[0].value
-    assert (
-        "skips hidden tiles: it computes 53% of unfused attention's products, and moves 16.9 times" in causal
-    )
-    assert "the same matrix products" in opened("speed").header[0].value
-
-    def read(**values) -> str:
-        return next(each.value for each in opened("speed", **values).caption if "Lines are" in each.value)
-
-    assert "and unfused attention has as much." in read()
-    assert "its arithmetic is; unfused attention computes what the mask hides too." in read(causal="true")
-    window = read(seq=1003, window=77)
-    assert "Bytes and time saved grow with N: unfused attention also computes all that the window" in window
-    assert "the fused kernel moves fewer bytes and yet takes longer" in read(algorithm="flash1")
-    assert "fusing saves little" in read(seq=1, seq_kv=4096, hardware="b200")
-    assert "could not run here: it needs 70.4 TB, and an H200 has 150 GB." in read(seq=2**20, head_dim=64)
-    assert "could not run" not in read()
-
-
-def test_without_tensor_cores_for_a_type_none_are_named(own_worker):
-    """float32, and bfloat16 on a T4, are multiplied by the plain float32 units."""
-    plain = opened("speed", dtype="float32", hardware="t4", head_dim=128, seq=4096)
-    assert "**Bottleneck (modelled)**: matrix products, which run on the float32 units" in texts(plain)
-    assert "matrix products</td>" in html(plain)
-    assert "matrix products</td>" not in html(opened("speed", dtype="bfloat16"))
-
-
 def test_busy_shares_by_hand():
     """All 8.45 MB cross HBM once; each of 16 x 16 tiles of a head asks L2 for K and V, each row for Q."""
     shown = html(opened("speed"))
@@ -175,10 +146,3 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
     monkeypatch.setattr("app.page.parts.job.shared_worker", lambda: Worker(most_waiting=0))
     page = press(opened("speed", **TINY), MEASURE)
     assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
-
-
-def test_a_gain_that_hangs_on_little_says_so():
-    edge = {"algorithm": "flash3", "heads": 2, "seq": 98340, "head_dim": 64}
-    (said,) = [each.value for each in opened("speed", **edge).caption if "little decides" in each.value]
-    assert "Flash 3 149 to 221 MB." in said
-    assert not [each for each in opened("speed").caption if "little decides" in each.value]
