@@ -146,14 +146,14 @@ def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
 def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
     keys = experiment.problem.seq_kv
     lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
-    groups = ((figures.MODELLED, modelled_rows(by_length(experiment))), (figures.HERE, measured))
+    modelled = modelled_rows(by_length(experiment).up_to(lengths[-1]))
+    groups = ((figures.MODELLED, modelled), (figures.HERE, measured))
     return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
 
 
 def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
     gpu, keys = experiment.gpu, experiment.problem.seq_kv
-    shown = [row for row in modelled_rows(by_length(experiment)) if row["keys"] <= max(LONGEST, keys)]
-    model = under_roof(experiment, shown)
+    model = under_roof(experiment, modelled_rows(by_length(experiment).up_to(max(LONGEST, keys))))
     shape = roofline(gpu, experiment.problem.dtype)
     return roofs.roofline(shape, gpu.name, model, points, keys, colours)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
+from engine.parameter import LARGEST_SEQUENCE
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.recording import Recording
 from engine.studies.survey import by_length
@@ -38,9 +39,9 @@ def fused_of(experiment: Experiment) -> Experiment:
     return experiment.changed(algorithm=flash2.ALGORITHM.key) if unfused else experiment
 
 
-def modelled_gains(experiment: Experiment) -> tuple[Gain, ...]:
-    """Over powers of two of the length, modelled."""
-    survey, fused = by_length(experiment), fused_of(experiment).algorithm
+def modelled_gains(experiment: Experiment, most: int = LARGEST_SEQUENCE) -> tuple[Gain, ...]:
+    """Over powers of two of the length, up to the most keys, modelled."""
+    survey, fused = by_length(experiment).up_to(most), fused_of(experiment).algorithm
     pairs = zip(survey.simulations[UNFUSED], survey.simulations[fused], strict=True)
     return tuple(_modelled(*pair) for pair in pairs)
 

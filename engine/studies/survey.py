@@ -31,6 +31,12 @@ class ByLength:
     lengths: tuple[int, ...]
     simulations: Mapping[str, tuple[Simulation, ...]]
 
+    def up_to(self, most: int) -> ByLength:
+        """As far as so many keys; what is longer is then not computed."""
+        lengths = tuple(length for length in self.lengths if length <= most)
+        cut = {name: every[: len(lengths)] for name, every in self.simulations.items()}
+        return ByLength(lengths, cut)
+
     @property
     def memory(self) -> dict[str, list[int]]:
         """Bytes of device memory that the tensors take, [lengths] by algorithm."""

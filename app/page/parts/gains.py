@@ -26,7 +26,7 @@ GREY = {"delta_color": "off", "delta_arrow": "off", "border": True}
 def show(experiment: Experiment, recording: Recording | None) -> None:
     """Two ratios at the scenario's length, and both over the length."""
     keys, fused = experiment.problem.seq_kv, fused_of(experiment)
-    modelled = [gain for gain in modelled_gains(experiment) if gain.keys <= max(LONGEST, keys)]
+    modelled = modelled_gains(experiment, max(LONGEST, keys))
     recorded = recorded_gains(recording, experiment) if recording else ()
     numbers, lines = st.columns([1, 2.4], gap="large")
     with numbers, st.container(key="gains_numbers"):
