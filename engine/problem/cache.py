@@ -73,12 +73,16 @@ class Kept:
                 with self._lock:
                     self._results[key] = made = _Result(value)
                     self._count_later(made)
-                    while len(self._results) > self._most or self.bytes > self._most_bytes:
+                    while len(self._results) > self._most or self._recounted() > self._most_bytes:
                         self._drop(self._results.popitem(last=False)[1])
             finally:  # and not before it is kept: who asks in between would make it again
                 with self._lock:
                     self._making.pop(key, None)
         return value
+
+    def _recounted(self) -> int:
+        """Bytes of all results; a few of the latest may be left for the next time, as counting takes long."""
+        return self.bytes if len(self._uncounted) > self._most // 16 else self._bytes
 
     def _given(self, key: Hashable) -> Any:
         self._results.move_to_end(key)
