@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from app.figures.base import LEGEND, Figure, drawn
+from app.figures.base import LEGEND, Figure, drawn, line, marks, upright
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
@@ -69,7 +69,6 @@ def efficiency(
     most = max(max(found) for found in lines.values())
     reached = [one.efficiency for found in lines.values() for one in found.values()]
     top = max(1.0, *reached, *(one.efficiency for one in recorded))  # above 1 one GPU's power limit slows it
-    mark = {"type": "line", "xref": "x", "yref": "paper", "x0": gpus, "x1": gpus, "y0": 0, "y1": 1}
     return drawn(
         traces,
         colours,
@@ -89,68 +88,50 @@ def efficiency(
         },
         legend=True,
         margin={"t": LEGEND + 20},  # of two lines
-        shapes=[{**mark, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}],
+        shapes=[upright(gpus, colours.muted)],
     )
 
 
 def _line(method: str, found: Mapping[int, ClusterTime], name: str, colours: Palette) -> dict:
-    return {
-        "type": "scatter",
-        "x": list(found),
-        "y": [one.efficiency for one in found.values()],
-        "mode": "lines+markers",
-        "name": name,
-        "line": {"color": getattr(colours, TONES[method]), "width": 2, "dash": "dot"},
-        "marker": {"size": 5},
-        "customdata": [[seconds_text(one.seconds), share_text(one.efficiency)] for one in found.values()],
-        "hovertemplate": f"{name}, %{{x:,}} GPUs, modelled: %{{customdata[0]}}, %{{customdata[1]}}"
-        "<extra></extra>",
-    }
+    return line(
+        list(found),
+        [one.efficiency for one in found.values()],
+        getattr(colours, TONES[method]),
+        f"{name}, %{{x:,}} GPUs, modelled: %{{customdata[0]}}, %{{customdata[1]}}",
+        **{"width": 2, "dash": "dot", "mode": "lines+markers", "marker": {"size": 5}, "name": name},
+        customdata=[[seconds_text(one.seconds), share_text(one.efficiency)] for one in found.values()],
+    )
 
 
 def _point(one: Held, colours: Palette) -> dict:
     row = one.row
     words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
     words += f", {one.recording.origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
-    return {
-        "type": "scatter",
-        "x": [row.gpus],
-        "y": [one.efficiency],
-        "mode": "markers",
-        "showlegend": False,
-        "marker": {
-            "size": 11,
-            "symbol": "diamond",
-            "color": getattr(colours, TONES[row.provider]),
-            "line": {"width": 1, "color": colours.ink},
-        },
-        "hovertemplate": f"{words}<extra></extra>",
-    }
+    look = {"symbol": "diamond", "size": 11, "edge": {"width": 1, "color": colours.ink}}
+    colour = getattr(colours, TONES[row.provider])
+    return marks([row.gpus], [one.efficiency], colour, words, **look, showlegend=False)
 
 
 def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> Figure:
     """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
     tokens = [one.tokens for one in found]
-    values = [value for one in found for value in (one.computing, one.transfer)]
-    lines = (
-        ("computing", [one.computing for one in found], colours.s),
-        ("transfer", [one.transfer for one in found], colours.v),
-    )
+    lines = {
+        "computing": ([one.computing for one in found], colours.s),
+        "transfer": ([one.transfer for one in found], colours.v),
+    }
+    values = [value for each, _ in lines.values() for value in each]
     traces = [
-        {
-            "type": "scatter",
-            "x": tokens,
-            "y": [value * 1e6 for value in each],
-            "mode": "lines",
-            "name": name,
-            "line": {"color": colour, "width": 2.5},
-            "customdata": [seconds_text(value) for value in each],
-            "hovertemplate": f"%{{x:,}} tokens per GPU, {name}, modelled: %{{customdata}}<extra></extra>",
-        }
-        for name, each, colour in lines
+        line(
+            tokens,
+            [value * 1e6 for value in each],
+            colour,
+            f"%{{x:,}} tokens per GPU, {name}, modelled: %{{customdata}}",
+            name=name,
+            customdata=[seconds_text(value) for value in each],
+        )
+        for name, (each, colour) in lines.items()
     ]
-    line = {"type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1}
-    marks = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
+    places = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
     ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs")
     return drawn(
         traces,
@@ -168,9 +149,5 @@ def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) ->
             "ticktext": [seconds_text(value * 1e-6) for value in ticks["tickvals"]],
             "title_text": "a round",
         },
-        shapes=[
-            {**line, "x0": x, "x1": x, "line": {"color": colour, "width": 1.5, "dash": dash}}
-            for x, colour, dash in marks
-            if tokens[0] <= x <= tokens[-1]
-        ],
+        shapes=[upright(x, *look, 1.5) for x, *look in places if tokens[0] <= x <= tokens[-1]],
     )

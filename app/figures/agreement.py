@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.figures.base import EDGE, Figure, drawn
+from app.figures.base import EDGE, Figure, drawn, marks
 from app.figures.colours import Palette
 from engine.measuring.agreement import Agreement
 from engine.schedule.schedule import Schedule
@@ -67,12 +67,6 @@ def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours
 def _skipped(where: np.ndarray, colours: Palette) -> list[dict]:
     """Hatches over the tiles that the mask skips."""
     rows, columns = np.nonzero(where)
-    hatches = {
-        "type": "scatter",
-        "x": columns,
-        "y": rows,
-        "mode": "markers",
-        "marker": {"symbol": "line-ne-open", "size": 9, "color": colours.grid, "line": {"width": 1.5}},
-        "hovertemplate": "query block %{y}, key block %{x}: skipped by the mask<extra></extra>",
-    }
-    return [hatches] if len(rows) else []
+    words = "query block %{y}, key block %{x}: skipped by the mask"
+    look = {"symbol": "line-ne-open", "size": 9, "edge": {"width": 1.5}}
+    return [marks(columns, rows, colours.grid, words, **look)] if len(rows) else []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.figures.colours import Palette
+from app.figures.units import short
 
 Figure = dict[str, Any]  # Plotly's "data" and "layout", as plain lists and dicts
 SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
@@ -21,6 +22,7 @@ CONFIG = {
 }
 # Pixels that Plotly's automargin comes to; where it must make more room it draws the chart again.
 EDGE, LEGEND, LABELS, TITLE = 8, 38, 27, 17.1  # around all; a line above; what stands below and beside
+LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 GLYPH, APART = 7.23, 12  # a character of a label beside the plot, and what surrounds the label
 
 
@@ -63,17 +65,52 @@ def axis(colours: Palette, **options) -> dict:
     return _merged(_axis(colours), _titled(options))
 
 
+def line(x, y, colour: str, hover: str = "", *, width: float = 2.5, dash: str = "solid", **more) -> dict:
+    """A trace of a line; `hover` is what a point says, in Plotly's terms; empty, it says nothing."""
+    look = {"color": colour, "width": width, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": look, **_told(hover), **more}
+
+
+def marks(x, y, colour: str | list, hover: str, *, symbol="circle", size=8, edge=None, **more) -> dict:
+    """A trace of marks alone, with an edge as Plotly takes one."""
+    look = {"symbol": symbol, "size": size, "color": colour, **({"line": edge} if edge else {})}
+    return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": look, **_told(hover), **more}
+
+
+def _told(hover: str) -> dict:
+    return {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
+
+
 def equal_line(low: float, high: float, colours: Palette) -> dict:
     """The trace of the diagonal on which both axes say the same."""
-    return {
-        "type": "scatter",
-        "x": [low, high],
-        "y": [low, high],
-        "mode": "lines",
-        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
-        "name": "equal",
-        "hoverinfo": "skip",
-    }
+    return line([low, high], [low, high], colours.muted, width=1, dash="dot", name="equal")
+
+
+def upright(x: float, colour: str, dash: str = "dot", width: float = 1) -> dict:
+    """The shape of a line through the whole height of the plot."""
+    look = {"color": colour, "width": width, "dash": dash}
+    return {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": look}
+
+
+def level(y: float, colour: str, width: float = 1) -> dict:
+    """The shape of a dotted line through its whole width."""
+    look = {"color": colour, "width": width, "dash": "dot"}
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": look}
+
+
+def note(x: float, y: float | str, text: str, colour: str, *, size: int = 12, **more) -> dict:
+    """Words beside a place, to its right; on a logarithmic axis the place is a logarithm."""
+    face = {"size": size, "color": colour}
+    return {"x": x, "y": y, "text": text, "showarrow": False, "xanchor": "left", "font": face, **more}
+
+
+def of_length(keys: int, longest: int, colours: Palette) -> tuple[dict, dict]:
+    """A line at the scenario's length on a logarithmic axis, and its name on the side that has room."""
+    side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
+    place = {"yref": "paper", "xanchor": side, "yanchor": "bottom", "xshift": shift}
+    ground = colours.ground  # no line of the chart crosses the words
+    name = note(math.log10(keys), 0, f"N = {short(keys)}", colours.muted, **place, bgcolor=ground)
+    return upright(keys, colours.muted), name
 
 
 def _axis(colours: Palette) -> dict:

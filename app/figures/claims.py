@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from math import inf
 
-from app.figures.base import Figure, drawn
+from app.figures.base import Figure, drawn, line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
 from engine.model.drawable import described
@@ -69,17 +69,14 @@ def broken(course: BrokenUpdate, colours: Palette) -> Figure:
         ("as written", course.broken, colours.bad),
     )
     traces = [
-        {
-            "type": "scatter",
-            "x": blocks,
-            "y": [max(float(error), SMALLEST) for error in errors],
-            "name": name,
-            "mode": "lines+markers",
-            "line": {"color": colour, "width": 2.5},
-            "marker": {"size": 8, "symbol": symbol},
-            "customdata": [f"{error:.1e}" for error in errors],
-            "hovertemplate": f"{name}, block %{{x}}: %{{customdata}}<extra></extra>",
-        }
+        line(
+            blocks,
+            [max(float(error), SMALLEST) for error in errors],
+            colour,
+            f"{name}, block %{{x}}: %{{customdata}}",
+            **{"name": name, "mode": "lines+markers", "marker": {"size": 8, "symbol": symbol}},
+            customdata=[f"{error:.1e}" for error in errors],
+        )
         for (name, errors, colour), symbol in zip(lines, ("circle", "x"), strict=True)
     ]
     return drawn(

@@ -9,7 +9,8 @@ from html import escape
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn
+from app.figures import base
+from app.figures.base import Figure, axis, drawn, line, marks, note, upright
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, scaled, seconds_text
 from engine.studies.decoding import Parts
@@ -56,7 +57,6 @@ def speed_by_splits(
     low, high = min(splits), max(splits)
     values = [value for line in lines for value in (line.seconds if metric == TIME else line.rates)]
     powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
-    line = {"type": "line", "xref": "x", "yref": "paper", "x0": mark, "x1": mark, "y0": 0, "y1": 1}
     return drawn(
         [_trace(line, metric, low, high) for line in lines],
         colours,
@@ -70,7 +70,7 @@ def speed_by_splits(
         },
         y=_times(min(values), max(values)) if metric == TIME else _rates(max(values)),
         legend=False,
-        shapes=[{**line, "line": {"color": colours.muted, "width": 1, "dash": "dot"}}] if mark else [],
+        shapes=[upright(mark, colours.muted)] if mark else [],
     )
 
 
@@ -80,17 +80,16 @@ def _trace(line: Line, metric: str, low: int, high: int) -> dict:
     text = _text(metric)
     where = "" if level else "%{x} splits, "
     dash = "dot" if line.modelled else "dash" if level else "solid"
-    return {
-        "type": "scatter",
-        "x": [low, high] if level else list(line.splits),
-        "y": values * 2 if level else values,
-        "name": line.name,
-        "mode": "lines" if level or line.modelled else "lines+markers",
-        "line": {"color": line.colour, "width": 1.5 if level or line.modelled else 2.5, "dash": dash},
-        "marker": {"size": 7},
-        "customdata": [text(value) for value in (values * 2 if level else values)],
-        "hovertemplate": f"{escape(line.name)}, {where}{escape(line.origin)}: %{{customdata}}<extra></extra>",
-    }
+    plain = level or line.modelled
+    values *= 1 + level
+    return base.line(
+        [low, high] if level else list(line.splits),
+        values,
+        line.colour,
+        f"{escape(line.name)}, {where}{escape(line.origin)}: %{{customdata}}",
+        **{"width": 1.5 if plain else 2.5, "dash": dash, "mode": "lines" if plain else "lines+markers"},
+        **{"name": line.name, "marker": {"size": 7}, "customdata": [text(value) for value in values]},
+    )
 
 
 def key(lines: Sequence[Line], metric: str) -> str:
@@ -129,46 +128,28 @@ def _known(parts: Parts) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(1, len(parts.lse) + 1), np.where(np.isfinite(parts.lse), parts.lse, np.nan)
 
 
-def _merge_traces(parts: Parts, step: int, base: float, colours: Palette) -> list[dict]:
-    """Bars of lse from `base` up with the maximum so far; bars of weights with marks where they end."""
+def _merge_traces(parts: Parts, step: int, low: float, colours: Palette) -> list[dict]:
+    """Bars of lse from `low` up with the maximum so far; bars of weights with marks where they end."""
     (split, known), steps = _known(parts), parts.steps
     opacity = np.where(split == step, 1.0, np.where(split < step, 0.6, 0.22))
     now = steps.weights[step - 1] if step else np.zeros(len(split))
     maxima = np.where(np.isfinite(steps.m), steps.m, np.nan)[:step]
-    bar = {"type": "bar", "x": split}
+    most = line(split[:step], maxima, colours.ink, "m %{y:.4g}", width=2)
+    most["line"]["shape"] = "hvh"
+    end = {"symbol": "line-ew", "edge": {"color": colours.ink, "width": 2}, "yaxis": "y2"}
     return [
         {
-            **bar,
-            "y": known - (base),
-            "base": base,
+            **{"type": "bar", "x": split, "y": known - low, "base": low, "customdata": known},
             "marker": {"color": colours.statistics, "opacity": opacity},
-            "customdata": known,
             "hovertemplate": "split %{x}: lse %{customdata:.4g}<extra></extra>",
         },
+        most,
         {
-            "type": "scatter",
-            "mode": "lines",
-            "line": {"color": colours.ink, "width": 2, "shape": "hvh"},
-            "x": split[:step],
-            "y": maxima,
-            "hovertemplate": "m %{y:.4g}<extra></extra>",
-        },
-        {
-            **bar,
-            "y": now,
-            "yaxis": "y2",
+            **{"type": "bar", "x": split, "y": now, "yaxis": "y2"},
             "marker": {"color": colours.s, "opacity": opacity},
             "hovertemplate": "split %{x}: weight now %{y:.4g}<extra></extra>",
         },
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": split,
-            "y": steps.final,
-            "yaxis": "y2",
-            "marker": {"symbol": "line-ew", "size": 8, "line": {"color": colours.ink, "width": 2}},
-            "hovertemplate": "in the end %{y:.4g}<extra></extra>",
-        },
+        marks(split, steps.final, colours.ink, "in the end %{y:.4g}", **end),
     ]
 
 
@@ -202,8 +183,10 @@ def merge(parts: Parts, step: int, colours: Palette) -> Figure:
             **look,
         ),
         annotations=[
-            _title(0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far"),
-            _title(0.43, f"{_mark('weight now, exp(lse − m)', colours.s)} · — final"),
+            _title(
+                0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far", colours
+            ),
+            _title(0.43, f"{_mark('weight now, exp(lse − m)', colours.s)} · — final", colours),
         ],
         barmode="overlay",
         margin={"l": 58, "r": 8, "t": 8, "b": 44},
@@ -214,6 +197,6 @@ def _mark(text: str, colour: str) -> str:
     return f'<b style="color:{colour}">{text}</b>'
 
 
-def _title(y: float, text: str) -> dict:
-    place = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
-    return {**place, "text": text, "showarrow": False, "font": {"size": 13}}
+def _title(y: float, text: str, colours: Palette) -> dict:
+    place = {"xref": "paper", "yref": "paper", "yanchor": "bottom"}
+    return note(0, y, text, colours.ink, size=13, **place)

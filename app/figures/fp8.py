@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.figures.base import Figure, drawn
+from app.figures.base import Figure, drawn, line, marks, note
 from app.figures.colours import Palette
 from app.figures.units import share_text
 from engine.recordings.timing import Fp8Timing
@@ -46,7 +46,7 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
     timed = [row for row in rows if row.times]
     tones = dict(zip(NAMES, (colours.muted, colours.bad, colours.k, colours.good), strict=True))
     joins = [_join([row for row in timed if row.numbers == numbers], tones[numbers]) for numbers in NAMES]
-    marks = [
+    points = [
         _marks([row for row in timed if row.inputs == inputs], tones, inputs, origin) for inputs in INPUTS
     ]
     names = [_name([row for row in timed if row.numbers == numbers], tones[numbers]) for numbers in NAMES]
@@ -56,7 +56,7 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
     speeds = [row.tflops for row in timed]
     room = ROOM * (max(speeds) - min(speeds) or max(speeds))
     return drawn(
-        [*joins, *marks],
+        [*joins, *points],
         colours,
         height=300,
         x={
@@ -75,35 +75,20 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
 
 
 def _join(rows: Sequence[Fp8Timing], tone: str) -> dict:
-    return {
-        "type": "scatter",
-        "x": [row.tflops for row in rows],
-        "y": [row.relative_error for row in rows],
-        "mode": "lines",
-        "line": {"color": tone, "width": 1.5, "dash": "dot"},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    x, y = [row.tflops for row in rows], [row.relative_error for row in rows]
+    return line(x, y, tone, width=1.5, dash="dot", showlegend=False)
 
 
 def _marks(rows: Sequence[Fp8Timing], tones: dict[str, str], inputs: str, origin: str) -> dict:
-    name, symbol = INPUTS[inputs]
-    return {
-        "type": "scatter",
-        "x": [row.tflops for row in rows],
-        "y": [row.relative_error for row in rows],
-        "mode": "markers",
-        "name": name,
-        "marker": {
-            "symbol": symbol,
-            "size": 12,
-            "color": [tones[row.numbers] for row in rows],
-            "line": {"width": 2, "color": [tones[row.numbers] for row in rows]},
-        },
-        "customdata": [[NAMES[row.numbers], share_text(row.relative_error, 2)] for row in rows],
-        "hovertemplate": f"%{{customdata[0]}}, {name}, {origin}: %{{x:.0f}} TFLOP/s, "
-        "off by %{customdata[1]}<extra></extra>",
-    }
+    (name, symbol), own = INPUTS[inputs], [tones[row.numbers] for row in rows]
+    return marks(
+        [row.tflops for row in rows],
+        [row.relative_error for row in rows],
+        own,
+        f"%{{customdata[0]}}, {name}, {origin}: %{{x:.0f}} TFLOP/s, off by %{{customdata[1]}}",
+        **{"name": name, "symbol": symbol, "size": 12, "edge": {"width": 2, "color": own}},
+        customdata=[[NAMES[row.numbers], share_text(row.relative_error, 2)] for row in rows],
+    )
 
 
 def _name(rows: Sequence[Fp8Timing], tone: str) -> dict | None:
@@ -112,13 +97,6 @@ def _name(rows: Sequence[Fp8Timing], tone: str) -> dict | None:
         return None
     side = SIDES[rows[0].numbers]
     beside = (max if side.larger else min)(rows, key=lambda row: row.relative_error)
-    return {
-        "x": beside.tflops,
-        "y": math.log10(beside.relative_error),
-        "text": NAMES[beside.numbers],
-        "font": {"color": tone, "size": 13},
-        "showarrow": False,
-        "xanchor": side.anchor,
-        "xshift": side.right,
-        "yshift": side.up,
-    }
+    place = {"xanchor": side.anchor, "xshift": side.right, "yshift": side.up}
+    height = math.log10(beside.relative_error)
+    return note(beside.tflops, height, NAMES[beside.numbers], tone, size=13, **place)

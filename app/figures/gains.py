@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from app.figures.base import Figure, drawn
+from app.figures.base import Figure, drawn, level, line, marks, of_length
 from app.figures.colours import Palette
-from app.figures.speed import mark_of_length
 from app.figures.units import gain_text, length_ticks, log_ticks, times_text
 from engine.studies.gains import Gain
 
@@ -31,7 +31,7 @@ def gains_by_length(
     ticks = log_ticks(min(values), max(values), "")
     ticks["ticktext"] = [times_text(value) for value in ticks["tickvals"]]
     lengths = [gain.keys for gain in modelled]
-    line, label = mark_of_length(keys, lengths[-1], colours)
+    at, label = of_length(keys, lengths[-1], colours)
     return drawn(
         traces,
         colours,
@@ -39,7 +39,7 @@ def gains_by_length(
         x=length_ticks(lengths),
         y={"title_text": "times less than unfused", **ticks},
         legend={"font": {"size": 13}},
-        shapes=[line, _as_much(colours)],
+        shapes=[at, level(1, colours.muted)],  # on which neither is less
         annotations=[label],
     )
 
@@ -47,23 +47,13 @@ def gains_by_length(
 def _trace(
     gains: Sequence[Gain], ratio: Callable[[Gain], float], name: str, origin: str, colour: str, *, real: bool
 ) -> dict:
-    return {
-        "type": "scatter",
-        "x": [gain.keys for gain in gains],
-        "y": [ratio(gain) for gain in gains],
-        "name": f"{name}, recorded" if real else name,
-        "showlegend": not real,  # beside its line, in its colour
-        "mode": "markers" if real else "lines",
-        "line": {"color": colour, "width": 2.5},
-        "marker": {"symbol": "diamond", "size": 11, "color": colour},
-        "customdata": [gain_text(ratio(gain), LESS[name]) for gain in gains],
-        "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
-    }
-
-
-def _as_much(colours: Palette) -> dict:
-    """The line on which neither is less."""
-    return {
-        **{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1},
-        "line": {"color": colours.muted, "width": 1, "dash": "dot"},
-    }
+    draw = partial(marks, symbol="diamond", size=11) if real else line
+    return draw(
+        [gain.keys for gain in gains],
+        [ratio(gain) for gain in gains],
+        colour,
+        f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}",
+        name=f"{name}, recorded" if real else name,
+        showlegend=not real,  # beside its line, in its colour
+        customdata=[gain_text(ratio(gain), LESS[name]) for gain in gains],
+    )

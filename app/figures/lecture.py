@@ -8,12 +8,13 @@ from html import escape
 
 import numpy as np
 
-from app.figures.base import MONO, drawn
+from app.figures.base import MONO, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.decoding import sms as squares
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.problem.hardware import KIB
 
+PLACE = "%{x:.0f} KiB: %{y:.3s}B"  # what a point of the chart of bytes says
 RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
 TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
 STYLE = f"""
@@ -211,27 +212,17 @@ def bytes_over_memory(
     kib = [size / KIB for size in sizes]
     low, high = min(counted) / 2, max(*counted, standard) * 2
     at = sizes.index(chosen)
-
-    def trace(name: str, values: Sequence[float], mode: str = "lines", **look) -> dict:
-        return {"type": "scatter", "x": kib, "y": values, "mode": mode, "name": name, **look}
-
-    level = [standard] * len(kib)
-    dotted = {"color": colours.v, "dash": "dot", "width": 3}
+    words = {
+        "mode": "markers+text",
+        "text": [bytes_text(counted[at])],
+        "textposition": "top center" if at else "middle right",
+        "textfont": {"size": 15, "color": colours.ink},
+    }
     traces = [
-        trace("standard", level, line={"color": colours.muted, "width": 3}),
-        trace("8 N²d²/M numbers", theorem, line=dotted),
-        trace("tiles, counted", counted, "markers", marker={"color": colours.v, "size": 9}),
-        {
-            "type": "scatter",
-            "x": kib[at : at + 1],
-            "y": counted[at : at + 1],
-            "mode": "markers+text",
-            "text": [bytes_text(counted[at])],
-            "textposition": "top center" if at else "middle right",
-            "textfont": {"size": 15, "color": colours.ink},
-            "marker": {"color": colours.o, "size": 15},
-            "showlegend": False,
-        },
+        line(kib, [standard] * len(kib), colours.muted, PLACE, width=3, name="standard"),
+        line(kib, theorem, colours.v, PLACE, width=3, dash="dot", name="8 N²d²/M numbers"),
+        marks(kib, counted, colours.v, PLACE, size=9, name="tiles, counted"),
+        marks([kib[at]], [counted[at]], colours.o, PLACE, size=15, showlegend=False, **words),
     ]
     ticks = {"tickvals": kib, "ticktext": [f"{size:.0f}" for size in kib], "type": "log"}
     edges = [np.log10(kib[0]) - 0.12, np.log10(kib[-1]) + 0.12]

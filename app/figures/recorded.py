@@ -8,7 +8,7 @@ import numpy as np
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, drawn, equal_line
+from app.figures.base import Figure, drawn, equal_line, marks
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.recordings.counters import RecordedCounters
@@ -95,21 +95,15 @@ def _points(
 ) -> dict:
     name = rows[0].experiment.algorithm
     drawn_as = look(name)
-    return {
-        "type": "scatter",
-        "x": [getattr(row, modelled) for row in rows],
-        "y": [getattr(row, real) for row in rows],
-        "mode": "markers",
-        "name": short(name),
-        "marker": {
-            "symbol": f"{drawn_as.symbol}-open",
-            "size": 9,
-            "color": drawn_as.colour(colours),
-            "line": {"width": 2},
-        },
-        "customdata": [
-            (row.what, bytes_text(getattr(row, real)), bytes_text(getattr(row, modelled))) for row in rows
+    pairs = [(getattr(row, modelled), getattr(row, real)) for row in rows]
+    return marks(
+        [expected for expected, _ in pairs],
+        [found for _, found in pairs],
+        drawn_as.colour(colours),
+        f"%{{customdata[0]}}<br>%{{customdata[1]}} {origin}, %{{customdata[2]}} modelled",
+        **{"name": short(name), "symbol": f"{drawn_as.symbol}-open", "size": 9, "edge": {"width": 2}},
+        customdata=[
+            (row.what, bytes_text(found), bytes_text(expected))
+            for row, (expected, found) in zip(rows, pairs, strict=True)
         ],
-        "hovertemplate": "%{customdata[0]}<br>"
-        f"%{{customdata[1]}} {origin}, %{{customdata[2]}} modelled<extra></extra>",
-    }
+    )

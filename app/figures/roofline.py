@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.figures.algorithms import implementation, look
-from app.figures.base import Figure, drawn
+from app.figures import algorithms
+from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.units import scaled
 from engine.model.roofline import Roofline
@@ -50,15 +50,13 @@ def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Pale
         _edge(roof, "L2 to SMs, peak", (low, high), colours, roof.cache_bytes_per_second, "dash"),
         _edge(roof, "HBM, peak", (low, high), colours),
     ]
-    joins = {
-        "type": "scatter",
-        "x": [x for row in rows for x in (row["L2"], row["HBM"], None)],
-        "y": [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)],
-        "mode": "lines",
-        "line": {"color": colours.grid, "width": 1.5},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    joins = line(
+        [x for row in rows for x in (row["L2"], row["HBM"], None)],
+        [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)],
+        colours.grid,
+        width=1.5,
+        showlegend=False,
+    )
     points = [_level(rows, level, symbol, origin, colours) for level, symbol in LEVELS.items()]
     return _under(
         [*edges, joins, *points], "FLOP per byte, recorded", [row["tflops"] for row in rows], roof, colours
@@ -90,53 +88,30 @@ def _edge(
     """A roof from one intensity to another; by default that of device memory."""
     slope = replace(roof, bytes_per_second=bytes_per_second or roof.bytes_per_second)
     x = np.array([ends[0], slope.ridge, ends[1]])
-    return {
-        "type": "scatter",
-        "x": x.tolist(),
-        "y": slope.attainable(x).tolist(),
-        "mode": "lines",
-        "name": name,
-        "line": {"color": colours.ink, "width": 2, "dash": dash},
-        "hovertemplate": "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s<extra></extra>",
-    }
+    words, look = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s", {"width": 2, "dash": dash}
+    return line(x, slope.attainable(x), colours.ink, words, name=name, **look)
 
 
 def _level(rows: Sequence[dict], level: str, symbol: str, origin: str, colours: Palette) -> dict:
     """The calls by their bytes of one level."""
-    return {
-        "type": "scatter",
-        "x": [row[level] for row in rows],
-        "y": [row["tflops"] * 1e12 for row in rows],
-        "mode": "markers",
-        "name": f"{level} bytes",
-        "marker": {
-            "symbol": symbol,
-            "size": 8,
-            "color": [look(row["provider"]).colour(colours) for row in rows],
-            "line": {"width": 2},
-        },
-        "text": [f"{implementation(row)}, N = {row['keys']:,}" for row in rows],
-        "hovertemplate": f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B of {level}"
-        "<extra></extra>",
-    }
+    look = {"name": f"{level} bytes", "symbol": symbol, "edge": {"width": 2}}
+    return _calls(rows, [row[level] for row in rows], origin, f" of {level}", colours, **look)
 
 
 def _points(rows: Sequence[dict], origin: str, keys: int, colours: Palette) -> dict:
     real = origin != "modelled"
-    return {
-        "type": "scatter",
-        "x": [row["intensity"] for row in rows],
-        "y": [row["tflops"] * 1e12 for row in rows],
-        "mode": "markers",
-        "name": origin,
-        "marker": {
-            "symbol": [
-                "circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows
-            ],
-            "size": 8,
-            "color": [look(row["provider"]).colour(colours) for row in rows],
-            "line": {"width": 0 if real else 2},
-        },
-        "text": [f"{implementation(row)}, N = {row['keys']:,}" for row in rows],
-        "hovertemplate": f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B<extra></extra>",
-    }
+    symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
+    look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}
+    return _calls(rows, [row["intensity"] for row in rows], origin, "", colours, **look)
+
+
+def _calls(rows: Sequence[dict], x: list[float], origin: str, level: str, colours: Palette, **look) -> dict:
+    """Marks at the rate of each call, in its implementation's colour."""
+    return marks(
+        x,
+        [row["tflops"] * 1e12 for row in rows],
+        [algorithms.look(row["provider"]).colour(colours) for row in rows],
+        f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B{level}",
+        text=[f"{algorithms.implementation(row)}, N = {row['keys']:,}" for row in rows],
+        **look,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn
+from app.figures.base import Figure, axis, drawn, line, note
 from app.figures.colours import Palette
 from engine.trace.softmax import OnlineSteps
 
@@ -80,17 +80,8 @@ def _titles(dtype: str, colours: Palette, between: str) -> list[dict]:
         f"{mark(f'naive sum of exp(s), {dtype}', colours.bad)}, dotted",
         ALPHAS: mark("α, rescale factor of each step", colours.o),
     }
-    look = {
-        "xref": "paper",
-        "yref": "paper",
-        "x": 0,
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "align": "left",
-        "showarrow": False,
-    }
-    font = {"size": 13, "color": colours.muted}
-    return [{"text": text, "y": domain[1], "font": font, **look} for domain, text in titles.items()]
+    place = {"xref": "paper", "yref": "paper", "yanchor": "bottom", "align": "left", "size": 13}
+    return [note(0, domain[1], text, colours.muted, **place) for domain, text in titles.items()]
 
 
 def _bands(start: int, stop: int, colours: Palette) -> list[dict]:
@@ -196,15 +187,7 @@ def _staircase(steps, values, step, name, colour, panel) -> dict:
     """A value that holds from the first score of its step to the last."""
     ends = np.concatenate(([0], steps.stops[:step])) - 0.5
     heights = np.where(np.isfinite(values[:step]), values[:step], np.nan)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": np.repeat(ends, 2)[1:-1],
-        "y": np.repeat(heights, 2),
-        "line": {"color": colour, "width": 2.5},
-        "hovertemplate": name + " %{y:.4g}<extra></extra>",
-        "yaxis": panel,
-    }
+    return line(np.repeat(ends, 2)[1:-1], np.repeat(heights, 2), colour, f"{name} %{{y:.4g}}", yaxis=panel)
 
 
 def _weights(steps, step, stop, colours) -> list[dict]:
@@ -233,16 +216,14 @@ def _sums(steps, step, stop, naive_sums, colours) -> list[dict]:
     lost = np.flatnonzero(np.isinf(naive_sums[:stop]))
     return [
         _staircase(steps, np.where(steps.l > 0, steps.l, np.nan), step, "l", colours.v, "y3"),
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if stop <= FEW else "lines",
-            "x": np.arange(stop),
-            "y": np.where(drawable, naive_sums, np.nan)[:stop],
-            "line": {"color": colours.bad, "width": 1.5, "dash": "dot"},
-            "marker": {"size": 5},
-            "hovertemplate": "naive %{y:.5g}<extra></extra>",
-            "yaxis": "y3",
-        },
+        line(
+            np.arange(stop),
+            np.where(drawable, naive_sums, np.nan)[:stop],
+            colours.bad,
+            "naive %{y:.5g}",
+            **{"width": 1.5, "dash": "dot", "mode": "lines+markers" if stop <= FEW else "lines"},
+            **{"marker": {"size": 5}, "yaxis": "y3"},
+        ),
         _words(lost, _ceiling(steps, naive_sums), "inf", "bottom center", colours.bad, "naive: inf", "y3"),
     ]
 

@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 
 from app.figures.algorithms import implementation, look, short
-from app.figures.base import Figure, drawn, equal_line
+from app.figures.base import Figure, drawn, equal_line, line, marks, of_length
 from app.figures.colours import Palette
 from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text, tokens_text
-from app.figures.units import short as short_length
 from engine.algorithms import ALGORITHMS
 
 RATES = ("tflops", "tokens_per_second")
-LATE = 4  # times a length that reach the axis's end: a word to its right would be cut
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
-BESIDE_THE_PLOT = -0.06  # left of 0 a legend takes the margin's width too: on a phone that makes two a line
+# left of 0 it takes the margin's width too, which on a phone leaves room for two names in a line
+LEGEND = {"font": {"size": 12}, "x": -0.06}
 SHORTEST = 64  # keys of the axis
 MODELLED, HERE = "modelled", "measured here"
 
@@ -60,41 +59,34 @@ def speed_by_length(
                 traces += _band(own, metric, colours)
                 traces.append(_line(own, metric, origin, legend_of_model, colours))
     everything = [value for trace in traces for value in trace["y"]] or [1.0]
+    marked = [of_length(mark, lengths[-1], colours)] if mark else []
     return drawn(
         traces,
         colours,
         height=275,
         x=length_ticks(lengths),
         y=_linear(metric, max(everything)) if linear else _ticks(metric, min(everything), max(everything)),
-        legend={
-            "font": {"size": 12},
-            "x": BESIDE_THE_PLOT,
-            "entrywidth": 60 if legend_of_model else 104,
-        },
-        shapes=[_mark(mark, colours)] if mark else [],
-        annotations=[_mark_name(mark, lengths[-1], colours)] if mark else [],
+        legend={**LEGEND, "entrywidth": 60 if legend_of_model else 104},
+        shapes=[at for at, _ in marked],
+        annotations=[name for _, name in marked],
     )
 
 
 def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours: Palette) -> dict:
     real, name, drawn_as = origin != MODELLED, implementation(rows[0]), look(rows[0]["provider"])
     values = [_value(row, metric) for row in rows]
-    return {
-        "type": "scatter",
-        "x": [row["keys"] for row in rows],
-        "y": values,
-        "name": name if real else short(rows[0]["provider"]),
-        "mode": "lines+markers" if real else "lines",
-        "showlegend": real or legend,  # beside measured lines, the dotted ones have the others' colours
-        "line": {
-            "color": drawn_as.colour(colours),
-            "width": 2 if real else 1.5,
-            "dash": "solid" if real else "dot",
-        },
-        "marker": {"symbol": drawn_as.symbol, "size": 7},
-        "customdata": [UNITS[metric][1](value) for value in values],
-        "hovertemplate": f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}<extra></extra>",
-    }
+    kind = {"width": 2, "mode": "lines+markers"} if real else {"width": 1.5, "dash": "dot"}
+    return line(
+        [row["keys"] for row in rows],
+        values,
+        drawn_as.colour(colours),
+        f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}",
+        **kind,
+        name=name if real else short(rows[0]["provider"]),
+        showlegend=real or legend,  # beside measured lines, the dotted ones have the others' colours
+        marker={"symbol": drawn_as.symbol, "size": 7},
+        customdata=[UNITS[metric][1](value) for value in values],
+    )
 
 
 def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
@@ -103,18 +95,9 @@ def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
         return []
     low, high = ([_value(row, metric, percentile) for row in rows] for percentile in ("p20", "p80"))
     keys = [row["keys"] for row in rows]
-    band = {
-        "type": "scatter",
-        "x": [*keys, *reversed(keys)],
-        "y": [*low, *reversed(high)],
-        "mode": "lines",
-        "fill": "toself",
-        "fillcolor": faded(look(rows[0]["provider"]).colour(colours)),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    return [band]
+    colour = look(rows[0]["provider"]).colour(colours)
+    filled = {"fill": "toself", "fillcolor": faded(colour), "showlegend": False}
+    return [line([*keys, *reversed(keys)], [*low, *reversed(high)], colour, width=0, **filled)]
 
 
 def has_band(rows: Sequence[dict]) -> bool:
@@ -157,31 +140,24 @@ def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
         height=250,
         x={"title_text": "modelled", **_ticks("p50", low, high, every=2)},
         y={"title_text": " or ".join(origin.split(" ")[0] for origin in origins), **_ticks("p50", low, high)},
-        legend={"font": {"size": 12}, "x": BESIDE_THE_PLOT, "entrywidth": 55},
+        legend={**LEGEND, "entrywidth": 55},
     )
 
 
 def _pairs(rows: Sequence[dict], legend: bool, colours: Palette) -> dict:
     """Filled marks for what was measured here, open ones for a recording."""
     drawn_as = look(rows[0]["provider"])
-    return {
-        "type": "scatter",
-        "x": [row["modelled"] for row in rows],
-        "y": [row["p50"] for row in rows],
-        "name": short(rows[0]["provider"]),
-        "showlegend": legend,
-        "mode": "markers",
-        "marker": {
-            "symbol": drawn_as.symbol if rows[0]["origin"] == HERE else f"{drawn_as.symbol}-open",
-            "size": 8,
-            "color": drawn_as.colour(colours),
-        },
-        "customdata": [
+    return marks(
+        [row["modelled"] for row in rows],
+        [row["p50"] for row in rows],
+        drawn_as.colour(colours),
+        "%{customdata[0]}: %{customdata[3]} %{customdata[1]}, modelled %{customdata[2]}",
+        symbol=drawn_as.symbol if rows[0]["origin"] == HERE else f"{drawn_as.symbol}-open",
+        **{"name": short(rows[0]["provider"]), "showlegend": legend},
+        customdata=[
             (row["what"], *map(seconds_text, (row["p50"], row["modelled"])), row["origin"]) for row in rows
         ],
-        "hovertemplate": "%{customdata[0]}: %{customdata[3]} %{customdata[1]}, "
-        "modelled %{customdata[2]}<extra></extra>",
-    }
+    )
 
 
 def _ticks(metric: str, low: float, high: float, every: int = 1) -> dict:
@@ -202,23 +178,3 @@ def _linear(metric: str, most: float) -> dict:
         "ticktext": [UNITS[metric][1](value) if value else "0" for value in values],
         "range": [0, 1.06 * most],
     }
-
-
-def mark_of_length(keys: int, longest: int, colours: Palette) -> tuple[dict, dict]:
-    """A line at the scenario's length, and its name."""
-    return _mark(keys, colours), _mark_name(keys, longest, colours)
-
-
-def _mark(keys: int, colours: Palette) -> dict:
-    """A line at the scenario's length."""
-    line = {"color": colours.muted, "width": 1, "dash": "dot"}
-    return {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1, "line": line}
-
-
-def _mark_name(keys: int, longest: int, colours: Palette) -> dict:
-    """The name of that line, on the side where there is room."""
-    side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
-    place = {"x": math.log10(keys), "y": 0, "yref": "paper", "xanchor": side, "yanchor": "bottom"}
-    font = {"color": colours.muted, "size": 12}
-    place["bgcolor"] = colours.ground  # no line of the chart crosses the words
-    return {**place, "xshift": shift, "text": f"N = {short_length(keys)}", "showarrow": False, "font": font}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log10
 from textwrap import wrap
 
-from app.figures.base import SANS, Figure, drawn
+from app.figures.base import SANS, Figure, drawn, line, note
 from app.figures.colours import Palette
 from app.figures.units import digits, log_ticks, seconds_text
 from engine.studies.techniques import Variant
@@ -50,15 +50,10 @@ def waterfall(names: Sequence[str], steps: Sequence[Variant], colours: Palette) 
 
 def _bar(label: str, before: float, now: float, step: Variant, colours: Palette) -> dict:
     colour = colours.muted if now == before else colours.good if now < before else colours.bad
-    return {
-        "type": "scatter",
-        "x": [before, now],
-        "y": [label, label],
-        "mode": "lines+markers",
-        "line": {"color": colour, "width": WIDTH},
-        "marker": {"size": [0, WIDTH], "symbol": "line-ns", "line": {"color": colours.ink, "width": 2.5}},
-        "hovertemplate": step.misfit or f"{seconds_text(now)}, modelled<extra></extra>",
-    }
+    end = {"size": [0, WIDTH], "symbol": "line-ns", "line": {"color": colours.ink, "width": 2.5}}
+    words = step.misfit or f"{seconds_text(now)}, modelled"
+    look = {"width": WIDTH, "mode": "lines+markers", "marker": end}
+    return line([before, now], [label, label], colour, words, **look)
 
 
 def _note(label: str, before: float, step: Variant, colours: Palette) -> dict:
@@ -71,12 +66,4 @@ def _note(label: str, before: float, step: Variant, colours: Palette) -> dict:
             text += f" ÷ {digits(before / step.seconds)}"
         elif step.seconds > before:
             text += f" × {digits(step.seconds / before)}"
-    return {
-        "x": log10(at),
-        "y": label,
-        "xanchor": "left",
-        "xshift": 12,
-        "text": text,
-        "showarrow": False,
-        "font": {"size": 13, "color": colours.ink},
-    }
+    return note(log10(at), label, text, colours.ink, size=13, xshift=12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn
+from app.figures.base import Figure, axis, drawn, line
 from app.figures.colours import Palette
 from engine.studies.terms import CAPS, GEMMA_2, ScoreTerms, capped
 
@@ -60,12 +60,4 @@ def caps(found: ScoreTerms, colours: Palette) -> Figure:
 
 
 def _line(x: np.ndarray, y: np.ndarray, name: str, colour: str, dash: str) -> dict:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "name": name,
-        "line": {"color": colour, "width": 2, "dash": dash},
-        "hovertemplate": f"{name}: %{{y:.3g}} at %{{x:.4g}}<extra></extra>",
-    }
+    return line(x, y, colour, f"{name}: %{{y:.3g}} at %{{x:.4g}}", width=2, dash=dash, name=name)

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, drawn
+from app.figures.base import Figure, drawn, level, line, marks, note, of_length
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, length_ticks, log_ticks
-from app.figures.units import short as short_length
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import ByLength, TilingCost
 
-LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 TENSOR_NAMES = {
     Tensor.Q: "Q",
     Tensor.K: "K",
@@ -73,30 +71,20 @@ def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], co
     gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
     lines = survey.memory
     ends = [
-        {
-            "type": "scatter",
-            "x": [length],
-            "y": [gpu.memory_bytes],
-            "mode": "markers",
-            "marker": {"symbol": "x", "size": 9, "color": look(name).colour(colours)},
-            "hovertemplate": f"{short(name)} runs out beyond N = {length:,}<extra></extra>",
-            "showlegend": False,
-        }
+        marks(
+            [length],
+            [gpu.memory_bytes],
+            look(name).colour(colours),
+            f"{short(name)} runs out beyond N = {length:,}",
+            **{"symbol": "x", "size": 9, "showlegend": False},
+        )
         for name, length in largest.items()
         if survey.lengths[0] <= length <= survey.lengths[-1]
     ]
-    capacity = {
-        "type": "line",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": gpu.memory_bytes,
-        "y1": gpu.memory_bytes,
-        "line": {"color": colours.bad, "width": 1.5, "dash": "dot"},
-    }
+    capacity = level(gpu.memory_bytes, colours.bad, 1.5)
     text = f"{gpu.name}: {bytes_text(gpu.memory_bytes)}"
     place = math.log10(survey.lengths[0]), math.log10(gpu.memory_bytes)
-    name = _label(*place, text, colours.bad, yanchor="bottom")
+    name = note(*place, text, colours.bad, yanchor="bottom")
     values = [value for line in lines.values() for value in line] + [gpu.memory_bytes]
     traces = [*_lines(survey, lines, colours), *ends]
     return _length_figure(traces, survey, values, keys, colours, (capacity,), (name,))
@@ -135,17 +123,16 @@ def bytes_by_tiling(
 
 def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
     return [
-        {
-            "type": "scatter",
-            "x": survey.lengths,
-            "y": values,
-            "name": short(name),
-            "mode": "lines",
-            "line": {"color": look(name).colour(colours), "width": 2.5, "dash": look(name).dash},
-            "zorder": int(look(name).dash != "solid"),  # where lines coincide, both are seen
-            "customdata": [bytes_text(value) for value in values],
-            "hovertemplate": f"{short(name)}, N = %{{x:,}}: %{{customdata}}<extra></extra>",
-        }
+        line(
+            survey.lengths,
+            values,
+            look(name).colour(colours),
+            f"{short(name)}, N = %{{x:,}}: %{{customdata}}",
+            dash=look(name).dash,
+            name=short(name),
+            zorder=int(look(name).dash != "solid"),  # where lines coincide, both are seen
+            customdata=[bytes_text(value) for value in values],
+        )
         for name, values in lines.items()
     ]
 
@@ -154,25 +141,13 @@ def _length_figure(
     traces: list[dict], survey: ByLength, values, keys: int, colours: Palette, shapes=(), annotations=()
 ) -> Figure:
     """Both axes logarithmic, with the scenario's length marked."""
-    mark = {"type": "line", "yref": "paper", "x0": keys, "x1": keys, "y0": 0, "y1": 1}
-    line = {"color": colours.muted, "width": 1, "dash": "dot"}
-    side, shift = ("right", -3) if LATE * keys > survey.lengths[-1] else ("left", 3)
-    name = {"yref": "paper", "yanchor": "bottom", "xanchor": side, "xshift": shift}
+    at, name = of_length(keys, survey.lengths[-1], colours)
     return drawn(
         traces,
         colours,
         height=270,
         x=length_ticks(survey.lengths),
         y=log_ticks(min(values), max(values), "B"),
-        shapes=[{**mark, "line": line}, *shapes],
-        annotations=[
-            _label(math.log10(keys), 0, f"N = {short_length(keys)}", colours.muted, **name),
-            *annotations,
-        ],
+        shapes=[at, *shapes],
+        annotations=[name, *annotations],
     )
-
-
-def _label(x, y, text: str, colour: str, **more) -> dict:
-    """A word beside a point, to its right."""
-    face = {"color": colour, "size": 12}
-    return {"x": x, "y": y, "text": text, "showarrow": False, "xanchor": "left", "font": face, **more}
