@@ -9,7 +9,6 @@ from html import escape
 
 import numpy as np
 
-from app.figures import base
 from app.figures.base import Figure, axis, drawn, line, marks, note, upright
 from app.figures.colours import Palette
 from app.figures.units import log_ticks, scaled, seconds_text
@@ -49,16 +48,20 @@ class Line:
     rates: Sequence[float]
     modelled: bool = False
 
+    def values(self, metric: str) -> list[float]:
+        """[points] in a metric."""
+        return list(self.seconds if metric == TIME else self.rates)
+
 
 def speed_by_splits(
     lines: Sequence[Line], metric: str, splits: Sequence[int], mark: int | None, colours: Palette
 ) -> Figure:
     """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""
     low, high = min(splits), max(splits)
-    values = [value for line in lines for value in (line.seconds if metric == TIME else line.rates)]
+    values = [value for one in lines for value in one.values(metric)]
     powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
     return drawn(
-        [_trace(line, metric, low, high) for line in lines],
+        [_trace(one, metric, low, high) for one in lines],
         colours,
         height=HEIGHT,
         x={
@@ -74,36 +77,30 @@ def speed_by_splits(
     )
 
 
-def _trace(line: Line, metric: str, low: int, high: int) -> dict:
-    values = list(line.seconds if metric == TIME else line.rates)
-    level = not line.splits
-    text = _text(metric)
+def _trace(one: Line, metric: str, low: int, high: int) -> dict:
+    values, level = one.values(metric), not one.splits
     where = "" if level else "%{x} splits, "
-    dash = "dot" if line.modelled else "dash" if level else "solid"
-    plain = level or line.modelled
+    dash = "dot" if one.modelled else "dash" if level else "solid"
+    plain = level or one.modelled
     values *= 1 + level
-    return base.line(
-        [low, high] if level else list(line.splits),
+    return line(
+        [low, high] if level else list(one.splits),
         values,
-        line.colour,
-        f"{escape(line.name)}, {where}{escape(line.origin)}: %{{customdata}}",
+        one.colour,
+        f"{escape(one.name)}, {where}{escape(one.origin)}: %{{customdata}}",
         **{"width": 1.5 if plain else 2.5, "dash": dash, "mode": "lines" if plain else "lines+markers"},
-        **{"name": line.name, "marker": {"size": 7}, "customdata": [text(value) for value in values]},
+        **{"name": one.name, "marker": {"size": 7}, "customdata": list(map(_text(metric), values))},
     )
 
 
 def key(lines: Sequence[Line], metric: str) -> str:
     """What the lines are, as HTML; levels with their value."""
     entries = []
-    for line in lines:
-        style = "dotted" if line.modelled else "solid" if line.splits else "dashed"
-        value = (
-            ""
-            if line.splits
-            else f" <b>{_text(metric)((line.seconds if metric == TIME else line.rates)[0])}</b>"
-        )
-        mark = f"<i style='border-top:2.5px {style} {line.colour}'></i>"
-        entries.append(f"<span>{mark}{escape(line.name)}{value}</span>")
+    for one in lines:
+        style = "dotted" if one.modelled else "solid" if one.splits else "dashed"
+        value = "" if one.splits else f" <b>{_text(metric)(one.values(metric)[0])}</b>"
+        mark = f"<i style='border-top:2.5px {style} {one.colour}'></i>"
+        entries.append(f"<span>{mark}{escape(one.name)}{value}</span>")
     return f"<div class='splits-key'>{''.join(entries)}</div>"
 
 
@@ -183,20 +180,15 @@ def merge(parts: Parts, step: int, colours: Palette) -> Figure:
             **look,
         ),
         annotations=[
-            _title(
-                0.94, f"{_mark('lse of each split', colours.statistics)} · — m, the largest so far", colours
-            ),
-            _title(0.43, f"{_mark('weight now, exp(lse − m)', colours.s)} · — final", colours),
+            _title(0.94, "lse of each split", colours.statistics, "m, the largest so far", colours),
+            _title(0.43, "weight now, exp(lse − m)", colours.s, "final", colours),
         ],
         barmode="overlay",
         margin={"l": 58, "r": 8, "t": 8, "b": 44},
     )
 
 
-def _mark(text: str, colour: str) -> str:
-    return f'<b style="color:{colour}">{text}</b>'
-
-
-def _title(y: float, text: str, colours: Palette) -> dict:
-    place = {"xref": "paper", "yref": "paper", "yanchor": "bottom"}
-    return note(0, y, text, colours.ink, size=13, **place)
+def _title(y: float, bars: str, colour: str, line: str, colours: Palette) -> dict:
+    """What a panel's bars and its line are."""
+    text = f'<b style="color:{colour}">{bars}</b> · — {line}'
+    return note(0, y, text, colours.ink, size=13, xref="paper", yref="paper", yanchor="bottom")
