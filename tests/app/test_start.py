@@ -59,10 +59,7 @@ def test_a_recording_without_such_a_pair_shows_none():
     assert same_work(type(recording)(recording.device)) is None
 
 
-@pytest.mark.parametrize(
-    ("label", "experiment"),
-    [("Start the lecture", None), ("Explore", Experiment())],
-)
+@pytest.mark.parametrize(("label", "experiment"), [("Start the lecture", None), ("Explore", Experiment())])
 def test_one_click_leads_on(open_app, monkeypatch, label, experiment):
     opened = []
     monkeypatch.setattr("app.scenario.turn_to", opened.append)

@@ -153,8 +153,5 @@ def test_f_fills_the_screen_and_a_shows_the_audience_a_short_link(page, dashboar
     page.locator(".st-key-audience_link").wait_for(state="detached")
     page.forget(dashboard)  # from here on it is another reader's
     opened(page, link.strip())
-    assert {name: query(page)[name] for name in ("seq", "algorithm")} == {
-        "seq": "512",
-        "algorithm": "flash2",
-    }
+    assert {name: query(page)[name] for name in ("seq", "algorithm")} == {"seq": "512", "algorithm": "flash2"}
     assert page.locator("[data-testid=stSidebar]").is_visible()

@@ -18,10 +18,7 @@ from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
 from engine.trace.rows import gradient_rows
-from tests.engine.closed_form import (
-    backward_flops,
-    two_kernel_backward_bytes,
-)
+from tests.engine.closed_form import backward_flops, two_kernel_backward_bytes
 from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
 
 BACKWARD = experiments(algorithms=("backward",))

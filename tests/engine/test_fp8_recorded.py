@@ -27,11 +27,7 @@ def recording():
 
 
 def test_rows_survive_a_file(recording):
-    rows = (
-        row(),
-        row(inputs="outliers", commit="0123456"),
-        row("tensor", times=None, skipped="no"),
-    )
+    rows = (row(), row(inputs="outliers", commit="0123456"), row("tensor", times=None, skipped="no"))
     assert loads(dumps(replace(recording, fp8=rows)).encode()).fp8 == rows
 
 

@@ -50,8 +50,7 @@ def test_flops_follow_the_convention_of_the_field():
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}, {"documents": 3}],
+    "values", [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}, {"documents": 3}]
 )
 def test_flops_of_other_masks_count_visible_pairs(values):
     problem = Experiment.of(**{"seq": 64, "heads": 1, **values}).problem

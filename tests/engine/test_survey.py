@@ -7,14 +7,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.model.footprint import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.studies.survey import (
-    by_algorithm,
-    by_length,
-    growth,
-    largest_contexts,
-    memory_taken,
-    times_less,
-)
+from engine.studies.survey import by_algorithm, by_length, growth, largest_contexts, memory_taken, times_less
 
 FIRST_AND_LAST = "standard", "flash2"
 

@@ -36,11 +36,7 @@ def test_the_ladder_takes_one_sensible_step_at_a_time():
     assert [len(step) for step in steps] == list(range(len(BY_KEY) + 1))
     assert all(sensible(step) == step for step in steps)
     named = kernels()
-    assert [named[step] for step in steps if step in named] == [
-        "standard",
-        "flash2",
-        "flash3",
-    ]
+    assert [named[step] for step in steps if step in named] == ["standard", "flash2", "flash3"]
 
 
 @pytest.mark.parametrize("heads", [16, 256])

@@ -52,8 +52,7 @@ def refused(message, **changed):
             v=torch.zeros(1, 2, 17, 16),
         ),
         refused(
-            "q has 3 heads, which must be a multiple of the 2 heads of k and v",
-            q=torch.zeros(1, 3, 16, 16),
+            "q has 3 heads, which must be a multiple of the 2 heads of k and v", q=torch.zeros(1, 3, 16, 16)
         ),
         refused("q is sparse or nested, it must be a tensor", q=torch.zeros(SHAPE).to_sparse()),
         refused("causal is 'False', it must be True or False", causal="False"),

@@ -124,11 +124,7 @@ def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeyp
     last = (rows + 63 + before).div(128, rounding_mode="floor")
     first = ((rows - window + 1).clamp(min=0) + before).div(128, rounding_mode="floor")
     blocks, halves = int((last - first + 1).sum()), int((rows % 192 != 64).sum())
-    assert Counter(started) == {
-        (64, 64, 64): halves,
-        (64, 64, 128): blocks - halves,
-        (64, 128, 64): blocks,
-    }
+    assert Counter(started) == {(64, 64, 64): halves, (64, 64, 128): blocks - halves, (64, 128, 64): blocks}
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,7 @@ from app.page import agreement as page_of
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, Agreement
 from engine.model.launch import schedule_of
-from tests.app.worker_page import (
-    again,
-    html,
-    opened,
-    own_worker,
-    press,
-    session_worker,
-    unfolded,
-    until_done,
-)
+from tests.app.worker_page import again, html, opened, own_worker, press, session_worker, unfolded, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 NAMED = (("Triton kernel", "float64"), ("scheduler", "float64"), ("Triton kernel", "scheduler"))

@@ -206,20 +206,14 @@ def test_a_request_that_is_none_ends_its_own_connection_alone_and_is_not_logged(
 def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
     monkeypatch.setattr(server, "IDLE", 0.05)
     opened = Room()
-    with (
-        room_load.served(opened),
-        connected(opened) as silent,
-    ):
+    with room_load.served(opened), connected(opened) as silent:
         assert ended(silent)
 
 
 def test_of_too_many_connections_the_last_is_closed(monkeypatch):
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
     opened = Room()
-    with (
-        room_load.served(opened),
-        connected(opened) as first,
-    ):
+    with room_load.served(opened), connected(opened) as first:
         first.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
         assert first.recv(12) == b"HTTP/1.1 404"
         with connected(opened) as second:

@@ -111,11 +111,7 @@ def test_a_step_may_ask_nothing():
             "mine.md, line 9: choices must be all numbers, or all",
         ),
         ('choice: "Bytes"', 'choices: "Bytes"', "mine.md, line 9: 'choices: "),
-        (
-            "reveals: player",
-            "reveals: film",
-            "mine.md, line 6: reveals is 'film'; it must be one of ",
-        ),
+        ("reveals: player", "reveals: film", "mine.md, line 6: reveals is 'film'; it must be one of "),
         ("do less of?", "do {less} of?", "mine.md, line 7: question: 'less' is no quantity"),
         ("answer: keys", "answer: key", "mine.md, line 10: answer: 'key' is no quantity"),
         ("question: What does it do less of?\n", "", "mine.md, line 3: the step has no question"),
