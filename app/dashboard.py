@@ -6,13 +6,10 @@ import streamlit as st
 
 from app import frame, glossary, presenter, scenario, sidebar, take_home
 from app.contents import HOME
-from app.first_run_key import asked
 from app.frame import style
 from app.presenter import lectern
 from app.room import screen
-from app.scenario.first_run import FIRST_RUNS
 from app.scenario.presentation import lecturing, presenting
-from app.serving.way import WAY
 
 
 def _tools(name: str) -> None:
@@ -29,7 +26,6 @@ def _controls(name: str) -> None:
         sidebar.show()
 
 
-@WAY.run()
 def _draw() -> None:
     st.set_page_config(layout="wide")
     scenario.adopt()
@@ -52,7 +48,6 @@ def _draw() -> None:
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
     failures = []
     for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
-        WAY.give()
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown
@@ -66,4 +61,4 @@ def _draw() -> None:
         raise failures[0]  # to the terminal; the page says it in the theme's words
 
 
-FIRST_RUNS.give_or_make(asked(), _draw)
+_draw()

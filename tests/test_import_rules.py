@@ -23,7 +23,7 @@ ALONE = {("app/dashboard.py", "pandas")}
 MEASURING = "engine/measuring/"  # run where the kernels run
 SERVING = {  # what stands between a socket and the pages
     "app/room/": ("segno", "starlette", "uvicorn"),
-    **dict.fromkeys(("app/serving/", "app/frame/document.py"), ("starlette",)),
+    **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
 LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions
 # the engine's rooms: each imports only those before it
@@ -62,7 +62,6 @@ APP = (
     "presenter",
     "page",
     "frame",
-    "first_run_key",
     *("__main__", "main", "dashboard"),
 )
 # the kernels' rooms: a folder imports only those before it, and none of the faces, which import all
@@ -313,14 +312,18 @@ def test_only_the_scenario_touches_the_session_and_the_link():
             assert not names & {"session_state", "query_params"}, path.name
 
 
-def test_only_the_scenario_asks_streamlit_what_it_does_not_tell():
-    """Streamlit's runtime is private: what is taken from it stands behind one function, with its reason."""
+INSIDE = "app/serving/inside_streamlit.py"
+
+
+def test_what_reaches_inside_streamlit_stands_in_one_file():
     asking = {
         name for name, path in NAMED.items() for module, _ in imports(path) if module.startswith("streamlit.")
     }
-    serving = ("app/serving/", "app/frame/", "app/first_run_key.py")
-    inside = {name for name in asking if name.startswith("app/") and not name.startswith(serving)}
-    assert inside == {f"app/scenario/{name}.py" for name in ("link", "first_run", "again")}
+    assert asking == {INSIDE}
+    for path in (ROOT / "app").rglob("*.py"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "st":
+                assert not node.attr.startswith("_"), (path, node.attr)
 
 
 def test_no_page_computes():

@@ -9,8 +9,6 @@ import streamlit as st
 from app import contents, scenario
 from app.canvas.moving import Component
 from app.contents import HOME, NAME, groups, pages
-from app.scenario.again import PARTS
-from app.serving.said import said_once
 
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
 FRAME = Component("frame", Path(__file__).with_name("frame.js"))
@@ -29,17 +27,13 @@ def navigate() -> st.Page:
 
 def navigation() -> None:
     """Every page by name, in groups that stay together where the window is too narrow for all in a line."""
-    place = st.container(horizontal=True, gap="medium", key="navigation")
-    said_once(place, tuple(pages()), _navigation)
-
-
-def _navigation() -> None:
     there = scenario.kept_in_run("pages", {})
-    for group, names in groups().items():
-        with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
-            st.html(f"<span>{group}</span>", width="content")
-            for name in names:
-                st.page_link(there[name])
+    with st.container(horizontal=True, gap="medium", key="navigation"):
+        for group, names in groups().items():
+            with st.container(horizontal=True, width="content", gap=None, vertical_alignment="center"):
+                st.html(f"<span>{group}</span>", width="content")
+                for name in names:
+                    st.page_link(there[name])
 
 
 def name_of(page: st.Page) -> str:
@@ -58,8 +52,4 @@ def _page(name: str, title: str) -> st.Page:
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
-    PARTS.show(_keep, page)
-
-
-def _keep(page: str) -> None:
     FRAME.mount(key="frame", data=page, height=0)

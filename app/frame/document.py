@@ -5,6 +5,7 @@ Streamlit sends a style with a run, when the first elements stand already: they 
 
 from __future__ import annotations
 
+import secrets
 from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -14,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from app import serving
 from app.canvas import scripts
 from app.contents import HOME, OWN, PAGES
 from app.frame import style
-from app.scenario.link import LECTERN
+from app.scenario.link import LECTERN, MOST_CHARACTERS, MOST_VALUES, TOO_LONG
+from app.take_home import made
 
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
@@ -50,16 +53,24 @@ def routes() -> list[Route]:
         Route("/", _opened),
         Route(f"/{HOME}", _home),
         Route(f"/{scripts.FOLDER}/{{file}}", _script),
+        Route(f"/{made.FOLDER}/{{window}}/{{file}}", made.given),
         *pages,
         *below,
     ]
 
 
-def _opened(request: Request) -> HTMLResponse:
+def _opened(request: Request) -> Response:
+    """A page's document; a browser without a cookie gets one, by which its windows are one visitor's."""
     modes = parse_qs(request.url.query, keep_blank_values=True)
+    if len(request.url.query) > MOST_CHARACTERS or sum(map(len, modes.values())) > MOST_VALUES:
+        return RedirectResponse(f"{request.url.path.rpartition('/')[2] or './'}?{TOO_LONG}=true")
     aside = request.url.path != "/" and not {"present", LECTERN} & modes.keys()
     presented = modes.get("present") == ["true"] and LECTERN not in modes
-    return HTMLResponse(document(aside, presented), headers={"Cache-Control": "no-cache"})
+    response = HTMLResponse(document(aside, presented), headers={"Cache-Control": "no-cache"})
+    if serving.COOKIE not in request.cookies:
+        name = secrets.token_urlsafe(16)
+        response.set_cookie(serving.COOKIE, name, httponly=True, samesite="strict")
+    return response
 
 
 def _home(request: Request) -> RedirectResponse:

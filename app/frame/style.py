@@ -9,7 +9,6 @@ from app.figures.rules import RULES
 from app.frame.tour_style import STYLE as TOUR_STYLE
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.serving.said import said_once
 
 # Shown in place of Streamlit's own words wherever something fails that nobody foresaw.
 FAILED = (
@@ -263,4 +262,5 @@ def apply(page: str) -> None:
     rules = ASIDE * (page != HOME) + f"<style>{button} {greyed} {code} {failed}</style>"
     rules += START_STYLE * (page == HOME) + KERNEL_STYLE * (page in OWN) + PRESENTER_STYLE * presenting()
     # the browser loads what draws st.html later than what draws Markdown
-    said_once(st.container(key="style"), rules, lambda: st.markdown(rules, unsafe_allow_html=True))
+    with st.container(key="style"):
+        st.markdown(rules, unsafe_allow_html=True)

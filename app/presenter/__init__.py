@@ -13,7 +13,6 @@ from app.contents import HOME, pages
 from app.presenter import keys, lectern
 from app.room import screen
 from app.scenario import presentation
-from app.scenario.again import PARTS
 
 WHILE_PRESENTING = {
     "p": "present",
@@ -42,12 +41,8 @@ def button() -> None:
 
 def bind() -> None:
     """The key that begins a presentation."""
-    PARTS.show(_bind)
-    screen.step_down()
-
-
-def _bind() -> None:
     keys.bind({"p": "present"}, key="presenter_keys")
+    screen.step_down()
 
 
 def show(opened: str) -> None:

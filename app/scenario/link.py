@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.contents import HOME
 from app.scenario import own, presets, state, widgets
@@ -13,6 +12,8 @@ from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
 TOO_LONG = "link_too_long"  # what the server makes of a link with more than it takes
+MOST_VALUES, MOST_CHARACTERS = 1_000, 500_000
+BACK = "went_back"  # what `frame.js` writes into an address that the browser has gone back or forward to
 LEFT_OUT = (
     "The link has more than 1,000 values or 500,000 characters, which is more than this server reads, so all "
     "of it was left out. Shown instead: the usual scenario."
@@ -31,6 +32,8 @@ def adopt() -> None:
     """
     values = st.query_params.to_dict()
     state.begin_run()
+    if values.pop(BACK, None):
+        state.kept_in_run(BACK, True)
     if state.started() and not (values.keys() - PLACES and _went_back()):
         widgets.take()
         return own.take()
@@ -52,12 +55,8 @@ def adopt() -> None:
 
 
 def _went_back() -> bool:
-    """Whether this run was asked for by the browser's back or forward button.
-
-    Streamlit has no public call that says so, and without it a reader who goes back keeps the later scenario:
-    its own context of the run knows. Where a version of Streamlit lacks the attribute, nothing else breaks.
-    """
-    return getattr(get_script_run_ctx(), "is_history_navigation", False)
+    """Whether this run was asked for by the browser's back or forward button."""
+    return state.kept_in_run(BACK, False)
 
 
 def leads_on() -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import sys
+from collections import Counter
+from threading import Lock
 from urllib.parse import urlsplit
 
 import streamlit as st
-from streamlit.runtime import exists, get_instance
-from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.web.server.starlette.starlette_app_utils import decode_xsrf_token_string
 
 from engine.worker.client import Visitor
 
+COOKIE = "visitor"  # which the document brings, and no script can read
+_windows, _lock = Counter(), Lock()  # of every visitor who has asked for a job
 OPENED = "--visitors-run-kernels"  # after the two dashes: the one setting that opens kernels and uploads
 REFUSED = (
     "This dashboard was opened to the network, so visitors cannot run kernels or upload recordings here. "
@@ -25,14 +26,20 @@ def at_loopback(address: str | None) -> bool:
     if address == "localhost":
         return True
     try:
-        return ipaddress.ip_address(address or "").is_loopback
+        return ipaddress.ip_address((address or "").strip("[]")).is_loopback
     except ValueError:
         return False
 
 
+def on_network() -> bool:
+    """Whether others than this machine can reach the server: at its address, or through a proxy by a name."""
+    names = st.get_option("server.address"), *st.get_option("server.allowedHosts")
+    return not all(map(at_loopback, names))
+
+
 def opened() -> bool:
     """Whether everyone who reaches the server may run kernels and upload."""
-    return at_loopback(st.get_option("server.address")) or OPENED in sys.argv
+    return not on_network() or OPENED in sys.argv
 
 
 def may_run() -> bool:
@@ -41,11 +48,20 @@ def may_run() -> bool:
     return opened() or here
 
 
-def visitor() -> Visitor | None:
-    """Whose window this is, by the cookie that all windows of a browser have; None without a server."""
-    if not exists():
-        return None
-    session, runtime = get_script_run_ctx().session_id, get_instance()
-    # the cookie is written anew for each window, the token in it is the browser's
-    token, _ = decode_xsrf_token_string(st.context.cookies.get("_streamlit_xsrf", ""))
-    return Visitor(token or st.context.ip_address or session, lambda: runtime.is_active_session(session))
+def _gone(name: str) -> None:
+    with _lock:
+        _windows[name] -= 1
+
+
+@st.cache_resource(scope="session", on_release=_gone, show_spinner=False)
+def _come(name: str) -> str:
+    """Count a visitor's window, once while it stays connected."""
+    with _lock:
+        _windows[name] += 1
+    return name
+
+
+def visitor() -> Visitor:
+    """Whose window this is, by the cookie that all windows of a browser have; it is there while it asks."""
+    name = _come(st.context.cookies.get(COOKIE) or st.context.ip_address or "this machine")
+    return Visitor(name, lambda: _windows[name] > 0)

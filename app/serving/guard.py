@@ -1,18 +1,21 @@
-"""What stands before every answer of the server: headers that keep a browser here, and a count of uploads."""
+"""What stands before every answer of the server: who may ask by which name, headers that keep a browser here,
+and a count of uploads."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from streamlit.runtime import get_instance
 
 from app import serving
-from app.serving.sending import PROTOCOL
+from app.serving.inside_streamlit import UncountedError, held_uploads
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
+UNCOUNTED = "This version of Streamlit does not say how much has been uploaded, so nothing more is taken."
 # Streamlit writes styles into its pages, and loads components from addresses that it makes itself.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
@@ -30,15 +33,18 @@ App = Callable[[dict, Callable, Callable], Awaitable[None]]
 
 
 class Guard:
-    """Adds the headers that an answer has not, and turns away uploads that are not allowed or too many."""
+    """Adds the headers that an answer lacks; turns away other sites' pages, and uploads where none may be."""
 
     def __init__(self, app: App):
         self._app = app
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
-        if scope["type"] != "http":
-            scope[PROTOCOL] = getattr(send, "__self__", None)
+        if scope["type"] == "websocket":
+            if not _own(Headers(scope=scope)):
+                return await send({"type": "websocket.close", "code": 1008})
             return await self._app(scope, _binary(receive), send)
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
 
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -54,6 +60,20 @@ class Guard:
         plain = [(b"content-type", b"text/plain; charset=utf-8")]
         await headed({"type": "http.response.start", "status": status, "headers": plain})
         await headed({"type": "http.response.body", "body": sentence.encode()})
+
+
+def _own(headers: Headers) -> bool:
+    """Whether a window of this server's own pages asks.
+
+    Where only this machine can reach the server, a page elsewhere cannot reach it by a name of its own. Of an
+    origin that is another, Streamlit would look this machine's address up outside.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
+    try:
+        known = serving.on_network() or serving.at_loopback(urlsplit(f"//{host}").hostname)
+        return known and (origin is None or urlsplit(origin).netloc == host)
+    except ValueError:
+        return False
 
 
 def _binary(receive: Callable) -> Callable:
@@ -79,9 +99,12 @@ def _refusal(scope: dict) -> tuple[int, str] | None:
     if not (serving.opened() or serving.at_loopback((scope.get("client") or ("",))[0])):
         return 403, serving.REFUSED
     session = path.partition(UPLOADS)[2].partition("/")[0]
-    held = get_instance().uploaded_file_mgr.file_storage
+    try:
+        held = held_uploads()
+    except UncountedError:
+        return 501, UNCOUNTED
     if len(held.get(session, ())) >= MOST_FILES:
         return 429, f"This window has uploaded {MOST_FILES} files; remove one of them first."
-    if sum(len(file.data) for files in list(held.values()) for file in list(files.values())) > MOST_BYTES:
+    if sum(map(sum, held.values())) > MOST_BYTES:
         return 429, "The recordings that visitors have uploaded fill this server; try again later."
     return None

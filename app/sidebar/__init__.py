@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app import scenario
+from app.elements import fold
 from app.figures.hardware import figures_lines, unchecked
-from app.scenario.again import PARTS
 from app.scenario.offers import subject
 from app.sidebar import recording
 from app.sidebar.unused import look
@@ -75,9 +76,11 @@ def show() -> None:
         )
         gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
         _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
-        PARTS.show(_more, _further(), recording.asked())
-        PARTS.show(_footprint, _fit())
-        PARTS.show(_figures, scenario.current().hardware)
+        _more()
+        _footprint(_fit())
+        hardware = scenario.current().hardware
+        title = f"Figures of the {GPU_NAMES[hardware]}, and their sources"
+        fold("gpu figures", partial(_figures, hardware), title)
 
 
 def _field(kind: str, label: str, name: str, help: str | None = None, **given: Any) -> Field:
@@ -100,10 +103,6 @@ def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
 
 def _row(*fields: Field, widths: tuple[int, ...] = ()) -> None:
     """Fields side by side, or one alone."""
-    PARTS.show(_side_by_side, fields, widths)
-
-
-def _side_by_side(fields: tuple[Field, ...], widths: tuple[int, ...] = ()) -> None:
     if len(fields) == 1:
         return fields[0].draw(st)
     alignment = "bottom" if widths else "top"  # one of them has no label
@@ -161,11 +160,15 @@ def _further() -> tuple[tuple[Field, ...], ...]:
     return (batch, keys), (after, documents), *others
 
 
-def _more(rows: tuple[tuple[Field, ...], ...], recordings: recording.Asked) -> None:
-    with st.expander("More"):
-        for fields in rows:
-            _side_by_side(fields)
-        recording.show(recordings)
+def _more() -> None:
+    """Drawn from when it is first opened; then it stays, and keeps what was chosen and uploaded."""
+    more, opened = st.expander("More", key="more", on_change="rerun"), scenario.kept("opened", {})
+    opened["more"] = more.open or opened.get("more", False)
+    if opened["more"]:
+        with more:
+            for fields in _further():
+                _row(*fields)
+            recording.show(recording.asked())
 
 
 def _fit() -> str:
@@ -186,8 +189,7 @@ def _footprint(words: str) -> None:
 def _figures(hardware: str) -> None:
     """Every figure of a GPU with its source."""
     gpu = GPUS[hardware]
-    with st.expander(f"Figures of the {gpu.name}, and their sources"):
-        lines = (f"**{group}**: {words}  \n:gray[{source}]" for group, words, source in figures_lines(gpu))
-        st.markdown("\n\n".join(lines))
-        if gpu.limits:
-            st.caption(gpu.limits)
+    lines = (f"**{group}**: {words}  \n:gray[{source}]" for group, words, source in figures_lines(gpu))
+    st.markdown("\n\n".join(lines))
+    if gpu.limits:
+        st.caption(gpu.limits)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
 from app.canvas.moving import Component
-from app.scenario.again import PARTS
 from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
+from app.take_home.made import window
 from engine import Experiment, simulate
 from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch
@@ -23,35 +22,50 @@ PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html")
 JSON = "application/json"
 
 
+@st.fragment
 def show() -> None:
-    """The popover; its files are made when they are asked for."""
+    """The popover, filled when it is opened; its files are made when they are asked for."""
+    popover = st.popover("Download", key="take_home", on_change="rerun")
+    if not popover.open:
+        return
     experiment = subject()
     name = _scenario(experiment)
-    with st.popover("Download", key="take_home"):
-        PARTS.show(_from_the_page, name)
-        with st.container(horizontal=True):
-            for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
-                _file(f"{title}, HTML", make, f"{name}-{_slug(title)}.html", "text/html")
-            _file(
-                "The scenario and its totals, JSON", lambda: _numbers(experiment), f"{name}-totals.json", JSON
+    with popover:
+        PAGE_FILES.mount(key="page_files", data={"scenario": name, "files": _files(experiment, name)})
+        st.caption("These files open anywhere, without a server or a network.")
+        if _too_many(experiment):
+            st.caption(
+                f"There is no Perfetto trace, because it holds at most {MOST_SLICES:,} thread blocks and "
+                f"this is {launch(experiment).blocks:,}."
             )
-            _traces(experiment, name)
-            for title, make in offered(CSV).items():
-                _file(f"{title}, CSV", make, f"attention-{_slug(title)}.csv", "text/csv")
-        PARTS.show(_snippets, experiment)
+        st.caption(
+            "This Python computes the scenario from the repository's root: first the model, then the kernel."
+        )
+        st.code(snippet.model(experiment), None)
+        st.code(snippet.kernel(experiment), None)
 
 
-def _from_the_page(name: str) -> None:
-    PAGE_FILES.mount(key="page_files", data={"scenario": name})
-    st.caption("These files open anywhere, without a server or a network.")
+def _files(experiment: Experiment, name: str) -> list[tuple[str, str]]:
+    """What each file that the server makes is called, and its address."""
+    players = offered(HTML) or {"Player": lambda: _player(experiment)}
+    found = [
+        (f"{title}, HTML", f"{name}-{_slug(title)}.html", make, "text/html")
+        for title, make in players.items()
+    ]
+    totals = "The scenario and its totals, JSON"
+    found.append((totals, f"{name}-totals.json", lambda: _numbers(experiment), JSON))
+    for title, make in offered(TRACE).items():  # blocks on SMs over time for ui.perfetto.dev
+        found.append((f"{TRACE}: {title}", f"attention-{_slug(title)}-trace.json", make, JSON))
+    if not offered(TRACE) and not _too_many(experiment):
+        found.append((f"{TRACE}, modelled", f"{name}-trace.json", lambda: _chrome_trace(experiment), JSON))
+    for title, make in offered(CSV).items():
+        found.append((f"{title}, CSV", f"attention-{_slug(title)}.csv", make, "text/csv"))
+    return [(label, window().offer(file, make, kind)) for label, file, make, kind in found]
 
 
-def _snippets(experiment: Experiment) -> None:
-    st.caption(
-        "This Python computes the scenario from the repository's root: first the model, then the kernel."
-    )
-    st.code(snippet.model(experiment), None)
-    st.code(snippet.kernel(experiment), None)
+def _too_many(experiment: Experiment) -> bool:
+    """Whether the scenario has more blocks than anybody looks at, and the page shows no run of its own."""
+    return not offered(TRACE) and launch(experiment).blocks > MOST_SLICES
 
 
 def _scenario(experiment: Experiment) -> str:
@@ -59,10 +73,6 @@ def _scenario(experiment: Experiment) -> str:
     problem = experiment.problem
     queries = f"{problem.seq_q}x" * (problem.seq_q != problem.seq_kv)
     return f"attention-{experiment.algorithm}-n{queries}{problem.seq_kv}"
-
-
-def _file(label: str, make: Callable[[], str], name: str, kind: str) -> None:
-    st.download_button(label, make, name, kind, key=f"take home {label}", on_click="ignore")
 
 
 def _slug(title: str) -> str:
@@ -82,33 +92,7 @@ def _numbers(experiment: Experiment) -> str:
     return json.dumps(simulate(experiment).summary(), indent=1)
 
 
-def _traces(experiment: Experiment, name: str) -> None:
-    """Blocks on SMs over time for ui.perfetto.dev: the runs that the page shows, else the scenario's."""
-    runs = offered(TRACE)
-    for title, make in runs.items():
-        _file(f"{TRACE}: {title}", make, f"attention-{_slug(title)}-trace.json", JSON)
-    if not runs:
-        _trace(experiment, name)
-
-
 @kept(most=4, most_bytes=64 * 2**20)
 def _chrome_trace(experiment: Experiment) -> str:
     """Seconds of a processor for the longest: made once, however many ask for it."""
     return chrome_trace(simulate_timeline(experiment))
-
-
-def _trace(experiment: Experiment, name: str) -> None:
-    """The scenario's, modelled, unless it has too many blocks to look at."""
-    blocks = launch(experiment).blocks
-    if blocks > MOST_SLICES:
-        st.caption(
-            f"There is no Perfetto trace, because it holds at most {MOST_SLICES:,} thread blocks and this "
-            f"is {blocks:,}."
-        )
-        return
-    _file(
-        f"{TRACE}, modelled",
-        lambda: _chrome_trace(experiment),
-        f"{name}-trace.json",
-        JSON,
-    )

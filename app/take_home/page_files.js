@@ -226,6 +226,17 @@ function numbered() {
   });
 }
 
+/** Links to the files that the server makes when they are asked for. */
+function links(files) {
+  return files.map(([words, address]) => {
+    const link = document.createElement("a");
+    link.textContent = words;
+    link.href = new URL(address, document.baseURI);
+    link.download = "";
+    return link;
+  });
+}
+
 /** Lists what there is; an unchanged list stays as it is, so that no button moves under the pointer. */
 function fill(list, scenario, anyway) {
   const found = numbered(),
@@ -241,6 +252,7 @@ export default function show({ data, parentElement }) {
   const list = parentElement.querySelector("ul"),
     link = parentElement.querySelector("[data-do=link]");
   fill(list, data.scenario, true);
+  parentElement.querySelector("p").replaceChildren(...links(data.files));
   clearInterval(looking.get(list));
   looking.set(
     list,

@@ -27,7 +27,7 @@ def show(experiment: Experiment, colours: Palette) -> None:
     st.markdown(LINKS)
     st.download_button(
         "Take the tour home",
-        lambda: text(tour),
+        text(tour),
         f"{name}-tour.md",
         "text/markdown",
         on_click="ignore",

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.problem.cache import give_way
-
 AT_ONCE = 32  # steps, a fraction of a millisecond
 ROUNDING = 1e-9  # of a step: so close to its end a program has ended
 SPARSE = 64  # places for each use, from which on it is quicker to sort the uses than to look at all places
@@ -170,7 +168,6 @@ def _since(step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndar
     since, last = np.zeros(len(step)), used.copy()  # by the step of its last use so far
     edges = np.searchsorted(step, np.arange(0, len(used) + AT_ONCE, AT_ONCE)).tolist()
     for first, begin, end in zip(range(0, len(used), AT_ONCE), edges, edges[1:], strict=False):
-        give_way()
         if begin == end:
             continue
         some = slice(begin, end)

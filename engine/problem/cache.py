@@ -21,18 +21,6 @@ def kept(most: int, most_bytes: int) -> Callable[[Callable], Kept]:
 
 # most of what a result holds, and nothing that has bytes to speak of
 LEAVES = frozenset({bool, int, float, type(None), frozenset, FunctionType, EnumType})
-_ways: list[Callable[[], None]] = []
-
-
-def set_way(way: Callable[[], None]) -> None:
-    """Let this be called before each piece of a long computation: a server's shorter work goes first."""
-    _ways[:] = [way]
-
-
-def give_way() -> None:
-    """Between two pieces of a computation, with nothing locked that others may want."""
-    for way in _ways:
-        way()
 
 
 @dataclass(slots=True)
@@ -61,7 +49,6 @@ class Kept:
         with self._lock:
             if key in self._results:
                 return self._given(key)
-        give_way()
         with self._lock:
             making = self._making.setdefault(key, RLock())
         with making:

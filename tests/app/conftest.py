@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from plotly.graph_objects import Figure
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
@@ -14,7 +15,7 @@ from streamlit.util import calc_hash
 from app import elements
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
-
+st.App(MAIN)  # from now on the configuration beside the script holds
 # AppTest looks for components in all installed packages at every run, four fifths of its time: they stay.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
@@ -33,6 +34,7 @@ def open_app():
         app = AppTest.from_file(str(MAIN), default_timeout=600)
         # AppTest has no call for pages that are functions: they are known by the hash of their path.
         app._page_hash = calc_hash(page)
+        app.session_state["more"] = True  # the fold of the sidebar, with what is seldom moved
         for name, value in values.items():
             app.query_params[name] = value
         return app.run()

@@ -1,20 +1,27 @@
 """What a fresh server takes care of before its first visitor comes."""
 
+import gzip
 import re
 import tomllib
 from pathlib import Path
 
 from starlette.requests import Request
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 
+from app.canvas import scripts
+from app.canvas.bundle import bundle
 from app.contents import HOME, PAGES
 from app.frame import style
 from app.frame.document import DRAWER, SCRIPTS, routes
+from app.player import HERE, PLAYER
+from app.scenario import link
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
-    server = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text("utf-8"))["server"]
+    server = tomllib.loads((ROOT / "app" / ".streamlit" / "config.toml").read_text("utf-8"))["server"]
     assert (server["address"], server["maxUploadSize"]) == ("localhost", 16)
 
 
@@ -39,6 +46,27 @@ def answer(path: str, query: str = "", **more):
     asked = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "server": ("a", 1)}
     asked |= more
     return route.endpoint(Request(asked))
+
+
+def test_a_link_of_too_many_values_is_said_to_be_left_out(open_app):
+    most = "&".join(f"a{number}=1" for number in range(link.MOST_VALUES))
+    assert answer("/tiles", most).status_code == 200
+    led = answer("/tiles", f"{most}&a=1")
+    assert (led.status_code, led.headers["location"]) == (307, f"tiles?{link.TOO_LONG}=true")
+    assert answer("/", "a=" + "1" * link.MOST_CHARACTERS).headers["location"] == f"./?{link.TOO_LONG}=true"
+    app = open_app("tiles", **{link.TOO_LONG: "true"})
+    assert [text.value for text in app.text] == [link.LEFT_OUT]
+    assert link.TOO_LONG not in app.query_params
+
+
+def test_all_windows_of_a_browser_are_one_visitors():
+    first = answer("/tiles").headers["set-cookie"]
+    name = first.split(";")[0].removeprefix("visitor=")
+    assert {"HttpOnly", "SameSite=strict"} <= set(first.split("; "))
+    assert len(name) > 20
+    assert name not in answer("/tiles").headers["set-cookie"]
+    again = answer("/tiles", headers=[(b"cookie", f"visitor={name}".encode())])
+    assert "set-cookie" not in again.headers
 
 
 def test_a_page_has_its_style_before_the_browser_draws_it():
@@ -69,3 +97,39 @@ def test_what_lies_below_a_page_leads_to_the_page_with_its_scenario():
     ):
         moved = answer("/tiles/{rest:path}", "seq=512", path_params={"rest": rest})
         assert (moved.status_code, moved.headers["location"]) == (307, location)
+
+
+def test_a_script_is_loaded_once_by_a_name_that_holds_its_hash():
+    module = scripts.loader("some", "export default 1;")
+    (file,) = [word for word in module.split('"') if word.startswith("./scripts/")]
+    name = file.removeprefix("./scripts/")
+    assert module.count("\n") == 2  # Streamlit takes a single line for the name of a file
+    assert gzip.decompress(scripts.packed(name)) == b"export default 1;"
+    assert scripts.loader("some", "export default 2;") != module
+    assert scripts.packed("../app/main.py") is None
+    given = answer("/scripts/{file}", path_params={"file": name})
+    assert given.status_code == 200
+    assert given.headers["content-encoding"] == "gzip"
+    assert "immutable" in given.headers["cache-control"]
+    assert given.headers["content-type"].startswith("text/javascript")
+    assert answer("/scripts/{file}", path_params={"file": "none.js"}).status_code == 404
+
+
+def test_a_message_brings_no_picture_s_script_and_a_file_to_take_home_all_of_it(open_app):
+    app = open_app("tiles")
+    (player,) = [
+        node.proto for node in app.get("bidi_component") if node.proto.component_name == "attention_player"
+    ]
+    assert len(player.js_content) < 300
+    whole = bundle(HERE / "player.js")
+    assert whole in PLAYER.offline(b"", "Player")
+    name = player.js_content.split('"')[1].removeprefix("./scripts/")
+    assert gzip.decompress(scripts.packed(name)).decode() == whole
+
+
+def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
+    asks = BackMsg(rerun_script=ClientState(query_string="seq=64")).SerializeToString()
+    (first,) = re.findall(r"RERUN = (0x\w+)", (ROOT / "app" / "frame" / "moving.js").read_text("utf-8"))
+    assert asks[0] == int(first, 16)
+    others = (BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(clear_cache=True))
+    assert all(other.SerializeToString()[0] != asks[0] for other in others)

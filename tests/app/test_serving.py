@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import tomllib
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import streamlit as st
-from streamlit import config, net_util
-from streamlit.runtime.state.safe_session_state import SafeSessionState
-from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest
 
 from app import serving
-from app.frame import startup
-from app.serving import guard
-from app.serving.session import OneByOne, look_up_one_by_one
+from app.serving import guard, inside_streamlit
 from tests.app.worker_page import SCRIPT, own_worker
 
 __all__ = ["own_worker"]
 
 NETWORK = "0.0.0.0"
+CONFIG = Path(__file__).resolve().parents[2] / "app" / ".streamlit" / "config.toml"
 
 
 @pytest.fixture
@@ -104,7 +101,7 @@ def test_uploads_are_counted_by_window_and_in_all(listens, monkeypatch):
     listens("localhost")
     held = {"full": {str(n): SimpleNamespace(data=b"x") for n in range(3)}, "one": {}}
     manager = SimpleNamespace(uploaded_file_mgr=SimpleNamespace(file_storage=held))
-    monkeypatch.setattr(guard, "get_instance", lambda: manager)
+    monkeypatch.setattr(inside_streamlit, "get_instance", lambda: manager)
     assert answer("/_stcore/upload_file/one/file", "PUT")[0] == 200
     assert answer("/_stcore/upload_file/full/file", "PUT")[::2] == (
         429,
@@ -112,6 +109,8 @@ def test_uploads_are_counted_by_window_and_in_all(listens, monkeypatch):
     )
     monkeypatch.setattr(guard, "MOST_BYTES", 2)
     assert answer("/_stcore/upload_file/one/file", "PUT")[0] == 429
+    del manager.uploaded_file_mgr.file_storage  # another version of Streamlit
+    assert answer("/_stcore/upload_file/one/file", "PUT")[::2] == (501, guard.UNCOUNTED)
 
 
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
@@ -124,77 +123,83 @@ def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
     assert any(serving.REFUSED in caption.value for caption in page.caption)
 
 
-def test_nothing_asks_outside_for_this_machines_address(monkeypatch):
-    asked = []
-    monkeypatch.setattr(net_util, "_external_ip", None)
-    monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda *args, **more: asked.append(args))
-    usual = config.get_option("server.allowedHosts")
-    try:
-        startup.prepare()
-        assert not net_util.get_external_ip()
-        assert not asked
-        assert config.get_option("server.allowedHosts") == startup.LOOPBACK
-    finally:
-        config.set_option("server.allowedHosts", usual)
-    assert config.get_option("logger.hideWelcomeMessage")  # printing it asks before the application is there
+def joined(said: dict | None = None, **headers: str) -> list[str]:
+    """What becomes of a window that opens its websocket, and maybe says something: what each side is told."""
+    kinds = []
+
+    async def receive():
+        return {"type": "websocket.receive", **(said or {"bytes": b"a"})}
+
+    async def application(scope, receive, send):
+        kinds.append((await receive())["type"])
+
+    async def send(message):
+        kinds.append(message["type"])
+
+    given = [(name.encode(), value.encode()) for name, value in headers.items()]
+    _run(guard.Guard(application)({"type": "websocket", "headers": given}, receive, send))
+    return kinds
+
+
+HERE, LECTURE = "localhost:8501", "lecture.example.com"
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "taken"),
+    [
+        ("localhost", {"host": HERE}, True),
+        ("localhost", {"host": "127.0.0.1:8501", "origin": "http://127.0.0.1:8501"}, True),
+        ("localhost", {"host": "[::1]:8501"}, True),
+        ("localhost", {"host": HERE, "origin": f"http://{LECTURE}"}, False),  # a page elsewhere
+        ("localhost", {"host": LECTURE, "origin": f"http://{LECTURE}"}, False),  # whose name leads here
+        ("localhost", {}, False),
+        ("localhost", {"host": "[", "origin": "http://["}, False),
+        (NETWORK, {"host": LECTURE, "origin": f"https://{LECTURE}"}, True),
+        (NETWORK, {"host": LECTURE, "origin": "https://elsewhere.example.com"}, False),
+    ],
+)
+def test_only_windows_of_its_own_pages_join_and_nothing_is_looked_up(listens, address, headers, taken):
+    listens(address)
+    assert joined(**headers) == (["websocket.receive"] if taken else ["websocket.close"])
+
+
+def test_who_sends_text_is_taken_as_gone(listens):
+    listens("localhost")
+    assert joined({"text": "a"}, host=HERE) == ["websocket.disconnect"]
+
+
+def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
+    monkeypatch.setattr(
+        st, "get_option", {"server.address": "localhost", "server.allowedHosts": [LECTURE]}.get
+    )
+    assert joined(host=LECTURE, origin=f"https://{LECTURE}") == ["websocket.receive"]
+    assert serving.on_network()
+    assert not serving.opened()
+    assert answer("/_stcore/upload_file/session/file", "PUT")[0] == 403
+
+
+def test_nothing_asks_outside_for_this_machines_address():
+    assert tomllib.loads(CONFIG.read_text("utf-8"))["logger"]["hideWelcomeMessage"]  # printing it asks
+
+
+def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):
+    page = AppTest.from_string(
+        "import streamlit as st; from app import serving; st.visitor = serving.visitor()"
+    )
+    for _ in range(2):
+        page.run()
+    assert not page.exception
+    assert st.visitor.watches()
+    serving._gone(st.visitor.name)
+    assert not st.visitor.watches()
+    st.cache_resource.clear()
+    page.run()  # its network is back
+    assert st.visitor.watches()
 
 
 def test_streamlit_run_finds_the_guarded_application():
-    from pathlib import Path
-
     from streamlit.web.server.app_discovery import discover_asgi_app
 
     main = Path(__file__).resolve().parents[2] / "app" / "main.py"
     assert discover_asgi_app(main).import_string == "main:app"
     assert "middleware=MIDDLEWARE" in main.read_text("utf-8")
-
-
-def test_a_loop_is_woken_once_for_much_and_loses_nothing():
-    async def handed_over() -> tuple[int, int]:
-        loop, ran, woken = asyncio.get_running_loop(), [], []
-        startup.wake_once(loop)
-        usual = loop._csock.send
-        sock = SimpleNamespace(send=lambda data: woken.append(data) or usual(data))
-        loop._csock, kept = sock, loop._csock
-
-        def run() -> None:
-            for number in range(2000):
-                loop.call_soon_threadsafe(ran.append, number)
-
-        try:
-            for rounds in (1, 2, 3):
-                thread = Thread(target=run)
-                thread.start()
-                thread.join()  # the loop is not there meanwhile
-                while len(ran) < 2000 * rounds:
-                    await asyncio.sleep(0)
-                await asyncio.sleep(0.01)  # it has read that it was woken
-        finally:
-            loop._csock = kept
-        assert ran == [*range(2000)] * 3
-        return len(ran), len(woken)
-
-    ran, woken = _run(handed_over())
-    assert (ran, woken) == (6000, 3)
-
-
-def test_a_widget_looks_up_its_own_value_and_no_other(open_app, monkeypatch):
-    usual = open_app("traffic", seq="2048", window="300")
-    gathered = []
-    whole = SessionState.filtered_state.fget
-    monkeypatch.setattr(
-        SessionState, "filtered_state", property(lambda state: gathered.append(1) or whole(state))
-    )
-    monkeypatch.setattr(SafeSessionState, "filtered_state", SafeSessionState.filtered_state)  # to come back
-    look_up_one_by_one()
-    app = open_app("traffic", seq="2048", window="300")
-    assert not app.exception
-    assert not gathered
-    for kind in ("number_input", "selectbox", "select_slider"):
-        assert [each.value for each in app.get(kind)] == [each.value for each in usual.get(kind)]
-    app.number_input(key="scenario before").set_value(None).run()
-    assert app.session_state["experiment"].problem.mask.window is None
-    seen = OneByOne(app.session_state._state)
-    assert {"experiment", "scenario before"} < set(seen)
-    assert len(seen) == len(set(seen))
-    assert "no such key" not in seen

@@ -28,9 +28,9 @@ def opened(page, address):
 
 
 def taken(page, name: str | re.Pattern) -> bytes:
-    """The file that a button of the list gives."""
+    """The file that a button or a link of the list gives."""
     with page.expect_download() as download:
-        page.get_by_role("button", name=name).first.click()
+        page.get_by_role("button", name=name).or_(page.get_by_role("link", name=name)).first.click()
     return download.value.path().read_bytes()
 
 

@@ -38,6 +38,8 @@ def job_panel(kind: str, payload: dict[str, Any], label: str, draw: Callable[[Jo
         current = job_of(kind, payload)
         _controls(kind, payload, label, current)
         draw(current)
+        if polls:
+            serving.visitor()  # is still there, also after its network was not
         if polls and not (current is not None and current.under_way):
             st.rerun()  # without polling
 

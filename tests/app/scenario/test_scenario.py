@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from streamlit.runtime.state.query_params_proxy import QueryParamsProxy
 from streamlit.util import calc_hash
 
 from app import scenario
+from app.scenario import link
 from app.scenario.link import notices
 from app.scenario.widgets import _with, changed
 from engine.experiment import PARAMETERS, Experiment
@@ -95,6 +98,21 @@ def test_a_browser_that_asked_before_it_heard_of_its_link_is_told_again(open_app
     app.query_params["seq"] = "1024"  # the browser's, while it is being told 2048
     app.sidebar.select_slider(key="scenario seq").set_value(1024).run()
     assert told[-2:] == ["2048", "1024"]
+
+
+def test_an_address_brings_its_scenario_back_only_where_the_browser_went_there(open_app):
+    app = open_app("masks", seq="1024")
+    app.sidebar.select_slider(key="scenario seq").set_value(2048).run()
+    app.query_params["seq"] = "1024"  # a browser that has not heard of it yet
+    app.run()
+    assert app.session_state["experiment"].problem.seq_q == 2048
+    app.query_params["seq"], app.query_params[link.BACK] = "1024", "true"
+    app.run()
+    assert app.session_state["experiment"].problem.seq_q == 1024
+    assert app.sidebar.select_slider(key="scenario seq 1").value == 1024
+    assert link.BACK not in app.query_params
+    script = (Path(link.__file__).parents[1] / "frame" / "frame.js").read_text("utf-8")
+    assert f'BACK = "{link.BACK}"' in script
 
 
 def test_keys_after_a_query_alone_leave_all_before():

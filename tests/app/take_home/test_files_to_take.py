@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import subprocess
@@ -9,13 +10,15 @@ import sys
 from base64 import b64decode
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from starlette.requests import Request
 
 from app.canvas.offline import html_file
 from app.player import PLAYER
 from app.player.payload import build
-from app.take_home import snippet
+from app.take_home import made, snippet
 from engine import Experiment, simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -99,11 +102,59 @@ def test_documents_are_handed_to_the_kernels_by_their_lengths():
     assert "documents=[1000, 24]" in lines
 
 
-def test_every_page_offers_its_files_in_the_same_place(open_app):
-    for page in ("tiles", "traffic"):
-        app = open_app(page, seq="1024")
+@pytest.fixture
+def download(open_app):
+    """A function (page, **url values) that opens a page and its Download: the page, and names with addresses."""
+
+    def opened(page: str, **values: str):
+        app = open_app(page, **values)
+        assert not app.sidebar.code  # made for whoever opens it
+        app.session_state["take_home"] = True
+        app.run()
         assert not app.exception
+        (list_,) = [
+            node.proto for node in app.get("bidi_component") if node.proto.component_name == "page_files"
+        ]
+        return app, json.loads(list_.json)["files"]
+
+    return opened
+
+
+def fetched(address: str):
+    """What the server answers at an address from the page's own."""
+    _, folder, window, file = address.split("/")
+    assert folder == made.FOLDER
+    asked = {"type": "http", "path_params": {"window": window, "file": unquote(file)}}
+    return made.given(Request(asked))
+
+
+def test_every_page_offers_its_files_in_the_same_place(download):
+    for page in ("tiles", "traffic"):
+        app, files = download(page, seq="1024")
         assert [code.value for code in app.sidebar.code] == [
             snippet.model(Experiment.of()).rstrip(),
             snippet.kernel(Experiment.of()).rstrip(),
         ]
+        assert "The scenario and its totals, JSON" in [name for name, _ in files]
+
+
+def test_a_file_is_made_for_its_own_window_and_goes_with_it(download):
+    app, files = download("traffic", seq="512")
+    other, _ = download("traffic", seq="512")
+    address = dict(files)["The scenario and its totals, JSON"]
+    given = fetched(address)
+    assert given.status_code == 200
+    assert json.loads(given.body)["seq"] == 512
+    assert given.headers["content-disposition"].endswith("-totals.json")
+    windows = [each.session_state["take home"]["window"] for each in (app, other)]
+    assert windows[0].name not in (windows[1].name, "")
+    assert fetched(address.replace(windows[0].name, windows[1].name)).body == given.body
+    assert fetched(address.replace(windows[0].name, "nobody")).status_code == 404
+    assert fetched(f"./{made.FOLDER}/{windows[0].name}/no-such-file").status_code == 404
+    for number in range(made.MOST):
+        windows[0].offer(f"{number}", str, "text/plain")
+    assert fetched(address).status_code == 404
+    name = windows[0].name
+    del app, windows
+    gc.collect()
+    assert name not in made._windows
