@@ -24,23 +24,12 @@ from app.take_home import made
 
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
+EARLY = Path(__file__).parent / "early.js"
 GROUND = """
 <style>
   html { background: #ffffff; font-size: 14px; } /* as the configuration says, once Streamlit has read it */
   @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
 </style>
-"""
-# Else Streamlit looks for its server below a page first, and the console says that none is there
-SERVER = """
-<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location).href };</script>
-"""
-# Streamlit lays the sidebar over a phone's page, and keeps whether it is open: for the next visit it is not
-DRAWER = """
-<script>
-  if (innerWidth <= 768)
-    for (const name of Object.keys(localStorage))
-      if (name.startsWith("stSidebarCollapsed-")) localStorage.removeItem(name);
-</script>
 """
 
 
@@ -102,5 +91,5 @@ def document(aside: bool, presented: bool) -> str:
     static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
-    head = f"{SERVER}{early}{GROUND}{DRAWER}{style.early(aside, presented)}</head>"
+    head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{GROUND}{style.early(aside, presented)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

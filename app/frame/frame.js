@@ -5,30 +5,19 @@
 
 import { awaitLast } from "./moving.js";
 
-const BACK = "went_back"; // a value that only this writes and only the next run reads
 const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
 let path, timer;
 
-/** Streamlit writes a page's address twice, first without its values: Back would have to be pressed twice. So is
- * written an address that was gone back to: the run takes the mark away. */
+/** Streamlit writes a page's address twice, first without its values: Back would have to be pressed twice. */
 function tidyHistory() {
   const push = history.pushState.bind(history);
   history.pushState = (state, unused, url) => {
     const to = new URL(url ?? location.href, location.href);
     leave(to.pathname);
-    const passing = !location.search || new URLSearchParams(location.search).has(BACK);
-    if (to.pathname === location.pathname && passing) history.replaceState(state, unused, url);
+    if (to.pathname === location.pathname && !location.search) history.replaceState(state, unused, url);
     else push(state, unused, url);
   };
-}
-
-/** Marks the address that the browser has gone back or forward to, before Streamlit asks for its run: only the
- * browser knows that its widgets are of another address. */
-function markBack() {
-  const there = new URL(location.href);
-  there.searchParams.set(BACK, "true");
-  history.replaceState(history.state, "", there);
 }
 
 /** Whether the rules of what stands in for parts hold. */
@@ -96,7 +85,6 @@ export default function show() {
   tidyHistory();
   awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
-  window.addEventListener("popstate", markBack, true);
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {
     if (target.closest?.("[data-testid=stSkipToContent]")) setTimeout(skip);

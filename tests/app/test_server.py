@@ -13,7 +13,7 @@ from app.canvas import scripts
 from app.canvas.bundle import bundle
 from app.contents import HOME, PAGES
 from app.frame import style
-from app.frame.document import DRAWER, SCRIPTS, routes
+from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
 
@@ -73,7 +73,8 @@ def test_a_page_has_its_style_before_the_browser_draws_it():
     for name in PAGES:
         head = answer(f"/{'' if name == HOME else name}").body.decode().split("</head>")[0]
         assert style.STYLE in head, name
-        assert DRAWER in head, name  # a phone's is closed before Streamlit opens it
+        assert f"<script>{EARLY.read_text('utf-8')}</script>" in head, name  # before Streamlit's own
+        assert head.index("<script>") < head.index('<script type="module"'), name
         assert (style.ASIDE in head) == (name != HOME), name
         assert all(f"/{script}." in head for script in SCRIPTS), name
     usual, room = (answer("/tiles", query).body.decode() for query in ("", "present=true"))

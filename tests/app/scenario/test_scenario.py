@@ -111,7 +111,7 @@ def test_an_address_brings_its_scenario_back_only_where_the_browser_went_there(o
     assert app.session_state["experiment"].problem.seq_q == 1024
     assert app.sidebar.select_slider(key="scenario seq 1").value == 1024
     assert link.BACK not in app.query_params
-    script = (Path(link.__file__).parents[1] / "frame" / "frame.js").read_text("utf-8")
+    script = (Path(link.__file__).parents[1] / "frame" / "early.js").read_text("utf-8")
     assert f'BACK = "{link.BACK}"' in script
 
 

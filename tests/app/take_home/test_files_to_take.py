@@ -104,7 +104,7 @@ def test_documents_are_handed_to_the_kernels_by_their_lengths():
 
 @pytest.fixture
 def download(open_app):
-    """A function (page, **url values) that opens a page and its Download: the page, and names with addresses."""
+    """A function (page, **url values) that opens a page and its Download, with the addresses by names."""
 
     def opened(page: str, **values: str):
         app = open_app(page, **values)
