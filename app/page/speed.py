@@ -28,7 +28,7 @@ from engine.model.roofline import roofline
 from engine.problem.hardware import same_machine
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
-from engine.studies.comparison import counted_pairs, measured_rows, modelled_rows, pairs, under_roof
+from engine.studies.comparison import measured_rows, modelled_rows, pairs, recorded_pairs, under_roof
 from engine.studies.gains import fused_of, modelled_gain, products_share
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
@@ -104,7 +104,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
     """The scenario's bottleneck; measured against modelled; the recorded block sizes."""
-    compared = (*pairs(experiment, measured), *(counted_pairs(recording) if recording else ()))
+    compared = (*pairs(experiment, measured), *(recorded_pairs(recording) if recording else ()))
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
     with st.container(key="apart_speed"):
         held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")

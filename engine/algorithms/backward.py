@@ -46,6 +46,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
     none = np.zeros(len(bounds.first), np.int64)
     phases = (
+        # delta = rowsum(dO o O), once a row
         Phase(
             name=ROW_TERMS,
             outer="query",
@@ -53,6 +54,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             before=(load(Tensor.O), load(Tensor.D_O), load(Tensor.LSE), Step(Operation.ROW_TERMS)),
             after=(store(Tensor.DELTA), store(Tensor.LSE_LOG2)),
         ),
+        # for each key block: dK and dV, gathered over the query blocks that see it
         Phase(
             name=KEY_GRADIENTS,
             outer="key",
@@ -62,6 +64,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             after=(store(Tensor.D_K), store(Tensor.D_V)),
             shared=True,
         ),
+        # for each query block: dQ, gathered over the key blocks that it sees
         Phase(
             name=QUERY_GRADIENTS,
             outer="query",

@@ -33,9 +33,11 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
     phase = Phase(
         name="attention",
+        # for each key block
         outer="key",
         programs=Programs(first, stop),
         before=(load(Tensor.K), load(Tensor.V)),
+        # for each query block that sees it: O, m and l come and go
         each=VISIT,
         launched=HEAD,
     )

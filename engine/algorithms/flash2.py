@@ -15,13 +15,13 @@ from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
-VISIT = (
+VISIT = (  # Algorithm 1's inner loop
     load(Tensor.K),
     load(Tensor.V),
-    Step(Operation.SCORES),
-    Step(Operation.MAXIMUM),
-    Step(Operation.RESCALE),
-    Step(Operation.ACCUMULATE),
+    Step(Operation.SCORES),  # S = scale Q Kᵀ
+    Step(Operation.MAXIMUM),  # the new m
+    Step(Operation.RESCALE),  # α, and P = exp(S - m)
+    Step(Operation.ACCUMULATE),  # l = α l + rowsum P, O = α O + P V
 )
 # what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
 OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
@@ -39,10 +39,13 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     copied = tuple(replace(step, boxed=tiling.own and step.operation == Operation.LOAD) for step in VISIT)
     phase = Phase(
         name="attention",
+        # for each query block, a program of its own
         outer="query",
         programs=Programs(bounds.first, bounds.stop),
         before=(load(Tensor.Q),),
+        # for each key block that it sees
         each=copied,
+        # O / l and m + log l are written once
         after=(store(Tensor.O), store(Tensor.LSE)),
     )
     return Schedule(problem, tiling, (phase,), bounds)

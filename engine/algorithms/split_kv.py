@@ -62,6 +62,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     share = None if alone else EvenShare(tiling.splits)
     split = Phase(
         name="split",
+        # for each query block and each split of its keys
         outer="query",
         programs=Programs(bounds.first, bounds.stop, bounds.alike, tiling.splits, share),
         before=(load(Tensor.Q),),
@@ -99,6 +100,7 @@ def combination(bounds: KeyBounds, splits: int) -> Phase:
     none = np.zeros_like(bounds.first)
     return Phase(
         name="combine",
+        # for each row: lse and O of its splits, merged
         outer="query",
         programs=Programs(none, none, bounds.alike),
         before=(

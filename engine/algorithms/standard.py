@@ -26,12 +26,14 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     programs = Programs(none, np.full(query_blocks, key_blocks, np.int64))
     whole = {"outer": "query", "programs": programs}
     phases = (
+        # S = scale Q Kᵀ, a tile a program
         Phase(
             name="scores",
             each=(load(Tensor.Q), load(Tensor.K), Step(Operation.SCORES), store(Tensor.S)),
             launched=TILE,
             **whole,
         ),
+        # P = softmax(S), whole rows
         Phase(
             name="softmax",
             outer="query",
@@ -40,6 +42,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             launched=ROWS,
             rows=softmax_rows(problem.seq_kv),
         ),
+        # O = P V, a block of rows a program
         Phase(
             name="output",
             each=(load(Tensor.P), load(Tensor.V), Step(Operation.ACCUMULATE)),

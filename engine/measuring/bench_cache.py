@@ -1,6 +1,6 @@
 """python -m engine bench-kernels --cache: what L2 alone delivers to the SMs, beside the presets' peak.
 
-What the SMs take in: neighbours that ask for the same at once get one answer, so that L2 itself gives less.
+What the SMs take in: neighbours that request the same at once get one answer, so that L2 itself gives less.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the project's own kernel asks of memory, counted while Triton's interpreter runs it, without a GPU."""
+"""What the project's own kernel requests of memory, counted while Triton's interpreter runs it."""
 
 from __future__ import annotations
 

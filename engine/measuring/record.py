@@ -38,7 +38,7 @@ LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
 COMPILING = 0.5  # of the time left, at most
-COUNTED_TIMES = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
+REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = clock.Repeats(4, 20, 0.06)
 ALONE = clock.Repeats(4, 10, 0.04)
 
@@ -218,7 +218,7 @@ RECORD = {
     "decoding": record_decoding,
     "fp8": record_fp8,
     "counters": record_counters,
-    "drawn": partial(record_counters, plan=drawn, times=COUNTED_TIMES),
+    "drawn": partial(record_counters, plan=drawn, times=REPEATED),
     "timelines": record_timelines,
     "cluster": record_cluster,
 }

@@ -56,7 +56,7 @@ def from_l2(launch: Launch) -> int:
     return round(sum(_of_kernel(launch, kernel) for kernel in launch.kernels))
 
 
-def asked_by_warps(launch: Launch, requested: Bytes) -> int:
+def requested_by_warps(launch: Launch, requested: Bytes) -> int:
     """Bytes that warps and TMA ask for, over batch and heads: each that holds a row asks for its m and l.
 
     One warp does; where products have fewer than 64 rows, all of them. So it is in compiled code of flash1,

@@ -67,6 +67,11 @@ class KeyBounds:
 
     Visited are first to stop - 1; of these, full_first to full_stop - 1 are seen whole by every row. Of very
     many query blocks, those that follow each other and see the same stand once: `alike` says how many.
+
+    >>> from engine.problem.mask import Mask
+    >>> found = key_bounds(Problem(seq_q=256, seq_kv=256, mask=Mask(causal=True)), Tiling())
+    >>> found.stop.tolist(), found.visible, found.full
+    ([1, 2, 3, 4], 10, 6)
     """
 
     first: np.ndarray

@@ -36,7 +36,7 @@ class RecordedBackwardKernel:
         name: the kernel, as the schedule calls it.
         block_q, block_kv: rows of its blocks.
         counters: the GPU's.
-        modelled_read, modelled_written: what its tiles ask for.
+        modelled_read, modelled_written: what its tiles request.
         modelled_seconds: its modelled time.
     """
 
@@ -76,10 +76,10 @@ def _beside_model(problem: Problem, counters: KernelCounters, hardware: str) -> 
         return None
     schedule, tiling = simulation.schedule, simulation.schedule.tiling
     phase = next(phase for phase in schedule.phases if phase.name == name)
-    asked = requested_bytes(replace(schedule, phases=(phase,)))
+    requested = requested_bytes(replace(schedule, phases=(phase,)))
     return RecordedBackwardKernel(
         *(problem, name, tiling.block_q, tiling.block_kv, counters),
-        *(asked.total_read, asked.total_written, simulation.modelled.parts[name]),
+        *(requested.total_read, requested.total_written, simulation.modelled.parts[name]),
     )
 
 

@@ -12,7 +12,7 @@ from engine.algorithms import FORWARD, algorithm, offered
 from engine.experiment import Experiment, ExperimentError
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
-from engine.model.l1 import asked_by_warps
+from engine.model.l1 import requested_by_warps
 from engine.model.l2 import kept_bytes
 from engine.model.l2_range import is_wide
 from engine.model.rates import Rates
@@ -58,15 +58,15 @@ class RecordedCounters:
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
 
     @property
-    def asked(self) -> float | None:
-        """Bytes that warps and TMA asked for, which L1 or L2 had; None where that was not counted."""
-        asked = sum(map(self.row.total, ("loaded", "copied", "by_tma")))
-        return None if math.isnan(asked) else asked
+    def requested(self) -> float | None:
+        """Bytes that warps and TMA requested, which L1 or L2 had; None where that was not recorded."""
+        requested = sum(map(self.row.total, ("loaded", "copied", "by_tma")))
+        return None if math.isnan(requested) else requested
 
     @property
-    def modelled_asked(self) -> int:
-        """The same by the schedule, and by how many warps ask for m and l of a row."""
-        return asked_by_warps(self.simulation.launch, self.simulation.traffic.requested)
+    def modelled_requested(self) -> int:
+        """The same by the schedule, and by how many warps request m and l of a row."""
+        return requested_by_warps(self.simulation.launch, self.simulation.traffic.requested)
 
     @property
     def requested_read(self) -> int:

@@ -41,8 +41,8 @@ class KernelCounters:
 
     Attributes:
         tile_read, tile_written: bytes between L2 and the SMs.
-        loaded, copied: bytes that warps ask of global memory, L1 before L2, to have them in registers or in
-            shared memory (cp.async); by_tma: those that TMA brings.
+        loaded, copied: bytes that warps request of global memory, L1 before L2, to have them in registers or
+            in shared memory (cp.async); by_tma: those that TMA brings.
         l2_bytes: all that passes the L2's lookup.
         shared_wavefronts: passes of shared memory by loads and stores, up to 128 bytes each.
         sm_clock: achieved, Hz.
@@ -147,7 +147,12 @@ Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming,
 
 @dataclass(frozen=True)
 class Recording:
-    """A file of measurements of one GPU; more kinds of rows may join with a later version."""
+    """A file of measurements of one GPU; more kinds of rows may join with a later version.
+
+    >>> from engine.recordings.file import recording_of
+    >>> recording_of("h200").device.gpu
+    'NVIDIA H200'
+    """
 
     device: Device
     timings: tuple[Timing, ...] = ()

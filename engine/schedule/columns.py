@@ -16,6 +16,11 @@ from engine.schedule.step import MATRIX_PRODUCTS, Amount, Operation, Step, Tenso
 class Columns:
     """Every step of a schedule, one head, in order; all arrays [steps].
 
+    >>> from engine import Experiment, simulate
+    >>> columns = simulate(Experiment.of(seq=64)).schedule.columns
+    >>> [Operation(step).name for step in columns.operation[:5]]
+    ['LOAD', 'LOAD', 'LOAD', 'SCORES', 'MAXIMUM']
+
     A block of -1 means none: around the visits, and in a softmax over whole rows, which covers all keys.
     Bytes and FLOPs are int32, or int64 where one step has more.
     """
@@ -95,10 +100,12 @@ def _fill(loops: Loops, phase: Phase, columns: Columns, outer: np.ndarray, visit
     (grid.query_block if phase.outer == "query" else grid.key_block)[:] = block[:, None]
     (grid.key_block if phase.outer == "query" else grid.query_block)[:] = -1
     before, middle = len(phase.before), len(phase.before) + len(phase.each) * visits
+    # once an outer block: what is loaded before its visits, what is stored after them
     for at, step in enumerate(phase.before):
         _write(loops, step, grid, slice(at, at + 1), phase, block)
     for at, step in enumerate(phase.after, start=middle):
         _write(loops, step, grid, slice(at, at + 1), phase, block)
+    # once a visit: the inner loop's body, over the inner blocks that the mask leaves
     inner = phase.first[outer][:, None] + np.arange(visits)[:: -1 if phase.reverse else 1]
     for at, step in enumerate(phase.each, start=before):
         _write(loops, step, grid, slice(at, middle, len(phase.each)), phase, block, inner)
@@ -111,8 +118,10 @@ def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inn
         (grid.key_block if phase.outer == "query" else grid.query_block)[:, at] = inner
     query_rows = loops.problem.seq_q if query is None else loops.query_rows[query]
     key_rows = loops.problem.seq_kv if key is None else loops.key_rows[key]
+    # what is done, and on which tensor
     grid.operation[:, at] = step.operation
     grid.tensor[:, at] = step.tensor
+    # what it moves or multiplies: ragged blocks less than whole ones
     if step.tensor != Tensor.NONE:
         rows = (loops.tiling.block_q, loops.tiling.block_kv) if step.boxed else (query_rows, key_rows)
         boxes = phase.boxes_at(outer[:, None], inner) if step.boxed and inner is not None else 1

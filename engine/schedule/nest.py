@@ -17,6 +17,11 @@ OUTER, HEAD, TILE, ROWS = "outer block", "head", "tile", "rows"  # what a block 
 class Phase:
     """One kernel as a loop nest: outer blocks, and for each the range of inner blocks that it visits.
 
+    >>> from engine import Experiment, simulate
+    >>> (phase,) = simulate(Experiment.of(seq=128, causal=True)).schedule.phases
+    >>> phase.outer, phase.visits.tolist(), phase.steps
+    ('query', [1, 2], 24)
+
     Attributes:
         name: what the kernel does.
         outer: "query" or "key": which blocks the outer loop walks.

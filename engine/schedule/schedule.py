@@ -16,7 +16,13 @@ from engine.schedule.step import Amount, Operation, Tensor, block_bytes
 
 @dataclass(frozen=True)
 class Schedule:
-    """One head's work as loop nests. It knows no numbers of the matrices; equal heads are a factor."""
+    """One head's work as loop nests. It knows no numbers of the matrices; equal heads are a factor.
+
+    >>> from engine import Experiment, simulate
+    >>> schedule = simulate(Experiment.of(seq=128, causal=True)).schedule
+    >>> schedule.grid, schedule.steps == len(schedule.columns)
+    ((2, 2), True)
+    """
 
     problem: Problem
     tiling: Tiling
@@ -75,15 +81,16 @@ class Schedule:
     def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool, boxed: bool) -> int:
         """That sum for a factor of 1, in O(runs of alike outer blocks); of whole blocks where boxed."""
         programs = phase.programs
+        # an amount goes by rows of the outer blocks, of the inner ones, of both or of neither
         by_outer, by_inner = (by_query, by_key) if phase.outer == "query" else (by_key, by_query)
-        if boxed:
+        if boxed:  # as if every block were whole
             sizes = [block for _, block in self._lengths(phase)]
             weights = programs.times * (sizes[0] if by_outer else 1)
             boxes = programs.visits if phase.boxes is None else phase.boxes
             boxes = boxes if each else programs.splits
             return int((weights * boxes * (sizes[1] if by_inner else 1)).sum())
         weights = self.outer_rows(phase) if by_outer else programs.times
-        if each:
+        if each:  # once a visit; else once an outer block and split
             return int((weights * (self.rows_passed(phase) if by_inner else programs.visits)).sum())
         return int(weights.sum()) * programs.splits * (self._lengths(phase)[1][0] if by_inner else 1)
 

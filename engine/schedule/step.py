@@ -8,8 +8,6 @@ from enum import IntEnum
 from engine.problem.problem import Problem
 
 STATISTIC_BYTES = 4  # m, l and lse are float32 in memory whatever the dtype of the tensors
-
-
 PARTIAL_BYTES = 4  # and so is the O of a split
 
 
@@ -22,6 +20,7 @@ class Tensor(IntEnum):
     """
 
     NONE = 0
+    # the forward pass
     Q = 1
     K = 2
     V = 3
@@ -30,6 +29,7 @@ class Tensor(IntEnum):
     O = 6  # noqa: E741 - the field's name
     STATISTICS = 7
     LSE = 8
+    # the backward pass
     D_O = 9
     D_Q = 10
     D_K = 11
@@ -38,6 +38,7 @@ class Tensor(IntEnum):
     D_P = 14
     D_S = 15
     LSE_LOG2 = 16
+    # split keys
     PARTIAL = 17
     PARTIAL_LSE = 18
 
@@ -46,20 +47,23 @@ class Operation(IntEnum):
     """What one step does."""
 
     LOAD = 0
+    # the forward pass, FlashAttention-2's Algorithm 1
     SCORES = 1  # S = scale Q K^T, masked
     MAXIMUM = 2  # m' = max(m, rowmax S)
     RESCALE = 3  # alpha = exp(m - m'), P = exp(S - m')
     ACCUMULATE = 4  # l = alpha l + rowsum P, O = alpha O + P V
     STORE = 5
     SOFTMAX = 6  # unfused: P = softmax of whole rows of S
-    ROW_TERMS = 7  # backward, here and below: delta = rowsum(dO o O), and lse in units of log2
+    # the backward pass, its Algorithm 2
+    ROW_TERMS = 7  # delta = rowsum(dO o O), and lse in units of log2
     WEIGHTS = 8  # P = exp(S - lse)
     VALUE_GRADIENT = 9  # dV += P^T dO
     WEIGHT_GRADIENT = 10  # dP = dO V^T
     SCORE_GRADIENT = 11  # dS = P o (dP - delta)
     KEY_GRADIENT = 12  # dK += dS^T Q
     QUERY_GRADIENT = 13  # dQ += dS K
-    COMBINE = 14  # split keys: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits
+    # split keys
+    COMBINE = 14  # lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits
 
 
 MATRIX_PRODUCTS = (
@@ -70,17 +74,9 @@ MATRIX_PRODUCTS = (
     Operation.KEY_GRADIENT,
     Operation.QUERY_GRADIENT,
 )
-
-
 EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one a score
-
-
 BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads
-
-
 BY_QUERY = (Tensor.Q, Tensor.O, Tensor.D_O, Tensor.D_Q)  # a row a query
-
-
 PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 
@@ -88,8 +84,11 @@ PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 class Step:
     """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it.
 
+    >>> load(Tensor.K) == Step(Operation.LOAD, Tensor.K)
+    True
+
     Attributes:
-        boxed: a block counts whole though it hangs over the tensor's end, or lies past it: TMA asks L2 for
+        boxed: a block counts whole though it hangs over the tensor's end, or lies past it: TMA requests of L2
             those rows too, as counters of an H200 and an H100 say, and has zeros for them; so it does of a
             block that hangs over the beginning.
     """

@@ -50,7 +50,7 @@ def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
 
 
 @lru_cache(maxsize=16)
-def counted_pairs(recording: Recording) -> tuple[Row, ...]:
+def recorded_pairs(recording: Recording) -> tuple[Row, ...]:
     """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
     return tuple(
         {

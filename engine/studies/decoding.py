@@ -289,7 +289,7 @@ def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
     return decoding_of(Experiment(problem=problem, hardware=hardware).changed(block_kv=block_kv))
 
 
-def counted_reads(recording: Recording, decoding: Experiment) -> Counters | None:
+def recorded_reads(recording: Recording, decoding: Experiment) -> Counters | None:
     """What the GPU's counters say of the kernel's own splits on the same cache; None if not recorded."""
 
     def cache(problem: Problem) -> Problem:

@@ -127,8 +127,8 @@ def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
         yield Held(one.experiment, DRAWN_TIMES, one.modelled_seconds, one.seconds)
         yield Held(one.experiment, DRAWN_DRAM, one.modelled_dram_read, one.dram_read)
         yield Held(one.experiment, DRAWN_L2, one.modelled_read, one.read)
-        if one.asked is not None:
-            yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_asked, one.asked)
+        if one.requested is not None:
+            yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_requested, one.requested)
 
 
 Found = Iterator[tuple[Experiment, str, float]]

@@ -40,7 +40,7 @@ def _traffic(experiment: Experiment) -> Traffic:
 
 
 def _passes(tensor: Tensor, written: bool = False) -> Callable[[Experiment], float]:
-    """How many times one head's tiles ask for each element of a tensor, or write it: a mean."""
+    """How many times one head's tiles request each element of a tensor, or write it: a mean."""
 
     def of(experiment: Experiment) -> float:
         problem = experiment.problem
@@ -130,7 +130,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         "tiles_skipped": Quantity(
             "tiles never touched", NUMBER, COUNTED, lambda e: _traffic(e).per_head.tiles_skipped
         ),
-        # how often the tiles of one head ask memory for each element
+        # how often the tiles of one head request each element
         "q_reads": Quantity("times that Q is read", NUMBER, COUNTED, _passes(Tensor.Q)),
         "k_reads": Quantity("times that K is read", NUMBER, COUNTED, _passes(Tensor.K)),
         "v_reads": Quantity("times that V is read", NUMBER, COUNTED, _passes(Tensor.V)),
@@ -140,7 +140,7 @@ QUANTITIES: Mapping[str, Quantity] = MappingProxyType(
         # bytes and work over batch and heads
         "ideal_bytes": Quantity("Q, K, V read once, O written once", BYTES, COUNTED, _ideal_bytes),
         "requested_bytes": Quantity(
-            "bytes that the tiles ask for", BYTES, COUNTED, lambda e: _traffic(e).requested.total
+            "bytes that the tiles request", BYTES, COUNTED, lambda e: _traffic(e).requested.total
         ),
         "compulsory_bytes": Quantity(
             "every kernel's inputs and outputs once", BYTES, COUNTED, lambda e: _traffic(e).compulsory.total

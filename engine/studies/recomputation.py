@@ -32,8 +32,8 @@ class Recomputation:
         moved: bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled.
             (What one kernel's dQ costs DRAM is not modelled.)
         capacity: bytes of the GPU's memory.
-        requested: bytes that the tiles of the others ask of L2: K, V, dK and dV once for all heads that share
-            them, as the kernels do.
+        requested: bytes that the tiles of the others request of L2: K, V, dK and dV once for all heads that
+            share them, as the kernels do.
     """
 
     flops: dict[str, int]
@@ -86,7 +86,7 @@ def standard_backward_bytes(experiment: Experiment) -> int:
 
 
 def one_kernel_bytes(schedule: Schedule) -> int:
-    """What one kernel over key blocks would ask for, one head: dQ read and written as float32 at each visit.
+    """What one kernel over key blocks would request, one head: dQ read and written as float32 at each visit.
 
     FlashAttention-2's own backward pass, on a backward schedule's visits; lse and delta are left out.
     """

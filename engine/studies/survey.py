@@ -48,7 +48,7 @@ class ByLength:
 
 @dataclass(frozen=True)
 class TilingCost:
-    """What tiles of one size ask for over batch and heads, and what a block of threads holds of them."""
+    """What tiles of one size request over batch and heads, and what a block of threads holds of them."""
 
     requested: Bytes
     footprint: Footprint

@@ -26,6 +26,11 @@ __all__ = ["RowStatistics", "SramOverflow", "Trace", "execute", "row_statistics"
 class Trace:
     """What one head's schedule computed and moved.
 
+    >>> from engine.problem.inputs import make_inputs
+    >>> one = Experiment.of(seq=128, heads=1)
+    >>> execute(one, *(array[0] for array in make_inputs(one.problem))).m.shape
+    (2, 2, 64)
+
     Attributes:
         out: [seq_q, d] O, rounded to the dtype; 0 where a row sees no key.
         lse: [seq_q] float32, natural; -inf where a row sees no key.
@@ -90,11 +95,13 @@ class Executor(Chip):
         """One step of the schedule."""
         if phase != self.phase:
             self._begin(phase)
+        # between memory and the chip
         tensor = Tensor(tensor)
         if operation == Operation.LOAD:
             self._load(tensor, query, key)
         elif operation == Operation.STORE:
             self._store(tensor, query, key)
+        # on the chip
         elif operation == Operation.SCORES:
             self._scores(query, key)
         elif operation == Operation.MAXIMUM:

@@ -47,12 +47,12 @@ def test_a_counted_scenario_is_simulated_with_its_own_blocks_and_gpu():
 def test_what_warps_and_tma_ask_for_is_known_where_all_of_it_was_counted():
     counted = replace(KERNEL, loaded=5e6, copied=3e6, by_tma=2e6)
     (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(counted, counted)),)))
-    assert one.asked == 2e7
-    assert one.modelled_asked == one.requested_read
+    assert one.requested == 2e7
+    assert one.modelled_requested == one.requested_read
     for missing in ("loaded", "copied", "by_tma"):
         lacking = replace(row_of(), kernels=(counted, replace(counted, **{missing: None})))
         (one,) = recorded_counters(Recording(DEVICE, counters=(lacking,)))
-        assert one.asked is None
+        assert one.requested is None
 
 
 @pytest.mark.parametrize(
@@ -67,19 +67,19 @@ def test_what_warps_and_tma_ask_for_is_known_where_all_of_it_was_counted():
     ids=["not ours", "backward", "no blocks", "impossible blocks", "did not run"],
 )
 def test_what_has_no_model_is_left_out(row):
-    assert recorded_counters(Recording(DEVICE, counters=(row,))) == []
+    assert recorded_counters(Recording(DEVICE, counters=(row,))) == ()
 
 
 @pytest.mark.parametrize("nothing", ["seconds", "dram_read", "tile_read"])
 def test_a_strangers_row_with_nothing_to_divide_by_is_left_out(nothing):
     row = replace(row_of(), kernels=(replace(KERNEL, **{nothing: 0.0}),))
     recording = Recording(DEVICE, counters=(row,))
-    assert recorded_counters(recording) == roofline_points(recording, Experiment(problem=PROBLEM)) == []
+    assert recorded_counters(recording) == roofline_points(recording, Experiment(problem=PROBLEM)) == ()
 
 
 def test_a_gpu_without_a_preset_has_no_model():
     row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KERNEL,))
-    assert recorded_counters(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == []
+    assert recorded_counters(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == ()
 
 
 def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **problem) -> Counters:

@@ -16,7 +16,6 @@ from engine.recordings.recording import Recording, identity
 from engine.studies.decoding import (
     SPLITS,
     by_splits,
-    counted_reads,
     decoding_of,
     fastest,
     grouped,
@@ -30,6 +29,7 @@ from engine.studies.decoding import (
     recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
+    recorded_reads,
     recorded_sharing,
     spread,
 )
@@ -153,9 +153,9 @@ def test_grouped_heads_read_as_many_bytes_less_as_they_share_a_key_head():
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])
 def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
-    counted = counted_reads(recordings()[0], decoding)
+    counted = recorded_reads(recordings()[0], decoding)
     assert counted.kernels[0].dram_read == pytest.approx(key_reads(simulate(decoding)), rel=0.01)
-    assert counted_reads(recordings()[0], decoding.changed(kv_heads=32)) is None
+    assert recorded_reads(recordings()[0], decoding.changed(kv_heads=32)) is None
 
 
 def test_no_recorded_read_is_faster_than_what_is_said_to_be_possible():
@@ -194,7 +194,7 @@ def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, record
 def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(keys):
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
     like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
-    grid = counted_reads(recordings()[0], like).kernels[0].grid
+    grid = recorded_reads(recordings()[0], like).kernels[0].grid
     assert grid.split(" x ")[0] == str(kernel_splits(like) * like.problem.kv_heads)
 
 

@@ -12,7 +12,7 @@ import random
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.l1 import SECTOR, _beyond, _followed, asked_by_warps, l1_bytes
+from engine.model.l1 import SECTOR, _beyond, _followed, l1_bytes, requested_by_warps
 from engine.model.launch import launch
 from engine.problem.hardware import GPUS, KIB
 from engine.schedule.step import Tensor
@@ -140,7 +140,7 @@ def test_warps_ask_for_what_the_schedule_says_whoever_answers(taken, counted):
     algorithm, heads, kv_heads, seq, head_dim, block_q, block_kv, causal = taken
     values = {"heads": heads, "kv_heads": kv_heads, "seq": seq, "head_dim": head_dim, "causal": causal}
     found = of(algorithm, **values, block_q=block_q, block_kv=block_kv)
-    assert asked_by_warps(found.launch, found.traffic.requested) == sum(counted)
+    assert requested_by_warps(found.launch, found.traffic.requested) == sum(counted)
 
 
 @pytest.mark.parametrize(("taken", "counted"), UNFUSED.items())

@@ -49,7 +49,7 @@ BOUNDS = {
     },
 }  # fmt: skip
 # by the file of their counters: each set was looked at after what it judges had been written; the last two
-# were counted three times, see `record.COUNTED_TIMES`
+# were counted three times, see `record.REPEATED`
 SEEDS = {
     "h200": SEED,
     "h200-second": 20261124,
@@ -150,7 +150,7 @@ def test_requests_are_judged_where_all_that_warps_ask_for_was_counted(monkeypatc
     """Of two calls one: a set recorded before is judged by its bytes from L2 alone."""
     fourth = load(JUDGES / "h200-fourth.json")
     first, second = recorded_counters(fourth)[:2]
-    kernel = replace(first.row.kernels[0], loaded=0.0, copied=first.modelled_asked / 1.01, by_tma=0.0)
+    kernel = replace(first.row.kernels[0], loaded=0.0, copied=first.modelled_requested / 1.01, by_tma=0.0)
     judges = replace(fourth, counters=(replace(first.row, kernels=(kernel,)), second.row))
     monkeypatch.setattr("engine.studies.model_errors.recordings", lambda folder: (judges,))
     from_l2, requests = errors(Recording(fourth.device))[-2:]

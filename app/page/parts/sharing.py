@@ -8,7 +8,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, ratio_digits, seconds_text, times_text
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
-from engine.studies.decoding import counted_reads, grouped, key_reads, recorded_sharing
+from engine.studies.decoding import grouped, key_reads, recorded_reads, recorded_sharing
 
 
 def show(decoding: Experiment, recording: Recording | None) -> None:
@@ -23,7 +23,7 @@ def show(decoding: Experiment, recording: Recording | None) -> None:
     if problem.heads == 1:
         said = "One head has **nothing to share.** Set more heads in the sidebar."
     st.markdown(said)
-    counted = {n: recording and counted_reads(recording, one.experiment) for n, one in found.items()}
+    counted = {n: recording and recorded_reads(recording, one.experiment) for n, one in found.items()}
     rows = []
     for heads, one in found.items():
         row = counted[heads]

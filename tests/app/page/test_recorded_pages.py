@@ -23,7 +23,7 @@ from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
-from engine.studies.comparison import counted_pairs
+from engine.studies.comparison import recorded_pairs
 from engine.studies.model_errors import COUNTED, SWEPT, ModelError
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
@@ -344,7 +344,7 @@ def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
     failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (failed,))
     assert "None of them ran." in words(opened("speed"))
-    assert counted_pairs(failed) == ()
+    assert recorded_pairs(failed) == ()
 
 
 def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypatch, own_worker):
