@@ -2,7 +2,7 @@
 
 import { duration, plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
-import { TimedPlayer } from "../canvas/timed.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { AcrossControls } from "./controls.js";
 import { LanesPanel } from "./lanes.js";
 import { acrossLayout } from "./layout.js";

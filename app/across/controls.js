@@ -1,6 +1,6 @@
 // What this picture adds to the bar below: the run in the ring, and its help.
 
-import { TimedControls } from "../canvas/timed.js";
+import { TimedControls } from "../canvas/timed_player.js";
 
 const SPEEDS = [0.25, 0.5, 1, 2, 4]; // of the way that the playhead walks by itself
 const KEYS = [["m", "another run in the ring and the sentence"]];

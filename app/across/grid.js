@@ -1,7 +1,7 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
-import { channels, mix } from "../canvas/look.js";
 import { hatching, Pen, sheet } from "../canvas/pen.js";
+import { channels, mix } from "../canvas/theme.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour

@@ -2,8 +2,8 @@
 
 import { duration, percent, subscript } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
-import { mix } from "../canvas/look.js";
 import { hatching, Pen } from "../canvas/pen.js";
+import { mix } from "../canvas/theme.js";
 import { NOBODY } from "./run.js";
 
 const PALE = 0.26; // of what is still to come

@@ -2,9 +2,9 @@
 
 import { clamp } from "../canvas/format.js";
 import { NARROW } from "../canvas/stage.js";
-import { CirclePanel } from "./circle.js";
 import { GridPanel } from "./grid.js";
 import { LanesPanel } from "./lanes.js";
+import { CirclePanel } from "./ring.js";
 
 const MOST_GRIDS = 2,
   LEAST_RING = 190; // units of height that a ring with its blocks takes

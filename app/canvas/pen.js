@@ -1,6 +1,6 @@
 // The few drawing habits that all panels share.
 
-import { MONO, SANS } from "./look.js";
+import { MONO, SANS } from "./theme.js";
 
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
 export class Pen {

@@ -1,8 +1,8 @@
 // What all pictures in the browser share: made once for a place on the page, drawn anew as room, theme and data change.
 
 import { Clock } from "./clock.js";
-import { readTheme, wear } from "./look.js";
 import { Stage } from "./stage.js";
+import { readTheme, wear } from "./theme.js";
 import { equalBytes } from "./unpack.js";
 
 /** A picture has `update(data)`; `fit()`, which draws it in the room that there is; and `advance(seconds, now)`. */

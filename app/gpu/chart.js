@@ -2,7 +2,7 @@
 
 import { duration, grouped, percent } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { COLOURINGS, NOWHERE } from "./placement.js";
 
 const STRENGTHS = 24; // shades of a colour

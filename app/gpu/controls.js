@@ -1,6 +1,6 @@
 // What this picture adds to the bar below: colours, zoom, the pointer and its help.
 
-import { TimedControls } from "../canvas/timed.js";
+import { TimedControls } from "../canvas/timed_player.js";
 import { COLOURINGS } from "./placement.js";
 
 export const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second

@@ -2,12 +2,12 @@
 
 import { clamp, countUpTo, duration, grouped, plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
-import { TimedPlayer } from "../canvas/timed.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { ChartPanel, microseconds, unitOf } from "./chart.js";
 import { GpuControls, PACES } from "./controls.js";
+import { HeadsPanel } from "./heads_and_tiles.js";
 import { gpuLayout } from "./layout.js";
 import { COLOURINGS, NOWHERE, Recorded } from "./placement.js";
-import { HeadsPanel } from "./replay.js";
 import { blockWords, sentence } from "./story.js";
 
 const CALM_PAUSE = 200; // ms between the pictures of a calm replay

@@ -3,7 +3,7 @@
 import { clamp } from "../canvas/format.js";
 import { NARROW } from "../canvas/stage.js";
 import { ChartPanel } from "./chart.js";
-import { HeadsPanel, TilesPanel } from "./replay.js";
+import { HeadsPanel, TilesPanel } from "./heads_and_tiles.js";
 
 /** Charts of all timelines at the left, what they compute at the right; on a phone below them, side by side. */
 export function gpuLayout(model, { width: w, height: h, u }) {

@@ -4,8 +4,8 @@ import { clamp, duration } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { Transport } from "../canvas/transport.js";
 import { View } from "../canvas/view.js";
+import { sentenceAt } from "./lane_words.js";
 import { leftOf, pictureOf } from "./picture.js";
-import { sentenceAt } from "./words.js";
 
 const WALK_SECONDS = 24; // from the first mark to the last
 const CALM_PAUSE = 400; // ms between a calm playhead's moves

@@ -1,8 +1,8 @@
 // The lanes as an SVG: copies, then each warp group with its products above its softmax, then what is busy at all.
 
 import { duration, roundStep } from "../canvas/format.js";
-import { MONO, mix, SANS } from "../canvas/look.js";
-import { markName, shortName } from "./words.js";
+import { MONO, mix, SANS } from "../canvas/theme.js";
+import { markName, shortName } from "./lane_words.js";
 
 const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics", "P V": "O", "store O": "O" };
 const PRODUCTS = ["Q Kᵀ", "P V"];

@@ -1,7 +1,7 @@
 // The N × N matrices of unfused attention in the GPU's memory: their areas are their bytes, so the side grows with N.
 
 import { grouped, percent, plural, times, traffic } from "../canvas/format.js";
-import { readTheme, wear } from "../canvas/look.js";
+import { readTheme, wear } from "../canvas/theme.js";
 
 const FRAME = { x: 8, y: 20, side: 220 }; // of the SVG's units: the whole memory
 const LEAST = 2.5; // units: the side of what would be too small to see

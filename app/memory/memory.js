@@ -1,10 +1,10 @@
 // The memories of a GPU: their sizes as areas, the ways between them as thick as they are fast, and bytes that pass at one speed.
 
 import { grouped, rate, times, traffic } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
 import { showing } from "../canvas/showing.js";
 import { NARROW, roomUnit } from "../canvas/stage.js";
+import { mix } from "../canvas/theme.js";
 import { View } from "../canvas/view.js";
 
 const PACE = 46; // px a second at which bytes pass: the same in every pipe, so that thickness alone makes the difference

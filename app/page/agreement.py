@@ -13,7 +13,7 @@ from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
 from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.gallery.written import in_both_themes
+from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import chip, model_errors
 from app.page.parts.job import job_panel
 from app.scenario import theme

@@ -15,7 +15,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.job import job_panel
-from app.page.parts.plays import plays
+from app.page.parts.player_panel import player_panel
 from app.page.parts.recorded import commits_text, shape_text
 from app.player import PLAYER
 from app.player.backward import build
@@ -83,7 +83,7 @@ def show() -> None:
         "recomputes it tile by tile, from Q, K and one saved number per row, the log-sum-exp. The N × N "
         "matrix never touches HBM."
     )
-    plays(experiment, lambda: build(experiment), "backward")
+    player_panel(experiment, lambda: build(experiment), "backward")
     recording = chosen_recording()
     costs = partial(_costs, experiment, recomputation(experiment))
     fold("backward costs", costs, "What does recomputing P cost, and what does it save?")

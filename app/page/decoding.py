@@ -14,7 +14,7 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, percent_text, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
-from app.gallery.written import in_both_themes
+from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import merging, paging, sharing
 from app.player import PLAYER
 from app.player.payload import build

@@ -19,7 +19,7 @@ from app.figures.units import counted, number_text, told_apart, unbroken
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.gallery.shell import both, sideways
 from app.gallery.svg import chart as svg
-from app.gallery.written import in_both_themes
+from app.gallery.without_streamlit import in_both_themes
 from app.markup.formulas import mathml
 from app.page.parts.stepper import played, stepper
 from app.scenario import theme

@@ -15,7 +15,7 @@ from app.presenter import keys, lectern
 from app.room import screen
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour import as_html, file, words
+from app.tour import as_html, file, step_words
 from app.tour.file import Step, TourError
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -104,7 +104,7 @@ def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> Non
             _told(step, experiment)
             return
         with st.container(key="tour_text"):
-            st.markdown(words.filled(step.after if told and step.after else step.before, experiment))
+            st.markdown(step_words.filled(step.after if told and step.after else step.before, experiment))
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
             _question(step, experiment, place, room)
@@ -128,8 +128,8 @@ def _notes(steps: Sequence[Step], number: int, tally: list[int]) -> dict[str, st
         return notes
     experiment = scenario.current()
     try:
-        options = words.options(step.choices, step.answer, step.unit, experiment)
-        question = words.filled(step.question, experiment)
+        options = step_words.options(step.choices, step.answer, step.unit, experiment)
+        question = step_words.filled(step.question, experiment)
     except AnswerError:
         return notes
     right = next((each for each in options if each.right(options)), options[0])
@@ -142,9 +142,9 @@ def _told(step: Step, experiment: Experiment) -> None:
     """A step that asks nothing: its words, and beside them what else it says, with its picture."""
     left, right = st.columns([1.5, 1], gap="medium")
     with left, st.container(key="tour_words"):
-        st.markdown(words.filled(step.before, experiment))
+        st.markdown(step_words.filled(step.before, experiment))
     with right, st.container(key="tour_picture"):
-        st.markdown(words.filled(step.after, experiment))
+        st.markdown(step_words.filled(step.after, experiment))
         PICTURES[step.picture](experiment, theme.colours())
 
 
@@ -153,7 +153,7 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
 
     Where phones vote, the votes come with the answer too: nobody is to follow the others.
     """
-    options = words.options(step.choices, step.answer, step.unit, experiment)
+    options = step_words.options(step.choices, step.answer, step.unit, experiment)
     tally = _tally(*place)
     told = bool(tally[0])
     counts = tally[1:] if room is None else room if told else [0] * len(options)
@@ -162,7 +162,7 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
         wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
     if room and told:
         st.html(histogram(room))
-    st.subheader(unbroken(words.filled(step.question, experiment)), anchor=False)
+    st.subheader(unbroken(step_words.filled(step.question, experiment)), anchor=False)
     for index, option in enumerate(options):
         votes = counts[index]
         right = told and option.right(options)
@@ -216,7 +216,7 @@ def _answer(step: Step, experiment: Experiment) -> None:
             computed = answer(step.answer, experiment)
             gpu = experiment.gpu
             origin = ORIGINS[computed.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)
-            st.metric(f"Answer, {origin}", words.text(computed, step.unit))
+            st.metric(f"Answer, {origin}", step_words.text(computed, step.unit))
         if step.formula:
             st.latex(step.formula)
         if experiment != step.experiment:

@@ -1,8 +1,8 @@
 // The score matrix in a backward pass: gradients beside their tensors.
 
 import { plural } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
 import { hatching } from "../canvas/pen.js";
+import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter, paled } from "./grid_painter.js";
 import { GridPanel } from "./grid_panel.js";

@@ -1,7 +1,7 @@
 // Beside and below the matrix of a backward pass: bytes against other ways, and one row of P and dS.
 
 import { decimal, percent } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { NONE } from "./run.js";
 import { TrafficPanel } from "./traffic_panel.js";
 

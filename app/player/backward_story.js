@@ -2,7 +2,7 @@
 
 import { capital, decimal, percent, times, traffic } from "../canvas/format.js";
 import { NONE } from "./run.js";
-import { sizeWords } from "./words.js";
+import { sizeWords } from "./size_words.js";
 
 const CODE = [
   "kernel 1, for each query tile i:",

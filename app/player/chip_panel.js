@@ -1,7 +1,7 @@
 // What the chip holds at a step, and how much of it that takes.
 
 import { clamp, inKb, subscript, traffic } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { onChip } from "./on_chip.js";
 import { NONE } from "./run.js";
 

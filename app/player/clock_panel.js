@@ -2,7 +2,7 @@
 
 import { capital, duration, grouped } from "../canvas/format.js";
 import { misfitSentence } from "./race_story.js";
-import { drawnNote } from "./words.js";
+import { drawnNote } from "./size_words.js";
 
 /** All on one scale of modelled time, kernel by kernel. */
 export class ClockPanel {

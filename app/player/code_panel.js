@@ -1,6 +1,6 @@
 // The algorithm's lines, the one at work lit.
 
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { codeShown } from "./story.js";
 
 export class CodePanel {

@@ -1,14 +1,14 @@
 // The player's pictures as files: one moment as a PNG, the whole run as a GIF, with their words drawn in.
 
 import { clamp } from "../canvas/format.js";
-import { SANS } from "../canvas/look.js";
 import { Pen } from "../canvas/pen.js";
 import { Stage } from "../canvas/stage.js";
-import { visitsCsv } from "./columns.js";
+import { SANS } from "../canvas/theme.js";
 import { commonColours, GifEncoder } from "./gif.js";
 import { layoutOf } from "./layout.js";
 import { Narrator } from "./narrator.js";
 import { blockSentence } from "./story.js";
+import { visitsCsv } from "./visit_columns.js";
 
 const FILM = { width: 1152, height: 720, edge: 24, head: 74, foot: 40 }; // px
 const MOST_PICTURES = 256;

@@ -1,9 +1,9 @@
 // Fused attention in words: an online softmax, with query tiles or with key tiles in the outer loop.
 
 import { capital, decimal, factor, plural, sum, toldApart, wholePercent } from "../canvas/format.js";
-import { rowState } from "./rows.js";
+import { rowState } from "./row_state.js";
 import { NONE } from "./run.js";
-import { closingWords, sizeWords } from "./words.js";
+import { closingWords, sizeWords } from "./size_words.js";
 
 const BY_KEYS = [
   "for each key tile j:",

@@ -1,8 +1,8 @@
 // What the score matrix looks like after each phase of a run.
 
 import { clamp, wholePercent } from "../canvas/format.js";
-import { mix, veil } from "../canvas/look.js";
 import { hatching, Pen, sheet } from "../canvas/pen.js";
+import { mix, veil } from "../canvas/theme.js";
 
 const STRENGTHS = { weights: 0.85, part: 0.55, all: 1 }; // of a tile's colour, by what a phase leaves of it: what is not final is paler
 

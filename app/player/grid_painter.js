@@ -1,9 +1,9 @@
 // One moment of a run on the score matrix.
 
 import { clamp } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { GridLayers } from "./grid_layers.js";
-import { tilesAdded } from "./rows.js";
+import { tilesAdded } from "./row_state.js";
 import { NONE } from "./run.js";
 
 /** The colour of what is not at work. */

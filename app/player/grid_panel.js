@@ -4,7 +4,7 @@ import { grouped, plural } from "../canvas/format.js";
 import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
-import { drawnNote } from "./words.js";
+import { drawnNote } from "./size_words.js";
 
 export class GridPanel {
   layout(view, box) {

@@ -1,7 +1,7 @@
 // From HBM by L2 to an SM: what lies in memory, pipes as wide as they are fast, and the tiles on their way through them.
 
 import { rate, traffic, wholePercent } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { flightsOf } from "./flights.js";
 
 const SIZED = { query: ["Q", "O", "dO", "dQ"], key: ["K", "V", "dK", "dV"], scores: ["S", "P", "dS"] };

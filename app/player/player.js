@@ -4,12 +4,12 @@ import { clamp, traffic } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { Controls, SPEEDS } from "./controls.js";
 import { takeHome } from "./film.js";
+import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
 import { FLIGHT_SECONDS } from "./flights.js";
-import { Journey, RACE_MARKS } from "./journey.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
-import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./moment.js";
 import { Narrator } from "./narrator.js";
+import { Journey, RACE_MARKS } from "./position.js";
 import { NONE } from "./run.js";
 import { TileTip } from "./tile_tip.js";
 

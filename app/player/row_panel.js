@@ -1,7 +1,7 @@
 // One row of Q below the picture: m, l, alpha and lse as numbers and as traces.
 
 import { decimal, factor, sum } from "../canvas/format.js";
-import { rowState } from "./rows.js";
+import { rowState } from "./row_state.js";
 
 const NARROW = 600; // units: below it the numbers stand in two columns
 const SHORT = 200; // units of width below which a number has room for few words

@@ -1,8 +1,8 @@
 // The tile visits as text, a page at a time, behind the picture until it is asked for.
 
 import { clamp, grouped } from "../canvas/format.js";
-import { visitColumns } from "./columns.js";
-import { drawnNote } from "./words.js";
+import { drawnNote } from "./size_words.js";
+import { visitColumns } from "./visit_columns.js";
 
 const TABLE_ROWS = 16;
 

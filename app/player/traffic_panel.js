@@ -1,8 +1,8 @@
 // What the tiles have asked of L2, and what of that has crossed HBM, each beside another run.
 
 import { grouped, traffic } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
-import { compared } from "./words.js";
+import { mix } from "../canvas/theme.js";
+import { compared } from "./size_words.js";
 
 /** The two places where bytes are told apart: one of them is counted, the other modelled. */
 export const LEVELS = [

@@ -1,8 +1,8 @@
 // Unfused attention in words: three kernels, with S and P in memory between them.
 
 import { decimal, sum } from "../canvas/format.js";
-import { rowState } from "./rows.js";
-import { closingWords, sizeWords } from "./words.js";
+import { rowState } from "./row_state.js";
+import { closingWords, sizeWords } from "./size_words.js";
 
 const CODE = [
   "kernel 1, for each tile (i, j):",

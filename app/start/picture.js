@@ -1,7 +1,7 @@
 // One lane of the picture: memory on the left, the chip on the right, and what is on its way between them.
 
 import { duration, traffic } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 import { bytesOf, inFlight, movedAt, secondsOf } from "./loop.js";
 
 const ROWS = 4; // of squares in each direction

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from app.gallery.picture import Drawn
 from app.gallery.shell import frame, unseen
-from app.gallery.written import in_both_themes
+from app.gallery.without_streamlit import in_both_themes
 from app.markup import markdown
 from app.markup.formulas import mathml
-from app.tour import words
+from app.tour import step_words
 from app.tour.file import Step, load
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -32,7 +32,7 @@ def tour(name: str) -> Drawn:
 def _step(step: Step, number: str, name: str, files: dict[str, str]) -> str:
     """One step; a moving picture is a file of its own."""
     experiment = step.experiment
-    before, after = (markdown.html(words.filled(text, experiment)) for text in (step.before, step.after))
+    before, after = (markdown.html(step_words.filled(text, experiment)) for text in (step.before, step.after))
     picture = _picture(step.picture, step, f"tour-{number}.html", name, files)
     title = f"<h2>{number}. {escape(step.title)}</h2>"
     if not step.question:
@@ -49,14 +49,14 @@ def _step(step: Step, number: str, name: str, files: dict[str, str]) -> str:
 
 def _question(step: Step) -> str:
     """The question, and a button for each choice with what is said to those who chose it wrongly."""
-    options = words.options(step.choices, step.answer, step.unit, step.experiment)
+    options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
     buttons = "".join(
         f"<button data-choice='{'right' if option.right(options) else 'wrong'}'>"
         f"<b>{markdown.inline(option.text)}</b><span></span></button>"
         f"<p class='reply' hidden>{markdown.inline(option.reply)}</p>"
         for option in options
     )
-    asked = markdown.inline(words.filled(step.question, step.experiment))
+    asked = markdown.inline(step_words.filled(step.question, step.experiment))
     return f"<p class='question'>{asked}</p><div class='choices'>{buttons}</div>"
 
 
@@ -65,7 +65,7 @@ def _answer(step: Step) -> str:
     says = ""
     if step.answer:
         found = answer(step.answer, step.experiment)
-        says = f"<p class='metric'>{escape(words.text(found, step.unit))}, {found.origin}</p>"
+        says = f"<p class='metric'>{escape(step_words.text(found, step.unit))}, {found.origin}</p>"
     return says + (mathml(step.formula) if step.formula else "")
 
 
@@ -94,5 +94,5 @@ def _on_a_phone(step: Step, tour: str, told: bool) -> Drawn:
         above, picture = step.after or step.before, step.reveals
     made = drawn(picture, step.experiment, tour)
     number = _answer(step) if told and step.question else ""
-    html, after = (markdown.html(words.filled(text, step.experiment)) for text in (above, below))
+    html, after = (markdown.html(step_words.filled(text, step.experiment)) for text in (above, below))
     return replace(made, html=number + html + made.html, below=after, title=step.title)

@@ -40,7 +40,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from app.figures.colours import Palette
-from app.tour.words import Choice, filled, options, text
+from app.tour.step_words import Choice, filled, options, text
 from engine.experiment import Experiment, ExperimentError
 from engine.recordings.decoded import leads_elsewhere
 from engine.root import ROOT

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app import scenario
 from app.figures.colours import Palette
-from app.tour import words
+from app.tour import step_words
 from app.tour.file import Step, Tour, load
 from engine.experiment import Experiment
 from engine.studies.answers import answer
@@ -41,17 +41,17 @@ def text(tour: Tour) -> str:
 
 
 def _of_step(step: Step) -> str:
-    parts = [f"## {step.title}", words.filled(step.before, step.experiment)]
+    parts = [f"## {step.title}", step_words.filled(step.before, step.experiment)]
     if step.question:
-        options = words.options(step.choices, step.answer, step.unit, step.experiment)
+        options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
         right = next(option for option in options if option.right(options))
-        parts.append(f"**{words.filled(step.question, step.experiment)}**")
+        parts.append(f"**{step_words.filled(step.question, step.experiment)}**")
         parts.append("\n".join(f"- {option.text}" for option in options))
         told = [right.text] if step.choices[0].label else []
         if step.answer:
             found = answer(step.answer, step.experiment)
-            told.append(f"{words.text(found, step.unit)} ({found.origin})")
+            told.append(f"{step_words.text(found, step.unit)} ({found.origin})")
         parts.append(f"Answer: {', '.join(told)}.")
     if step.formula:
         parts.append(f"$$ {step.formula} $$")
-    return "\n\n".join(part for part in [*parts, words.filled(step.after, step.experiment)] if part)
+    return "\n\n".join(part for part in [*parts, step_words.filled(step.after, step.experiment)] if part)

@@ -1,7 +1,7 @@
 // Bytes by tensor up to a moment: the kernel's own as bars, FlashAttention-2's whole run as a line across each.
 
 import { traffic } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
+import { mix } from "../canvas/theme.js";
 
 const NAMED = ["Q", "K", "V", "O"];
 const MOST_ROWS = 8;

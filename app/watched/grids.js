@@ -1,8 +1,8 @@
 // The tiles that a run touched up to a moment; those that no mask asks for, those twice and those missing marked.
 
 import { plural } from "../canvas/format.js";
-import { mix } from "../canvas/look.js";
 import { hatching } from "../canvas/pen.js";
+import { mix } from "../canvas/theme.js";
 import { GridLayout } from "../player/grid_layout.js";
 import { GridPainter } from "../player/grid_painter.js";
 

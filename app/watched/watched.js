@@ -2,7 +2,7 @@
 
 import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
-import { TimedPlayer } from "../canvas/timed.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { BytesPanel } from "./bytes.js";
 import { WatchedControls } from "./controls.js";
 import { TouchedPanel } from "./grids.js";

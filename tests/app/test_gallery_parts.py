@@ -14,7 +14,7 @@ from app import contents
 from app.figures.base import drawn
 from app.figures.colours import DARK, LIGHT
 from app.gallery.svg import chart
-from app.gallery.written import CALLS, written
+from app.gallery.without_streamlit import CALLS, written
 from app.markup.formulas import mathml
 from app.markup.markdown import html
 from app.tour import lecture, pictures, summary

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { sentenceAt } from "../../app/inside/words.js";
+import { sentenceAt } from "../../app/inside/lane_words.js";
+import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
-import { tellingStep } from "../../app/player/moment.js";
 import { Narrator } from "../../app/player/narrator.js";
 import { raceSentence } from "../../app/player/race_story.js";
 import { sentence } from "../../app/player/story.js";

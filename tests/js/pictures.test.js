@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { TimedPlayer } from "../../app/canvas/timed.js";
+import { TimedPlayer } from "../../app/canvas/timed_player.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
 import showMemories from "../../app/memory/memory.js";

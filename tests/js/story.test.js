@@ -6,7 +6,7 @@ import { BACKWARD_STORY } from "../../app/player/backward_story.js";
 import { FUSED_STORY } from "../../app/player/fused_story.js";
 import { Model } from "../../app/player/model.js";
 import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
-import { rowState } from "../../app/player/rows.js";
+import { rowState } from "../../app/player/row_state.js";
 import { blockSentence, codeShown, sentence, stepWords } from "../../app/player/story.js";
 import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
 

@@ -11,7 +11,7 @@ from app import scenario
 from app.room import screen
 from app.room.room import Shown
 from app.room.votes import Question
-from app.tour import words
+from app.tour import step_words
 from app.tour.file import Step
 from engine.experiment import Experiment
 from engine.studies.answers import AnswerError
@@ -51,8 +51,8 @@ def _picture(number: int, experiment: Experiment, told: bool) -> Mapping[str, An
 
 def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int]) -> Shown:
     """The same with the step's question, its choices and, once it is told, its answer."""
-    options = words.options(step.choices, step.answer, step.unit, experiment)
-    text = words.filled(step.question, experiment)
+    options = step_words.options(step.choices, step.answer, step.unit, experiment)
+    text = step_words.filled(step.question, experiment)
     return replace(
         shown,
         question=Question(shown.place, text, tuple(option.text for option in options)),

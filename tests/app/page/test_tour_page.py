@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.tour import file, words
+from app.tour import file, step_words
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -38,12 +38,12 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
         assert app.query_params["step"] == str(number)
         assert app.session_state["experiment"] == step.experiment
         assert not told(app)  # nothing is told before it is asked for
-        assert words.filled(step.before, step.experiment) in markdown(app)
+        assert step_words.filled(step.before, step.experiment) in markdown(app)
         if step.question:
             press(app, "tour_next")
-            assert words.filled(step.after, step.experiment) in markdown(app)
+            assert step_words.filled(step.after, step.experiment) in markdown(app)
         if step.answer:
-            assert told(app) == [words.text(answer(step.answer, step.experiment), step.unit)]
+            assert told(app) == [step_words.text(answer(step.answer, step.experiment), step.unit)]
         if number < len(steps):
             press(app, "tour_next")
     assert app.button(key="tour_next").disabled
@@ -74,7 +74,7 @@ def test_a_room_votes_until_the_answer_and_then_its_most_frequent_mistake_gets_i
     assert "2 votes" in app.button(key="tour_choice_0").label
     assert "1 vote" in app.button(key="tour_choice_1").label
     step = file.load("attention").steps[int(CAUSAL) - 1]
-    whole, _, quarter = (words.filled(choice.reply, step.experiment) for choice in step.choices)
+    whole, _, quarter = (step_words.filled(choice.reply, step.experiment) for choice in step.choices)
     assert whole not in markdown(app)
     press(app, "tour_next")
     types = [app.button(key=f"tour_choice_{index}").proto.type for index in range(3)]

@@ -14,7 +14,7 @@ from app.gallery.phone import draw
 from app.room import screen
 from app.room.pictures import Pictures
 from app.room.room import Room
-from app.tour import file, words
+from app.tour import file, step_words
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -62,7 +62,7 @@ def press(app, name: str):
 def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, room):
     app = open_app("tour", step=str(STEP), present="true")
     step = file.load("attention").steps[STEP - 1]
-    options = words.options(step.choices, step.answer, step.unit, step.experiment)
+    options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
     shown = state(room)
     assert (shown["title"], shown["place"]) == (step.title, f"step {STEP} of {STEPS}")
     assert shown["choices"] == [option.text for option in options]
@@ -81,7 +81,7 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     told = state(room)
     assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
     assert told["replies"][0].startswith("All of them is what unfused attention does")
-    asked = words.filled(step.question, step.experiment)
+    asked = step_words.filled(step.question, step.experiment)
     assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
     for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
         press(app, name)
@@ -172,4 +172,4 @@ def test_every_page_and_step_of_the_room_has_its_offline_picture():
         assert "postMessage" in text
         assert "<a " not in text
         assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", text)
-    assert words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer
+    assert step_words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.tour import file, summary, words
+from app.tour import file, step_words, summary
 from app.tour.file import TourError
 from engine import simulate
 from engine.experiment import Experiment
@@ -36,11 +36,11 @@ def test_a_step_is_read_with_its_words_before_and_after():
     (step,) = file.parse(written("Before {keys}.\n\n---\n\nAfter."), "mine.md").steps
     assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
     assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
-    assert words.filled(step.before, step.experiment) == "Before 1,024."
+    assert step_words.filled(step.before, step.experiment) == "Before 1,024."
 
 
-def shown(step: file.Step) -> list[words.Option]:
-    return words.options(step.choices, step.answer, step.unit, step.experiment)
+def shown(step: file.Step) -> list[step_words.Option]:
+    return step_words.options(step.choices, step.answer, step.unit, step.experiment)
 
 
 def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
@@ -147,7 +147,7 @@ def test_a_hostile_step_is_refused_in_a_short_sentence(old, new, sentence):
 
 def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64)
-    told = words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
+    told = step_words.filled("{sram_bytes} of {sram_capacity_bytes}", experiment)
     assert f"Fits: {told} of shared memory. " in simulate(experiment).footprint.sentence
     assert told.endswith("of 227 KiB")
 
@@ -241,9 +241,11 @@ def test_the_file_to_take_home_has_every_question_with_its_answer():
 def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     (step,) = file.parse(written(), "mine.md").steps
     one_block = Experiment.of(seq=16)
-    assert len(words.options(step.choices, step.answer, step.unit, one_block)) == 1
+    assert len(step_words.options(step.choices, step.answer, step.unit, one_block)) == 1
     for wanted, nearest in (("31", "10"), ("32", "100")):
-        options = words.options([words.Choice("10"), words.Choice("100")], wanted, "", one_block)
+        options = step_words.options(
+            [step_words.Choice("10"), step_words.Choice("100")], wanted, "", one_block
+        )
         assert [option.text for option in options if option.right(options)] == [nearest]
 
 
@@ -265,15 +267,15 @@ def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     ],
 )
 def test_counts_are_words_ratios_have_their_sign_and_shares_are_per_cent(value, unit, told):
-    assert words.text(Answer(value, "", "counted"), unit) == told
+    assert step_words.text(Answer(value, "", "counted"), unit) == told
 
 
 def test_a_choice_with_few_digits_has_no_exponent():
-    assert words.text(Answer(0.9996, "", "counted"), "% as long", 2) == "100% as long"
+    assert step_words.text(Answer(0.9996, "", "counted"), "% as long", 2) == "100% as long"
 
 
 def test_a_count_within_a_text_is_a_word_too():
     experiment = Experiment.of(algorithm="flash2", seq=1024)
-    assert words.filled("O is written {o_writes} times, K read {k_reads} times.", experiment) == (
+    assert step_words.filled("O is written {o_writes} times, K read {k_reads} times.", experiment) == (
         "O is written once, K read 16 times."
     )

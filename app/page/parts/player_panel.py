@@ -11,7 +11,7 @@ from engine import simulate
 from engine.experiment import Experiment
 
 
-def plays(experiment: Experiment, payload: Callable[[], bytes], key: str) -> None:
+def player_panel(experiment: Experiment, payload: Callable[[], bytes], key: str) -> None:
     """Play what the payload holds, or say in a sentence that a thread block does not fit the GPU."""
     footprint = simulate(experiment).footprint
     if footprint.fits:

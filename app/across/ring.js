@@ -1,6 +1,6 @@
 // The GPUs in a ring, and the blocks of K and V on their way between them.
 
-import { mix, veil } from "../canvas/look.js";
+import { mix, veil } from "../canvas/theme.js";
 import { NOBODY } from "./run.js";
 
 const CALLED = 24; // GPUs up to which each has its number

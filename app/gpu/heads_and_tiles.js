@@ -1,8 +1,8 @@
 // What the blocks compute: which query blocks of all heads are done, and the tiles of one head as they were visited.
 
 import { clamp, grouped, plural } from "../canvas/format.js";
-import { channels, mix } from "../canvas/look.js";
 import { hatching } from "../canvas/pen.js";
+import { channels, mix } from "../canvas/theme.js";
 import { NOWHERE } from "./placement.js";
 
 const WAITING = 0,
