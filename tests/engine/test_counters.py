@@ -106,10 +106,6 @@ def test_units_are_brought_to_bytes_and_seconds():
     assert kernel.metrics["gpu__time_duration.sum"] == pytest.approx(0.309792)
 
 
-def test_text_without_rows_has_no_kernels():
-    assert parsed(NOISE) == []
-
-
 def test_the_grid_is_wide_enough_and_has_no_scenario_twice():
     rows = [scenario.row() for scenario in plan()]
     assert len({identity(row) for row in rows}) == len(rows) >= 40
@@ -201,16 +197,6 @@ def test_of_calls_counted_three_times_the_middle_one_by_dram_reads_stands():
         return replace(SCENARIOS[0].row(), kernels=(kernel,))
 
     failed = replace(SCENARIOS[0].row(), skipped="no")
-    rows = [
-        counted(9.0),
-        counted(2.0),
-        counted(5.0),
-        failed,
-        counted(4.0),
-        counted(3.0),
-        failed,
-        failed,
-        failed,
-    ]
+    rows = [*map(counted, (9.0, 2.0, 5.0)), failed, *map(counted, (4.0, 3.0)), *[failed] * 3]
     middle = list(middle_rows(iter(rows), 3))
     assert [row.skipped or row.total("dram_read") for row in middle] == [5.0, 4.0, "no"]

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
@@ -32,6 +32,7 @@ def test_a_pixel_is_the_share_of_its_tiles_that_are_visited_and_full(experiment,
 
 
 @given(experiments())
+@settings(max_examples=40)
 def test_every_mask_says_what_its_elements_say(experiment):
     for one in under_masks(experiment):
         problem = one.simulation.experiment.problem
@@ -45,6 +46,7 @@ def test_every_mask_says_what_its_elements_say(experiment):
 
 
 @given(experiments())
+@settings(max_examples=20)  # each is simulated under five masks
 def test_the_scenarios_own_mask_is_among_them_once(experiment):
     own = [one for one in under_masks(experiment) if one.own]
     assert len(own) == 1

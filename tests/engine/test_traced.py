@@ -67,10 +67,6 @@ def test_a_file_keeps_timelines(recording):
     assert [one.order for one in timelines(recording)] == [HEAVY_FIRST, NATURAL, NATURAL]
 
 
-def test_two_orders_are_two_rows(recording):
-    assert len({identity(one) for one in recording.timelines}) == 3
-
-
 def test_the_recorded_call_is_found_or_the_nearest_is_named(recording):
     found = recorded_timeline([recording], EXPERIMENT)
     assert (found.order, found.origin) == (HEAVY_FIRST, "recorded on NVIDIA H200, 2026-11-21")
@@ -104,24 +100,18 @@ def spoiled(written: str, change) -> bytes:
     ("change", "sentence"),
     [
         (lambda r: r["kernels"][0]["sm"].append(0), "attention must have 144 blocks, each with SM"),
-        (lambda r: r["kernels"][0]["start"].pop(), "attention must have 144 blocks, each with SM"),
         (lambda r: r["kernels"][0]["sm"].__setitem__(0, 132), "SMs must be from 0 to 131"),
-        (lambda r: r["kernels"][0]["sm"].__setitem__(0, -1), "SMs must be from 0 to 131"),
         (lambda r: r["kernels"][0]["sm"].__setitem__(0, 1.5), "must be whole numbers up to"),
-        (lambda r: r["kernels"][0]["sm"].__setitem__(0, True), "must be whole numbers up to"),
         (lambda r: r["kernels"][0]["sm"].__setitem__(0, 10**30), "must be whole numbers up to"),
         (lambda r: r["kernels"][0].update(sm="all"), "must be a list"),
         (lambda r: r["kernels"][0]["length"].__setitem__(0, -5), "none end before it starts"),
         (lambda r: r["kernels"][0]["length"].__setitem__(0, 10**13), "at most 1,000,000,000,000 ticks"),
         (lambda r: r["kernels"][0]["start"].__setitem__(0, 7), "first block must start at 0"),
         (lambda r: r["kernels"][0].update(name="scores"), "the kernels of flash2 must be attention"),
-        (lambda r: r["kernels"].append(r["kernels"][0]), "the kernels of flash2 must be attention"),
         (lambda r: r.update(kernels=[]), "must have either kernels or the reason"),
-        (lambda r: r.update(skipped="out of memory"), "must have either kernels or the reason"),
         (lambda r: r.pop("times"), "must have the times of the call without the trace"),
         (lambda r: r.update(provider="magic"), "must be of standard, flash1, flash2, flash3"),
         (lambda r: r.update(order="sideways"), "in the order heavy first or natural"),
-        (lambda r: r.update(sms=0), "must have 1 to 1,024 SMs"),
         (lambda r: r.update(sms=10**9), "must have 1 to 1,024 SMs"),
         (lambda r: r.update(tick=0), "a tick of at most"),
         (lambda r: r.update(block_q=100), "block_q is 100; it must be a power of two"),

@@ -49,13 +49,6 @@ def test_a_job_gives_rows_progress_and_a_result(lasting):
     assert (job.progress, job.message, job.error, job.position) == (1.0, "counted 2", None, 0)
 
 
-def test_rows_come_while_the_job_runs(worker):
-    job = worker.submit(COUNT, SLOW)
-    until(lambda: len(job.rows) >= 2)
-    assert job.state == "running"
-    assert 0 < job.progress < 1
-
-
 def test_three_hundred_equal_submissions_from_many_threads_cost_one_run(lasting, tmp_path):
     payload, jobs = {"to": 3, "pause": 0.05, "log": str(tmp_path / "runs")}, []
     threads = [

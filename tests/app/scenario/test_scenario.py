@@ -213,7 +213,7 @@ NASTY = st.text(max_size=60) | st.sampled_from(
 
 
 @given(st.dictionaries(st.sampled_from(tuple(PARAMETERS)) | NASTY, NASTY, max_size=6))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_link_holds_there_is_an_experiment_and_a_sentence_for_every_bad_value(values):
     experiment, errors = Experiment.lenient(values)
     lines = notices(errors)
