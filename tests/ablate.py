@@ -22,28 +22,26 @@ from engine.studies.model_errors import held_calls
 
 # a case: names of a module and its attribute, and the neutral value that takes its place everywhere
 CASES: dict[str, dict[str, object]] = {
-    # time
-    "loop cycles": {"rates:LOOP_CYCLES": {}},
+    # time: shares of peaks and waits that could be equal
     "waits alone": {"rates:WAITS_ALONE": 0.0},
-    "waits of copies": {"rates:WAITS_COPYING": 0.8, "rates:COPYING_CYCLES": 0},
     "in step": {"rates:IN_STEP": 0.0},
     "full registers": {"rates:FULL_REGISTERS": 0.0},
-    "cold visits": {"rates:COLD_VISIT": 0.0},
-    "cold block": {"rates:COLD_BLOCK": 0.0},
-    "straddling rows": {"rates:STRADDLING_CYCLES": 0.0},
-    "turns of three": {"rates:TRIPS_OF_TURNS": 0.0},
-    "trips of a draw": {"rates:TRIPS_OF_A_DRAW": 0.0},
-    "trips spared": {"rates:TRIPS_SPARED": 0.0},
-    "bare of two": {"rates:BARE_OF_TWO": 1.0},
     "under products": {"rates:UNDER_PRODUCTS": 1.0},
-    "alone in its GPC": {"rates:WAITED_ALONE": 0.0},
-    "waited mask": {"rates:WAITED_MASK": 0.0},
-    "waited words": {"rates:WAITED_WORD": 0.0},
+    "cold block": {"rates:COLD_BLOCK": 0.0},
+    "first loads of all at once": {"block_seconds:_asked_at_once": lambda blocks, places: 0.0},
+    "buffer of Q": {"block_seconds:waits_for_buffer": lambda launch, kernel: False},
+    "instructions around visits": {"block_seconds:block_instructions": lambda launch, phase: 0.0},
+    "mask instructions": {"rates:MASK_INSTRUCTIONS": 0.0},
+    "padded rows": {"rates:PADDED_INSTRUCTIONS": 0.0},
     "sustained clock": {"rates:SUSTAINED_CLOCK": 1.0},
     "power": {"rates:POWER_SLOPE": 0.0},
-    "handing out": {
-        "handing_out:first_sms": lambda blocks, sms, start=0: tuple(b % sms for b in range(blocks))
-    },
+    "at work": {"rates:AT_WORK": 1.0},
+    "few rows exchanged": {"rates:ROW_EXCHANGE": 0.0},
+    "spilled in a visit": {"visit:_spilled_bytes": lambda launch, phase: 0.0},
+    "launch between events": {"rates:LAUNCH_BETWEEN_EVENTS": 2e-6},
+    "S with few keys": {"visit:_narrow": lambda keys: 1.0},
+    "visits of uncounted instructions": {"rates:VISIT_CYCLES": 0.0},
+    "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
     "registers put aside": {"occupancy:PUT_ASIDE": {}},
     "registers loaded again": {"occupancy:LOADED_AGAIN": {}},

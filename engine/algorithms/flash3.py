@@ -76,31 +76,6 @@ def heads_together(problem: Problem, taken: Tiling) -> int:
     return problem.group * max(1, KEYS_TOGETHER // (2 * seen * problem.head_dim * problem.itemsize))
 
 
-def draws_ahead(problem: Problem) -> bool:
-    """Where tiles are equal; of unequal ones the next is drawn when all copies of this one are under way."""
-    return problem.mask.looks_ahead
-
-
-def edges(problem: Problem, taken: Tiling) -> tuple[float, float]:
-    """Where the mask's edges pass between key blocks as long as a tile, each of two consumers masks a half.
-
-    With few keys and no window the first of them computes its half alone.
-    """
-    if skips(problem, taken) or problem.mask.looks_ahead:
-        return 1.0, 1.0
-    few = problem.mask.window is None and problem.keys_seen < FEW_KEYS
-    return 1 / 2, 3 / 4 if few else 1.0
-
-
-def skips(problem: Problem, taken: Tiling) -> bool:
-    """Whether consumers have key blocks of their own: not where both edges pass between those of a tile."""
-    if _begin_with_queries(problem, taken):
-        return True
-    mask, rows = problem.mask, taken.block_kv
-    between = problem.offset >= 0 and problem.offset % rows == 0 and (mask.window or 0) % rows == 0
-    return not between or taken.block_q != rows
-
-
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
     """The shared memory that the kernel sets aside: every buffer of Q, K and V."""
     q, k, v = (loaded(problem, taken, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V))
@@ -140,9 +115,6 @@ ALGORITHM = Algorithm(
     tiling=tiling,
     chooses_tiling=True,
     heads_together=heads_together,
-    draws_ahead=draws_ahead,
-    edges=edges,
-    skips=skips,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(

@@ -83,10 +83,6 @@ class Algorithm:
         chooses_tiling: whether that is the algorithm's own, whatever is asked.
         own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
-        draws_ahead: (problem) -> whether a block that stays on its SM draws its next tile as it begins one.
-        edges: (problem, tiling) -> parts of the scores of a tile that the mask cuts: those compared with the
-            mask, and those computed.
-        skips: (problem, tiling) -> whether warp groups of a block pass over tiles that only others' rows see.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
         pipeline: what its kernels do at the same time.
@@ -123,9 +119,6 @@ class Algorithm:
     chooses_tiling: bool = False
     own_tiling: Callable[[Problem], Tiling] | None = None
     heads_together: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
-    draws_ahead: Callable[[Problem], bool] = lambda problem: False
-    edges: Callable[[Problem, Tiling], tuple[float, float]] = lambda problem, tiling: (1.0, 1.0)
-    skips: Callable[[Problem, Tiling], bool] = lambda problem, tiling: False
     loops: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
     heavy_first: bool = False
     pipeline: Pipeline = Pipeline()

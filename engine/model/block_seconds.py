@@ -1,45 +1,53 @@
 """What the blocks of threads of a kernel have to do, and how long each takes on its SM: modelled from rates.
 
-A visit keeps three units of the SM busy, see `visit`; `pipeline` says what of that an algorithm does at the
-same time, `around` what a block does beside its visits. Further blocks on the same SM fill the gaps: each
-adds the time of the busiest unit only, from two warp groups on, and while some wait for memory the others
-have more of the SM. A visit of split keys, whose rows are few, waits for a round trip and for its keys to
-pass the SM's own way from L2; what L2 delivers in all is shared by the SMs that have keys to read.
+A block waits for its first loads, makes its visits (`visit`, `unfused`) and stores what it has. Further
+blocks on its SM fill the gaps, and while some wait for memory the others have more of the SM. Each way in
+which kernels work has a function of its own, which says what the blocks of one cost.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.algorithms import Pipeline
-from engine.model.around import block_seconds, trips
-from engine.model.consumers import tile_visits
-from engine.model.l2 import tile_share
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import columns, tiles_in_flight
-from engine.model.pipeline import in_norm
+from engine.model.occupancy import columns, threads_of, tiles_in_flight
 from engine.model.rates import (
-    BOUND_BY_SOFTMAX,
-    HBM_POWER,
+    BLOCK_COPY,
+    BLOCK_INSTRUCTIONS,
+    BLOCK_OUTPUT,
+    COLD_BLOCK,
+    L2_LATENCY,
     LATENCY,
     LAUNCH,
     LAUNCH_BETWEEN_EVENTS,
     POWER_FROM,
+    ROUND_TRIPS,
+    SCHEDULED,
     SCORE_OPERATIONS,
-    TILES_POWER,
     TWO_WARP_GROUPS,
     Rates,
+    in_norm,
+    running_clock,
 )
-from engine.model.returning import beside, returning_visit
 from engine.model.rows import is_softmax, waits_for_rows
-from engine.model.sharing import Visit, shared_seconds
-from engine.model.tiles import cold_tile, first_visit, waits_for_buffer
 from engine.model.traffic import Traffic, counts, requested_bytes
-from engine.model.unfused import fetch_wait, row_seconds, row_wait
-from engine.model.visit import by_instructions, loads, moved, own_way, visit_of
+from engine.model.unfused import fetch_wait, fetching_seconds, row_seconds, row_wait, tile_seconds
+from engine.model.visit import (
+    by_instructions,
+    copied_at_once,
+    loads,
+    moved,
+    own_way,
+    peak_seconds,
+    returning_visit,
+    visit_of,
+    visit_seconds,
+)
 from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -54,158 +62,301 @@ def started(pipeline: Pipeline) -> float:
     return LAUNCH_BETWEEN_EVENTS if pipeline.waiting else LAUNCH
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What blocks cost their SM, in seconds; arrays are by how many blocks share one, from 1.
+
+    Attributes:
+        visits: how often each visits a tile.
+        taken: [places] in which the blocks on an SM each make a visit.
+        waits: of a block for memory, in which others on its SM work.
+        first: more of its first visit.
+        once: [places] in which the blocks on an SM each issue what they do around their visits.
+        asked: [places] of HBM for what they ask before their first visit, which hides under the rest in part.
+        cold: more of the first blocks of all SMs.
+        tensor: of a visit's matrix products, where they are known to be what takes power.
+    """
+
+    visits: Visits
+    taken: np.ndarray
+    waits: float = 0.0
+    first: float = 0.0
+    once: np.ndarray | float = 0.0
+    asked: np.ndarray | float = 0.0
+    cold: float = 0.0
+    tensor: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """A kernel's blocks, and what its costs are made of."""
+
+    launch: Launch
+    kernel: Kernel
+    traffic: Traffic
+    rates: Rates
+    places: int
+    units: dict[str, float]
+
+    @property
+    def every(self) -> np.ndarray:
+        """[places] how many blocks share an SM."""
+        return np.arange(1, self.places + 1)
+
+
 def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     """The blocks of one kernel and how long each takes."""
-    gpu, phase, pipeline = launch.gpu, kernel.phase, _pipeline(launch, kernel.phase)
-    rates = Rates.of(gpu, launch.problem.dtype)
-    instructed = bool(phase.each) and by_instructions(launch, phase)
-    counted = instructed and not pipeline.specialised
+    gpu, rates = launch.gpu, Rates.of(launch.gpu, launch.problem.dtype)
     places = min(kernel.resident, -(-kernel.blocks // gpu.sms))
-    running = min(places * gpu.sms, kernel.blocks)
-    units = _units(launch.schedule, phase, traffic, rates)
-    if is_softmax(phase):
-        units[EXP] = max(units[EXP], row_seconds(launch, phase, rates) * kernel.blocks / gpu.sms)
-    if not phase.each:
-        visits, rows = Visits.equal(1.0), TWO_WARP_GROUPS
-        waits, first = LATENCY * phase.round_trips, 0.0
-        if is_softmax(phase):
-            waits += row_wait(launch, phase, running, rates)
-        alone = max(units[TENSOR] + units[EXP], units[L2]) * gpu.sms / kernel.blocks
-        taken = [shared_seconds(alone, alone, blocks, rows) for blocks in range(1, places + 1)]
-    else:
-        visit, rows = visit_of(launch, phase, rates), launch.tiling.block_q
-        waited = 0.0
-        if pipeline.returning:
-            visit = returning_visit(launch, kernel, visit, traffic)
-        if pipeline.waiting:  # other blocks on the SM run while one waits
-            copies, waited = _few_rows(launch, kernel, visit.copies)
-            visit, rows = replace(visit, copies=copies), max(rows, TWO_WARP_GROUPS)
-        if pipeline.specialised and phase.programs.count <= MOST_LISTED:
-            visits = Visits.listed(tile_visits(launch, visit, rates))
-        else:
-            visits = _visits(launch, kernel, visit.cut(pipeline, places, rows))
-        if not pipeline.returning:
-            taken = [visit.taken(pipeline, blocks, rows, waited) for blocks in range(1, places + 1)]
-        else:  # its blocks wait for L2, and all that run for HBM, at the same time
-            units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (gpu.sms * places)
-            asked = units[HBM] / kernel.blocks / visits.mean  # of HBM by a visit
-            taken = [
-                np.hypot(beside(visit, pipeline, n), min(n * gpu.sms, kernel.blocks) * asked)
-                for n in range(1, places + 1)
-            ]
-        waits = trips(launch, phase) * LATENCY + (_own_way(launch, phase) if counted else 0.0)
-        if Tensor.P in phase.loaded:
-            taken = _fetching(visit, fetch_wait(launch, phase), np.arange(1, places + 1))
-        if pipeline.specialised:
-            first = first_visit(launch, kernel, rates) - taken[0]
-        elif pipeline.asynchronous and not instructed:
-            first = _around(launch, kernel, traffic, rates, places) - waits
-        else:  # counted with each visit, or with what it asks HBM for
-            first = 0.0
-    around, every = waits + first * visits.some, np.arange(1, places + 1)
-    once = np.array([block_seconds(launch, phase, visit, n) if counted else 0.0 for n in every])
-    taken = np.array(taken)
-    if not instructed or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
-        working = _working(once + visits.mean * taken, around)
-        once, taken = np.interp(working, every, once), np.interp(working, every, taken)
-    lengths = around + once + visits.mean * taken
-    if counted:  # while some wait for HBM, others work
-        asked = _asked(launch, kernel, traffic, rates) * every
-        lengths = in_norm(lengths, asked, HBM_POWER)
-    elif pipeline.specialised and waits_for_buffer(launch, kernel):  # an SM's first asks before it begins
-        asked = units[HBM] * gpu.sms / kernel.blocks * (1 - gpu.sms / kernel.blocks)
-        lengths = in_norm(lengths, asked, TILES_POWER)
-    around = float(lengths[-1] - visits.mean * taken[-1])
-    begins = (around - waits) / visits.some if visits.some else 0.0
-    speeds = np.concatenate(([1.0], lengths[-1] / lengths))
-    last = float(tile_share(launch, np.array([kernel.count - 1]))[0]) if pipeline.specialised else 1.0
-    lengths = Lengths(visits, waits, begins, float(taken[-1]), kernel.count, last)
-    ahead = launch.algorithm.draws_ahead(launch.problem)
-    work = Work(kernel, gpu.sms, lengths, speeds, around, units, ahead)
-    if not instructed:
-        return work
-    in_step = launch.problem.head_dim > BOUND_BY_SOFTMAX and visit.groups == 1
-    work = replace(work, cold=_cold(launch, kernel, traffic, rates), in_step=in_step)
-    busy = places * visit.tensor * visits.mean / lengths.mean
+    units = _units(launch, kernel, traffic, rates)
+    blocks = _Blocks(launch, kernel, traffic, rates, places, units)
+    cost = _way(launch, kernel.phase)(blocks)
+    around, once, taken = cost.waits + cost.first * cost.visits.some, cost.once, cost.taken
+    if not cost.tensor or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
+        working = _working(once + cost.visits.mean * taken, around)
+        once = np.interp(working, blocks.every, once + 0 * taken)
+        taken = np.interp(working, blocks.every, taken)
+    seconds = in_norm(around + once + cost.visits.mean * taken, cost.asked)
+    around = float(seconds[-1] - cost.visits.mean * taken[-1])
+    begins = (around - cost.waits) / cost.visits.some if cost.visits.some else 0.0
+    lengths = Lengths(cost.visits, cost.waits, begins, float(taken[-1]))
+    speeds = np.concatenate(([1.0], seconds[-1] / seconds))
+    work = Work(kernel, gpu.sms, lengths, speeds, units, cost.cold)
+    busy = places * cost.tensor * cost.visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
 
-def _pipeline(launch: Launch, phase: Phase) -> Pipeline:
-    """The algorithm's, without copies that run ahead where there is no other visit to copy under."""
-    alone = phase.launched == TILE or _one_at_a_time(launch, phase) or waits_for_rows(launch.schedule, phase)
-    return replace(launch.pipeline, asynchronous=False) if alone else launch.pipeline
+def _working(busy: np.ndarray, around: float) -> np.ndarray:
+    """[places] blocks that are at work where so many are on an SM, of which some wait for memory.
 
-
-def _fetching(visit: Visit, idle: float, every: np.ndarray) -> np.ndarray:
-    """[blocks] seconds of a visit that fetches P and waits for it, beside so many blocks on the SM."""
-    taken = every * (visit.tensor + visit.issued)
-    taken = idle + np.interp(_working(taken, idle), every, taken)
-    return np.maximum(taken, every * visit.copies)
-
-
-def _around(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates, places: int) -> float:
-    """Seconds of a block around its visits, which nothing hides: round trips and the SM's own way from L2.
-
-    Or HBM, where that takes longer.
+    busy: seconds that a block works, were all of them at work; it waits for `around`.
     """
-    phase = kernel.phase
-    through = places * _own_way(launch, phase)
-    return max(trips(launch, phase) * LATENCY + through, places * _asked(launch, kernel, traffic, rates))
+    every = np.arange(1, len(busy) + 1)
+    working = every.astype(float)
+    for _ in range(8):
+        at_work = np.interp(working, every, busy)
+        working = 1 + (every - 1) * at_work / (around + at_work) if around else working
+    return working
+
+
+# The ways in which kernels work.
+
+
+def _way(launch: Launch, phase: Phase) -> Callable[[_Blocks], Cost]:
+    """The function that says what blocks of a kernel cost."""
+    if not phase.each:
+        return _without_visits
+    if phase.launched == TILE:
+        return _tiles_of_scores
+    if Tensor.P in phase.loaded:
+        return _rows_of_weights
+    if launch.pipeline.specialised:
+        return _staying
+    if launch.pipeline.returning:
+        return _returning
+    if launch.pipeline.waiting:
+        return _split
+    return _instructed if by_instructions(launch, phase) else _loops
+
+
+def _without_visits(blocks: _Blocks) -> Cost:
+    """Whole rows at once: the softmax of unfused attention, and what adds up splits of keys."""
+    phase, units, running = blocks.kernel.phase, blocks.units, blocks.places * blocks.launch.gpu.sms
+    waits = LATENCY * phase.round_trips
+    if is_softmax(phase):
+        waits += row_wait(blocks.launch, phase, min(running, blocks.kernel.blocks), blocks.rates)
+    alone = max(units[TENSOR] + units[EXP], units[L2]) * blocks.launch.gpu.sms / blocks.kernel.blocks
+    return Cost(Visits.equal(1.0), alone * blocks.every, waits)
+
+
+def _tiles_of_scores(blocks: _Blocks) -> Cost:
+    """A tile of S for each block: nothing to copy ahead under."""
+    launch, phase = blocks.launch, blocks.kernel.phase
+    copies = visit_seconds(launch, phase, blocks.rates)[2]
+    taken = max(copies, tile_seconds(launch, phase)) * blocks.every
+    return Cost(Visits.equal(1.0), taken, (ROUND_TRIPS - 1) * LATENCY)
+
+
+def _rows_of_weights(blocks: _Blocks) -> Cost:
+    """P V of unfused attention: each visit waits for P, or at barriers, while other blocks work."""
+    launch, phase = blocks.launch, blocks.kernel.phase
+    busy = blocks.every * (peak_seconds(launch, phase) + fetching_seconds(launch, phase))
+    wait, copies = fetch_wait(launch, phase), visit_seconds(launch, phase, blocks.rates)[2]
+    taken = wait + np.interp(_working(busy, wait), blocks.every, busy)
+    ahead = _copies_ahead(launch, phase) and not waits_for_rows(launch.schedule, phase)
+    waits = (ROUND_TRIPS - 1) * LATENCY
+    return Cost(
+        _visits(launch, blocks.kernel),
+        np.maximum(taken, blocks.every * copies),
+        waits,
+        _first_loads(blocks, waits) if ahead else 0.0,
+    )
+
+
+def _staying(blocks: _Blocks) -> Cost:
+    """Specialised blocks, which stay on their SM and take one tile after another (flash3).
+
+    Copies of the next tile start before this one ends; its first products and softmax run by themselves.
+    Where an SM has one buffer for Q, the next tile's is asked for when O has left by way of it.
+    """
+    launch, kernel, rates = blocks.launch, blocks.kernel, blocks.rates
+    visit = visit_of(launch, kernel.phase, rates)
+    taken, waits = visit.alone(launch.pipeline), LATENCY + L2_LATENCY
+    first, asked = sum(visit_seconds(apart(launch), kernel.phase, rates)[:2]) - taken, 0.0
+    if waits_for_buffer(launch, kernel):
+        later = 1 - launch.gpu.sms / kernel.blocks  # an SM's first asks before it begins
+        waits += later * LATENCY
+        first += later * own_way(launch, moved(launch, kernel.phase.before))
+        asked = later * blocks.units[HBM] * launch.gpu.sms / kernel.blocks
+    visits = _visits(launch, kernel, visit.cut(launch.pipeline, 1, launch.tiling.block_q))
+    cold = COLD_BLOCK + _asked_at_once(blocks, 1)
+    return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, visit.tensor)
+
+
+def apart(launch: Launch) -> Launch:
+    """The same without products and softmax at the same time."""
+    return replace(launch, pipeline=replace(launch.pipeline, overlapped=False))
+
+
+def waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:
+    """Whether an SM has one buffer for Q of its tiles, by way of which O leaves, and several tiles."""
+    block = launch.schedule.amounts[Tensor.Q].of(launch.tiling.block_q, 0)
+    held = sum(part.bytes for part in launch.parts[kernel.phase.name] if part.tensor == Tensor.Q)
+    return kernel.blocks > launch.gpu.sms and held <= block
+
+
+def _instructed(blocks: _Blocks) -> Cost:
+    """Online softmax between asynchronous products, whose instructions are counted (flash2 on Hopper)."""
+    launch, phase, every = blocks.launch, blocks.kernel.phase, blocks.every
+    visit, rows = visit_of(launch, phase, blocks.rates), launch.tiling.block_q
+    around = block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
+    pipeline = _pipeline(launch, phase)
+    return Cost(
+        _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
+        np.array([visit.taken(pipeline, n, rows) for n in every]),
+        launch.algorithm.loops(launch.problem, launch.tiling) * LATENCY + _own_way(launch, phase),
+        once=np.array([n * (visit.gaps(n) - visit.full) * around for n in every]),
+        asked=_asked(blocks) * every,
+        cold=max(0.0, _asked_at_once(blocks, blocks.places)),
+        tensor=visit.tensor,
+    )
+
+
+def block_instructions(launch: Launch, phase: Phase) -> float:
+    """Instructions of a block's threads around its visits: addresses, Q, its first keys, and O at the end."""
+    ahead = tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu) - 1
+    loops = launch.algorithm.loops(launch.problem, launch.tiling)
+    copies = 0 if launch.tiling.own else BLOCK_COPY * loops * ahead * copied_at_once(launch, phase.each)
+    output = BLOCK_OUTPUT * launch.tiling.block_q * columns(launch.problem.head_dim)
+    return output + copies + BLOCK_INSTRUCTIONS * threads_of(launch.schedule, phase)
+
+
+def _loops(blocks: _Blocks) -> Cost:
+    """Any other loop over tiles: of few rows, of another GPU, of a backward pass."""
+    launch, phase, rows = blocks.launch, blocks.kernel.phase, blocks.launch.tiling.block_q
+    visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
+    waits = ROUND_TRIPS * LATENCY
+    return Cost(
+        _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
+        np.array([visit.taken(pipeline, n, rows) for n in blocks.every]),
+        waits,
+        _first_loads(blocks, waits) if pipeline.asynchronous else 0.0,
+    )
+
+
+def _split(blocks: _Blocks) -> Cost:
+    """Splits of the keys of a few rows: each visit waits for a round trip and its SM's own way from L2.
+
+    Other blocks on the SM run meanwhile. What L2 delivers is shared by the SMs that have keys to read.
+    """
+    launch, kernel = blocks.launch, blocks.kernel
+    visit, through = (
+        visit_of(launch, kernel.phase, blocks.rates),
+        own_way(launch, moved(launch, kernel.phase.each)),
+    )
+    copying = min(launch.gpu.sms, kernel.heads * kernel.phase.programs.filled) / launch.gpu.sms
+    visit = replace(visit, copies=max(through, visit.copies * copying))
+    rows, waits = max(launch.tiling.block_q, TWO_WARP_GROUPS), (ROUND_TRIPS - 1) * LATENCY
+    taken = [visit.taken(launch.pipeline, n, rows, LATENCY + through) for n in blocks.every]
+    return Cost(_visits(launch, kernel), np.array(taken), waits, _first_loads(blocks, waits))
+
+
+def _returning(blocks: _Blocks) -> Cost:
+    """Rows that come from memory and go back at every visit (flash1): HBM works meanwhile."""
+    launch, kernel, sms = blocks.launch, blocks.kernel, blocks.launch.gpu.sms
+    visit, visits = returning_visit(launch, kernel, blocks.rates, blocks.traffic), _visits(launch, kernel)
+    blocks.units[L2] = (visit.copies + visit.waited) * visits.mean * kernel.blocks / (sms * blocks.places)
+    asked = blocks.units[HBM] / kernel.blocks / visits.mean * np.minimum(blocks.every * sms, kernel.blocks)
+    taken = [visit.waiting(_pipeline(launch, kernel.phase), n) for n in blocks.every]
+    return Cost(visits, np.hypot(taken, asked))
+
+
+# What blocks ask for before their first visit.
+
+
+def _pipeline(launch: Launch, phase: Phase) -> Pipeline:
+    """The algorithm's, without copies that run ahead where the next visit's have no place beside it."""
+    return launch.pipeline if _copies_ahead(launch, phase) else replace(launch.pipeline, asynchronous=False)
+
+
+def _copies_ahead(launch: Launch, phase: Phase) -> bool:
+    tiles = tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu)
+    return launch.pipeline.asynchronous and tiles > 1
+
+
+def _first_loads(blocks: _Blocks, waits: float) -> float:
+    """Seconds more than `waits` that nothing hides around visits: an SM's own way from L2, or HBM."""
+    through = waits + blocks.places * _own_way(blocks.launch, blocks.kernel.phase)
+    return max(through, blocks.places * _asked(blocks)) - waits
 
 
 def _own_way(launch: Launch, phase: Phase) -> float:
     """Seconds in which a block's rows, its first keys and what it stores pass the SM's own way from L2."""
-    once = moved(launch, phase.before + phase.after) + moved(launch, loads(phase))
-    return own_way(launch, once)
+    return own_way(launch, moved(launch, phase.before + phase.after) + moved(launch, loads(phase)))
 
 
-def _asked(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
+def _asked(blocks: _Blocks) -> float:
     """Seconds of HBM for what one block on every SM copies before its first visit, and stores.
 
     Blocks stay in step, so that all that run ask it at once.
     """
-    gpu, phase = launch.gpu, kernel.phase
-    around = moved(launch, phase.before + phase.after)
+    launch, kernel, phase = blocks.launch, blocks.kernel, blocks.kernel.phase
     most = phase.programs.all_visits / max(1, phase.programs.filled)
-    ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, gpu))
-    fresh = min(around + ahead * moved(launch, loads(phase)), traffic.compulsory.total / kernel.blocks)
-    return min(kernel.blocks, gpu.sms) * fresh / rates.memory
+    ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu))
+    fresh = moved(launch, phase.before + phase.after) + ahead * moved(launch, loads(phase))
+    fresh = min(fresh, blocks.traffic.compulsory.total / kernel.blocks)
+    return min(kernel.blocks, launch.gpu.sms) * fresh / blocks.rates.memory
 
 
-def _cold(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> float:
-    """Seconds more of the first blocks: all that run ask HBM at once for Q and the first key blocks.
-
-    No block before these hides that. One that is specialised has barriers and descriptors to make as well.
-    """
-    if launch.pipeline.specialised:
-        return cold_tile(launch, kernel, traffic, rates)
-    fresh = moved(launch, kernel.phase.before) + moved(launch, kernel.phase.each)
-    fresh = min(fresh, traffic.compulsory.total_read / kernel.blocks)
-    asking = min(kernel.blocks, kernel.resident * launch.gpu.sms) * fresh / rates.memory
-    return max(0.0, asking - own_way(launch, fresh))  # that is in every block
+def _asked_at_once(blocks: _Blocks, places: int) -> float:
+    """Seconds of HBM for Q and the first key blocks of all that run first: no block before hides that."""
+    fresh = moved(blocks.launch, blocks.kernel.phase.before + blocks.kernel.phase.each)
+    running = min(blocks.kernel.blocks, places * blocks.launch.gpu.sms)
+    return min(running * fresh, blocks.traffic.compulsory.total_read) / blocks.rates.memory
 
 
-def _one_at_a_time(launch: Launch, phase: Phase) -> bool:
-    """Whether the tiles of a visit are so large that those of the next have no place beside them."""
-    algorithm = launch.algorithm
-    if algorithm.pipeline.specialised or algorithm.pipeline.waiting or not phase.each:
-        return False
-    return tiles_in_flight(algorithm, launch.schedule, phase, launch.gpu) == 1
+# How often blocks visit tiles, and what all of that takes the units of the GPU.
 
 
-def _few_rows(launch: Launch, kernel: Kernel, copies: float) -> tuple[float, float]:
-    """Seconds of an SM for a visit's copies, and those that a visit on its own waits for them.
+def _visits(launch: Launch, kernel: Kernel, masked: float = 1.0) -> Visits:
+    """Visits of each block of a head, where one of a tile that the mask cuts counts `masked`."""
+    phase, bounds, programs = kernel.phase, launch.schedule.bounds, kernel.phase.programs
+    group = launch.schedule.problem.group if phase.shared else 1
+    if phase.launched == HEAD:  # one block takes all of them
+        return Visits.equal(float(programs.all_visits * group))
+    cut_apart = masked != 1.0 and phase.outer == "query" and programs.splits == 1
+    if programs.count > MOST_LISTED:
+        cut = cut_apart * (1 - bounds.full / max(1, bounds.visible))
+        return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
+    visits = phase.visits.astype(np.float64)
+    if cut_apart:
+        visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
+    return Visits.listed(visits * group)
 
-    copies: the first, were all SMs to copy at once.
-    """
-    gpu, phase = launch.gpu, kernel.phase
-    through = own_way(launch, moved(launch, phase.each))
-    copying = min(gpu.sms, kernel.heads * phase.programs.filled)
-    return max(through, copies * copying / gpu.sms), LATENCY + through
 
-
-def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> dict[str, float]:
+def _units(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> dict[str, float]:
     """Seconds that each unit of the whole GPU needs for all of a kernel's work."""
+    schedule, phase = launch.schedule, kernel.phase
     one_head, requested = traffic.per_head, traffic.requested
     if len(schedule.phases) > 1:
         alone = replace(schedule, phases=(phase,))
@@ -214,9 +365,12 @@ def _units(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> 
     padded = columns(schedule.problem.head_dim) / schedule.problem.head_dim
     softmax = one_head.exponentials / rates.exponentials
     softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
+    exponentials = traffic.heads * softmax
+    if is_softmax(phase):
+        exponentials = max(exponentials, row_seconds(launch, phase, rates) * kernel.blocks / launch.gpu.sms)
     return {
         TENSOR: traffic.heads * padded * one_head.flops / rates.matrix,
-        EXP: traffic.heads * softmax,
+        EXP: exponentials,
         L2: requested.total / rates.cache,
         HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
     }
@@ -235,37 +389,3 @@ def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
         for operation, tensor in moves(phase)
         if operation in amounts
     )
-
-
-def _visits(launch: Launch, kernel: Kernel, masked: float) -> Visits:
-    """Visits of each block of a head, where one of a tile that the mask cuts counts `masked`.
-
-    Such tiles are few, and flash3 takes them one after another, without overlap.
-    """
-    phase, bounds, programs = kernel.phase, launch.schedule.bounds, kernel.phase.programs
-    if phase.launched == TILE:  # each is one visit
-        return Visits.equal(1.0)
-    group = launch.schedule.problem.group if phase.shared else 1
-    if phase.launched == HEAD:  # one block takes all of them
-        return Visits.equal(float(programs.all_visits * group))
-    cut_apart = masked != 1.0 and phase.outer == "query" and programs.splits == 1
-    if programs.count > MOST_LISTED:
-        cut = cut_apart * (1 - bounds.full / max(1, bounds.visible))
-        return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
-    visits = phase.visits.astype(np.float64)
-    if cut_apart:
-        visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
-    return Visits.listed(visits * group)
-
-
-def _working(busy: np.ndarray, around: float) -> np.ndarray:
-    """[places] blocks that are at work where so many are on an SM, of which some wait for memory.
-
-    busy: seconds that a block works, were all of them at work; it waits for `around`.
-    """
-    every = np.arange(1, len(busy) + 1)
-    working = every.astype(float)
-    for _ in range(8):
-        at_work = np.interp(working, every, busy)
-        working = 1 + (every - 1) * at_work / (around + at_work) if around else working
-    return working

@@ -14,11 +14,10 @@ import numpy as np
 from engine.algorithms import Pipeline
 from engine.model.block_seconds import EXP, HBM, L2, TENSOR, started, work_of
 from engine.model.launch import Launch
-from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import SCORE_OPERATIONS, Rates
 from engine.model.traffic import Traffic
 from engine.model.traffic import traffic as traffic_of
-from engine.model.unfused import memory_share
+from engine.model.visit import arithmetic_seconds, with_copies
 from engine.model.work import Work
 from engine.schedule.step import EXPONENTIALS, Operation
 
@@ -53,7 +52,7 @@ def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        delivered = work.units[HBM] / memory_share(kernel.phase)
+        delivered = work.units[HBM]
         parts[name] = max(seconds, delivered) + started(launch.pipeline)
         busy[name] = _busy(work, seconds, started(launch.pipeline))
         running += seconds

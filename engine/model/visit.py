@@ -1,172 +1,193 @@
-"""What one visit of a tile costs the SM that makes it: modelled from rates and from how kernels compute.
+"""What one visit of a tile takes the SM that makes it, and visits of several blocks that share it: modelled.
 
-A product of fewer than 64 rows does not run on Hopper's asynchronous path, and its warps split the keys: they
-read Q again from shared memory and exchange maxima and sums. One of few keys waits for the rows of Q. Every
-visit issues addresses, waits and reductions on top. Where the kernel pads the head dimension to a power of
-two, its products do too.
+A visit keeps three units busy: tensor cores, warps that issue exponentials and everything else, and the way
+from L2. Warps wait for one another's units and for their own last results, so that the fewer they are, the
+barer stands the SM. A product of fewer than 64 rows does not run on Hopper's asynchronous path: each warp
+issues it for a part of the keys. Where the kernel pads the head dimension to a power of two, its products do
+too.
 """
 
 from __future__ import annotations
 
-from engine.model.launch import Launch
-from engine.model.occupancy import WARP, columns, in_few_rows, is_online, threads_of
+from dataclasses import dataclass, replace
+from math import log1p
+
+from engine.algorithms import Pipeline
+from engine.model.l1 import from_l2
+from engine.model.launch import Kernel, Launch
+from engine.model.occupancy import (
+    MOST_REGISTERS,
+    REGISTER_BYTES,
+    RETURNING_REGISTERS,
+    WARP,
+    WORKING_REGISTERS,
+    columns,
+    in_few_rows,
+    is_online,
+    threads_of,
+)
 from engine.model.rates import (
-    BARE_OF_TWO,
-    BOUND_BY_SOFTMAX,
+    AT_WORK,
     CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
-    COPYING_CYCLES,
-    FEW_ROWS_ALONE,
     FEW_ROWS_CYCLES,
     FEW_ROWS_INSTRUCTIONS,
     FEWEST_KEYS,
     FULL_REGISTERS,
-    HIDDEN_WITHIN,
-    HIDDEN_WITHIN_BY_TMA,
-    LOOP_CYCLES,
+    IN_STEP,
+    L2_LATENCY,
+    LATENCY,
+    LOAD_BYTES_PER_CLOCK,
     MASK_INSTRUCTIONS,
-    MOST_HIDDEN_COLUMNS,
+    MOST_COLUMNS,
     MOST_SUMS,
     OUTPUT_INSTRUCTIONS,
-    PADDED_COPY_INSTRUCTIONS,
+    PADDED_INSTRUCTIONS,
+    POWER,
+    ROW_EXCHANGE,
     RUNNING_CLOCK,
     SCHEDULED,
     SCORE_INSTRUCTIONS,
     SCORE_OPERATIONS,
-    SMALL_OPERAND_CYCLES,
-    SMALL_ROWS_SHARE,
-    SMALL_VISIT_CYCLES,
-    STRADDLING_CYCLES,
     TWO_WARP_GROUPS,
     UNDER_PRODUCTS,
     VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
     WAITS_ALONE,
-    WAITS_COPYING,
-    WAITS_POWER,
     WARP_GROUP_ROWS,
-    WINDOW_INSTRUCTIONS,
     Rates,
-)
-from engine.model.rows import has_rows
-from engine.model.sharing import Visit
-from engine.model.unfused import (
-    COPIED_AT_ONCE,
-    TILE_BESIDE,
-    TILE_SLOTS,
-    fetching_seconds,
-    issued_seconds,
+    in_norm,
     running_clock,
 )
-from engine.schedule.nest import TILE, Phase
+from engine.model.traffic import Traffic
+from engine.schedule.nest import Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
 
-GROUP_THREADS = 128  # of a warp group
+GROUP_THREADS = 4 * WARP  # of a warp group
+COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
+LINE = 128  # bytes of a cache line
+
+
+# What the units do at the same time.
+
+
+def arithmetic_seconds(pipeline: Pipeline, products: float, softmax: float) -> float:
+    """Seconds of a block's matrix products and softmax together."""
+    return in_norm(products, softmax) if pipeline.overlapped else products + softmax
+
+
+def with_copies(pipeline: Pipeline, arithmetic: float, copies: float) -> float:
+    """Seconds of the arithmetic and of its copies together, once they run."""
+    return max(arithmetic, copies) if pipeline.asynchronous else arithmetic + copies
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Seconds that a visit takes units of its SM.
+
+    Attributes:
+        tensor: the matrix products.
+        softmax: exponentials and float32; all that warps issue where `groups` says how many groups.
+        copies: loads and stores through L2.
+        waited: for what it loads, where each visit waits for the one before.
+        masking: more of `softmax` for a tile that the mask cuts.
+        groups: warp groups of a block whose instructions are counted; 0 where they are not.
+        full: a share more where sums and addresses leave its threads no registers.
+        apart: the power of the groups on an SM by which they wait less for one another.
+    """
+
+    tensor: float
+    softmax: float
+    copies: float
+    waited: float = 0.0
+    masking: float = 0.0
+    groups: int = 0
+    full: float = 0.0
+    apart: float = POWER
+
+    def alone(self, pipeline: Pipeline) -> float:
+        """Seconds of a visit on an SM that makes no other meanwhile."""
+        return with_copies(
+            pipeline, arithmetic_seconds(pipeline, self.tensor, self.softmax), self.copies + self.waited
+        )
+
+    def taken(self, pipeline: Pipeline, blocks: int, rows: int, least: float = 0.0) -> float:
+        """Seconds in which so many blocks of so many rows on one SM each make a visit, `least` on its own.
+
+        Two warp groups take their time one unit after another; each further one adds that of the busiest.
+        """
+        if self.groups:
+            arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
+            return with_copies(pipeline, arithmetic, blocks * self.copies)
+        alone, longest = max(least, self.alone(pipeline)), max(self.tensor, self.softmax, self.copies)
+        pairs = max(1.0, blocks * min(1.0, rows / TWO_WARP_GROUPS))
+        return blocks * (alone + (pairs - 1) * longest) / pairs
+
+    def waiting(self, pipeline: Pipeline, blocks: int) -> float:
+        """The same of blocks that wait for what they load: they are in one another's way only at work."""
+        alone = self.alone(pipeline)
+        return alone + (blocks - 1) * (AT_WORK * (alone - self.waited)) ** 2 / alone
+
+    def gaps(self, blocks: int) -> float:
+        """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
+        groups = blocks * (1 + IN_STEP * (self.groups - 1))
+        return 1 + WAITS_ALONE / groups**self.apart + self.full
+
+    def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
+        """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
+        masking = blocks * self.masking * (self.gaps(blocks) if self.groups else 1.0)
+        return 1 + masking / self.taken(pipeline, blocks, rows)
 
 
 def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
-    """The cost of a kernel's visits."""
+    """The cost of a kernel's visits, whichever way it makes them."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
-    if phase.launched == TILE:  # one visit of a block, beside those of others
-        beside = peak_seconds(launch, phase)
-        beside += moved(launch, phase.each) / (launch.gpu.shared_bytes_per_clock * running_clock(launch.gpu))
-        in_turn = TILE_SLOTS * issued_seconds(launch, phase) + TILE_BESIDE * beside
-        return Visit(0.0, max(copies, in_turn), 0.0, 0.0, 0.0)
-    if has_rows(phase):
-        return Visit(peak_seconds(launch, phase), 0.0, copies, fetching_seconds(launch, phase), 0.0)
     masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
-    if launch.pipeline.specialised:  # its `Pipeline.overlapped` says what is hidden
-        masked, computed = launch.algorithm.edges(launch.problem, launch.tiling)
-        spared = (1 - computed) * (tensor / 2 + softmax)  # half of the products are of scores
-        masking = masked * masking - spared
-        loop = _loop_cycles(launch) / running_clock(launch.gpu)
-        return Visit(tensor, softmax, copies, loop, 0.0, masking=masking)
+    if launch.pipeline.specialised:
+        return Visit(tensor, softmax, copies, masking=masking)
     if by_instructions(launch, phase):
-        groups = _groups(launch, phase)
-        wide = columns(launch.problem.head_dim) > MOST_HIDDEN_COLUMNS
-        full = FULL_REGISTERS * groups * (wide and _sums(launch, phase) > MOST_SUMS)
-        waits = (_copying(launch, softmax) if groups == 1 else WAITS_ALONE), WAITS_POWER
-        return Visit(tensor, softmax, copies, 0.0, 0.0, 0.0, groups, masking, full, waits)
+        full = FULL_REGISTERS * _groups(launch, phase) * _is_full(launch, phase)
+        return Visit(tensor, softmax, copies, 0.0, masking, _groups(launch, phase), full)
     if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
         issued = few_rows_seconds(launch, copying=True)
-        waits = FEW_ROWS_ALONE, 1.0
-        return Visit(0.0, issued, copies, 0.0, 0.0, 0.0, 1, FEW_ROWS_CYCLES * masking, waits=waits)
-    share = HIDDEN_WITHIN_BY_TMA if launch.tiling.own else HIDDEN_WITHIN
-    share *= columns(launch.problem.head_dim) <= MOST_HIDDEN_COLUMNS
-    return Visit(tensor, softmax, copies, _issued(launch, phase), share * min(tensor, softmax))
-
-
-def _loop_cycles(launch: Launch) -> int:
-    """Cycles more of a visit of flash3 than its products and softmax take, as its loop is compiled."""
-    mask, dim = launch.problem.mask, launch.problem.head_dim
-    kind = 0 if mask.looks_ahead else 2 if mask.window is not None else 1
-    served = min((size for size, _ in LOOP_CYCLES if size >= dim), default=0)
-    return LOOP_CYCLES.get((served, launch.tiling.block_q), (0, 0, 0))[kind]
-
-
-def _copying(launch: Launch, softmax: float) -> float:
-    """What a warp group that copies for itself waits alone on its SM, as a part of its instructions."""
-    if launch.tiling.own:
-        return WAITS_ALONE
-    return WAITS_COPYING + COPYING_CYCLES / running_clock(launch.gpu) / softmax
+        return Visit(
+            0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0
+        )  # each warp waits by itself
+    if is_online(phase) or launch.pipeline.returning:
+        softmax += VISIT_CYCLES / launch.gpu.clock_hz
+    return Visit(tensor, softmax, copies, masking=masking)
 
 
 def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
     """Seconds of one SM that a visit takes: its matrix products, its softmax, its loads and stores."""
-    problem, tiling, sms = launch.problem, launch.tiling, launch.gpu.sms
+    copies = launch.gpu.sms * moved(launch, phase.each) / rates.cache
     if by_instructions(launch, phase):
-        return _by_instructions(launch, phase, rates)
-    rows, keys = tiling.block_q, tiling.block_kv
-    operations = [step.operation for step in phase.each]
-    scores = rows * keys * sum(operation in EXPONENTIALS for operation in operations)
+        return peak_seconds(launch, phase), _issued_seconds(launch, phase), copies
+    sms, operations = launch.gpu.sms, [step.operation for step in phase.each]
+    scores = _scores(launch) * sum(operation in EXPONENTIALS for operation in operations)
     times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
-    rescaled = times * rows * problem.head_dim
-    return (
-        sms * _products(launch, phase) / rates.matrix,
-        sms * (scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector),
-        sms * moved(launch, phase.each) / rates.cache,
-    )
+    rescaled = times * launch.tiling.block_q * launch.problem.head_dim
+    softmax = scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector
+    return sms * _products(launch, phase) / rates.matrix, sms * softmax, copies
 
 
-def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
-    """Bytes that these steps move for whole blocks."""
-    tiling, amounts = launch.tiling, launch.schedule.amounts
-    moving = (step for step in steps if step.tensor != Tensor.NONE)
-    return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
-
-
-def own_way(launch: Launch, amount: float) -> float:
-    """Seconds in which so many bytes pass an SM's own way from L2."""
-    return amount / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
-
-
-def loads(phase: Phase) -> tuple[Step, ...]:
-    """What each visit loads."""
-    return tuple(step for step in phase.each if step.operation == Operation.LOAD)
+# Matrix products.
 
 
 def peak_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's matrix products at the peak of its tensor cores."""
     gpu = launch.gpu
-    return (
-        gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.products_per_second(launch.problem.dtype))
-    )
+    return gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.matrix_flops[launch.problem.dtype])
 
 
 def _products(launch: Launch, phase: Phase) -> float:
-    """FLOPs of a visit's matrix products, those that take longer counted as so many more."""
-    problem, tiling = launch.problem, launch.tiling
-    operations = [step.operation for step in phase.each]
+    """FLOPs of a visit's matrix products, padded columns and what they wait for shared memory included."""
+    tiling, operations = launch.tiling, [step.operation for step in phase.each]
     products = sum(operation in MATRIX_PRODUCTS for operation in operations)
-    one = matrix_flops(problem).of(tiling.block_q, tiling.block_kv)
-    one *= columns(problem.head_dim) / problem.head_dim
-    if launch.gpu.architecture != "Hopper":
-        return products * one
-    if _rows(launch, phase) < WARP_GROUP_ROWS:
-        return products * one / SMALL_ROWS_SHARE
     if phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
         products += _narrow(tiling.block_kv) - 1
-    return products * one
+    padded = columns(launch.problem.head_dim) / launch.problem.head_dim
+    return products * padded * matrix_flops(launch.problem).of(tiling.block_q, tiling.block_kv)
 
 
 def _narrow(keys: int) -> float:
@@ -178,6 +199,9 @@ def _narrow(keys: int) -> float:
     return max(1.0, (16 + keys / 4) / (keys / 2))
 
 
+# Instructions of online softmax.
+
+
 def by_instructions(launch: Launch, phase: Phase) -> bool:
     """Whether visits are online softmax between asynchronous products, whose instructions are known."""
     problem, pipeline = launch.problem, launch.pipeline
@@ -186,53 +210,47 @@ def by_instructions(launch: Launch, phase: Phase) -> bool:
     return plain and is_online(phase) and on_path
 
 
-def few_rows_seconds(launch: Launch, copying: bool, masking: float = 0.0) -> float:
+def _issued_seconds(launch: Launch, phase: Phase) -> float:
+    """Seconds of an SM for a visit's instructions, of which exponentials take a unit of their own."""
+    exponentials = _scores(launch) / launch.gpu.exponentials_per_clock
+    if launch.pipeline.overlapped:
+        return UNDER_PRODUCTS * exponentials / running_clock(launch.gpu)
+    issued = visit_instructions(launch, phase) / SCHEDULED
+    return max(issued, exponentials) / running_clock(launch.gpu)
+
+
+def visit_instructions(launch: Launch, phase: Phase) -> float:
+    """Instructions of a block's threads for a visit of online softmax between asynchronous products."""
+    tiling, threads = launch.tiling, _groups(launch, phase) * GROUP_THREADS
+    padded = columns(launch.problem.head_dim) > launch.problem.head_dim
+    by_threads = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
+    return (
+        SCORE_INSTRUCTIONS * _scores(launch)
+        + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing)
+        * tiling.block_q
+        * columns(launch.problem.head_dim)
+        + (COPY_INSTRUCTIONS + PADDED_INSTRUCTIONS * padded) * by_threads * copied_at_once(launch, phase.each)
+        + VISIT_INSTRUCTIONS * threads
+    )
+
+
+def mask_instructions(launch: Launch) -> float:
+    """Instructions more for a tile that the mask cuts."""
+    return MASK_INSTRUCTIONS * _scores(launch)
+
+
+def few_rows_seconds(launch: Launch, copying: bool) -> float:
     """Seconds of an SM for a visit of few rows, of which each of four warps has a part of the keys.
 
-    copying: whether they copy keys ahead; masking: the share of a score's instructions that a mask takes.
+    copying: whether they copy keys ahead.
     """
     rows, keys = launch.tiling.block_q, max(FEWEST_KEYS, launch.tiling.block_kv)
     wide, threads = columns(launch.problem.head_dim), GROUP_THREADS
     copies = copying * 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / threads
     products = 2 * rows * keys * wide / (16 * 8 * 16) / (threads // WARP)
-    counts = 1, rows * wide / threads, (1 + masking) * rows * keys / threads, copies, products
+    counts = 1, rows * wide / threads, rows * keys / threads, copies, products
     instructions = sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
     return FEW_ROWS_CYCLES * instructions / running_clock(launch.gpu)
-
-
-def _by_instructions(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, float, float]:
-    """As `visit_seconds`, from cycles: of tensor cores at their peak, of schedulers or exponentials."""
-    gpu, problem, tiling = launch.gpu, launch.problem, launch.tiling
-    exponentials = _scores(launch) / gpu.exponentials_per_clock
-    if launch.pipeline.overlapped:
-        issued = UNDER_PRODUCTS * exponentials
-        if tiling.block_q <= TWO_WARP_GROUPS and problem.head_dim <= BOUND_BY_SOFTMAX:
-            issued *= BARE_OF_TWO
-    else:
-        issued = visit_instructions(launch, phase) / SCHEDULED
-    softmax = (max(issued, exponentials) + _straddling(launch, phase)) / running_clock(gpu)
-    return peak_seconds(launch, phase), softmax, gpu.sms * moved(launch, phase.each) / rates.cache
-
-
-def _straddling(launch: Launch, phase: Phase) -> float:
-    """Cycles for rows of a padded head dimension, which take more passes through shared memory."""
-    wide, head_dim = columns(launch.problem.head_dim), launch.problem.head_dim
-    copied = wide / head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
-    return STRADDLING_CYCLES * copied * (wide > head_dim and not launch.pipeline.specialised)
-
-
-def visit_instructions(launch: Launch, phase: Phase) -> float:
-    """Instructions of a block's threads for a visit of online softmax between asynchronous products."""
-    head_dim, tiling = launch.problem.head_dim, launch.tiling
-    wide, threads = columns(head_dim), _groups(launch, phase) * GROUP_THREADS
-    copying = COPY_INSTRUCTIONS + PADDED_COPY_INSTRUCTIONS * (wide > head_dim)
-    copied = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
-    return (
-        SCORE_INSTRUCTIONS * _scores(launch)
-        + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing) * tiling.block_q * wide
-        + copying * copied * wide / head_dim * moved(launch, phase.each) / COPIED_AT_ONCE
-        + VISIT_INSTRUCTIONS * threads
-    )
 
 
 def _groups(launch: Launch, phase: Phase) -> int:
@@ -242,10 +260,11 @@ def _groups(launch: Launch, phase: Phase) -> int:
     return threads_of(launch.schedule, phase) // GROUP_THREADS
 
 
-def _sums(launch: Launch, phase: Phase) -> float:
-    """Numbers of O and of a visit's scores that a thread holds."""
+def _is_full(launch: Launch, phase: Phase) -> bool:
+    """Whether a thread's numbers of O and of a visit's scores leave it no registers."""
     wide = columns(launch.problem.head_dim)
-    return launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
+    sums = launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
+    return wide > MOST_COLUMNS and sums > MOST_SUMS
 
 
 def _scores(launch: Launch) -> int:
@@ -253,23 +272,91 @@ def _scores(launch: Launch) -> int:
     return launch.tiling.block_q * launch.tiling.block_kv
 
 
-def mask_instructions(launch: Launch) -> float:
-    """Instructions more for a tile that the mask cuts."""
-    each = MASK_INSTRUCTIONS if launch.problem.mask.window is None else WINDOW_INSTRUCTIONS
-    return each * _scores(launch)
+# Bytes that visits move.
 
 
-def _issued(launch: Launch, phase: Phase) -> float:
-    """Seconds of an SM for what a visit of online softmax does beside its products and its softmax."""
-    if Operation.RESCALE not in {step.operation for step in phase.each}:
+def loads(phase: Phase) -> tuple[Step, ...]:
+    """What each visit loads."""
+    return tuple(step for step in phase.each if step.operation == Operation.LOAD)
+
+
+def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
+    """Bytes that these steps move for whole blocks."""
+    tiling, amounts = launch.tiling, launch.schedule.amounts
+    moving = (step for step in steps if step.tensor != Tensor.NONE)
+    return sum(amounts[step.tensor].of(tiling.block_q, tiling.block_kv) for step in moving)
+
+
+def copied_at_once(launch: Launch, steps: tuple[Step, ...]) -> float:
+    """Instructions of threads that move these, padding included."""
+    padded = columns(launch.problem.head_dim) / launch.problem.head_dim
+    return padded * moved(launch, steps) / COPIED_AT_ONCE
+
+
+def own_way(launch: Launch, amount: float) -> float:
+    """Seconds in which so many bytes pass an SM's own way from L2."""
+    return amount / (CACHE_BYTES_PER_CLOCK * launch.gpu.clock_hz)
+
+
+# Rows that come from memory and go back at every visit (flash1).
+
+
+def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traffic) -> Visit:
+    """A visit that waits for its rows, moves them and works on them; its share of a key block's included.
+
+    Nothing runs ahead of it. It waits for L2 unless all its rows are in L1, and longer for what comes from
+    DRAM. Of few rows each warp waits for its own instructions, as flash2's do.
+    """
+    phase, rate = kernel.phase, LOAD_BYTES_PER_CLOCK * launch.gpu.clock_hz
+    visits = phase.programs.all_visits / max(1, phase.programs.filled)  # of a key block
+    keys = {step.tensor for step in phase.before}
+    rows, once = moved(launch, loads(phase)), moved(launch, phase.before)
+    waited = (1 - _all_in_l1(launch, traffic)) * L2_LATENCY
+    waited += LATENCY * _missing(traffic, phase.loaded - keys, rows)
+    at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
+    visit = visit_of(launch, phase, rates)
+    masking = launch.problem.mask.hides * visit.masking  # asked at every visit
+    copies = moved(launch, phase.each) / rate + own_way(launch, _spilled_bytes(launch, phase))
+    visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
+    if launch.tiling.block_q >= WARP_GROUP_ROWS:
+        return visit
+    if launch.gpu.architecture != "Hopper" or launch.problem.dtype == "float32":
+        return replace(visit, softmax=visit.softmax + ROW_EXCHANGE)
+    issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, copying=False) + FEW_ROWS_CYCLES * masking
+    return replace(visit, tensor=0.0, softmax=issued + ROW_EXCHANGE)
+
+
+def _spilled_bytes(launch: Launch, phase: Phase) -> float:
+    """Bytes of a block that find no register in a visit, beside S and O twice: they go and come back."""
+    wide, threads = columns(launch.problem.head_dim), threads_of(launch.schedule, phase)
+    sums = launch.tiling.block_q * (launch.tiling.block_kv + 2 * wide) / threads
+    return (
+        2
+        * REGISTER_BYTES
+        * threads
+        * max(0.0, WORKING_REGISTERS + RETURNING_REGISTERS + sums - MOST_REGISTERS)
+    )
+
+
+def _all_in_l1(launch: Launch, traffic: Traffic) -> float:
+    """Share of visits all of whose rows are in L1; none of those that see their rows for the first time."""
+    asked = traffic.requested.total_read
+    back = 1 - traffic.compulsory.total_read / asked
+    found = max(0.0, 1 - from_l2(launch) / asked)  # registers that spill come on top
+    return back * min(1.0, found / back) ** POWER if back else 0.0
+
+
+def _missing(traffic: Traffic, tensors: frozenset[Tensor], loaded: int) -> float:
+    """What a visit waits for DRAM on average, as a share of what it does where all comes from there.
+
+    loaded: bytes of these tensors that it loads. The first time that is all of them, then what L2 has lost.
+    Lines come one by one, and the visit waits for the last.
+    """
+    first, asked, read = (
+        sum(each.read[tensor] for tensor in tensors)
+        for each in (traffic.compulsory, traffic.requested, traffic.dram)
+    )
+    if not asked:
         return 0.0
-    rows, cycles = _rows(launch, phase), VISIT_CYCLES
-    if rows < WARP_GROUP_ROWS:
-        cycles = SMALL_VISIT_CYCLES + SMALL_OPERAND_CYCLES * rows * columns(launch.problem.head_dim)
-    return cycles / launch.gpu.clock_hz
-
-
-def _rows(launch: Launch, phase: Phase) -> int:
-    """Rows of the products that a block keeps."""
-    by_query = phase.outer == "query" or phase.rewritten
-    return launch.tiling.block_q if by_query else launch.tiling.block_kv
+    lost, lines = (read - first) / max(1, asked - first), loaded / LINE
+    return (first + (asked - first) * log1p(lines * lost) / log1p(lines)) / asked

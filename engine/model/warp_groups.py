@@ -16,10 +16,9 @@ from itertools import pairwise
 from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, Rates
 from engine.model.timeline import MODELLED, Lane, Lanes, Mark
-from engine.model.visit import visit_seconds
+from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
 from engine.schedule.step import Tensor
 
 GROUP_ROWS = 64  # query rows of a warp group

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.model.launch import Kernel
-from engine.model.placement import makespan_alike, place, place_ahead
-from engine.model.power import clock_left, sustained
+from engine.model.placement import makespan_alike, place
+from engine.model.rates import clock_left, sustained
 from engine.schedule.programs import Programs
 
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -60,37 +60,22 @@ class Visits:
 
 @dataclass(frozen=True)
 class Lengths:
-    """Seconds of a head's blocks: each waits, begins if it has visits, and takes as long for every visit.
-
-    Of `count` blocks the last one has few rows, and takes a share `last` of that.
-    """
+    """Seconds of a head's blocks: each waits, begins if it has visits, and takes as long for every visit."""
 
     visits: Visits
     waits: float
     begins: float
     visit: float
-    count: int = 1
-    last: float = 1.0
 
     @property
     def mean(self) -> float:
         """Of all blocks."""
-        mean = self.waits + self.begins * self.visits.some + self.visit * self.visits.mean
-        if self.last == 1:
-            return mean
-        last = float(self.of(np.array([self.count - 1]))[0])
-        return mean - (1 / self.last - 1) * last / self.count
-
-    @property
-    def alike(self) -> bool:
-        """Whether all blocks are known to take equally long."""
-        return self.visits.alike and self.last == 1
+        return self.waits + self.begins * self.visits.some + self.visit * self.visits.mean
 
     def of(self, block: np.ndarray) -> np.ndarray:
         """[n] of n blocks."""
         visits = self.visits.of(block)
-        seconds = self.waits + self.begins * (visits > 0) + visits * self.visit
-        return seconds * np.where(block == self.count - 1, self.last, 1.0)
+        return self.waits + self.begins * (visits > 0) + visits * self.visit
 
 
 @dataclass(frozen=True)
@@ -102,11 +87,8 @@ class Work:
         sms: of the GPU.
         lengths: of a head's blocks, where all places of its SM are taken.
         speeds: [places + 1], see `engine.model.placement`.
-        around: seconds of a block before its first visit and after its last, on average.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
-        ahead: whether they are tiles of which an SM draws the next as it begins one, not as it ends one.
         cold: seconds more of the first blocks of all SMs.
-        in_step: whether blocks on an SM end together, see `engine.model.placement`.
         limited: whether the card's power limits its clock.
     """
 
@@ -114,11 +96,8 @@ class Work:
     sms: int
     lengths: Lengths
     speeds: np.ndarray
-    around: float
     units: dict[str, float]
-    ahead: bool = False
     cold: float = 0.0
-    in_step: bool = False
     limited: bool = False
 
     @property
@@ -132,23 +111,25 @@ class Work:
         return self.sms * self.places
 
     @property
+    def around(self) -> float:
+        """Seconds of a block before its first visit and after its last, on average."""
+        return self.lengths.waits + self.lengths.begins * self.lengths.visits.some
+
+    @property
     def even(self) -> float:
         """Seconds that all blocks take if they fill all places evenly."""
         return self.lengths.mean * self.kernel.blocks / self.slots
 
     def placed(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(sm, start, end), [blocks] each in launch order."""
-        block = self.kernel.launched(order, 0, self.kernel.blocks)[1]
-        return self._place(self.lengths.of(block))
+        return self._place(self.lengths.of(self.kernel.launched(order, 0, self.kernel.blocks)[1]))
 
     def makespan(self, order: str) -> float:
         """Seconds from the first block's start to the last one's end."""
-        if self.lengths.alike:
-            alike = self.kernel.blocks, self.lengths.mean, self.sms, self.speeds, self.in_step
-            return self.cold + makespan_alike(*alike)
+        if self.lengths.visits.alike:
+            return self.cold + makespan_alike(self.kernel.blocks, self.lengths.mean, self.sms, self.speeds)
         first = max(0, self.kernel.blocks - PLACED_ONE_BY_ONE)
-        block = self.kernel.launched(order, first, self.kernel.blocks)[1]
-        seconds = self.lengths.of(block)
+        seconds = self.lengths.of(self.kernel.launched(order, first, self.kernel.blocks)[1])
         before = self.even - float(seconds.sum()) / self.slots if first else 0.0
         return before + float(self._place(seconds)[2].max())
 
@@ -158,15 +139,13 @@ class Work:
         That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
         one, the card has power left.
         """
-        if self.lengths.alike:
+        if self.lengths.visits.alike:
             rounds, rest = divmod(self.kernel.blocks, self.slots)
             parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
         else:
             parts = [(1.0, busy * self.even / self.makespan(order))]
-        stretched = sum(part / clock_left(working) for part, working in parts) / sum(
-            part for part, _ in parts
-        )
-        work = replace(self._stretched(stretched), limited=True)
+        slower = sum(part / clock_left(working) for part, working in parts) / sum(part for part, _ in parts)
+        work = replace(self._stretched(slower), limited=True)
         seconds = work.makespan(order)
         return work._stretched(sustained(seconds) / seconds)
 
@@ -175,7 +154,4 @@ class Work:
         return replace(self, lengths=replace(self.lengths, visit=self.lengths.visit * times))
 
     def _place(self, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        seconds = seconds + self.cold * (np.arange(len(seconds)) < self.slots)
-        if self.ahead:
-            return place_ahead(seconds, self.sms)
-        return place(seconds, self.sms, self.speeds, self.in_step)
+        return place(seconds + self.cold * (np.arange(len(seconds)) < self.slots), self.sms, self.speeds)

@@ -169,7 +169,7 @@ def test_ten_thousand_gpus_take_less_than_a_second():
         sys.setprofile(None)
     assert calls["call"] + calls["c_call"] < 400_000
     assert flat.efficiency == pytest.approx(0.294 / 0.85, abs=0.01)  # the network has its own pace
-    assert hosts.efficiency == pytest.approx(0.912, abs=0.01)
+    assert hosts.efficiency == pytest.approx(0.87, abs=0.01)
 
 
 def test_efficiency_falls_as_gpus_share_a_sequence():

@@ -7,9 +7,8 @@ import pytest
 from engine import Experiment
 from engine.algorithms import Pipeline
 from engine.model.launch import launch
-from engine.model.pipeline import arithmetic_seconds, with_copies
 from engine.model.rates import Rates
-from engine.model.visit import visit_seconds
+from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
 from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, inside
 
 PIPELINES = [

@@ -16,20 +16,15 @@ def speeds_of(faster: list[float]) -> np.ndarray:
     return np.array([1.0, *sorted(faster, reverse=True), 1.0])
 
 
-def event_by_event(
-    lengths: list[int], sms: int, speeds: np.ndarray, in_step: bool
-) -> tuple[list[int], list, list]:
+def event_by_event(lengths: list[int], sms: int, speeds: np.ndarray) -> tuple[list[int], list, list]:
     """(sm, start, end) of every block, from what runs at every moment."""
     places = len(speeds) - 1
-
-    def turn(slot: int) -> int:  # the first SM, and every fourth, takes two with the others' first
-        return slot - sms if sms <= slot < 2 * sms and slot % sms % 4 == 0 else slot
 
     waiting, now = list(enumerate(lengths)), 0.0
     running: dict[int, list] = {}  # slot: [block, seconds to go where all places are taken]
     sm, start, end = ([0.0] * len(lengths) for _ in range(3))
     while waiting or running:
-        for slot in sorted(range(sms * places), key=turn if now > 0 and in_step else None):
+        for slot in range(sms * places):
             if slot not in running and waiting:
                 block, length = waiting.pop(0)
                 running[slot] = [block, float(length)]
@@ -46,31 +41,19 @@ def event_by_event(
     return sm, start, end
 
 
-@given(LENGTHS, st.integers(1, 4), ALONE_FASTER, st.booleans())
-def test_every_block_runs_where_and_when_the_twin_says(lengths, sms, faster, in_step):
+@given(LENGTHS, st.integers(1, 4), ALONE_FASTER)
+def test_every_block_runs_where_and_when_the_twin_says(lengths, sms, faster):
     speeds = speeds_of(faster)
-    ours = place(np.array(lengths, float), sms, speeds, in_step)
-    for each, twin in zip(ours, event_by_event(lengths, sms, speeds, in_step), strict=True):
+    ours = place(np.array(lengths, float), sms, speeds)
+    for each, twin in zip(ours, event_by_event(lengths, sms, speeds), strict=True):
         np.testing.assert_allclose(each, twin, atol=1e-6)
 
 
-@given(st.integers(1, 60), st.integers(1, 4), ALONE_FASTER, st.booleans())
-def test_equal_blocks_need_no_placing(count, sms, faster, in_step):
+@given(st.integers(1, 60), st.integers(1, 4), ALONE_FASTER)
+def test_equal_blocks_need_no_placing(count, sms, faster):
     speeds = speeds_of(faster)
-    end = place(np.full(count, 3.0), sms, speeds, in_step)[2].max()
-    assert makespan_alike(count, 3.0, sms, speeds, in_step) == pytest.approx(end)
-
-
-@pytest.mark.parametrize(("rest", "traced"), [(112, (43, 66, 23)), (88, (58, 60, 14)), (24, (115, 10, 7))])
-def test_a_last_round_of_blocks_in_step_leaves_sms_with_two_as_traces_say(rest, traced):
-    """SMs with none, one and two blocks of it: of flash2 in 64 x 64 at d 128, 96 and 80 on an H200."""
-    speeds = np.array([1.0, 1.5, 1.0])
-    sm, _, end = place(np.full(264 + rest, 3.0), 132, speeds, True)
-    found = np.bincount(np.bincount(sm[264:], minlength=132), minlength=3)
-    assert np.abs(found - traced).max() <= 8
-    assert end.max() == 6.0
-    spread = place(np.full(264 + rest, 3.0), 132, speeds, False)
-    assert (np.bincount(spread[0][264:]).max(), spread[2].max()) == (1, 5.0)
+    end = place(np.full(count, 3.0), sms, speeds)[2].max()
+    assert makespan_alike(count, 3.0, sms, speeds) == pytest.approx(end)
 
 
 @given(LENGTHS, st.integers(1, 4), st.integers(1, 3))

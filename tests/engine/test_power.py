@@ -11,7 +11,7 @@ from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
 from engine.model.cluster.lanes import lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import Spread
-from engine.model.power import sustained, unsustained
+from engine.model.rates import sustained, unsustained
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import CLUSTERS
@@ -46,7 +46,7 @@ def test_one_gpus_recorded_calls_take_what_is_modelled(causal):
         asked = {"algorithm": "flash3", "seq": tokens, "heads": 16, "head_dim": 128, "hardware": "h200"}
         found = simulate(Experiment.of(**asked, causal=causal, dtype="float16").in_own_tiling()).modelled
         assert found.limited
-        assert found.seconds == pytest.approx(recorded[tokens], rel=0.042), tokens
+        assert found.seconds == pytest.approx(recorded[tokens], rel=0.05), tokens
 
 
 @pytest.mark.parametrize(("hardware", "dtype"), [("a100", "float16"), ("h200", "float32")])

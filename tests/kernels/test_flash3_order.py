@@ -9,7 +9,7 @@ import pytest
 import torch
 from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
 
-from engine.algorithms.flash3 import BLOCKS, draws_ahead, schedule
+from engine.algorithms.flash3 import BLOCKS, schedule
 from engine.model.traffic import requested_bytes
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.schedule.step import Tensor
@@ -257,7 +257,7 @@ def test_an_unequal_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_
     out, lse = torch.empty_like(queries), torch.empty(1, 2, 400)
     causal, window = MASKS[mask]
     flash3._launch(queries, keys, values, out, lse, causal, window, 0.1)
-    ahead = draws_ahead(Problem(1, 2, 2, 400, 400, 128, "float16", Mask(causal, window)))
+    ahead = Mask(causal, window).looks_ahead
     expected = [tile + (ahead and key > 0) for tile, seen in enumerate(blocks) for key in range(seen)]
     assert drawn == expected
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from engine.algorithms.ring import step_kernel
 from engine.experiment import Experiment
-from engine.model.power import sustained, unsustained
+from engine.model.rates import sustained, unsustained
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
