@@ -22,7 +22,7 @@ from playwright.sync_api import TimeoutError, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.bench_pages import chromium, start  # noqa: E402
+from tests.browser.servers import chromium, start  # noqa: E402
 
 LIMIT = 400  # ms from the last move
 PRESSES, CLICKS = (20, 40), (6, 150)  # moves of a drag, and ms between two

@@ -6,22 +6,16 @@ What a move of a slider takes on every page is measured by `bench_drag.py`.
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+from tests.browser.servers import chromium, start  # noqa: E402
+
 FIRST_PAGE_LIMIT = 3.0
 FILE_LIMIT = 3  # s
 FRAME_LIMIT = 1000 / 45  # ms; a display of 60 Hz shows a frame drawn in time 16.7 ms after the last
@@ -57,32 +51,6 @@ def main() -> int:
             server.wait(timeout=20)
             browser.close()
     return int(late)
-
-
-def chromium(playwright):
-    """A headless Chromium: the one of CHROMIUM, of the system, or Playwright's own."""
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
-    return playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-
-
-def start() -> tuple[subprocess.Popen, str, float]:
-    """A dashboard of its own: its process, its address, and when it was started."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.headless", "true"]
-    started = time.monotonic()
-    server = subprocess.Popen(
-        [*command, "--server.port", str(port)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    address = f"http://127.0.0.1:{port}"
-    while server.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                return server, address, started
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.02)
-    raise SystemExit("the dashboard did not start")
 
 
 def _first_page(browser, address: str, started: float) -> bool:

@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from app.contents import HOME, PAGES  # noqa: E402
-from tests.browser.bench_pages import chromium, start  # noqa: E402
+from tests.browser.servers import chromium, start  # noqa: E402
 
 LIMIT = 0.05  # of one kind of change on one page
 SIZES = {

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+from tests.browser.servers import PATIENCE, chromium, free_port, healthy, started
+
 ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
     "--disable-sync",
     "--js-flags=--no-maglev --interrupt-budget=2000000",  # a page is opened anew again and again: only what
     # is hot is worth optimising
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
-PATIENCE = 180  # s to wait for anything
 SIZE = {"width": 1440, "height": 900}
 FORGET = "location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())"
 
@@ -40,32 +28,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def _healthy(process: subprocess.Popen, address: str) -> bool:
-    """Whether a dashboard answers there, waited for; not if it has ended."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                return process.poll() is None
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-    return False
-
-
 @contextmanager
 def _started(script: str, address: str, log: Path):
     """The process of a dashboard that runs a script from the repository's root."""
     host, port = address.removeprefix("http://").split(":")
-    command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-    command += ["--server.port", port, "--server.address", host]
     with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        process = started(script, port, output, "--server.address", host)
     try:
         yield process
     finally:
@@ -77,9 +45,9 @@ def _started(script: str, address: str, log: Path):
 def _served(script: str, log: Path):
     """The address of a dashboard; another port where the first is taken before the dashboard takes it."""
     for _ in range(3):
-        address = f"http://127.0.0.1:{_free_port()}"
+        address = f"http://127.0.0.1:{free_port()}"
         with _started(script, address, log) as process:
-            if _healthy(process, address):
+            if healthy(process, address):
                 yield address
                 return
     pytest.fail(f"the dashboard did not start: {log.read_text()[-2000:]}")
@@ -109,15 +77,14 @@ def served():
 def browser():
     """A headless Chromium: the one of CHROMIUM, of the system, or Playwright's own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
     with api.sync_playwright() as playwright:
         try:
-            chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+            found = chromium(playwright, ARGUMENTS)
         except api.Error as error:
             reason = f"no Chromium that starts: {str(error).splitlines()[0]}"
             (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
-        yield chromium
-        chromium.close()
+        yield found
+        found.close()
 
 
 class Watch:

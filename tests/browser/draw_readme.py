@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.bench_pages import chromium, start  # noqa: E402
+from tests.browser.servers import chromium, start  # noqa: E402
 
 ASSETS = ROOT / "assets"
 SIZE = {"width": 1440, "height": 900}

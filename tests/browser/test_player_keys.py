@@ -26,29 +26,31 @@ def test_space_plays_and_pauses_and_the_picture_moves(page, dashboard):
     assert state(page)["position"] == paused["position"]
 
 
-def test_arrows_step_and_with_shift_move_by_a_tile(page, dashboard):
+def test_arrows_step_back_to_the_same_picture_and_with_shift_move_by_a_tile(page, dashboard):
     opened(page, dashboard)
-    start = state(page)["position"]
+    start, picture = state(page)["position"], pixels(page)
     page.keyboard.press("ArrowRight")
     assert state(page)["position"] == start + 1
+    assert pixels(page) != picture
     page.keyboard.press("ArrowLeft")
+    assert pixels(page) == picture
     page.keyboard.press("ArrowLeft")
     assert state(page)["position"] == start - 1
     page.keyboard.press("Shift+ArrowRight")
     assert "load K" in state(page)["where"]
 
 
-def test_stepping_back_restores_the_picture_exactly(page, dashboard):
+def test_both_ends_the_scrubber_rows_and_speeds_are_reached(page, dashboard):
     opened(page, dashboard)
-    picture = pixels(page)
-    page.keyboard.press("ArrowRight")
-    assert pixels(page) != picture
-    page.keyboard.press("ArrowLeft")
-    assert pixels(page) == picture
-
-
-def test_home_and_end_reach_both_ends_and_the_end_counts_every_byte(page, dashboard):
-    opened(page, dashboard)
+    row, speed = state(page)["row"], state(page)["speed"]
+    page.keyboard.press("ArrowDown")
+    assert state(page)["row"] > row
+    page.keyboard.press("Escape")
+    assert state(page)["row"] == row
+    page.keyboard.press("+")
+    assert state(page)["speed"] == 2 * speed
+    page.get_by_role("slider", name="Position").fill("100")
+    assert state(page)["position"] == 100
     page.keyboard.press("Home")
     assert state(page)["position"] == 0
     page.keyboard.press("End")
@@ -56,32 +58,6 @@ def test_home_and_end_reach_both_ends_and_the_end_counts_every_byte(page, dashbo
     assert end["position"] == end["last"]
     # 16 query tiles of 8,192 B, each with 16 key and value tiles; O and lse written: 1024 * (128 + 4) B
     assert "4.46 MB" in end["sentence"]
-
-
-def test_the_scrubber_moves_the_picture(page, dashboard):
-    opened(page, dashboard)
-    page.get_by_role("slider", name="Position").fill("100")
-    assert state(page)["position"] == 100
-
-
-def test_up_and_down_choose_a_row_and_escape_follows_again(page, dashboard):
-    opened(page, dashboard)
-    row = state(page)["row"]
-    page.keyboard.press("ArrowDown")
-    assert state(page)["row"] > row
-    page.keyboard.press("Escape")
-    assert state(page)["row"] == row
-
-
-def test_plus_and_minus_change_the_speed_and_l_loops(page, dashboard):
-    opened(page, dashboard)
-    speed = state(page)["speed"]
-    page.keyboard.press("+")
-    assert state(page)["speed"] == 2 * speed
-    page.keyboard.press("-")
-    page.keyboard.press("l")
-    assert state(page)["speed"] == speed
-    assert state(page)["loop"]
 
 
 def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):

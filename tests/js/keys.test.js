@@ -48,32 +48,19 @@ function pressed(root, key, held = {}) {
 
 /** A player that writes down what it was told. */
 function told() {
-  const calls = [];
-  const note =
-    (name) =>
-    (...values) =>
-      calls.push([name, ...values]);
-  const names = ["seek", "step", "toggle", "faster", "moveRow", "setSpeed", "setRace", "setLoop", "follow"];
-  return { calls, ...Object.fromEntries(names.map((name) => [name, note(name)])) };
+  const player = { calls: [] };
+  for (const name of ["seek", "step", "toggle", "faster", "moveRow", "setSpeed", "setRace", "setLoop"])
+    player[name] = (...values) => player.calls.push([name, ...values].join(" "));
+  return player;
 }
 
 test("arrows step, and with Shift go further, either way", () => {
   const root = element(),
     player = told();
   new Transport(root, player);
-  for (const [key, shiftKey] of [
-    ["ArrowLeft", false],
-    ["ArrowLeft", true],
-    ["ArrowRight", false],
-    ["ArrowRight", true],
-  ])
-    assert.equal(pressed(root, key, { shiftKey }), true);
-  assert.deepEqual(player.calls, [
-    ["step", -1, false],
-    ["step", -1, true],
-    ["step", 1, false],
-    ["step", 1, true],
-  ]);
+  for (const key of ["ArrowLeft", "ArrowRight"])
+    for (const shiftKey of [false, true]) assert.equal(pressed(root, key, { shiftKey }), true);
+  assert.deepEqual(player.calls, ["step -1 false", "step -1 true", "step 1 false", "step 1 true"]);
 });
 
 test("Home and End lead to both ends, plus and minus change the speed", () => {
@@ -81,18 +68,8 @@ test("Home and End lead to both ends, plus and minus change the speed", () => {
     player = told();
   new Transport(root, player);
   for (const key of ["Home", "End", "+", "=", "-", " ", "Enter"]) pressed(root, key);
-  assert.deepEqual(player.calls, [
-    ...[
-      ["seek", 0],
-      ["seek", Infinity],
-    ],
-    ...[
-      ["faster", 1],
-      ["faster", 1],
-      ["faster", -1],
-    ],
-    ...[["toggle"], ["toggle"]],
-  ]);
+  const expected = "seek 0, seek Infinity, faster 1, faster 1, faster -1, toggle, toggle";
+  assert.equal(player.calls.join(", "), expected);
 });
 
 test("what the browser does with Control, Command or Alt stays its own", () => {
@@ -113,13 +90,8 @@ test("up and down choose a row, letters do what their buttons do", () => {
   new Controls(root, player);
   for (const key of ["ArrowUp", "ArrowDown", "r", "l"]) pressed(root, key);
   pressed(root, "ArrowUp", { shiftKey: true });
-  assert.deepEqual(player.calls, [
-    ["moveRow", -1, false],
-    ["moveRow", 1, false],
-    ["setRace", true],
-    ["setLoop", false],
-    ["moveRow", -1, true],
-  ]);
+  const expected = "moveRow -1 false, moveRow 1 false, setRace true, setLoop false, moveRow -1 true";
+  assert.equal(player.calls.join(", "), expected);
 });
 
 test("the scrubber stands where the player does, and leads it where it is put", () => {
@@ -127,15 +99,8 @@ test("the scrubber stands where the player does, and leads it where it is put", 
     player = told(),
     controls = new Controls(root, player),
     slider = root.querySelector("input[type=range]");
-  const moment = {
-    position: 3,
-    last: 12,
-    race: false,
-    loop: false,
-    speed: 1,
-    playing: false,
-    where: "3 of 12",
-  };
+  const stands = { last: 12, race: false, loop: false, speed: 1, playing: false },
+    moment = { ...stands, position: 3, where: "3 of 12" };
   controls.show(moment);
   assert.deepEqual([slider.max, slider.value, slider.styles["--part"]], [12, 3, "25%"]);
   controls.show({ ...moment, position: 6, where: "6 of 12" });
@@ -145,8 +110,5 @@ test("the scrubber stands where the player does, and leads it where it is put", 
   slider.heard.input();
   root.querySelector("select").value = "0.25";
   root.querySelector("select").heard.change();
-  assert.deepEqual(player.calls, [
-    ["seek", 9],
-    ["setSpeed", 0.25],
-  ]);
+  assert.deepEqual(player.calls, ["seek 9", "setSpeed 0.25"]);
 });
