@@ -10,7 +10,7 @@ from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
 from engine.model.drawable import described
 from engine.studies.claims.broken import BrokenUpdate
-from engine.studies.claims.verdict import DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, Checked, Finding
+from engine.studies.claims.verdict import DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, Checked
 
 SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
 LOOKS = {RIGHT: "right", DEPENDS: "depends", OFF: "off", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
@@ -35,26 +35,27 @@ def range_text(ends: tuple[float, float] | None, unit: str) -> str:
     return f"over {least}" if ends[1] == inf else f"{least} to {most}"
 
 
-def finding_text(finding: Finding) -> str:
+def number_text(one: Checked) -> str:
     """What was found beside what is said, of what, and where it is from."""
-    found, claimed = (range_text(ends, finding.unit) for ends in (finding.found, finding.claimed))
-    over = f", over {finding.varied}" if finding.varied else ""
+    claim = one.claim
+    found, claimed = (range_text(ends, claim.unit) for ends in (one.found, claim.claimed))
+    over = f", over {claim.varied}" if claim.varied else ""
     return (
-        f"<b>{escape(found)}</b> <span>({escape(finding.origin)}), where {escape(claimed)} is claimed: "
-        f"{escape(finding.what + over)}</span>"
+        f"<b>{escape(found)}</b> <span>({escape(one.origin)}), where {escape(claimed)} is claimed: "
+        f"{escape(claim.what + over)}</span>"
     )
 
 
 def card(one: Checked, link: str = "") -> str:
     """A claim with its verdict, number, reason and source; `link` leads to its scenario."""
-    claim, source = one.claim, escape(one.claim.source.name)
-    if claim.source.address:
-        source = f"<a href='{claim.source.address}' target='_blank' rel='noopener'>{source}</a>"
+    claim, (source, address) = one.claim, one.claim.source
+    if address:
+        source = f"<a href='{address}' target='_blank' rel='noopener'>{escape(source)}</a>"
     scenario = described(claim.experiment).removeprefix(f"{claim.experiment.algorithm}, ")
     return (
         f"<section class='claim {LOOKS[one.verdict]}' id='claim-{one.number}'>"
         f"<h3>{one.number}. {escape(claim.says)}</h3>"
-        f"<p><span class='verdict'>{one.verdict.capitalize()}</span> {finding_text(one.finding)}</p>"
+        f"<p><span class='verdict'>{one.verdict.capitalize()}</span> {number_text(one)}</p>"
         f"<p>{escape(one.why)}</p>"
         f"<p class='note'>Source: {source}. {link or 'Scenario'}: "
         f"{escape(scenario)}, {claim.experiment.gpu.name}</p></section>"

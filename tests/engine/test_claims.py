@@ -10,9 +10,9 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
-from engine.studies.claims import CLAIMS, articles, check, checked
+from engine.studies.claims import CLAIMS, articles, checked
 from engine.studies.claims.broken import broken_update, rising
-from engine.studies.claims.verdict import DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, finding
+from engine.studies.claims.verdict import ABOUT, DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, check, verdict
 from engine.trace.softmax import PRESETS
 
 SHELF = recordings()
@@ -23,7 +23,7 @@ RECORDED = (FASTER, BLOCKS, UTILISATION, ACCESSES, CROSSOVER)
 
 
 def found(at: int) -> tuple[float, float]:
-    return checked()[at].finding.found
+    return checked()[at].found
 
 
 def times(recording) -> dict:
@@ -36,26 +36,26 @@ def times(recording) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("claimed", "values", "more", "verdict"),
+    ("claimed", "found", "more", "expected"),
     [
-        ((10, 10), [10.9], {}, RIGHT),
-        ((10, 10), [11.1], {}, OFF),
-        ((10, 10), [99.9], {}, OFF),
-        ((10, 10), [100], {}, WRONG),
-        ((10, 10), [1.001], {}, OFF),
-        ((10, 10), [1], {}, WRONG),
-        ((10, 10), [20], {"decides": True}, WRONG),
-        ((10, 10), [5, 20, None], {}, DEPENDS),
-        ((10, 10), [20, 30], {}, OFF),
-        ((2, 4), [3, 2.5], {}, RIGHT),
-        ((2, inf), [1e9], {}, RIGHT),
-        ((0, 0), [1e-9], {}, WRONG),
-        ((0, 1), [1.05], {"tolerance": 0.0}, OFF),
-        ((2, 4), [None], {}, UNKNOWN),
+        ((10, 10), (10.9, 10.9), {}, RIGHT),
+        ((10, 10), (11.1, 11.1), {}, OFF),
+        ((10, 10), (99.9, 99.9), {}, OFF),
+        ((10, 10), (100, 100), {}, WRONG),
+        ((10, 10), (1.001, 1.001), {}, OFF),
+        ((10, 10), (1, 1), {}, WRONG),
+        ((10, 10), (20, 20), {"decides": True}, WRONG),
+        ((10, 10), (5, 20), {}, DEPENDS),
+        ((10, 10), (20, 30), {}, OFF),
+        ((2, 4), (2.5, 3), {}, RIGHT),
+        ((2, inf), (1e9, 1e9), {}, RIGHT),
+        ((0, 0), (1e-9, 1e-9), {}, WRONG),
+        ((0, 1), (1.05, 1.05), {"tolerance": 0.0}, OFF),
+        ((2, 4), None, {}, UNKNOWN),
     ],
 )
-def test_a_verdict_follows_from_the_number_and_what_is_said(claimed, values, more, verdict):
-    assert finding("", "", claimed, values, "", **more).verdict == verdict
+def test_a_verdict_follows_from_the_number_and_what_is_said(claimed, found, more, expected):
+    assert verdict(claimed, found, **{"tolerance": ABOUT, "decides": False, **more}) == expected
 
 
 def test_each_claim_has_words_for_its_verdict_and_a_scenario_that_there_is():
@@ -66,12 +66,14 @@ def test_each_claim_has_words_for_its_verdict_and_a_scenario_that_there_is():
     ]
     for one in checked():
         assert one.why == one.claim.why  # written for this verdict
-        assert one.claim.source.address.startswith("https://") == (one.number <= 11)  # papers are linked
+        assert one.claim.source[1].startswith("https://") == (one.number <= 11)  # papers are linked
         assert Experiment.of(**one.claim.experiment.flat()) == one.claim.experiment
 
 
 def test_without_a_recording_what_must_be_recorded_is_not_invented():
-    assert [one.number - 1 for one in check(()) if one.verdict == UNKNOWN] == list(RECORDED)
+    assert [at for at, claim in enumerate(CLAIMS) if check(at, claim, ()).verdict == UNKNOWN] == list(
+        RECORDED
+    )
 
 
 def test_bytes_of_gpt2_by_hand():
@@ -134,7 +136,7 @@ def test_the_share_of_an_h100s_peak_is_that_of_the_recording():
     others = [rate for (head_dim, causal, _), rate in rates.items() if head_dim != 128 or causal]
     assert min(plain) > 35 * 0.9  # "right for d = 128 without a mask"
     assert sum(others) / len(others) < min(plain)  # "mostly less"
-    assert "H100" in checked()[UTILISATION].finding.origin
+    assert "H100" in checked()[UTILISATION].origin
 
 
 def test_dram_reads_grow_with_n_until_k_and_v_leave_l2():
@@ -166,7 +168,7 @@ def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_v
         else replace(row, times=replace(row.times, p50=1.0))
         for row in H200.timings
     )
-    assert check((replace(H200, timings=slow),))[CROSSOVER].verdict == RIGHT
+    assert check(1, CLAIMS[CROSSOVER], (replace(H200, timings=slow),)).verdict == RIGHT
 
 
 def test_the_broken_update_by_hand_and_where_it_is_right():

@@ -2,124 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from engine.experiment import Experiment
+from engine.recordings.file import is_of
 from engine.recordings.recording import Recording
 
 VERDICTS = RIGHT, DEPENDS, OFF, WRONG, UNKNOWN = (
     *("right", "right for some choices", "off by a factor", "wrong", "not recorded"),
 )
-NOT_RECORDED = "No recording here has this number."
 FAR = 10.0  # a number that misses by more is wrong, not off
-ABOUT = 0.1  # texts round: a number is right within this share, unless a finding says otherwise
+ABOUT = 0.1  # texts round: a number is right within this share, unless a claim says otherwise
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
 
 
 @dataclass(frozen=True)
-class Source:
-    """Who says it: a paper or an author's own text with its address, or an article without one."""
-
-    name: str
-    address: str = ""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The number that a claim stands or falls with.
+class Claim:
+    """What a text says, and the number that it stands or falls with.
 
     Attributes:
-        what: which number.
-        unit: "B", "×", "%", "error", or "" for plain numbers.
+        source: who says it: a paper or an author's own text with its address, or an article without one.
+        says: the claim in our words.
+        page, experiment: where its scenario is seen.
+        what, unit: which number, in "B", "×", "%", "error", or "" for plain numbers.
         claimed: (low, high) of what is said, from 0 up.
-        found: the least and the most of ours over all choices; None where nothing was recorded.
-        origin: counted, modelled, computed, datasheet, or recorded on what and when.
+        values: ours, one or over all choices, from the recordings of `gpus`; None is not recorded.
+        judged, why: the verdict that it gives with the recordings that there are, and why, in words.
+        origin: counted, modelled, computed or datasheet; of what is recorded, when and where follows.
         varied: the choices, in words.
-        tolerance: relative.
-        decides: whether missing it makes the claim wrong, however near.
+        tolerance: relative; decides: whether missing it makes the claim wrong, however near.
     """
 
+    source: tuple[str, str]
+    says: str
+    page: str
+    experiment: Experiment
     what: str
     unit: str
     claimed: tuple[float, float]
-    found: tuple[float, float] | None
-    origin: str
+    values: Callable[..., Iterable[float | None]]
+    judged: str
+    why: str
+    origin: str = ""
+    gpus: tuple[str, ...] = ()
     varied: str = ""
     tolerance: float = ABOUT
     decides: bool = False
 
-    @property
-    def verdict(self) -> str:
-        """Right where ours lies in what is said, for some choices where a part does, else off or wrong."""
-        if self.found is None:
-            return UNKNOWN
-        low, high = self.claimed[0] * (1 - self.tolerance), self.claimed[1] * (1 + self.tolerance)
-        least, most = self.found
-        if low <= least and most <= high:
-            return RIGHT
-        if least <= high and low <= most:
-            return DEPENDS
-        return WRONG if self.decides or self.factor >= FAR else OFF
-
-    @property
-    def factor(self) -> float:
-        """How far ours lies outside what is said, at least 1."""
-        return min(_factor(value, *self.claimed) for value in self.found)
-
-
-def _factor(value: float, low: float, high: float) -> float:
-    if low <= value <= high:
-        return 1.0
-    less, more = (value, low) if value < low else (high, value)
-    return more / less if less > 0 else inf
-
-
-def finding(
-    what: str, unit: str, claimed: tuple[float, float], values: Iterable[float | None], origin: str, **more
-) -> Finding:
-    """A finding over all choices; of those that were recorded."""
-    known = sorted(value for value in values if value is not None)
-    return Finding(what, unit, claimed, (known[0], known[-1]) if known else None, origin, **more)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What a text says, and how it is checked.
-
-    Attributes:
-        says: the claim in our words.
-        page, experiment: where its scenario is seen.
-        check: the finding, from recordings, the newest first.
-        judged: the verdict that the number gives with the recordings that there are; why: in words.
-    """
-
-    source: Source
-    says: str
-    page: str
-    experiment: Experiment
-    check: Callable[[tuple[Recording, ...]], Finding]
-    judged: str
-    why: str
-
 
 @dataclass(frozen=True)
 class Checked:
-    """A claim with its number in the list and its finding."""
+    """A claim with its number in the list, the least and the most of ours, and where they are from."""
 
     number: int
     claim: Claim
-    finding: Finding
+    found: tuple[float, float] | None
+    origin: str
 
     @property
     def verdict(self) -> str:
-        """As the finding has it."""
-        return self.finding.verdict
+        """Right where ours lies in what is said, for some choices where a part does, else off or wrong."""
+        return verdict(self.claim.claimed, self.found, self.claim.tolerance, self.claim.decides)
 
     @property
     def why(self) -> str:
         """What the verdict rests on, in words."""
-        if self.verdict == self.claim.judged:
-            return self.claim.why
-        return NOT_RECORDED if self.verdict == UNKNOWN else "The number says it."
+        if self.verdict == UNKNOWN:
+            return "No recording here has this number."
+        return self.claim.why if self.verdict == self.claim.judged else "The number says it."
+
+
+def check(number: int, claim: Claim, shelf: Sequence[Recording]) -> Checked:
+    """Compute what a claim says from the recordings of its GPUs; None where one of these is not there."""
+    own = [next((each for each in shelf if is_of(each, key)), None) for key in claim.gpus]
+    values = [] if None in own else [each for each in claim.values(*own) if each is not None]
+    origin = claim.origin or ", and ".join(each.origin for each in own if each) or UNKNOWN
+    return Checked(number, claim, (min(values), max(values)) if values else None, origin)
+
+
+def verdict(
+    claimed: tuple[float, float], found: tuple[float, float] | None, tolerance: float, decides: bool
+) -> str:
+    """What follows from what is said, and from the least and the most of ours."""
+    if found is None:
+        return UNKNOWN
+    low, high = claimed[0] * (1 - tolerance), claimed[1] * (1 + tolerance)
+    if low <= found[0] and found[1] <= high:
+        return RIGHT
+    if found[0] <= high and low <= found[1]:
+        return DEPENDS
+    factor = min(_factor(value, *claimed) for value in found)
+    return WRONG if decides or factor >= FAR else OFF
+
+
+def _factor(value: float, low: float, high: float) -> float:
+    """How far a value lies outside what is said, at least 1."""
+    less, more = (value, low) if value < low else (high, value)
+    return more / less if less > 0 else inf

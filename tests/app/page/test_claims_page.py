@@ -1,6 +1,7 @@
 """The Claims page: verdicts with their number, links that open the scenario, sources without file names."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from math import inf
 from urllib.parse import parse_qsl, urlsplit
@@ -11,8 +12,8 @@ from app.contents import PAGES
 from app.figures import claims as figures
 from app.page import claims as view
 from engine.experiment import Experiment
-from engine.studies.claims import checked
-from engine.studies.claims.verdict import VERDICTS, finding
+from engine.studies.claims import CLAIMS, checked
+from engine.studies.claims.verdict import VERDICTS, Checked
 
 
 @pytest.fixture
@@ -33,8 +34,8 @@ def test_every_claim_is_shown_with_its_computed_verdict_and_number(app):
     assert shown.keys() == {one.number for one in checked()}
     for one in checked():
         assert f">{one.verdict.capitalize()}</span>" in shown[one.number]
-        assert figures.finding_text(one.finding) in shown[one.number]
-        assert one.claim.source.address in shown[one.number]
+        assert figures.number_text(one) in shown[one.number]
+        assert one.claim.source[1] in shown[one.number]
     counts = [int(number) for number in re.findall(r"(\d+) (?:right|off|wrong|not)", app.header[0].value)]
     assert sum(counts) == len(shown)
 
@@ -54,7 +55,7 @@ def test_the_link_opens_the_scenario(one):
     assert parts.path == one.claim.page in PAGES
     experiment, errors = Experiment.lenient(dict(parse_qsl(parts.query)))
     assert (experiment, errors) == (one.claim.experiment, ())
-    assert not re.search(r"\.txt|[0-9a-f]{8}", one.claim.source.name)
+    assert not re.search(r"\.txt|[0-9a-f]{8}", one.claim.source[0])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,8 @@ def test_ranges_carry_their_unit(ends, unit, text):
 
 
 def test_a_number_says_what_it_is_of_over_what_and_where_it_is_from():
-    text = figures.finding_text(finding("size", "B", (10, 10), (20, 30), "computed", varied="two GPUs"))
+    claim = replace(CLAIMS[0], what="size", unit="B", claimed=(10, 10), varied="two GPUs")
+    text = figures.number_text(Checked(1, claim, (20, 30), "computed"))
     assert re.sub("<.*?>", "", text) == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
 
 
