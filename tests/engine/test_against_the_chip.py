@@ -69,7 +69,7 @@ def test_boxes_that_hang_over_the_end_are_asked_for_whole():
 )
 def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
     """To the byte, before L1; of flash2 d 64 in a window of 512 keys is the worst, without it 0.16%."""
-    off = [abs(one.modelled_requested / one.asked - 1) for one in rows(algorithm)]  # each was counted
+    off = [abs(one.modelled_requested / one.requested - 1) for one in rows(algorithm)]  # each was counted
     assert max(off) <= most
     assert sorted(off)[-3] < 0.0016
 
