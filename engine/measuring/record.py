@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -242,12 +243,9 @@ def main(arguments: list[str]) -> int:
         return _under_torchrun(arguments)
     try:
         recorder = Recorder(options.out, device(options.commit), options.budget, _say)
-        for name in dict.fromkeys(sections):
-            try:
+        with closing(recorder):
+            for name in dict.fromkeys(sections):
                 RECORD[name](recorder)
-            finally:
-                recorder.save()
-        recorder.close()
     except (JobError, RecordingError) as error:
         print(error, file=sys.stderr)
         return 2

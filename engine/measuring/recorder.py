@@ -1,21 +1,27 @@
-"""A recording that grows on the disk: row by row, until the time is up."""
+"""A recording that grows on the disk, until the time is up: what was measured is there when more is."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from engine.recordings.file import SECTIONS, RecordingError, load, save
-from engine.recordings.journal import Journal
 from engine.recordings.recording import Device, Recording, Row, identity
+
+try:
+    import fcntl
+except ImportError:  # Windows, where there is no Triton to record either
+    fcntl = None
 
 
 class Recorder:
-    """A recording that grows: rows by what they are about, kept as they come, until the time is up.
+    """A recording that grows: rows by what they are about, written as they come, until the time is up.
 
-    Raises RecordingError where the file cannot be written, or is another machine's or version's.
+    Raises RecordingError where the file cannot be written, is another machine's or version's, or is held by
+    another process.
     """
 
     def __init__(self, path: Path, device: Device, budget: float, say: Callable[[str], None] = print):
@@ -23,13 +29,14 @@ class Recorder:
         self.started = time.monotonic()
         self.end = self.started + budget
         self.rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
-        # of several processes only the first writes, and holds the file before anyone reads what it is now
-        self.journal = Journal(path, device) if os.environ.get("RANK", "0") == "0" else None
+        self.writes = os.environ.get("RANK", "0") == "0"  # of several processes only the first
+        self._lock = path.with_name(path.name + ".lock")
+        self._held = self._hold() if self.writes else None
         try:
             self._resume()
+            self.save()
         except BaseException:
-            if self.journal is not None:
-                self.journal.close(done=not self.journal.rows)
+            self.close()
             raise
 
     @property
@@ -42,29 +49,25 @@ class Recorder:
         return identity(row) in self.rows[section]
 
     def add(self, section: str, rows: Iterable[Row]) -> None:
-        """Keep rows: each is on the disk before the next."""
-        for row in rows:
-            self.rows[section][identity(row)] = row
-            if self.journal is not None:
-                self.journal.add(section, row)
+        """Keep rows: they are on the disk when this returns."""
+        self.rows[section] |= {identity(row): row for row in rows}
+        self.save()
 
     def save(self) -> None:
-        """Write the whole file."""
-        if self.journal is None:
+        """Write the file, whole or not at all."""
+        if not self.writes:
             return
         try:
             save(self.recording, self.path)
         except OSError as error:
-            raise RecordingError(
-                f"{self.path} cannot be written: {error.strerror}; its rows are in {self.journal.path}"
-            ) from None
-        self.journal.clear()
+            raise self._refusal(error) from None
 
     def close(self) -> None:
-        """Write the whole file, and let others record."""
-        self.save()
-        if self.journal is not None:
-            self.journal.close()
+        """Let others record."""
+        if self._held is not None:
+            with suppress(OSError):
+                self._lock.unlink()
+            self._held.close()
 
     @property
     def recording(self) -> Recording:
@@ -75,27 +78,41 @@ class Recorder:
         """A line of progress."""
         self.say(f"{time.monotonic() - self.started:6.0f} s  {what}")
 
-    def _resume(self) -> None:
-        """Take what is there: the file, then the rows beside it, which are newer."""
-        if self.path.exists():
-            before = load(self.path)
-            self._same(before.device)
-            for name in SECTIONS:
-                self.rows[name] = {identity(row): row for row in getattr(before, name)}
-        if self.journal is not None and self.journal.rows:
-            self._same(self.journal.device)
-            for section, row in self.journal.rows:
-                self.rows[section][identity(row)] = row
+    def _hold(self):
+        """The file's lock, held, or a refusal. One that its holder removed meanwhile is another one."""
+        try:
+            held = self._lock.open("w")
+        except OSError as error:
+            raise self._refusal(error) from None
+        try:
+            if fcntl is None:
+                return held
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(self._lock.stat(), os.fstat(held.fileno())):
+                return held
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        held.close()
+        raise RecordingError(f"{self.path} is being recorded by another process: name another file")
 
-    def _same(self, before: Device) -> None:
-        """Refuse to mix rows of two GPUs, drivers, versions or commits."""
+    def _refusal(self, error: OSError) -> RecordingError:
+        return RecordingError(
+            f"{self.path} cannot be written: {error.strerror}; what was measured before is kept"
+        )
+
+    def _resume(self) -> None:
+        """Take what is there; refuse to mix rows of two GPUs, drivers, versions or commits."""
+        if not self.path.exists():
+            return
+        before = load(self.path)
         for what in ("gpu", "driver", "versions", "commit"):
-            then, now = getattr(before, what), getattr(self.device, what)
+            then, now = getattr(before.device, what), getattr(self.device, what)
             if then != now:
                 raise RecordingError(
                     f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
                     " name another file"
                 )
+        self.rows = {name: {identity(row): row for row in getattr(before, name)} for name in SECTIONS}
 
 
 def _shown(value) -> str:

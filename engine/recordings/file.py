@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
-from engine.recordings.decoded import RecordingError, decoded, hints_of
+from engine.recordings.decoded import RecordingError, decoded
 from engine.recordings.recording import Recording
 from engine.root import ROOT
 
@@ -36,9 +36,9 @@ SECTIONS = tuple(field.name for field in fields(Recording) if field.name != "dev
 
 def dumps(recording: Recording) -> str:
     """The file's text: one row a line."""
-    lines = [f'"format": "{FORMAT}"', f'"version": {VERSION}', f'"device": {line(recording.device)}']
+    lines = [f'"format": "{FORMAT}"', f'"version": {VERSION}', f'"device": {_line(recording.device)}']
     for name in SECTIONS:
-        rows = ",\n".join(map(line, getattr(recording, name)))
+        rows = ",\n".join(map(_line, getattr(recording, name)))
         lines.append(f'"{name}": [\n{rows}\n]' if rows else f'"{name}": []')
     return "{" + ",\n".join(lines) + "}\n"
 
@@ -141,15 +141,9 @@ def _read(path: Path, version: tuple[int, int, int]) -> Recording | str:
         return str(error)
 
 
-def line(row: object) -> str:
+def _line(row: object) -> str:
     """A row as JSON, without what is at its default."""
     return json.dumps(_plain(row), allow_nan=False)
-
-
-def row_of(name: str, value: Any) -> Any:
-    """A row of a section, or the device, from what `line` says of it; raises RecordingError or KeyError."""
-    kind = hints_of(Recording)[name]
-    return decoded(kind if name == "device" else get_args(kind)[0], value, name)
 
 
 def _plain(value: Any) -> Any:
