@@ -214,5 +214,5 @@ def _what_runs(what: Asked) -> str:
         f"with head dimension {problem.head_dim}, {problem.dtype}{mask} and blocks of {tiling.block_q} × "
         f"{tiling.block_kv}. The page runs one batch of at most 4 heads and 16 × 16 tiles; the command line, "
         f"`python -m engine kernel`, runs any size. The file runs in a process of its own, which may take "
-        f"{what.seconds:g} s, {limits.memory >> 30} GiB and print {limits.output >> 20} MiB."
+        f"{what.seconds:g} s and {limits.memory >> 30} GiB; what it prints is not shown."
     )

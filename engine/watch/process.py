@@ -1,7 +1,7 @@
-"""A file's attention run in a process of its own, with limits on its time, its memory and what it prints.
+"""A file's attention run in a process of its own, with limits on its time and its memory.
 
-The process is asked by arguments and answers on a pipe of its own: what the file prints is read and thrown
-away. Whatever it does, what comes back is a report or one sentence.
+The process is asked by arguments and answers on a pipe of its own: what the file prints goes nowhere.
+Whatever it does, what comes back is a report or one sentence.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from select import select
 from typing import Any
 
 from engine.experiment import Experiment
@@ -29,15 +30,15 @@ REPORTS = {
 }  # by the file's function
 PARENT_DIED = 1  # of prctl: the signal that a process gets when its parent ends
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
+ENDING_SECONDS = 0.2  # from the end of its pipe to the end of a process
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a file may use: seconds from when it is imported, bytes beyond torch's own, bytes printed."""
+    """What a file may use: seconds from when it is imported, bytes beyond torch's own."""
 
     seconds: float = 120.0
     memory: int = 4 * 2**30
-    output: int = 2**20
 
 
 class FailedError(Exception):
@@ -80,77 +81,44 @@ def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
     process = Marked(
         [*command, str(writing)],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         cwd=ROOT,
         env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
         pass_fds=(writing,),
     )
     os.close(writing)
-    printed, answer = _Printed(process, limits.output), _Answer(reading)
     try:
-        ended = _waited(process, answer, printed, limits)
+        said = _answer(reading, limits.seconds)
+        ended = {} if said else {"sentence": _ending(process, limits.seconds)}
     finally:
+        os.close(reading)
         process.end()
         process.wait()
-        printed.join(1)  # without Linux what left the session may print still: it is not waited for
-    return answer.said() or {"sentence": ended}
+    return said or ended
 
 
-class _Printed(threading.Thread):
-    """Reads what a process prints, keeps nothing, and ends a process that prints too much."""
-
-    def __init__(self, process: Marked, most: int):
-        super().__init__(daemon=True)
-        self.process, self.most, self.too_much = process, most, False
-        self.start()
-
-    def run(self) -> None:
-        size = 0
-        with self.process.stdout as printed:
-            while part := printed.read1(65536):
-                size += len(part)
-                if size > self.most and not self.too_much:
-                    self.too_much = True
-                    self.process.end()
+def _answer(reading: int, seconds: float) -> dict[str, Any]:
+    """What a process answers in so many seconds from when it has started; empty where there is nothing."""
+    said, until = b"", time.monotonic() + STARTING_SECONDS
+    while said.count(b"\n") < 2:
+        if not select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
+            return {}
+        if not (part := os.read(reading, 2**16)):
+            break
+        until = until if said else time.monotonic() + seconds
+        said += part
+    with suppress(IndexError, ValueError):
+        return json.loads(said.split(b"\n")[1])
+    return {}
 
 
-class _Answer(threading.Thread):
-    """Reads what the process answers: a line when it has started, and its report or a sentence."""
-
-    def __init__(self, reading: int):
-        super().__init__(daemon=True)
-        self.reading, self.lines, self.started, self.ended = reading, [], threading.Event(), threading.Event()
-        self.start()
-
-    def run(self) -> None:
-        with os.fdopen(self.reading, "rb") as pipe:
-            for line in pipe:
-                self.lines.append(line)
-                self.started.set()
-                if len(self.lines) == 2:
-                    break
-        self.started.set()
-        self.ended.set()
-
-    def said(self) -> dict[str, Any]:
-        """The report or sentence; empty where the process ended without."""
-        self.ended.wait(5)
-        with suppress(IndexError, ValueError):
-            return json.loads(self.lines[1])
-        return {}
-
-
-def _waited(process: Marked, answer: _Answer, printed: _Printed, limits: Limits) -> str:
-    """How the process ended, as a sentence, for when it did not answer."""
-    answer.started.wait(STARTING_SECONDS)
+def _ending(process: Marked, seconds: float) -> str:
+    """How a process ended that did not answer, as a sentence."""
     try:
-        process.wait(limits.seconds if answer.ended.wait(limits.seconds) else 0)
+        code = process.wait(ENDING_SECONDS)
     except subprocess.TimeoutExpired:
-        return f"it still runs after {limits.seconds:g} s, and was ended: its loop may be endless"
-    if printed.too_much:
-        return f"it prints more than {limits.output:,} bytes, and was ended"
-    code = process.returncode
+        return f"it still runs after {seconds:g} s, and was ended: its loop may be endless"
     if code < 0:
         return f"it ended Python by signal {signal.Signals(-code).name}: its memory, or a crash"
     return f"it ended Python with exit code {code}"
