@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -40,3 +41,19 @@ def open_app():
         return app.run()
 
     return open_page
+
+
+@pytest.fixture
+def download():
+    """A function (app) that opens Download on a page, and gives the addresses of its files by their names."""
+
+    def opened(app: AppTest) -> dict[str, str]:
+        assert not app.sidebar.code  # made for whoever opens it
+        app.session_state["take_home"] = True
+        app.run()
+        assert not app.exception
+        components = [node.proto for node in app.get("bidi_component")]
+        (files,) = [each for each in components if each.component_name == "page_files"]
+        return dict(json.loads(files.json)["files"])
+
+    return opened

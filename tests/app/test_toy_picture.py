@@ -37,11 +37,11 @@ def toy(tmp_path, monkeypatch):
     return module.PICTURE
 
 
-def test_its_page_shows_it_and_offers_it_as_a_file(toy, open_app):
+def test_its_page_shows_it_and_offers_it_as_a_file(toy, open_app, download):
     app = open_app("toy", seq="512")
     shown = {each.proto.component_name: each.proto for each in app.main.get("bidi_component")}
     assert '"keys":512' in shown["toy"].json.replace(" ", "")
-    assert "Keys of a toy, HTML" in [each.label for each in app.get("download_button")]
+    assert "Keys of a toy, HTML" in download(app)
 
 
 def test_phones_get_it_for_the_scenario_that_is_shown(toy):

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Python reads this file at its start, here and in the process that the pages' jobs run in
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(('torch', 'triton')))"
 OPENED = """
-import logging, time
+import logging, time, streamlit
+streamlit.App(MAIN)  # reads the configuration beside it
 logging.disable(logging.CRITICAL)
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash

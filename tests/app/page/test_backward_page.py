@@ -177,8 +177,11 @@ def test_the_chips_counters_stand_beside_the_model(own_worker):
         assert "".join(f"<td>{cell}</td>" for cell in cells) in text
 
 
-def test_the_page_taken_home_is_the_backward_pass(open_app):
-    code = [block.value for block in open_app("backward", seq="512", causal="true").sidebar.code]
+def test_the_page_taken_home_is_the_backward_pass(open_app, download):
+    app, other = open_app("backward", seq="512", causal="true"), open_app("tiles", seq="512")
+    for each in (app, other):
+        download(each)
+    code = [block.value for block in app.sidebar.code]
     assert "algorithm='backward'" in code[0]
     assert "o.sum().backward()" in code[1]
-    assert "backward" not in "".join(block.value for block in open_app("tiles", seq="512").sidebar.code)
+    assert "backward" not in "".join(block.value for block in other.sidebar.code)

@@ -114,10 +114,10 @@ def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts
 
 
 def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
-    box, _ = [text.value for text in open_app(hardware="a100").sidebar.markdown]
+    (box,) = [text.value for text in open_app(hardware="a100").sidebar.markdown]
     assert "Fits: 24 KiB of 163 KiB of shared memory" in box
     assert "Nothing modelled was ever checked on an A100" in box
-    box, _ = [
+    (box,) = [
         text.value
         for text in open_app(hardware="a100", head_dim="256", block_q="256", block_kv="256").sidebar.markdown
     ]

@@ -102,24 +102,6 @@ def test_documents_are_handed_to_the_kernels_by_their_lengths():
     assert "documents=[1000, 24]" in lines
 
 
-@pytest.fixture
-def download(open_app):
-    """A function (page, **url values) that opens a page and its Download, with the addresses by names."""
-
-    def opened(page: str, **values: str):
-        app = open_app(page, **values)
-        assert not app.sidebar.code  # made for whoever opens it
-        app.session_state["take_home"] = True
-        app.run()
-        assert not app.exception
-        (list_,) = [
-            node.proto for node in app.get("bidi_component") if node.proto.component_name == "page_files"
-        ]
-        return app, json.loads(list_.json)["files"]
-
-    return opened
-
-
 def fetched(address: str):
     """What the server answers at an address from the page's own."""
     _, folder, window, file = address.split("/")
@@ -128,20 +110,19 @@ def fetched(address: str):
     return made.given(Request(asked))
 
 
-def test_every_page_offers_its_files_in_the_same_place(download):
+def test_every_page_offers_its_files_in_the_same_place(open_app, download):
     for page in ("tiles", "traffic"):
-        app, files = download(page, seq="1024")
+        app = open_app(page, seq="1024")
+        assert "The scenario and its totals, JSON" in download(app)
         assert [code.value for code in app.sidebar.code] == [
             snippet.model(Experiment.of()).rstrip(),
             snippet.kernel(Experiment.of()).rstrip(),
         ]
-        assert "The scenario and its totals, JSON" in [name for name, _ in files]
 
 
-def test_a_file_is_made_for_its_own_window_and_goes_with_it(download):
-    app, files = download("traffic", seq="512")
-    other, _ = download("traffic", seq="512")
-    address = dict(files)["The scenario and its totals, JSON"]
+def test_a_file_is_made_for_its_own_window_and_goes_with_it(open_app, download):
+    app, other = (open_app("traffic", seq="512") for _ in range(2))
+    address, _ = (download(each)["The scenario and its totals, JSON"] for each in (app, other))
     given = fetched(address)
     assert given.status_code == 200
     assert json.loads(given.body)["seq"] == 512
