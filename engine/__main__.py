@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 
 from engine.experiment import Experiment, ExperimentError
-from engine.model.export import FORMATS
 from engine.model.l2_range import is_wide
 from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
@@ -17,6 +16,7 @@ from engine.model.timeline import TimelineError
 from engine.parser import Parser, ended
 from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
+from engine.studies.timeline_files import FORMATS
 
 WIDTH = 30  # of a column of numbers: those of the largest problem
 COMMANDS = {  # where the main of each stands

@@ -26,14 +26,13 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
-from engine.model.cluster.export import cluster_trace
-from engine.model.cluster.fabric import LINKS, Fabric
+from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import RING_SEND, Spread
 from engine.model.timeline import MODELLED
-from engine.problem.hardware import GPUS
+from engine.problem.hardware import GPUS, LINKS
 from engine.recordings.recording import Recording
 from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
 from engine.studies.several_gpus import (
@@ -51,6 +50,7 @@ from engine.studies.several_gpus import (
     runs_of,
     spread_of,
 )
+from engine.studies.timeline_files import cluster_trace
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
 MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}

@@ -20,7 +20,6 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.model.drawable import watchable
-from engine.model.export import chrome_trace
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
@@ -36,6 +35,7 @@ from engine.recordings.timelines import (
     timeline_of,
     traced_calls,
 )
+from engine.studies.timeline_files import chrome_trace
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
 SOURCES = {

@@ -12,10 +12,10 @@ from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
 from app.take_home.made import window
 from engine import Experiment, simulate
-from engine.model.export import MOST_SLICES, chrome_trace
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.cache import kept
+from engine.studies.timeline_files import MOST_SLICES, chrome_trace
 
 # finds the page's pictures and tables in the browser, and makes files of them
 PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html"))

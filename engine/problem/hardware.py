@@ -22,7 +22,7 @@ from typing import Any
 
 from engine.problem.gpu import GB, KIB, MIB, Gpu
 
-__all__ = ["GB", "GPUS", "KIB", "MIB", "Gpu", "gpu_named", "same_machine"]
+__all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "same_machine"]
 
 A100_L2_CLOCK, HOPPER_L2_CLOCK = 5120, 13.5e12 / 1.83e9  # bytes/clock
 L2_OF_AN_SM = HOPPER_L2_CLOCK / 132  # where nobody states it
@@ -46,6 +46,17 @@ HOPPER_L2 = HOPPER_L2_CLOCK, "taken: what the SMs of an H200 were measured to ge
 WHOLE = "assumed: all of L2"
 HALF = "assumed: half of L2, which has two partitions"
 COUNTED_HALF = "half of L2, which has two partitions: by DRAM counters of an H100 and an H200"
+# bytes/s in one direction of what joins two GPUs: NVIDIA's data sheets; PCI Express at 16 lanes
+LINKS = MappingProxyType(
+    {
+        "PCIe 4": 32e9,
+        "InfiniBand, 400 Gbit/s": 50e9,
+        "PCIe 5": 64e9,
+        "NVLink 3": 300e9,
+        "NVLink 4": 450e9,
+        "NVLink 5": 900e9,
+    }
+)
 PRESETS = (
     # key, name, architecture, compute capability, SMs, GHz, TFLOP/s of float16, bfloat16 and float32, GB/s of
     # memory, MiB of it, MiB of L2 and what of them serves all SMs

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine.model.cluster.fabric import LINKS, Fabric
+from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
 from engine.model.cluster.lanes import COMPUTING, NETWORK, TRANSFER, lanes
 from engine.model.cluster.memory import bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import TAIL, hidden_from, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
-from engine.problem.hardware import GPUS
+from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
 from engine.studies.several_gpus import hiding, over_gpus, ring_parts
 
@@ -41,13 +41,13 @@ def test_a_ring_is_its_rounds_by_hand():
     alone = kernel_seconds(one.problem, "h200", n, n, False)
     assert 4 * alone > 0.03
     computing = limited(4 * alone) / 4
-    transfer = 15e-6 + 2 * 16 * n * 128 * 2 / 350e9
-    merged = 5 * n * 16 * 128 * 2 / 3.5e12
+    transfer = 15e-6 + 2 * 16 * n * 128 * 2 / (0.7778 * 450e9)
+    merged = 5 * n * 16 * 128 * 2 / (0.7292 * 4.8e12)
     expected = 4 * computing + 4 * TAIL + merged
     assert transfer < computing
     assert modelled(one).seconds == pytest.approx(expected, rel=1e-6)
     slow = replace(one, fabric=Fabric(peak=2e9))
-    exposed = 3 * (15e-6 + 2 * 16 * n * 128 * 2 / (2e9 * 350 / 450))
+    exposed = 3 * (15e-6 + 2 * 16 * n * 128 * 2 / (2e9 * 0.7778))
     assert modelled(slow).seconds == pytest.approx(computing + exposed + 4 * TAIL + merged, rel=1e-6)
 
 
@@ -75,7 +75,7 @@ def test_through_a_window_a_halo_comes_and_one_call_computes(method):
     one = spread(method=method, zigzag=False, window=4097)
     n = 131072 // 4
     copied = method != "ring_send"
-    transfer = (15e-6 if copied else 40e-6) + 2 * 16 * 4096 * 128 * 2 / (350e9 if copied else 155e9)
+    transfer = (15e-6 if copied else 40e-6) + 2 * 16 * 4096 * 128 * 2 / (450e9 * (0.7778 if copied else 0.3444))
     computing = kernel_seconds(one.problem, "h200", n, n + 4096, True)
     assert computing == pytest.approx(kernel_seconds(one.problem, "h200", n, n, True), rel=0.1)
     expected = transfer + computing + (0 if copied else 0.15 * transfer) + TAIL

@@ -16,16 +16,15 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.model.block_requests import block_requests
-from engine.model.cluster.export import cluster_trace
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import lanes
 from engine.model.cluster.spread import RING, Spread
-from engine.model.export import MOST_SLICES, as_csv, as_json, chrome_trace
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
+from engine.studies.timeline_files import MOST_SLICES, as_csv, as_json, chrome_trace, cluster_trace
 from tests.engine.strategies import experiments
 from tests.engine.timeline_files import from_csv, from_json
 

@@ -7,11 +7,11 @@ import pytest
 from engine import Experiment, simulate
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
 from engine.model.launch import launch
-from engine.model.roofline import roofline
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
+from engine.studies.roofline import roofline
 
 
 def footprint_of(experiment: Experiment) -> Footprint:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from engine import Experiment, ExperimentError
-from engine.model.export import FORMAT, VERSION
 from engine.model.timeline import COLUMNS, Timeline, TimelineError
+from engine.studies.timeline_files import FORMAT, VERSION
 
 LARGEST_FILE = 64 * 2**20  # characters
 

@@ -10,7 +10,6 @@ from app.figures.roofline import both_levels
 from app.figures.tables import table
 from app.figures.units import scaled, share_text
 from engine.experiment import Experiment
-from engine.model.roofline import roofline
 from engine.model.simulation import simulate
 from engine.problem.hardware import Gpu, gpu_named
 from engine.recordings.counters import (
@@ -22,6 +21,7 @@ from engine.recordings.counters import (
 )
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import busiest
+from engine.studies.roofline import roofline
 
 UNITS = {
     "tensor core": "tensor cores",

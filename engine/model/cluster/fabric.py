@@ -7,14 +7,15 @@ The shares, latencies and losses are fitted to forward passes by four methods on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
-COPIED_SHARE, SENT_SHARE = 350 / 450, 155 / 450  # of NVLink's peak: copy engines, NCCL
+from engine.problem.hardware import LINKS
+
+COPIED_SHARE, SENT_SHARE = 0.7778, 0.3444  # of NVLink's peak: copy engines, NCCL
 NETWORK_SHARE = 0.9  # of a network card's peak, assumed
 COPY_LATENCY, SEND_LATENCY = 15e-6, 40e-6  # seconds before a transfer's first byte, its barrier included
 LOSS = 0.15  # of a transfer by NCCL, whose kernels take SMs, that the computing beside it loses
 HOST = 8  # GPUs that share NVLink
-NETWORK = 50e9  # bytes/s of each GPU's network card: InfiniBand of 400 Gbit/s
+NVLINK, NETWORK = LINKS["NVLink 4"], LINKS["InfiniBand, 400 Gbit/s"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Fabric:
         network: peak of a GPU's network card, bytes/s in one direction.
     """
 
-    peak: float = 450e9
+    peak: float = NVLINK
     host: int = HOST
     network: float = NETWORK
 
@@ -59,16 +60,3 @@ def way(fabric: Fabric, gpus: int, copies: bool) -> Way:
     if copies:
         return Way(COPIED_SHARE * fabric.peak, COPY_LATENCY, 0.0)
     return Way(SENT_SHARE * fabric.peak, SEND_LATENCY, LOSS)
-
-
-# peaks in one direction, by what joins two GPUs; sources: NVIDIA's datasheets, PCI Express at 16 lanes
-LINKS = MappingProxyType(
-    {
-        "PCIe 4": 32e9,
-        "InfiniBand, 400 Gbit/s": 50e9,
-        "PCIe 5": 64e9,
-        "NVLink 3": 300e9,
-        "NVLink 4": 450e9,
-        "NVLink 5": 900e9,
-    }
-)

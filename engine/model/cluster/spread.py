@@ -7,6 +7,7 @@ from functools import cached_property
 
 from engine.algorithms.ring import Order
 from engine.model.cluster.fabric import USUAL, Fabric, Way, way
+from engine.problem.hardware import MIB
 from engine.problem.problem import Problem
 
 RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
@@ -18,7 +19,7 @@ RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
 )
 RINGS = (RING, RING_SEND, TWO_LEVEL)
 GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come
-GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
+GROUP_BYTES = 48 * MIB  # that a group brings at least: smaller ones take longer to start than to move
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels, roofline
 from app.figures.techniques import waterfall
 from engine.experiment import Experiment
-from engine.model.roofline import Roofline
 from engine.recordings.heat_map import HeatMap
 from engine.studies.gains import Gain
+from engine.studies.roofline import Roofline
 
 COLOURS = palette(False)
 ROW = {

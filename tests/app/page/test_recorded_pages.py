@@ -14,7 +14,6 @@ from app.figures.units import bytes_range_text, bytes_text
 from app.page.parts import chip, chip_traffic, model_errors, recorded, unsure
 from engine.experiment import Experiment
 from engine.measuring.trial import training_problem
-from engine.model.roofline import roofline
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters, roofline_points
@@ -25,6 +24,7 @@ from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import recorded_pairs
 from engine.studies.model_errors import COUNTED, SWEPT, ModelError
+from engine.studies.roofline import roofline
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
 COLOURS = palette(False)

@@ -1,4 +1,4 @@
-"""Timelines as files: Chrome trace JSON for ui.perfetto.dev, CSV and JSON.
+"""Timelines as files: Chrome trace JSON for ui.perfetto.dev, CSV and JSON; runs on several GPUs as traces.
 
 CSV and JSON hold everything, so that they read back to an equal timeline; a Chrome trace is for looking at.
 """
@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from engine.model.block_requests import block_requests
+from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes, Mark
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
 
 FORMAT, VERSION = "attention timeline", 1
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB
 SM_PROCESS, COUNTER_PROCESS = 1, 2
+GPU_THREADS = {1: "computing", 2: "transfers", 3: "network"}
+THREAD_OF = {TRANSFER: 2, NETWORK: 3}  # the first has all else
 MICRO = 1e6
 
 
@@ -163,3 +166,43 @@ def _about(timeline: Timeline) -> dict[str, Any]:
 FORMATS: MappingProxyType[str, Callable[[Timeline], str]] = MappingProxyType(
     {"perfetto": chrome_trace, "csv": as_csv, "json": as_json}
 )
+
+
+def cluster_trace(run: Lanes) -> str:
+    """A Chrome trace: GPUs as processes, computing and transfers as their threads; times in microseconds."""
+    spread = run.spread
+    events = [event for gpu in range(spread.gpus) for event in _gpu_names(run, gpu)]
+    events += [_mark_slice(mark) for mark in run.marks]
+    about = {
+        "origin": run.origin,
+        "method": spread.method,
+        "order": "zigzag" if spread.zigzag else "plain",
+        "gpus": spread.gpus,
+        "tokens": spread.problem.seq_q,
+        "seconds": run.seconds,
+    }
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
+
+
+def _gpu_names(run: Lanes, gpu: int) -> list[dict[str, Any]]:
+    """Metadata events that name a GPU's process and its threads; a trace keeps process 0 for itself."""
+    named = [("process_name", 0, f"GPU {gpu}, {run.spread.hardware.upper()}, {run.origin}")]
+    named += [("thread_name", thread, name) for thread, name in GPU_THREADS.items()]
+    return [
+        {"ph": "M", "name": what, "pid": gpu + 1, "tid": thread, "args": {"name": name}}
+        for what, thread, name in named
+    ]
+
+
+def _mark_slice(mark: Mark) -> dict[str, Any]:
+    whose = "" if mark.owner == NOBODY else f", keys of GPU {mark.owner}"
+    return {
+        "ph": "X",
+        "name": f"{mark.kind}{whose}",
+        "cat": mark.kind,
+        "pid": mark.gpu + 1,
+        "tid": THREAD_OF.get(mark.kind, 1),
+        "ts": mark.start * MICRO,
+        "dur": (mark.end - mark.start) * MICRO,
+        "args": {"round": mark.round},
+    }
