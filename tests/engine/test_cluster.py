@@ -75,7 +75,8 @@ def test_through_a_window_a_halo_comes_and_one_call_computes(method):
     one = spread(method=method, zigzag=False, window=4097)
     n = 131072 // 4
     copied = method != "ring_send"
-    transfer = (15e-6 if copied else 40e-6) + 2 * 16 * 4096 * 128 * 2 / (450e9 * (0.7778 if copied else 0.3444))
+    share, latency = (0.7778, 15e-6) if copied else (0.3444, 40e-6)
+    transfer = latency + 2 * 16 * 4096 * 128 * 2 / (share * 450e9)
     computing = kernel_seconds(one.problem, "h200", n, n + 4096, True)
     assert computing == pytest.approx(kernel_seconds(one.problem, "h200", n, n, True), rel=0.1)
     expected = transfer + computing + (0 if copied else 0.15 * transfer) + TAIL
