@@ -19,19 +19,20 @@ class AcrossPlayer extends TimedPlayer {
   }
 
   load(bytes) {
-    const part = this.model ? this.time / this.model.longest : null;
+    const part = this.model ? this.fraction : null;
     this.bytes = bytes.slice();
     this.model = new Runs(this.bytes);
-    this.time = part === null ? this.model.runs[0].telling() : part * this.model.longest;
+    if (part === null) this.at = this.model.runs[0].telling();
+    else this.fraction = part;
     this.shown = Math.min(this.shown, this.model.runs.length - 1);
     this.controls.offer(this.model.runs);
   }
 
   // moving in time
 
-  seek(time) {
+  seek(at) {
     this.spoke = 0;
-    super.seek(time);
+    super.seek(at);
   }
 
   eventBeside(by) {
@@ -39,8 +40,8 @@ class AcrossPlayer extends TimedPlayer {
       { events } = this.model.runs[this.shown];
     const next =
       by > 0
-        ? events.find((time) => time > this.time + least)
-        : events.findLast((time) => time < this.time - least);
+        ? events.find((time) => time > this.at + least)
+        : events.findLast((time) => time < this.at - least);
     return next ?? (by > 0 ? this.model.longest : 0);
   }
 
@@ -85,10 +86,10 @@ class AcrossPlayer extends TimedPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const { time, shown, model } = this;
+    const { at: time, shown, model } = this;
     this.stage.paint({ time, shown });
     this.tell(`${plural(model.gpus, "GPU")} over time`, {
-      sentence: this.words(this.clock.playing),
+      sentence: this.words(this.playing),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: model.runs[shown].origin,
       run: shown,
@@ -99,7 +100,7 @@ class AcrossPlayer extends TimedPlayer {
   words(playing) {
     const now = performance.now();
     if (!playing || !this.said || now - this.spoke > STANDS)
-      Object.assign(this, { spoke: now, said: sentence(this.model, this.model.runs[this.shown], this.time) });
+      Object.assign(this, { spoke: now, said: sentence(this.model, this.model.runs[this.shown], this.at) });
     return this.said;
   }
 
@@ -112,7 +113,7 @@ class AcrossPlayer extends TimedPlayer {
 const show = showing(AcrossPlayer, (player) => {
   window.__across = {
     seek: (time) => player.seek(time),
-    state: () => ({ time: player.time, longest: player.model.longest, ...player.controls.shown }),
+    state: () => ({ time: player.at, longest: player.model.longest, ...player.controls.shown }),
   };
 });
 export default show;

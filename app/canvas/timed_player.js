@@ -7,34 +7,49 @@ import { StageView } from "./view.js";
 
 /**
  * A picture has `load(bytes)`, which sets `model` with its `longest` and `palettes`; `layout()`; `eventBeside(by)`,
- * the moment of the next or the last event; `passing(seconds)`, how much of the run passes in so many seconds of the
+ * where the next or the last event is; `passing(seconds)`, how much of the run passes in so many seconds of the
  * clock; `hover(x, y)`, what the pointer is on; and `draw()`.
  */
 export class TimedPlayer extends StageView {
-  /** `pause` is that of a calm clock, `state` what the picture remembers beside the time. */
+  /** `pause` is that of a calm clock, `state` what the picture remembers beside where it is, `at`. */
   constructor(parent, Controls, pause, state) {
     super(parent.querySelector(".player"), pause);
-    Object.assign(this, { time: 0, ...state });
+    Object.assign(this, { at: 0, loop: false, ...state });
     this.tip = new Tip(this.root);
     this.controls = new Controls(this.root, this);
   }
 
-  seek(time) {
-    this.time = clamp(time, 0, this.model.longest);
+  /** Where the run ends. */
+  get last() {
+    return this.model.longest;
+  }
+
+  get playing() {
+    return this.clock.playing;
+  }
+
+  get fraction() {
+    return this.at / this.last;
+  }
+
+  set fraction(part) {
+    this.at = part >= 1 ? this.last : part * this.last;
+  }
+
+  seek(at) {
+    this.at = clamp(at, 0, this.last);
     this.draw();
   }
 
   step(by, far = false) {
     this.clock.stop();
-    this.seek(far ? this.time + (by * this.model.longest) / 20 : this.eventBeside(by));
+    this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
   }
 
   toggle() {
-    if (this.clock.playing) this.clock.stop();
-    else {
-      if (this.time >= this.model.longest) this.time = 0;
-      this.clock.start();
-    }
+    if (!this.playing && this.at >= this.last) this.at = 0;
+    if (this.playing) this.clock.stop();
+    else this.clock.start();
     this.draw();
   }
 
@@ -61,18 +76,16 @@ export class TimedPlayer extends StageView {
   }
 
   advance(seconds) {
-    this.time += this.passing(seconds);
-    if (this.time >= this.model.longest) {
-      this.time = this.model.longest;
-      this.clock.stop();
-    }
+    this.at += this.passing(seconds);
+    if (this.at >= this.last && !this.loop) this.clock.stop();
+    if (this.at >= this.last) this.at = this.loop ? 0 : this.last;
     this.draw();
   }
 
   /** The moment's words and the bar's marks; `name` is what the canvas shows. */
   tell(name, words) {
-    const { time, speed, model, clock } = this;
-    this.controls.show({ part: time / model.longest, playing: clock.playing, speed, ...words });
+    const { fraction: part, playing, speed } = this;
+    this.controls.show({ part, playing, speed, ...words });
     this.stage.canvas.setAttribute("aria-label", `${name}. ${words.sentence}`);
   }
 }
@@ -80,14 +93,14 @@ export class TimedPlayer extends StageView {
 /** The bar below: what is played adds its own buttons, keys and help. */
 export class TimedControls extends Transport {
   /** `arrows` is where the arrow keys lead, `keys` are those of this picture alone, `guide` how it is read. */
-  constructor(root, player, { speeds, named = (speed) => `${speed} ×`, arrows, keys, guide }) {
+  constructor(root, player, { speeds, named = (speed) => `${speed} ×`, arrows = "", keys = [], guide = [] }) {
     super(root, player);
     this.speeds = speeds;
     this.speed = root.querySelector('[data-is="speed"]');
     this.speed.append(...speeds.map((speed) => new Option(named(speed), speed)));
     this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
     this.slider.addEventListener("input", () =>
-      player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.model.longest),
+      player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.last),
     );
     this.canvas.addEventListener("pointerdown", (event) => player.press(event));
     this.canvas.addEventListener("pointermove", (event) => player.point(event));

@@ -19,10 +19,10 @@ class GpuPlayer extends TimedPlayer {
   }
 
   load(bytes) {
-    const part = this.model ? this.time / this.model.longest : 0.45;
+    const part = this.model ? this.fraction : 0.45;
     this.bytes = bytes.slice();
     this.model = new Recorded(this.bytes);
-    this.time = part * this.model.longest;
+    this.fraction = part;
     this.head = Math.min(this.head, this.model.heads - 1);
     this.window = [0, this.model.longest];
     const far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest));
@@ -33,10 +33,10 @@ class GpuPlayer extends TimedPlayer {
 
   eventBeside(by) {
     const events = this.model.lanes.map(({ events }) => {
-      const at = countUpTo(events, this.time);
+      const at = countUpTo(events, this.at);
       return by > 0
         ? (events[at] ?? Infinity)
-        : (events[at - 1 - (events[at - 1] === Math.fround(this.time) ? 1 : 0)] ?? 0);
+        : (events[at - 1 - (events[at - 1] === Math.fround(this.at) ? 1 : 0)] ?? 0);
     });
     return by > 0 ? Math.min(...events) : Math.max(...events);
   }
@@ -149,7 +149,7 @@ class GpuPlayer extends TimedPlayer {
 
   draw() {
     if (!this.stage.pen) return;
-    const { time, head, colouring, model } = this;
+    const { at: time, head, colouring, model } = this;
     this.stage.paint({ time, head, colouring, window: this.window });
     const [unit, name] = unitOf(model.longest),
       step = unit > 1 ? 0.01 : model.longest < 1000 ? 0.1 : 1;
@@ -173,7 +173,7 @@ const show = showing(GpuPlayer, (player) => {
   window.__gpu = {
     seek: (time) => player.seek(time),
     state: () => ({
-      time: player.time,
+      time: player.at,
       head: player.head,
       window: player.window,
       longest: player.model.longest,

@@ -1,17 +1,18 @@
 // The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
 
 import { capital, counted } from "../canvas/format.js";
-import { inFullScreen, Transport } from "../canvas/transport.js";
+import { TimedControls } from "../canvas/timed_player.js";
+import { inFullScreen } from "../canvas/transport.js";
 import { helpOf } from "./guide.js";
 import { StepsTable } from "./steps_table.js";
 
 export const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 const speedName = (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×";
 
-export class Controls extends Transport {
+export class Controls extends TimedControls {
   constructor(root, player) {
-    super(root, player);
-    [this.ticks, this.speed] = [".ticks", "select"].map((selector) => root.querySelector(selector));
+    super(root, player, { speeds: SPEEDS, named: speedName });
+    this.ticks = root.querySelector(".ticks");
     this.table = new StepsTable(root.querySelector(".steps"), player);
     Object.assign(this.actions, {
       loop: () => player.setLoop(!player.loop),
@@ -21,10 +22,6 @@ export class Controls extends Transport {
       earlier: () => this.table.turn(-1),
       later: () => this.table.turn(1),
     });
-    this.speed.append(...SPEEDS.map((speed) => new Option(speedName(speed), speed)));
-    this.slider.addEventListener("input", () => player.seek(Number(this.slider.value)));
-    this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
-    this.canvas.addEventListener("pointerdown", (event) => player.chooseAt(event.offsetX, event.offsetY));
   }
 
   keyActions(far) {
@@ -71,13 +68,13 @@ export class Controls extends Transport {
     this.linkTimer = setTimeout(() => (label.textContent = "Link"), 1600);
   }
 
-  /** All for a moment; only what differs is touched. */
   show(next) {
     const { shown } = this,
-      { position, last, race, loop, speed } = next;
-    if (shown.last !== last) this.slider.max = last;
-    if (shown.position !== position || shown.last !== last) this.scrub(position, last);
-    if (shown.speed !== speed) this.speed.value = speed;
+      { last, race, loop } = next;
+    if (shown.last !== last) {
+      this.slider.max = last;
+      shown.part = null; // the scrubber stands elsewhere
+    }
     if (shown.race !== race) this.press("race", race);
     if (shown.loop !== loop) this.press("loop", loop);
     super.show(next);

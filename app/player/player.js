@@ -9,23 +9,20 @@ import { FLIGHT_SECONDS } from "./flights.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
 import { Narrator } from "./narrator.js";
-import { Journey, RACE_MARKS } from "./position.js";
+import { Position, RACE_MARKS } from "./position.js";
 import { NONE } from "./run.js";
-import { TileTip } from "./tile_tip.js";
+import { tileWords } from "./tile_words.js";
 
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
   LONG_RUN = 90; // and any other
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
-class Player extends Journey {
+class Player extends Position {
   constructor(parent) {
-    super(parent.querySelector(".player"));
-    Object.assign(this, { slot: 0.5, pinned: null });
-    this.controls = new Controls(this.root, this);
+    super(parent, Controls, { slot: 0.5, pinned: null });
     this.narrator = new Narrator(this);
     this.root.takeHome = takeHome(this);
-    this.tip = new TileTip(this.root, this);
   }
 
   release() {
@@ -113,8 +110,9 @@ class Player extends Journey {
     this.draw();
   }
 
-  chooseAt(x, y) {
-    this.root.focus({ preventScroll: true });
+  /** A press on a row of the grid keeps that row in view. */
+  press({ offsetX: x, offsetY: y }) {
+    super.press();
     if (this.race) return;
     const { grid } = this.stage.panels[0];
     if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
@@ -141,8 +139,23 @@ class Player extends Journey {
     return layoutOf(this.stage, this.model, this.race);
   }
 
+  /** What the tile under the pointer is; a tip that stands is not made again. */
+  hover(x, y) {
+    for (const [n, { grid, painter }] of this.stage.panels.entries()) {
+      const tile = grid?.tileAt(x, y),
+        name = `${n} ${tile}`;
+      if (!tile) continue;
+      if (name !== this.pointed)
+        this.tip.show(this.stage, grid.cell(...tile), tileWords(painter.model, painter.run, ...tile));
+      this.pointed = name;
+      return;
+    }
+    this.leave();
+  }
+
   leave() {
-    this.tip.hide();
+    this.pointed = "";
+    super.leave();
   }
 
   fit(anyway = false) {
@@ -208,7 +221,8 @@ class Player extends Journey {
   paint() {
     const { stage, controls, narrator, view, position, last, playing, race, loop, speed } = this;
     stage.paint(view);
-    controls.show({ ...narrator.words(view.step), position, last, playing, race, loop, speed });
+    const stands = { position, part: position / last, last, playing, race, loop, speed };
+    controls.show({ ...narrator.words(view.step), ...stands });
   }
 }
 

@@ -1,23 +1,18 @@
 // Where a player stands in its run or in its race, and how it moves on.
 
 import { clamp } from "../canvas/format.js";
-import { StageView } from "../canvas/view.js";
-import { SPEEDS } from "./controls.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 export const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM_PAUSE = 200; // ms between the pictures of a calm player
 const MOST_FRAMES = 600; // whose times are kept
 
-/** Of a `model` and its `run`. */
-export class Journey extends StageView {
-  constructor(root) {
-    super(root, CALM_PAUSE);
-    Object.assign(this, { at: 0, loop: false, race: false, speeds: { single: 0, race: 1 }, frames: [] });
-  }
-
-  get playing() {
-    return this.clock.playing;
+/** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
+export class Position extends TimedPlayer {
+  constructor(parent, Controls, state) {
+    const own = { race: false, speeds: { single: 0, race: 1 }, frames: [] };
+    super(parent, Controls, CALM_PAUSE, { ...own, ...state });
   }
 
   // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
@@ -28,14 +23,6 @@ export class Journey extends StageView {
 
   get position() {
     return clamp(Math.floor(this.at), 0, this.last);
-  }
-
-  get fraction() {
-    return this.at / this.last;
-  }
-
-  set fraction(part) {
-    this.at = part >= 1 ? this.last : part * this.last;
   }
 
   get seconds() {
@@ -51,11 +38,6 @@ export class Journey extends StageView {
     return this.speeds[this.race ? "race" : "single"];
   }
 
-  seek(position) {
-    this.at = clamp(position, 0, this.last);
-    this.draw();
-  }
-
   step(by, far = false) {
     this.clock.stop();
     if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
@@ -65,13 +47,6 @@ export class Journey extends StageView {
     const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
     const target = by > 0 ? (starts[0] ?? this.run.steps) : (starts.at(-1) ?? -1);
     this.seek(target + 1);
-  }
-
-  toggle() {
-    if (!this.playing && this.at >= this.last) this.at = 0;
-    if (this.playing) this.clock.stop();
-    else this.clock.start();
-    this.draw();
   }
 
   setLoop(on) {
@@ -101,22 +76,12 @@ export class Journey extends StageView {
     this.draw();
   }
 
-  faster(by) {
-    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.speed) + by, 0, SPEEDS.length - 1)]);
+  passing(seconds) {
+    return seconds * this.speed * (this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits);
   }
 
-  /** Moves on by so many seconds of the clock. */
   advance(seconds, now) {
-    const pace = this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits;
-    this.at += seconds * this.speed * pace;
-    if (this.at >= this.last) {
-      if (this.loop) this.at = 0;
-      else {
-        this.at = this.last;
-        this.clock.stop();
-      }
-    }
-    this.draw();
+    super.advance(seconds);
     this.frames.push([now, performance.now() - now]);
     if (this.frames.length > MOST_FRAMES) this.frames.shift();
   }

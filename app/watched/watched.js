@@ -23,10 +23,10 @@ class WatchedPlayer extends TimedPlayer {
 
   /** The share of the way stays; at first the run is shown done, with all that is marked. */
   load(bytes) {
-    const part = this.model ? this.time / Math.max(1, this.model.longest) : 1;
+    const part = this.model ? this.fraction : 1;
     this.bytes = bytes.slice();
     this.model = new Watched(this.bytes);
-    this.time = Math.round(part * this.model.longest);
+    this.at = Math.round(part * this.model.longest);
     this.controls.suit(this.model);
     this.source.load(this.model);
   }
@@ -37,11 +37,11 @@ class WatchedPlayer extends TimedPlayer {
   }
 
   eventBeside(by) {
-    return Math.floor(this.time) + by;
+    return Math.floor(this.at) + by;
   }
 
   nextMark() {
-    const at = this.model.nextMark(Math.floor(this.time));
+    const at = this.model.nextMark(Math.floor(this.at));
     this.clock.stop();
     if (at > 0) this.seek(at);
   }
@@ -79,7 +79,7 @@ class WatchedPlayer extends TimedPlayer {
   draw() {
     if (!this.stage.pen) return;
     const { model } = this,
-      position = Math.floor(this.time),
+      position = Math.floor(this.at),
       last = model.longest;
     this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
     const over = position > model.own.steps;
@@ -103,7 +103,7 @@ const show = showing(WatchedPlayer, (player) => {
   window.__watched = {
     seek: (time) => player.seek(time),
     state: () => ({
-      time: player.time,
+      time: player.at,
       longest: player.model.longest,
       line: player.source.lit,
       ...player.controls.shown,

@@ -96,19 +96,19 @@ test("up and down choose a row, letters do what their buttons do", () => {
 
 test("the scrubber stands where the player does, and leads it where it is put", () => {
   const root = element(),
-    player = told(),
+    player = Object.assign(told(), { last: 12 }),
     controls = new Controls(root, player),
     slider = root.querySelector("input[type=range]");
   const stands = { last: 12, race: false, loop: false, speed: 1, playing: false },
-    moment = { ...stands, position: 3, where: "3 of 12" };
+    moment = { ...stands, part: 3 / 12, where: "3 of 12" };
   controls.show(moment);
   assert.deepEqual([slider.max, slider.value, slider.styles["--part"]], [12, 3, "25%"]);
-  controls.show({ ...moment, position: 6, where: "6 of 12" });
+  controls.show({ ...moment, part: 6 / 12, where: "6 of 12" });
   assert.deepEqual([slider.max, slider.value, slider.styles["--part"]], [12, 6, "50%"]);
   assert.equal(slider.attributes["aria-valuetext"], "6 of 12");
   slider.value = "9";
   slider.heard.input();
-  root.querySelector("select").value = "0.25";
-  root.querySelector("select").heard.change();
+  root.querySelector('[data-is="speed"]').value = "0.25";
+  root.querySelector('[data-is="speed"]').heard.change();
   assert.deepEqual(player.calls, ["seek 9", "setSpeed 0.25"]);
 });

@@ -157,20 +157,20 @@ test("a block runs from its start until just before its end", () => {
 test("an arrow goes to the next event, and with Shift a twentieth of the run", () => {
   const player = Object.create(TimedPlayer.prototype);
   Object.assign(player, {
-    time: 50,
+    at: 50,
     model: { longest: 100 },
     clock: { stop() {} },
     draw() {},
     eventBeside: (by) => 50 + by,
   });
   const at = (...asked) => {
-    player.time = 50;
+    player.at = 50;
     player.step(...asked);
-    return player.time;
+    return player.at;
   };
   assert.deepEqual([at(1), at(-1), at(1, true), at(-1, true)], [51, 49, 55, 45]);
   player.seek(1000);
-  assert.equal(player.time, 100);
+  assert.equal(player.at, 100);
 });
 
 test("areas of memories are as their bytes, and pipes as thick as they are fast", () => {
