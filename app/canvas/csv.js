@@ -8,3 +8,9 @@ export function csvCell(value) {
   const safe = /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
+
+/** Rows of values as a file; Excel needs the mark at the front to take it for UTF-8. */
+export function csvFile(rows) {
+  const lines = rows.map((row) => row.map(csvCell).join(","));
+  return new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" });
+}

@@ -60,6 +60,11 @@ export class Pen {
     return this.text(told, x, y, { ...style, align: "center" });
   }
 
+  /** A bold name above the middle of a column. */
+  above(name, { x, w }, y, color) {
+    this.centered(name, x + w / 2, y - 8 * this.u, { size: 13, weight: 700, color });
+  }
+
   box(x, y, w, h, color, radius = 3) {
     if (w <= 0 || h <= 0) return;
     const { ctx } = this;

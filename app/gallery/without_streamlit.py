@@ -84,10 +84,7 @@ class Written:
         )
 
 
-CALLS = (
-    *("markdown", "caption", "html", "latex", "metric", "plotly_chart", "columns", "container"),
-    *("button", "select_slider", "download_button"),
-)
+CALLS = tuple(name for name in vars(Written) if not name.startswith("_") and name != "text")
 
 
 def _draw(opened: list[Written], name: str, *given: Any, **named: Any) -> Any:

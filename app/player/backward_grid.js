@@ -1,6 +1,5 @@
 // The score matrix in a backward pass: gradients beside their tensors.
 
-import { plural } from "../canvas/format.js";
 import { hatching } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
@@ -116,26 +115,13 @@ export class BackwardGridPanel extends GridPanel {
   titles(pen, box, model) {
     const { grid } = this,
       { u, theme } = pen,
-      style = { size: 13, weight: 600, align: "center" };
-    pen.text(
-      `K and V: ${plural(model.keyBlocks, "key tile")}`,
-      Math.max(grid.x0 + grid.w / 2, box.x + 95 * u),
-      grid.y0 - 31 * u,
-      { ...style, color: theme.K },
-    );
-    for (const [name, column, color] of [
-      ["dQ", grid.o, theme.Q],
-      ["δ", grid.delta, theme.delta],
-      ["O", grid.out, theme.O],
-    ]) {
-      pen.text(name, column.x + column.w / 2, grid.y0 - 8 * u, { ...style, weight: 700, color });
-    }
-    pen.right("dO", grid.dO.x + grid.dO.w, grid.y0 - 8 * u, { ...style, weight: 700, color: theme.O });
-    for (const [name, strip, color] of [
-      ["dK", grid.dK, theme.K],
-      ["dV", grid.dV, theme.V],
-    ]) {
-      pen.right(name, grid.x0 - 6 * u, strip.y + strip.h - 1.5 * u, { ...style, weight: 700, color });
-    }
+      left = (name, x, y, color) => pen.right(name, x, y, { size: 13, weight: 700, color });
+    this.keyTitle(pen, box, model);
+    pen.above("dQ", grid.o, grid.y0, theme.Q);
+    pen.above("δ", grid.delta, grid.y0, theme.delta);
+    pen.above("O", grid.out, grid.y0, theme.O);
+    left("dO", grid.dO.x + grid.dO.w, grid.y0 - 8 * u, theme.O);
+    left("dK", grid.x0 - 6 * u, grid.dK.y + grid.dK.h - 1.5 * u, theme.K);
+    left("dV", grid.x0 - 6 * u, grid.dV.y + grid.dV.h - 1.5 * u, theme.V);
   }
 }

@@ -26,6 +26,11 @@ export class GridPanel {
   }
 
   titles(pen, box, model) {
+    this.keyTitle(pen, box, model);
+    pen.above("O", this.grid.o, this.grid.y0, pen.theme.O);
+  }
+
+  keyTitle(pen, box, model) {
     const { grid } = this,
       { u, theme } = pen;
     pen.centered(
@@ -34,7 +39,6 @@ export class GridPanel {
       grid.y0 - 31 * u,
       { size: 13, weight: 600, color: theme.K },
     );
-    pen.centered("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 13, weight: 700, color: theme.O });
   }
 
   /** Along the side, or just "Q" above where the side is too short. */

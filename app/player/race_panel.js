@@ -53,16 +53,8 @@ export class RacePanel {
       room: box.w - (few ? 194 : 104) * u,
     });
     pen.right(whose, right, y + 18 * u, { size: 12.5, color: theme.muted });
-    for (const [name, column] of [
-      ["Q", grid.q],
-      ["O", grid.o],
-    ]) {
-      pen.centered(name, column.x + column.w / 2, grid.y0 - 8 * u, {
-        size: 13,
-        weight: 700,
-        color: theme[name],
-      });
-    }
+    pen.above("Q", grid.q, grid.y0, theme.Q);
+    pen.above("O", grid.o, grid.y0, theme.O);
     this.painter.paint(pen, step);
     if (misfit) this.sign(pen, misfit);
     LEVELS.forEach(({ level, title, origin }, n) => {

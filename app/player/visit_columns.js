@@ -1,5 +1,6 @@
 // The columns of the table of tile visits: what stands in each, how the table shows it, and its unit in a file.
 
+import { csvFile } from "../canvas/csv.js";
 import { decimal, duration, factor, grouped, percent, sum, traffic } from "../canvas/format.js";
 import { NONE } from "./run.js";
 
@@ -70,20 +71,11 @@ function gradientColumns(run, start) {
   ];
 }
 
-/** A word as a CSV file holds it: in quotes where it has a comma. */
-const quoted = (word) => (word.includes(",") ? `"${word}"` : word);
-
-/** All visits with their numbers as they are, not as they are shown; Excel needs the mark at the front to take it for UTF-8. */
+/** All visits with their numbers as they are, not as they are shown. */
 export function visitsCsv({ model, run }) {
   const columns = visitColumns(run),
-    lines = [columns.map(({ title, unit }) => quoted(unit ? `${title} (${unit})` : title)).join(",")];
-  for (let visit = 0; visit < run.visits; visit++) {
-    lines.push(
-      columns
-        .map(({ of }) => of(model, visit))
-        .map((x) => (Number.isNaN(x) ? "" : x))
-        .join(","),
-    );
-  }
-  return new Blob(["\ufeff", lines.join("\r\n"), "\r\n"], { type: "text/csv" });
+    head = columns.map(({ title, unit }) => (unit ? `${title} (${unit})` : title)),
+    number = (x) => (Number.isNaN(x) ? "" : x);
+  const visits = Array.from({ length: run.visits }, (_, n) => columns.map(({ of }) => number(of(model, n))));
+  return csvFile([head, ...visits]);
 }

@@ -1,6 +1,6 @@
 // Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
-import { csvCell } from "../canvas/csv.js";
+import { csvFile } from "../canvas/csv.js";
 import { HtmlPicture, shape } from "./html_svg.js";
 
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
@@ -94,13 +94,12 @@ async function chartPng(chart) {
 
 const canvasPng = (canvas) => new Promise((done) => canvas.toBlob(done, "image/png"));
 
-/** Raw numbers where the table carries them, else the cells; Excel needs the mark at the front to take it for UTF-8. */
+/** Raw numbers where the table carries them, else the cells */
 function tableCsv(table) {
   const cells = table.dataset.sheet
     ? JSON.parse(table.dataset.sheet)
     : [...table.rows].map((row) => [...row.cells].map((cell) => cell.innerText.trim()));
-  const rows = cells.map((row) => row.map(csvCell).join(","));
-  return new Blob(["\ufeff", rows.join("\r\n"), "\r\n"], { type: "text/csv" });
+  return csvFile(cells);
 }
 
 /** Whether an element is a picture of its own: no part of a chart, no icon, no mere table or text. */
