@@ -9,8 +9,8 @@ from typing import Any
 from app.canvas.moving import Moving
 from app.figures.shared_tables import palettes
 from engine.experiment import Experiment
-from engine.model.memories import memories
 from engine.problem.hardware import Gpu
+from engine.studies.memories import memories
 from engine.studies.survey import growth
 
 HERE = Path(__file__).parent

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.model.block_requests import block_requests
 from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes, Mark
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
+from engine.studies.block_requests import block_requests
 
 FORMAT, VERSION = "attention timeline", 1
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB

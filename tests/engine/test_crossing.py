@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.crossing import crossings
 from engine.schedule.step import Operation, Tensor
+from engine.studies.crossing import crossings
 
 SCENARIOS = {
     "flash2": {"algorithm": "flash2"},

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.model.block_requests import block_requests
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import lanes
 from engine.model.cluster.spread import RING, Spread
@@ -24,6 +23,7 @@ from engine.model.timeline import TimelineError
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
+from engine.studies.block_requests import block_requests
 from engine.studies.timeline_files import MOST_SLICES, as_csv, as_json, chrome_trace, cluster_trace
 from tests.engine.strategies import experiments
 from tests.engine.timeline_files import from_csv, from_json

@@ -5,11 +5,11 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.algorithms.flash3 import BLOCKS
-from engine.model.block_requests import block_requests
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.traffic import counts, summed
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Tensor
+from engine.studies.block_requests import block_requests
 from engine.trace.forward import execute
 from kernels.algorithms.flash3.forward import _ways, tiling
 from tests.engine.strategies import dense_mask

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.model.memories import HBM, L2, REGISTERS, SHARED, memories
 from engine.problem.hardware import GPUS
+from engine.studies.memories import HBM, L2, REGISTERS, SHARED, memories
 
 
 def of(hardware: str) -> dict:

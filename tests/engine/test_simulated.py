@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
-from engine.model.block_requests import block_requests
 from engine.model.block_seconds import started, work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
@@ -18,6 +17,7 @@ from engine.model.work import PLACED_ONE_BY_ONE
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS
+from engine.studies.block_requests import block_requests
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)
