@@ -20,26 +20,7 @@ HEAVY = 8  # who takes more than this part of the memory is not timed in turns: 
 SLOW = 0.05  # seconds per call, from which one is not timed alone as well
 
 
-@dataclass(frozen=True)
-class Limit:
-    """What a call may take at most, and the sentences of those that would take more.
-
-    Attributes:
-        seconds: a call that would take longer is not made.
-        slow: a sentence with {seconds} and {limit}.
-        large: a sentence with {needed} and {free}, GB.
-    """
-
-    seconds: float
-    slow: str
-    large: str
-
-
-RECORDED = Limit(
-    0.6,
-    "would take about {seconds:,.1f} s per call; recorded is what takes up to {limit:g} s",
-    "out of memory: needs {needed:,.0f} GB, {free:,.0f} GB are free",
-)
+LONGEST_RECORDED = 0.6  # seconds per call, of what is recorded
 
 
 @dataclass
@@ -47,13 +28,14 @@ class Bench:
     """A machine and what is timed on it; remembers how long each took, to leave out what would take too long.
 
     Attributes:
+        limit: seconds per call; one that would take longer is not made.
         repeats: how often each is timed in turns; None leaves it to where it runs.
         alone: how often each is timed by itself as well; None leaves that out.
     """
 
     machine: clock.Machine
     implementations: list[Implementation]
-    limit: Limit
+    limit: float
     repeats: clock.Repeats | None = None
     alone: clock.Repeats | None = None
     pace: dict[tuple, float] = field(default_factory=dict)
@@ -125,10 +107,10 @@ class Bench:
         free = clock.available_bytes(self.cuda)
         needed = input_bytes(problem) + one.working_bytes(problem)
         if free is not None and needed > free:
-            return self.limit.large.format(needed=needed / 1e9, free=free / 1e9)
+            return f"out of memory: needs about {needed / 1e9:,.1f} GB, may use {free / 1e9:.1f} GB here"
         seconds = self.pace.get((one.name, direction, problem.head_dim), 0.0) * one.work(problem)
-        if seconds > self.limit.seconds:
-            return self.limit.slow.format(seconds=seconds, limit=self.limit.seconds)
+        if seconds > self.limit:
+            return f"would take about {seconds:,.1f} s per call; the limit here is {self.limit:g} s"
         return None
 
     def _heavy(self, one: Implementation, problem: Problem) -> bool:

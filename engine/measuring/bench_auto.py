@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import exp, inf, log
 
-from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats, machine
 from engine.measuring.implementations import implementations
 from engine.measuring.trial import random_inputs
@@ -76,4 +76,4 @@ def run(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem], str]
 def candidates() -> Bench:
     """Those that auto takes one of, on this GPU."""
     known = implementations()
-    return Bench(machine(), [known[name] for name in CANDIDATES], RECORDED, REPEATS, REPEATS)
+    return Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, REPEATS, REPEATS)

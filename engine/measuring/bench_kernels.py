@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_auto, bench_cache, variants
-from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats, machine
 from engine.measuring.device import device
 from engine.measuring.exact import ALLOWED
@@ -126,7 +126,7 @@ def main(arguments: list[str]) -> int:
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
         entered = installed_contenders(options.quick, options.tutorial)
-        bench = Bench(machine(), entered, RECORDED, repeats, repeats)
+        bench = Bench(machine(), entered, LONGEST_RECORDED, repeats, repeats)
         recording = run(bench, shapes(options.quick), where)
     except JobError as error:
         print(error, file=sys.stderr)

@@ -16,7 +16,7 @@ from typing import Any
 from engine.algorithms import FORWARD, flash2
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.measuring import clock
-from engine.measuring.bench import Bench, Limit
+from engine.measuring.bench import Bench
 from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
@@ -37,8 +37,6 @@ LARGEST_SWEEP = {
     "cpu": 2048,
 }  # what a sweep reaches at least; the scenario's own length if longer
 LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0}  # seconds; what would take longer is skipped
-SLOW = "would take about {seconds:,.0f} s per call; the limit here is {limit:g} s"
-LARGE = "out of memory: needs about {needed:,.1f} GB, may use {free:.1f} GB here"
 
 
 def sweep_payload(experiment: Experiment) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def this_bench(algorithm: str | None = None) -> Bench:
         if one.cuda in (None, machine.cuda)
         if (one.takes_blocks if algorithm is None else one.name == algorithm) or not (one.ours or one.module)
     ]
-    return Bench(machine, fitting, Limit(LONGEST_CALL["cuda" if machine.cuda else "cpu"], SLOW, LARGE))
+    return Bench(machine, fitting, LONGEST_CALL["cuda" if machine.cuda else "cpu"])
 
 
 def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, None, list[Row]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, timelines, variants
-from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.device import device
 from engine.measuring.implementations import contenders
@@ -47,7 +47,7 @@ ALONE = clock.Repeats(4, 10, 0.04)
 def contenders_bench() -> Bench:
     """All that compete on this GPU, timed in turns and alone."""
     entered = [one for one in contenders() if one.installed]
-    return Bench(clock.machine(), entered, RECORDED, IN_TURNS, ALONE)
+    return Bench(clock.machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
 
 
 def record_timings(

@@ -19,7 +19,8 @@ from typing import Any
 
 from engine.process_tree import Marked
 from engine.root import ROOT
-from engine.worker.claim import (
+from engine.worker.jobs import Update
+from engine.worker.queue import (
     CANCELLED,
     DONE,
     FAILED,
@@ -34,7 +35,6 @@ from engine.worker.claim import (
     position,
     seconds_ahead,
 )
-from engine.worker.jobs import Update
 
 __all__ = ["DONE", "Job", "QueueFullError", "Visitor", "Worker", "shared_worker"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.measuring import bench, clock
-from engine.measuring.bench import RECORDED, Bench
+from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.implementations import Implementation, implementations
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.worker.jobs import JobError
@@ -23,7 +23,7 @@ def needs_torch():
 
 def bench_of(*entered: Implementation) -> Bench:
     machine = clock.Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
-    return Bench(machine, list(entered), RECORDED, FAST, FAST)
+    return Bench(machine, list(entered), LONGEST_RECORDED, FAST, FAST)
 
 
 def test_wrong_gradients_are_not_timed():
@@ -43,7 +43,7 @@ def test_memory_and_time_that_are_not_there_are_foreseen(monkeypatch):
     assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s per call")
     monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
     row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]
-    assert row.skipped == "out of memory: needs 207 GB, 1 GB are free"
+    assert row.skipped == "out of memory: needs about 207.4 GB, may use 1.0 GB here"
 
 
 def failing(error: Exception) -> Implementation:

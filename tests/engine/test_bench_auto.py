@@ -37,7 +37,7 @@ def test_a_line_says_the_shape_the_choice_and_all_times(capsys):
     contest = Timed(flash2=240.0, flash3=150.0, split_kv=60.0)
     assert bench_auto.run(contest, [DECODING], lambda problem: "flash3") == 1
     first, mean, _ = capsys.readouterr().out.splitlines()
-    shape = "batch 16 heads 32/8 d 128 queries 1 keys 4096 full auto flash3 x2.50"
+    shape = "batch 16 heads 32/8 d 128 queries 1 keys 4096 no mask auto flash3 x2.50"
     assert " ".join(first.split()) == f"{shape} split_kv 60.0 flash3 150.0 flash2 240.0"
     assert mean == "auto takes x2.500 of the fastest one's time on average, at most x2.50"
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.worker import claim, client
-from engine.worker.claim import Run
+from engine.worker import client, queue
 from engine.worker.client import GONE_SECONDS, QueueFullError, Visitor, Worker
+from engine.worker.queue import Run
 from tests.engine.test_worker import COUNT, JOBS, PATIENCE, until
 
 
@@ -81,7 +81,7 @@ def test_every_visitors_first_job_comes_before_anyones_second(worker):
 
 
 def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_is(monkeypatch):
-    monkeypatch.setattr(claim, "time", SimpleNamespace(monotonic=lambda: 1050.0))
+    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: 1050.0))
     worker = Worker()
     running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
     worker._current, worker._waiting, worker._took = running, [first, second], {COUNT: 7000.0}
