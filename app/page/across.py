@@ -34,31 +34,17 @@ from engine.model.cluster.spread import RING_SEND, Spread
 from engine.model.timeline import MODELLED
 from engine.problem.hardware import GPUS, LINKS
 from engine.recordings.recording import Recording
+from engine.studies import several_gpus as studies
 from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
-from engine.studies.several_gpus import (
-    ALONE,
-    ASKED,
-    CAUSAL,
-    DRAWN,
-    FULL,
-    ORDERS,
-    RECORDED,
-    TOKENS,
-    WAYS,
-    beside_of,
-    ring_parts,
-    runs_of,
-    spread_of,
-)
 from engine.studies.timeline_files import cluster_trace
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
-MASKS = {CAUSAL: "Causal mask", FULL: "No mask"}
+MASKS = {studies.CAUSAL: "Causal mask", studies.FULL: "No mask"}
 BESIDE = {
-    ORDERS: "Zigzag beside plain order",
-    WAYS: "Ring beside other methods",
-    ALONE: "Ring alone",
-    RECORDED: "Modelled beside recorded",
+    studies.ORDERS: "Zigzag beside plain order",
+    studies.WAYS: "Ring beside other methods",
+    studies.ALONE: "Ring alone",
+    studies.RECORDED: "Modelled beside recorded",
 }
 LONG, GPUS_OF_IT = 131_072, 4  # tokens of the static site's sequence, and the GPUs that share it
 COMPONENTS = 1  # of O that are shown as numbers
@@ -72,7 +58,7 @@ def show() -> None:
     recordings = cluster_recordings(chosen_recording())
     above = st.container() if presenting() else None  # in a room the picture has the first screen
     spread, beside, backward = _asked(recordings)
-    runs = runs_of(spread, beside, backward, recordings)
+    runs = studies.runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
     with above or nullcontext():
@@ -106,16 +92,16 @@ def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
     with st.container(key="across_sliders"):
         gpus, tokens, link = st.columns(3, gap="medium")
     with gpus:
-        count = _slid("GPUs", "gpus", DRAWN)
+        count = _slid("GPUs", "gpus", studies.DRAWN)
     with tokens:
-        length = _slid("Tokens of the sequence", "tokens", TOKENS, short)
+        length = _slid("Tokens of the sequence", "tokens", studies.TOKENS, short)
     with link:
         name = _slid(
             "Links within a host", "link", list(LINKS), lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}"
         )
-    spread = spread_of(experiment, length, count, mask == CAUSAL, Fabric(peak=LINKS[name]))
+    spread = studies.spread_of(experiment, length, count, mask == studies.CAUSAL, Fabric(peak=LINKS[name]))
     backward = direction == BACKWARD
-    choices = beside_of(spread, backward, recordings)
+    choices = studies.beside_of(spread, backward, recordings)
     with row:
         beside = _chosen("Beside", "beside", {key: BESIDE[key] for key in choices}, f"beside {choices}")
     return spread, beside, backward
@@ -202,7 +188,7 @@ def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, 
 def _merging(spread: Spread) -> None:
     """The parts of one query as they merge, as executed."""
     problem = spread.problem
-    parts = ring_parts(problem.mask.causal, problem.head_dim, problem.dtype)
+    parts = studies.ring_parts(problem.mask.causal, problem.head_dim, problem.dtype)
     st.markdown("**One query's parts merge**: m, l and O of each block alone, and merged so far")
     head = ("keys of", "keys", "m", "l", *_named("O"), "m merged", "l merged", *_named("O merged"))
     rows = [
@@ -237,19 +223,19 @@ def _number(value: float) -> str:
 
 def _drawn(experiment: Experiment, **asked: str) -> Drawn:
     """The runs that the page draws for what it asks beside the scenario."""
-    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in ASKED.items()}
+    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.ASKED.items()}
     fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD
-    spread = spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == CAUSAL, fabric)
+    spread = studies.spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == studies.CAUSAL, fabric)
     recorded = cluster_recordings(None)
-    choices = beside_of(spread, backward, recorded)
+    choices = studies.beside_of(spread, backward, recorded)
     beside = of["beside"] if of["beside"] in choices else choices[0]
-    return Drawn(moving=ACROSS, data=build(runs_of(spread, beside, backward, recorded)))
+    return Drawn(moving=ACROSS, data=build(studies.runs_of(spread, beside, backward, recorded)))
 
 
 def _orders() -> Drawn:
     """A ring of GPUs in zigzag and in plain order."""
-    spread = spread_of(USUAL, LONG, GPUS_OF_IT, True, Fabric())
-    return Drawn(moving=ACROSS, data=build(runs_of(spread, ORDERS)))
+    spread = studies.spread_of(USUAL, LONG, GPUS_OF_IT, True, Fabric())
+    return Drawn(moving=ACROSS, data=build(studies.runs_of(spread, studies.ORDERS)))
 
 
 ABOUT = f"{LONG:,} causal tokens over {GPUS_OF_IT} GPUs: who holds which keys, and what travels (modelled)."

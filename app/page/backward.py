@@ -30,19 +30,9 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
 from engine.problem.hardware import gpu_named
+from engine.recordings import rows as timed
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.recording import Recording
-from engine.recordings.rows import (
-    BACKWARD,
-    BACKWARD_PROVIDER,
-    modelled_backward,
-    modelled_over_recorded,
-    nearest_shape,
-    pass_times,
-    recorded_rows,
-    speedup_over,
-    timings_of,
-)
 from engine.recordings.timing import Timing
 from engine.studies.recomputation import (
     FLOPS_RATIO,
@@ -165,27 +155,27 @@ def _derivation(experiment: Experiment, recording: Recording | None) -> None:
 
 def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     """Recorded times of the backward pass alone, over the length."""
-    shape = nearest_shape(recording, experiment) if recording else None
-    timings = timings_of(recording, *shape, BACKWARD) if shape else ()
+    shape = timed.nearest_shape(recording, experiment) if recording else None
+    timings = timed.timings_of(recording, *shape, timed.BACKWARD) if shape else ()
     if not timings:
         st.caption("No recording has times of the backward pass.")
         return
-    st.markdown(f"The backward pass alone, *{recording.origin}*: {shape_text(timings, BACKWARD)}")
+    st.markdown(f"The backward pass alone, *{recording.origin}*: {shape_text(timings, timed.BACKWARD)}")
     gpu, keys = gpu_named(recording.device.gpu), experiment.problem.seq_kv
     lengths = sorted({row.problem.seq_kv for row in timings})
-    model = modelled_backward(timings, gpu.key) if gpu else []
-    groups = ((figures.MODELLED, model), (recording.origin, recorded_rows(timings)))
+    model = timed.modelled_backward(timings, gpu.key) if gpu else []
+    groups = ((figures.MODELLED, model), (recording.origin, timed.recorded_rows(timings)))
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
     figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
     chart(figure, "Recorded backward times over N", "backward times")
-    dotted = _dotted(modelled_over_recorded(model, timings)) if model else ""
+    dotted = _dotted(timed.modelled_over_recorded(model, timings)) if model else ""
     told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), commits_text(recording, timings))
     st.caption(" ".join(filter(None, told)))
 
 
 def _dotted(shares: tuple[float, float] | None) -> str:
     """What the dotted line is, and how far off."""
-    dotted = f"The dotted line is the model of {kernel(BACKWARD_PROVIDER)}"
+    dotted = f"The dotted line is the model of {kernel(timed.BACKWARD_PROVIDER)}"
     return (
         f"{dotted}, {shares[0]:.2f} to {shares[1]:.2f} times the recorded time." if shares else (f"{dotted}.")
     )
@@ -193,7 +183,7 @@ def _dotted(shares: tuple[float, float] | None) -> str:
 
 def _fused(timings: Sequence[Timing], keys: int) -> str:
     """What flash3's backward pass does otherwise, and how much faster it was; empty if not recorded."""
-    found = speedup_over(timings, flash3.ALGORITHM.key, BACKWARD_PROVIDER, keys)
+    found = timed.speedup_over(timings, flash3.ALGORITHM.key, timed.BACKWARD_PROVIDER, keys)
     if found is None or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
         return ""
     length, factor = found
@@ -208,12 +198,12 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
     """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
-    both = pass_times(recording, *shape, keys)
+    both = timed.pass_times(recording, *shape, keys)
     if both is None:
         return ""
     flops = digits(FLOPS_RATIO[TWO_KERNELS])
     return (
-        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(BACKWARD_PROVIDER)} takes "
+        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(timed.BACKWARD_PROVIDER)} takes "
         f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
         f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
     )

@@ -28,23 +28,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.hardware import gpu_named
 from engine.recordings.recording import Recording
-from engine.studies.decoding import (
-    SPLITS,
-    by_splits,
-    decoding_of,
-    fastest,
-    kernel_splits,
-    key_reads,
-    keys_seen,
-    parts_of,
-    rate,
-    rate_of_sm,
-    readable,
-    recorded_decoding,
-    recorded_near,
-    seconds_at,
-    spread,
-)
+from engine.studies import decoding as studies
 from engine.trace.chip import SramOverflow
 
 METRICS = (figures.TIME, figures.RATE)
@@ -54,7 +38,7 @@ SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, 
 
 def show() -> None:
     """Draw the page."""
-    decoding, colours = set_subject(decoding_of(scenario.current())), theme.colours()
+    decoding, colours = set_subject(studies.decoding_of(scenario.current())), theme.colours()
     simulation, recording = simulate(decoding), chosen_recording()
     unused("This page always decodes with Split-KV.", "algorithm")
     unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
@@ -86,49 +70,49 @@ def show() -> None:
 
 def _merge(decoding: Experiment, colours: Palette) -> None:
     """The merge of the parts; of as many as the kernel would make where there is but one."""
-    own = kernel_splits(decoding)
+    own = studies.kernel_splits(decoding)
     if decoding.tiling.splits == 1 < own:
         decoding = decoding.changed(splits=own)
         st.caption(f"One split needs no merge, so this shows the {own} parts that the kernel chooses here.")
     try:
-        merging.show(parts_of(decoding), decoding.problem.seq_kv, colours)
+        merging.show(studies.parts_of(decoding), decoding.problem.seq_kv, colours)
     except SramOverflow as error:
         st.text(f"The parts cannot be computed: a thread block {error}. Choose a smaller key block.")
 
 
 def _headline(simulation: Simulation) -> str:
-    experiment, blocks = simulation.experiment, spread(simulation)
+    experiment, blocks = simulation.experiment, studies.spread(simulation)
     splits, gpu = experiment.tiling.splits, experiment.gpu
     cut = "Without splitting" if splits == 1 else f"Split into {splits:,} parts"
     busy, move = f"all {gpu.sms} SMs get work", ""
     if blocks.busy < gpu.sms:
         get = "gets" if blocks.busy == 1 else "get"
         busy, move = f"only {blocks.busy} of the {gpu.sms} SMs {get} any work", " Raise the number of splits."
-        if fastest(by_splits(experiment)) <= splits:
+        if studies.fastest(studies.by_splits(experiment)) <= splits:
             move = " With so few keys, more splits are no faster."
-    seen = keys_seen(experiment)
+    seen = studies.keys_seen(experiment)
     tokens = "all tokens before it, the KV cache"
     if seen < experiment.problem.seq_kv:
         tokens = f"the {seen:,} tokens that the mask shows it, its part of the KV cache"
     return (
         "To produce one token, each head has a single query but must read the keys and values of "
-        f"{tokens}. {cut}, {busy}, so it is read at {scaled(rate(simulation), 'B/s')} "
-        f"(modelled) of the memory's peak of {scaled(readable(gpu), 'B/s')}.{move}"
+        f"{tokens}. {cut}, {busy}, so it is read at {scaled(studies.rate(simulation), 'B/s')} "
+        f"(modelled) of the memory's peak of {scaled(studies.readable(gpu), 'B/s')}.{move}"
     )
 
 
 def _splits(decoding: Experiment) -> None:
-    own = kernel_splits(decoding)
+    own = studies.kernel_splits(decoding)
     st.select_slider(
         f"Number of splits (the kernel chooses {own} here)",
-        scenario.options("splits", tuple(sorted({*SPLITS, own}))),
+        scenario.options("splits", tuple(sorted({*studies.SPLITS, own}))),
         **scenario.control("splits"),
     )
 
 
 def _chip(simulation: Simulation, colours: Palette) -> None:
     """The SMs, and how many blocks each has."""
-    experiment, blocks = simulation.experiment, spread(simulation)
+    experiment, blocks = simulation.experiment, studies.spread(simulation)
     problem, group = experiment.problem, experiment.problem.group
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     with st.container(key="decoding_sms"):
@@ -149,21 +133,23 @@ def _counted(simulation: Simulation) -> None:
     """Why one SM is slow, and what the headline's numbers are."""
     experiment = simulation.experiment
     st.caption(
-        f"One busy SM reads K and V at {scaled(rate_of_sm(simulation), 'B/s')}, because its loads, "
+        f"One busy SM reads K and V at {scaled(studies.rate_of_sm(simulation), 'B/s')}, because its loads, "
         "products and softmax wait for one another. Only many SMs together can use the memory's "
-        f"{scaled(readable(experiment.gpu), 'B/s')}. Blocks on SMs, times and rates are modelled; the bytes "
-        "of K and V are counted by the schedule. This page always decodes with Split-KV, whose one split is "
-        "decoding without splitting."
+        f"{scaled(studies.readable(experiment.gpu), 'B/s')}. Blocks on SMs, times and rates are modelled; "
+        "the bytes of K and V are counted by the schedule. This page always decodes with Split-KV, whose one "
+        "split is decoding without splitting."
     )
 
 
 def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
-    found = by_splits(decoding)
+    found = studies.by_splits(decoding)
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
-    limit = _limit("at the memory's peak", simulate(decoding), readable(decoding.gpu), "datasheet", colours)
+    limit = _limit(
+        "at the memory's peak", simulate(decoding), studies.readable(decoding.gpu), "datasheet", colours
+    )
     lines = [_line(found, "split keys", colours), limit]
     _speed_by_splits(lines, metric, list(found), decoding.tiling.splits, colours)
-    best = fastest(found)
+    best = studies.fastest(found)
     seconds = found[best].modelled.seconds
     now = found[decoding.tiling.splits].modelled
     st.caption(
@@ -197,39 +183,39 @@ def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.
         colours.k,
         list(found),
         [one.modelled.seconds for one in found.values()],
-        [rate(one) for one in found.values()],
+        [studies.rate(one) for one in found.values()],
         modelled=True,
     )
 
 
 def _limit(name: str, simulation: Simulation, fastest: float, origin: str, colours: Palette) -> figures.Line:
     """The level of K and V that come as fast as bytes can."""
-    seconds = seconds_at(simulation, fastest)
+    seconds = studies.seconds_at(simulation, fastest)
     return figures.Line(name, origin, colours.bad, [], [seconds], [fastest], modelled=origin == "modelled")
 
 
 def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: Palette) -> None:
     """What was recorded over the splits at the nearest number of keys, its model, and its rivals."""
-    rows = recorded_near(recording, decoding)
+    rows = studies.recorded_near(recording, decoding)
     timed = [row for row in rows if row.times is not None]
     if not timed:
         return
     problem = timed[0].problem
     st.markdown(f"**{recording.heading}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
-    like = recorded_decoding(rows, (gpu or decoding.gpu).key)
+    like = studies.recorded_decoding(rows, (gpu or decoding.gpu).key)
     lines = _recorded_lines(timed, recording.origin, colours)
     if gpu:
-        lines.insert(1, _line(by_splits(like), "the same, modelled", colours))
+        lines.insert(1, _line(studies.by_splits(like), "the same, modelled", colours))
     copy = next((row.bytes_per_second for row in timed if row.provider == "copy"), 0.0)
     if copy:
         lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
-    _speed_by_splits(lines, metric, SPLITS, None, colours)
+    _speed_by_splits(lines, metric, studies.SPLITS, None, colours)
     st.caption(
         f"One query with {heads_text(problem.heads, problem.kv_heads)}, d {problem.head_dim}, "
-        f"{problem.dtype}, reads {bytes_text(key_reads(simulate(like)))} of K and V. The dotted line is "
-        f"modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A copy "
-        f"in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
+        f"{problem.dtype}, reads {bytes_text(studies.key_reads(simulate(like)))} of K and V. The dotted "
+        f"line is modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A "
+        f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
     )
     st.html(scrolled(_recorded_table(rows, copy), 330))
 
@@ -272,7 +258,7 @@ def _recorded_table(rows, copy: float) -> str:
 
 
 def _drawn(experiment: Experiment) -> Drawn:
-    return in_both_themes(PICTURES["decoding"], decoding_of(experiment), tour="attention", step="1")
+    return in_both_themes(PICTURES["decoding"], studies.decoding_of(experiment), tour="attention", step="1")
 
 
 def _files() -> list[SiteFile]:

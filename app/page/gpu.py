@@ -24,17 +24,9 @@ from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
+from engine.recordings import timelines
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording, TracedCall
-from engine.recordings.timelines import (
-    hardware_of,
-    model_errors,
-    modelled_seconds,
-    nearest_call,
-    same_call_in_order,
-    timeline_of,
-    traced_calls,
-)
 from engine.studies.timeline_files import chrome_trace
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
@@ -56,7 +48,7 @@ def show() -> None:
     """Draw the page."""
     experiment, recording = scenario.current(), chosen_recording()
     st.markdown(OPENING)
-    rows = traced_calls(recording) if recording else []
+    rows = timelines.traced_calls(recording) if recording else []
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
         call = _call(rows, experiment) if source != MODELLED else None
@@ -76,7 +68,7 @@ def show() -> None:
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call to show: the one nearest to the scenario unless another is chosen."""
     usual = [row for row in rows if row.times is not None]
-    nearest = nearest_call(usual, experiment)
+    nearest = timelines.nearest_call(usual, experiment)
     return st.selectbox(
         "Recorded call",
         usual,
@@ -117,17 +109,17 @@ def _recorded(
     recording: Recording, rows: list[TracedCall], call: TracedCall, source: str
 ) -> tuple[Timeline, ...]:
     """A recorded call beside the model of it, or in the orders that were recorded."""
-    hardware = hardware_of(recording)
+    hardware = timelines.hardware_of(recording)
     timeline = _timeline(call, recording.origin, hardware)
     if source == BESIDE:
         return timeline, simulate_timeline(timeline.experiment, call.order)
-    other = same_call_in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
+    other = timelines.same_call_in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
     return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
 
 
 @lru_cache(maxsize=32)
 def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
-    return timeline_of(row, origin, hardware)
+    return timelines.timeline_of(row, origin, hardware)
 
 
 def _notes(
@@ -167,7 +159,7 @@ def _notes(
 
 def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
     """Every recorded call beside the time that the model gives it."""
-    far = model_errors(rows, hardware_of(recording))
+    far = timelines.model_errors(rows, timelines.hardware_of(recording))
     each = (
         f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
         for key, (median, most, calls) in far.items()
@@ -183,7 +175,7 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
             seconds_text(seconds),
             ratio_text(seconds, row.times.p50),
         ]
-        for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
+        for row, seconds in timelines.modelled_seconds(rows, timelines.hardware_of(recording)).items()
     ]
     st.html(
         table(
@@ -200,7 +192,9 @@ def _drawn(experiment: Experiment) -> Drawn:
     recording = recording_of(experiment.hardware)
     if recording is None:
         return Drawn()
-    call = nearest_call([row for row in traced_calls(recording) if row.times is not None], experiment)
+    call = timelines.nearest_call(
+        [row for row in timelines.traced_calls(recording) if row.times is not None], experiment
+    )
     lanes = _recorded(recording, [], call, BESIDE)
     problem = call.problem
     says = f"{name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."

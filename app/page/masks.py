@@ -22,15 +22,7 @@ from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
-from engine.studies.masks import (
-    SHARE,
-    Density,
-    Masked,
-    VariantCost,
-    document_lengths,
-    under_masks,
-    variant_costs,
-)
+from engine.studies import masks as studies
 from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
@@ -55,7 +47,7 @@ COLUMNS = (
 def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
-    found = under_masks(experiment)
+    found = studies.under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
     with st.container(key="masks_sliders"):
@@ -74,7 +66,7 @@ def show() -> None:
     fold("alibi", partial(_alibi, experiment), "What does ALiBi's slope do to the tiles?")
 
 
-def _counted(found: tuple[Masked, ...]) -> None:
+def _counted(found: tuple[studies.Masked, ...]) -> None:
     """Every mask's tiles, bytes, work and time, and what the columns mean."""
     st.html(scrolled(_table(found), TALL))
     st.caption(
@@ -89,7 +81,11 @@ def _counted(found: tuple[Masked, ...]) -> None:
 
 def _recorded(recording: Recording | None) -> None:
     """Times of the kernel under masks and terms, beside the plain ones of the same run."""
-    found = {} if recording is None else {way: variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
+    found = (
+        {}
+        if recording is None
+        else {way: studies.variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
+    )
     if not any(found.values()):
         return st.markdown("No recording shown here has times of masks and terms.")
     told = found[FORWARD] or found[BACKWARD]
@@ -117,7 +113,7 @@ def _recorded(recording: Recording | None) -> None:
     )
 
 
-def _spared(costs: tuple[VariantCost, ...]) -> str:
+def _spared(costs: tuple[studies.VariantCost, ...]) -> str:
     """What the mask with the fewest pairs spares, and which term costs most; in one sentence."""
     masks = [cost for cost in costs if cost.row.prefix is cost.row.term is cost.row.v_dim is None]
     fewest = min(masks or costs, key=lambda cost: cost.seen)
@@ -159,7 +155,7 @@ def _alibi(experiment: Experiment) -> None:
                 f"halved every {one.halves:.3g} keys",
                 f"{share_text(one.faint)} of the tiles keep under 0.1%",
             ),
-            Density(shades := np.where(one.left < FAINT, 0.0, one.left), shades, 2),
+            studies.Density(shades := np.where(one.left < FAINT, 0.0, one.left), shades, 2),
             False,
         )
         for one in found
@@ -190,7 +186,7 @@ def _fading(found: tuple[Ramp, ...]) -> str:
     return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
 
 
-def _headline(found: tuple[Masked, ...]) -> str:
+def _headline(found: tuple[studies.Masked, ...]) -> str:
     none, causal = found[:2]
     spared = causal.spares(none)
     skips = "lets the kernel skip no tile here, because every tile holds a score that it allows"
@@ -201,7 +197,7 @@ def _headline(found: tuple[Masked, ...]) -> str:
     return f"A causal mask {skips}. {_others(found)}"
 
 
-def _others(found: tuple[Masked, ...]) -> str:
+def _others(found: tuple[studies.Masked, ...]) -> str:
     """What the other pictures show: no diagonal where the queries are one row of tiles."""
     none, _, window, documents, _ = found[:5]
     if window.spares(none) == 1 and documents.spares(none) == 1:
@@ -216,7 +212,7 @@ def _assumed(experiment: Experiment) -> str:
     mask = experiment.problem.mask
     lacks = [] if mask.window is not None else ["no window"]
     lacks += [] if mask.packed else ["a single document"]
-    size = "one eighth of the sequence" if experiment.problem.seq_kv >= SHARE else "one key"
+    size = "one eighth of the sequence" if experiment.problem.seq_kv >= studies.SHARE else "one key"
     example = {
         "no window": f"a window of {size}",
         "a single document": f"documents of {size}",
@@ -230,12 +226,12 @@ def _assumed(experiment: Experiment) -> str:
     )
 
 
-def panels(found: tuple[Masked, ...], experiment: Experiment) -> list[tuple]:
+def panels(found: tuple[studies.Masked, ...], experiment: Experiment) -> list[tuple]:
     """What `figures.multiples` draws of each mask."""
     return [_panel(one, found[0], experiment) for one in found]
 
 
-def _panel(one: Masked, none: Masked, experiment: Experiment) -> tuple:
+def _panel(one: studies.Masked, none: studies.Masked, experiment: Experiment) -> tuple:
     tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
     costs = (
         counted(tiles, "tile"),
@@ -265,14 +261,14 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
 
 def _documents(mask: Mask, keys: int) -> str:
     """How many documents, and how long."""
-    documents, least, most = document_lengths(mask, keys)
+    documents, least, most = studies.document_lengths(mask, keys)
     length = f"{short(least)} key{'s' * (least > 1)}"
     if least < most:
         length = f"{least:,} {'or' if isinstance(mask.documents, int) else 'to'} {most:,} keys"
     return f"{documents:,} of {length}"
 
 
-def _scale(none: Masked, experiment: Experiment) -> str:
+def _scale(none: studies.Masked, experiment: Experiment) -> str:
     """What a pixel is."""
     tiling, problem = none.simulation.experiment.tiling, experiment.problem
     rows, columns = len(none.simulation.schedule.query_rows), len(none.simulation.schedule.key_rows)
@@ -286,7 +282,7 @@ def _scale(none: Masked, experiment: Experiment) -> str:
     return f"{grid}. Each pixel stands for up to {tiles}; its shade is the share visited. Counted."
 
 
-def _table(found: tuple[Masked, ...]) -> str:
+def _table(found: tuple[studies.Masked, ...]) -> str:
     rows = []
     for one in found:
         counts, traffic = one.simulation.traffic.per_head, one.simulation.traffic
@@ -309,7 +305,7 @@ def _table(found: tuple[Masked, ...]) -> str:
 
 def _drawn(experiment: Experiment) -> Drawn:
     """Which tiles the masks spare."""
-    found, problem = under_masks(experiment), experiment.problem
+    found, problem = studies.under_masks(experiment), experiment.problem
     return Drawn(
         both(
             lambda colours: (

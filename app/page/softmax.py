@@ -29,18 +29,8 @@ from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
 from engine.model.drawable import drawable
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
+from engine.trace import softmax as online
 from engine.trace.rows import HeadRow, middle_row
-from engine.trace.softmax import (
-    MOST_SCORES,
-    PRESETS,
-    OnlineSteps,
-    Preset,
-    errors,
-    log_sum_exp,
-    naive_sums,
-    online_steps,
-    parse,
-)
 
 EXAMPLE_BLOCK, EXAMPLE_DTYPE = 4, "float16"  # of the example rows in the static site
 EXAMPLE_HEAD = ("scores read", "m", "α", "l", "what happens")
@@ -77,7 +67,9 @@ def _row(experiment: Experiment) -> None:
     with st.container(key="softmax_sliders"):
         chosen, typed, size = st.columns([1.1, 3, 1], gap="medium", vertical_alignment="bottom")
     name = chosen.selectbox(
-        "Row of scores", [OWN, *PRESETS], format_func=lambda key: PRESETS[key].name if key in PRESETS else key
+        "Row of scores",
+        [OWN, *online.PRESETS],
+        format_func=lambda key: online.PRESETS[key].name if key in online.PRESETS else key,
     )
     if name != scenario.kept(CHOSEN, {"row": OWN})["row"]:
         scenario.kept(CHOSEN, {})["row"] = name
@@ -87,13 +79,13 @@ def _row(experiment: Experiment) -> None:
     except ValueError as error:
         st.text(f"{error}.")
         return
-    steps = online_steps(scores, block)
+    steps = online.online_steps(scores, block)
     step = stepper("Step", len(steps.stops), telling(steps), name=STEP, unit="step", plays=True)
     headline.header(unbroken(sentence(steps, step)), anchor=False)
     (typed if name == OWN else headline).caption(what)
     picture, numbers = st.columns([2.3, 1], gap="medium")
     with picture:
-        naive, low = naive_sums(scores, dtype), presenting()
+        naive, low = online.naive_sums(scores, dtype), presenting()
         figure = figures.row(scores, steps, step, naive, dtype, theme.colours(), low=low)
         chart(figure, "Scores, weights, sums and rescale factors", "softmax row")
     with numbers:
@@ -110,17 +102,17 @@ def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray,
     """The scores, how many of them a step reads, and what they are; ValueError of what was typed."""
     if name == OWN:
         drawn = drawable(experiment)
-        found = middle_row(drawn, MOST_SCORES)
+        found = middle_row(drawn, online.MOST_SCORES)
         return found.scores, found.step, _whose(found, experiment, drawn)
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
-        " ".join(f"{score:g}" for score in PRESETS[name].scores),
+        " ".join(f"{score:g}" for score in online.PRESETS[name].scores),
         key=f"softmax scores {name}",
     )
     block = size.select_slider("Scores per step", BLOCKS, 4)
-    scores = parse(text)
-    mine = list(PRESETS[name].scores) != scores.tolist()
-    return scores, block, "These are your own scores." if mine else PRESETS[name].what
+    scores = online.parse(text)
+    mine = list(online.PRESETS[name].scores) != scores.tolist()
+    return scores, block, "These are your own scores." if mine else online.PRESETS[name].what
 
 
 def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
@@ -142,13 +134,13 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
     )
 
 
-def telling(steps: OnlineSteps) -> int:
+def telling(steps: online.OnlineSteps) -> int:
     """The step to begin with: the first that rescales something, else the second."""
     rescales = np.flatnonzero((steps.alpha > 0) & (steps.alpha < 1))
     return int(rescales[0]) + 1 if len(rescales) else min(2, len(steps.stops))
 
 
-def sentence(steps: OnlineSteps, step: int) -> str:
+def sentence(steps: online.OnlineSteps, step: int) -> str:
     if step == 0:
         return "Nothing has been read yet, so m = −∞ and l = 0."
     first, last = (int(steps.stops[step - 2]) if step > 1 else 0), int(steps.stops[step - 1]) - 1
@@ -167,10 +159,10 @@ def sentence(steps: OnlineSteps, step: int) -> str:
     )
 
 
-def _numbers(steps: OnlineSteps, step: int) -> None:
+def _numbers(steps: online.OnlineSteps, step: int) -> None:
     """The four numbers after the step, each with its value before."""
     start = {"m": -np.inf, "l": 0.0, "α": None, "lse": -np.inf}
-    series = {"m": steps.m, "l": steps.l, "α": steps.alpha, "lse": log_sum_exp(steps.m, steps.l)}
+    series = {"m": steps.m, "l": steps.l, "α": steps.alpha, "lse": online.log_sum_exp(steps.m, steps.l)}
     labels = {
         "m": "m, maximum",
         "l": "l, sum",
@@ -234,7 +226,7 @@ def _under_a_cap(found: ScoreTerms) -> str:
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
-    found = errors(scores, block, dtype)
+    found = online.errors(scores, block, dtype)
     rows = [[f"{name} softmax", error_text(getattr(found, name))] for name in ("naive", "safe", "online")]
     st.html(table([dtype, "largest error"], rows, title="Errors of the weights"))
     st.caption(
@@ -254,7 +246,7 @@ def error_text(value: float) -> str:
 def _examples() -> Drawn:
     """Every example row with its picture, its steps and its errors."""
     formulas = "".join(mathml(line) for line in _lines())
-    return Drawn(formulas + "".join(_example(preset) for preset in PRESETS.values()))
+    return Drawn(formulas + "".join(_example(preset) for preset in online.PRESETS.values()))
 
 
 def _lines() -> list[str]:
@@ -263,9 +255,12 @@ def _lines() -> list[str]:
     return [line.replace("&", "").strip() for line in inner.split(r"\\")]
 
 
-def _example(preset: Preset) -> str:
+def _example(preset: online.Preset) -> str:
     scores = np.array(preset.scores)
-    steps, found = online_steps(scores, EXAMPLE_BLOCK), errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE)
+    steps, found = (
+        online.online_steps(scores, EXAMPLE_BLOCK),
+        online.errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE),
+    )
     told = [
         [
             f"{steps.stops[at]}",
@@ -284,7 +279,7 @@ def _example(preset: Preset) -> str:
     )
 
 
-def _points(scores: np.ndarray, steps: OnlineSteps, colours: Palette):
+def _points(scores: np.ndarray, steps: online.OnlineSteps, colours: Palette):
     """Scores as points, and the maximum of those read so far as a staircase."""
     shown = [float(score) if np.isfinite(score) else None for score in scores]
     maxima = [float(m) if np.isfinite(m) else None for m in steps.m]

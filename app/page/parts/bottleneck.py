@@ -12,13 +12,7 @@ from app.figures.units import scaled, share_text
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.hardware import Gpu, gpu_named
-from engine.recordings.counters import (
-    RecordedCounters,
-    modelled_shares,
-    nearest_counters,
-    rivals,
-    roofline_points,
-)
+from engine.recordings import counters as recorded
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import busiest
 from engine.studies.roofline import roofline
@@ -53,17 +47,17 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
     simulation, units, bounds = simulate(experiment), UNITS, BOUNDS
     if not experiment.gpu.has_tensor_cores_for(experiment.problem.dtype):
         units, bounds = UNITS | PLAIN, BOUNDS | PLAIN_BOUND
-    found = nearest_counters(recording, experiment) if recording else None
+    found = recorded.nearest_counters(recording, experiment) if recording else None
     bound = bounds[simulation.modelled.bound]
-    shares = modelled_shares(simulation)
-    if alike := rivals(simulation):
+    shares = recorded.modelled_shares(simulation)
+    if alike := recorded.rivals(simulation):
         first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
         bound += f", at {first}; {bounds[alike[1]]} is as near, at {second}"
     st.markdown(f"**Bottleneck (modelled)**: {bound}")
     columns = [("modelled", shares)]
     if found is not None:
         one, same = found
-        columns += [] if same else [("nearest", modelled_shares(one.simulation))]
+        columns += [] if same else [("nearest", recorded.modelled_shares(one.simulation))]
         columns.append(("recorded", one.utilisation))
     rows = [
         [name, *(_percent(shares.get(unit)) for _, shares in columns)]
@@ -93,7 +87,7 @@ def _cache_peak(gpu: Gpu) -> str:
 
 def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """Counted calls like the scenario under the roofs of L2 and of HBM."""
-    gpu, points = gpu_named(recording.device.gpu), roofline_points(recording, experiment)
+    gpu, points = gpu_named(recording.device.gpu), recorded.roofline_points(recording, experiment)
     if gpu is None or not points:
         return
     problem = experiment.problem
@@ -107,7 +101,7 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
     )
 
 
-def _busiest(one: RecordedCounters) -> str:
+def _busiest(one: recorded.RecordedCounters) -> str:
     """The unit that the counters saw closest to its peak."""
     unit, share = busiest(one)
     return f"The counters saw {UNITS[unit]} closest to peak, at {share:.0%}."

@@ -26,7 +26,7 @@ def show(recording: Recording, experiment: Experiment) -> None:
     requested = bytes_.requested
     rows = [
         ("requested by tiles, counted by the scheduler", requested.total_read, requested.total_written),
-        *([("requested by tiles, recorded", one.asked, one.written)] if one.asked else []),
+        *([("requested by tiles, recorded", one.requested, one.written)] if one.requested else []),
         ("between L2 and the SMs, modelled", one.modelled_read, requested.total_written),
         ("between L2 and the SMs, recorded", one.read, one.written),
         ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),

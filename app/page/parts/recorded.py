@@ -18,24 +18,9 @@ from app.figures.units import seconds_text, short
 from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
+from engine.recordings import rows as timed
 from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
 from engine.recordings.recording import Recording
-from engine.recordings.rows import (
-    BACKWARD,
-    BASELINE,
-    FORWARD,
-    MODEL_BLOCKS,
-    artefacts,
-    baseline,
-    modelled_timings,
-    nearest_shape,
-    out_of_memory,
-    overtaking_length,
-    recorded_rows,
-    timings_by_commit,
-    timings_of,
-    tokens_of,
-)
 from engine.recordings.timing import Timing
 
 TIMINGS = (
@@ -59,7 +44,7 @@ LAST_TILES = (
 
 def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
     """Everyone that was timed over the length, at the recorded shape nearest to the scenario."""
-    shape = nearest_shape(recording, experiment)
+    shape = timed.nearest_shape(recording, experiment)
     if shape is None:
         return
     direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
@@ -67,7 +52,11 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     st.markdown(title)
     chart(figure, "Recorded speed over N", "recorded curves")
     st.caption(caption)
-    fold("recorded numbers", lambda: _numbers(timings_of(recording, *shape, direction)), "Recorded numbers")
+    fold(
+        "recorded numbers",
+        lambda: _numbers(timed.timings_of(recording, *shape, direction)),
+        "Recorded numbers",
+    )
 
 
 @lru_cache(maxsize=64)
@@ -75,16 +64,16 @@ def _curves(
     recording: Recording, shape: tuple[int, bool], direction: str, metric: str, colours: Palette
 ) -> tuple[str, Figure, str]:
     """Title, chart and caption of the curves, which no slider changes but by another shape."""
-    timings = timings_of(recording, *shape, direction)
-    rows = recorded_rows(timings)
+    timings = timed.timings_of(recording, *shape, direction)
+    rows = timed.recorded_rows(timings)
     gpu = gpu_named(recording.device.gpu)
-    model = modelled_timings(timings, gpu.key) if gpu and direction == FORWARD else ()
+    model = timed.modelled_timings(timings, gpu.key) if gpu and direction == timed.FORWARD else ()
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
     banded = [] if metric == "speedup" else rows
     conventions = _conventions(direction, model, banded)
-    found = _findings(timings, rows, artefacts(recording))
+    found = _findings(timings, rows, timed.artefacts(recording))
     over = _speed_up_over(timings) if metric == "speedup" else ""
     told = [*found, over, commits_text(recording, timings), _versions(recording), *conventions]
     title = f"**{recording.heading}**: {shape_text(timings, direction)}"
@@ -120,7 +109,7 @@ def _timing_cells(row: Timing) -> list[str]:
 def shape_text(timings: Sequence[Timing], direction: str) -> str:
     """What was timed: everything but the length, and how much work there is at each."""
     problem = timings[0].problem
-    tokens, most = tokens_of(timings)
+    tokens, most = timed.tokens_of(timings)
     longer = ", more where one sequence is longer" if most > tokens else ""
     mask = problem.mask.text
     return (
@@ -135,9 +124,9 @@ def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Ti
     sentences = []
     for name in ("flash2", "flash3"):
         label = kernel(name)
-        if keys := overtaking_length(rows, name):
+        if keys := timed.overtaking_length(rows, name):
             sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
-    for row in out_of_memory([row for row in timings if row not in spurious]):
+    for row in timed.out_of_memory([row for row in timings if row not in spurious]):
         label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
     for row in (row for row in spurious if row in timings):
@@ -151,8 +140,8 @@ def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Ti
 
 def _speed_up_over(timings: Sequence[Timing]) -> str:
     """What speed-ups are over, where it is not unfused attention."""
-    over = baseline(timings)
-    if over == BASELINE:
+    over = timed.baseline(timings)
+    if over == timed.BASELINE:
         return ""
     if over is None:
         return "Nothing was recorded here that a speed-up could be over: choose time or FLOP/s."
@@ -162,7 +151,7 @@ def _speed_up_over(timings: Sequence[Timing]) -> str:
 
 def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
     """That timings were recorded at more than one commit, where they were: each has a run of its own."""
-    counts = list(timings_by_commit(recording, timings).items())
+    counts = list(timed.timings_by_commit(recording, timings).items())
     if len(counts) < 2:
         return ""
     first, *others = counts
@@ -181,7 +170,7 @@ def _versions(recording: Recording) -> str:
 
 def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
-    rows, keys = MODEL_BLOCKS
+    rows, keys = timed.MODEL_BLOCKS
     dotted = (
         "Dotted lines are modelled for this shape: Flash 2 and Flash 3 in the blocks that their kernels take "
         f"by themselves, the others with blocks of {rows} × {keys}. {LAST_TILES}"
@@ -189,7 +178,7 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) 
     backward = f"FLOPs of a backward pass count as {BACKWARD_FLOPS:g} times those of the forward pass."
     wide = figures.has_band(banded)
     bands = "Bands span the 20th to the 80th percentile."
-    return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == BACKWARD)
+    return [dotted] * bool(model) + [bands] * wide + [backward] * (direction == timed.BACKWARD)
 
 
 def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
