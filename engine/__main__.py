@@ -8,7 +8,6 @@ from importlib import import_module
 from pathlib import Path
 
 from engine.experiment import Experiment, ExperimentError
-from engine.model.l2_range import is_wide
 from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
@@ -97,9 +96,10 @@ def table(simulation: Simulation) -> str:
         ("compulsory", moved.compulsory.total_read, moved.compulsory.total_written, "counted"),
         ("DRAM", moved.dram.total_read, moved.dram.total_written, "modelled"),
     ]
-    if is_wide(*simulation.dram_range):
-        ends = zip(("DRAM, at least", "DRAM, at most"), simulation.dram_range, strict=True)
-        rows += [(name, end.total_read, end.total_written, "modelled") for name, end in ends]
+    if moved.dram_range.is_wide:
+        ends = zip(moved.dram_range.read, moved.dram_range.written, strict=True)
+        names = "DRAM, at least", "DRAM, at most"
+        rows += [(name, *end, "modelled") for name, end in zip(names, ends, strict=True)]
     lines = [f"{'':<14}  {'read, bytes':>{WIDTH}}  {'written, bytes':>{WIDTH}}"]
     lines += [
         f"{name:<14}  {read:>{WIDTH},}  {written:>{WIDTH},}  {origin}" for name, read, written, origin in rows

@@ -21,7 +21,7 @@ from app.figures.units import (
     times_text,
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.page.parts import fp8, unsure
+from app.page.parts import dram_range, fp8
 from app.page.parts.gains import too_large
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
@@ -44,7 +44,6 @@ from engine.studies.techniques import (
     RecordedKernel,
     Technique,
     Variant,
-    dram_range_of,
     ladder,
     recorded_kernels,
     variant,
@@ -90,7 +89,7 @@ def show() -> None:
         _picture(experiment, shown, block)
     with numbers:
         _numbers(shown, full, block)
-        _unsure(experiment, shown, full)
+        _unsure(shown, full)
     with st.container(key="apart_techniques"):
         fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
@@ -188,12 +187,12 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     st.metric("Tensor cores busy in the loop, modelled", busy, whole or "does not fit", **GREY)
 
 
-def _unsure(experiment: Experiment, shown: Variant, full: Variant) -> None:
+def _unsure(shown: Variant, full: Variant) -> None:
     """Between what the modelled bytes across HBM lie, where the model is sure of no more."""
-    names = {flash3.ALGORITHM.label: full.techniques}
+    variants = {flash3.ALGORITHM.label: full}
     if shown.techniques != full.techniques:
-        names = {"these techniques": shown.techniques} | names
-    if said := unsure.within({name: dram_range_of(experiment, of) for name, of in names.items()}):
+        variants = {"these techniques": shown} | variants
+    if said := dram_range.told({name: of.traffic.dram_range for name, of in variants.items()}):
         st.caption(said)
 
 

@@ -16,7 +16,7 @@ from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
 from app.gallery.shell import both, sideways
 from app.gallery.svg import chart as svg
-from app.page.parts import chip_traffic, model_errors, unsure
+from app.page.parts import chip_traffic, dram_range, model_errors
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from engine.algorithms import flash2, standard
@@ -120,7 +120,8 @@ def _numbers(simulations, kind: str) -> None:
     intensities = [one.traffic.intensity("dram") for one in simulations.values()]
     rows.append(["FLOP per byte of HBM", *(Quantity(digits(each), each) for each in intensities)])
     st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
-    if said := unsure.across_hbm(simulations.values()):
+    ranges = {short(name): one.traffic.dram_range for name, one in simulations.items()}
+    if said := dram_range.told(ranges):
         st.caption(said)
 
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from engine.algorithms import Part
 from engine.experiment import Experiment
 from engine.model.launch import Launch
-from engine.model.occupancy import REGISTER_BYTES, threads_of
+from engine.model.occupancy import MOST_REGISTERS, threads_of
+from engine.model.rows import REGISTER_BYTES
 from engine.problem.hardware import GB, KIB, Gpu
 from engine.problem.problem import Problem
 from engine.schedule.nest import Phase
 from engine.schedule.step import Operation, Tensor, block_bytes, copies
 
-MOST_REGISTERS = 255  # of a thread
 MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
 IN_REGISTERS = (
     *(Tensor.S, Tensor.O, Tensor.STATISTICS),

@@ -1,11 +1,10 @@
 """What the SMs read from L2: modelled. Tiles request bytes; L1 answers some, and L2 gives whole sectors.
 
-L1 has what shared memory leaves of an SM's memory. Its replacement is close to random, so that bytes last
-through E bytes read since with the chance exp(-E / C): a walk over W bytes again and again then has a share
-h = exp(-(1 - h) W / C) of them there, which an H200's counters follow with C of KEPT of the room: not closely
-where W is near C, for there one and the same call has read 7.4 MB in one session and 8.3 in another. Copies
-that run ahead (cp.async of 16 bytes, TMA) pass L1 by. Registers that spill count as asked of L2: an H200's
-counters have 84 to 95% of them. Where flash1's do in a visit, they push its rows out of L1.
+L1 has what shared memory leaves of an SM's memory. What runs ahead (cp.async of 16 bytes, TMA) passes it by;
+rows that flash1 walks over at every pass, queries that neighbouring tiles of unfused attention share, and
+sectors at the edges of ragged rows may be found in it. Its replacement is close to random: once it is full,
+bytes last through E bytes read since with the chance exp(-E / C), C being KEPT of its room. Where the walk is
+about as long as C, one and the same call has read 7.4 MB in one session and 8.3 in another.
 """
 
 from __future__ import annotations
@@ -17,16 +16,7 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import (
-    NARROW,
-    RESERVED,
-    WARP,
-    loaded_again,
-    put_aside,
-    set_aside,
-    spilled_bytes,
-    threads_of,
-)
+from engine.model.occupancy import NARROW, RESERVED, WARP, loaded_again, set_aside, spilled_bytes, threads_of
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
@@ -35,18 +25,17 @@ from engine.schedule.bytes import Bytes
 from engine.schedule.nest import ROWS, TILE
 from engine.schedule.step import Tensor
 
-SECTOR = 32  # bytes, the least that L2 gives
-LEAST = 28 * KIB  # of L1, beside all the shared memory that an SM can have
-CARVED = tuple(size * KIB for size in (8, 16, 32, 64, 100, 132, 164, 196, 228))  # CUDA C++ Programming Guide
-ALL_FROM = 48 * KIB  # shared memory of a block beyond which Triton asks for all there is
-ROOMY = 132 * KIB  # shared memory up to which the driver makes room for twice as many narrow blocks
-KEPT = 0.78  # of L1, which holds what is walked over again; fitted to a scan of flash1 on an H200
-PASSING = 0.2  # of bytes that are read once, what they displace of those; likewise
-# of a turn of all SMs, by which an SM's next tile is off it after so many rounds, and where rows move number
-# by number, which takes every tile longer; fitted to unfused calls
-STRAY, STRAY_APART, SETTLED = 0.45, 0.37, 10
-PASSES, MOST_PASSES = 32, 512  # followed, over equal rows and over others; the rest is taken to go on alike
-STATIONS = 64  # of a pass over as many bytes as L1 has
+SECTOR = 32  # bytes, the least that L2 gives: CUDA C++ Best Practices Guide
+# Shared memory of a block beyond which a launch must ask for it (CUDA C++ Programming Guide), and Triton then
+# asks for all; and of an SM, up to which the driver makes room for twice as many blocks of four warps, by
+# flash1's hits in L1.
+ALL_FROM, ROOMY = 48 * KIB, 132 * KIB
+# Of L1, what holds bytes that are walked over again; and of bytes that are read once, what they displace of
+# those. A walk over rows around L1's size measures both.
+KEPT, PASSING = 0.78, 0.2
+STRAY = 0.4  # of a turn of all SMs, by which the next tile of an SM of unfused attention is off it
+PASSES = 64  # over a head's rows that are followed at most, evenly spread over all of them
+STATIONS = 16  # of a pass over as many bytes as L1 has
 FORGOTTEN = 8  # times L1's bytes after which nothing is left
 
 
@@ -78,22 +67,19 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
         return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
     if number_by_number(launch.schedule, phase):
         return read + _split_sectors(launch, kernel)
-    spilled = launch.pipeline, launch.schedule, phase
     visits = kernel.heads * launch.schedule.bounds.visible
-    return read + kernel.blocks * put_aside(*spilled) + visits * loaded_again(*spilled)
+    return read + visits * loaded_again(launch.algorithm, launch.schedule, phase)
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:
     """L1 of an SM beside the shared memory that the driver sets aside for a kernel."""
-    gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
-    each = set_aside(launch.algorithm, schedule, phase, gpu) + RESERVED
-    room = gpu.shared_bytes_sm + LEAST
+    gpu, phase = launch.gpu, kernel.phase
+    each = set_aside(launch.algorithm, launch.schedule, phase, gpu) + RESERVED
     if each > ALL_FROM + RESERVED:
-        return LEAST
-    narrow = threads_of(schedule, phase) == NARROW
+        return gpu.l1_bytes(gpu.shared_bytes_sm)
     needed = kernel.resident * each
-    wanted = max(needed, min(ROOMY, needed * (1 + narrow)))
-    return room - min(gpu.shared_bytes_sm, next((size for size in CARVED if size >= wanted), room))
+    narrow = threads_of(launch.schedule, phase) == NARROW
+    return gpu.l1_bytes(max(needed, min(ROOMY, (1 + narrow) * needed)))
 
 
 def _walked_hits(launch: Launch, kernel: Kernel) -> float:
@@ -114,18 +100,13 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     row = asked + spilled_bytes(launch.schedule, phase) / tiling.block_q  # both pass L1
     passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
-    rows = [
+    passes = [
         (first * tiling.block_q, min(stop * tiling.block_q, launch.problem.seq_q))
         for first, stop in zip(phase.first.tolist(), phase.stop.tolist(), strict=True)
     ]
-    far = FORGOTTEN * kept / row  # rows of a pass after which nothing is left of it
-    near = [(low, high) for low, high in rows if 0 < high - low < far]
-    mask = launch.problem.mask
-    if near and mask.causal and mask.window is None and not mask.packed:  # each a little shorter
-        thin = -(-len(near) // MOST_PASSES)
-        return asked / row * thin * sum(_followed(near[::thin], block, row, kept, passing))
-    hits = _followed(near[: MOST_PASSES if mask.hides else PASSES], block, row, kept, passing)
-    return asked / row * (sum(hits) + (len(near) - len(hits)) * (hits[-1] if hits else 0.0))
+    near = [(low, high) for low, high in passes if 0 < high - low < FORGOTTEN * kept / row]
+    every = max(1, -(-len(near) // PASSES))
+    return asked / row * every * sum(_followed(near[::every], block, row, kept, passing))
 
 
 def _followed(
@@ -149,14 +130,12 @@ def _followed(
 def _neighbours_share(launch: Launch, kernel: Kernel) -> float:
     """The share of reads of Q that find it in L1: the tile before on the same SM had the same rows.
 
-    Tiles go to the SMs in turn, and stray from it as a random walk does, up to a share: of a row of `across`
+    Tiles go to the SMs in turn, and stray from it as SMs finish early and late. Of a row of `across` tiles
     those that come a turn or more after the row's first have a neighbour in it, of which the next K displaces
     a part.
     """
     across, sms = launch.schedule.grid[1], launch.gpu.sms
-    rounds = kernel.blocks / (sms * kernel.resident)
-    stray = STRAY_APART if number_by_number(launch.schedule, kernel.phase) else STRAY
-    turn = NormalDist(sms, stray * sms * math.sqrt(min(1.0, rounds / SETTLED)))
+    turn = NormalDist(sms, STRAY * sms)
     behind = (across - sms) * turn.cdf(across) + turn.variance * turn.pdf(across)
     keys = launch.schedule.amounts[Tensor.K].of(0, launch.tiling.block_kv)
     return math.exp(-keys / (KEPT * l1_bytes(launch, kernel))) * behind / across

@@ -1,130 +1,137 @@
-"""Which tile requests reach DRAM: modelled, from the order in which the SMs take a schedule's programs.
+"""Which tile requests reach DRAM: modelled, from the order in which the SMs take a kernel's blocks.
 
-Bytes that were used before are still in L2 unless too much was used since: the one that was not used for
-longest leaves first. What is used since is counted in shares of the cache. What all SMs use, K and V, lies in
-both of its halves and counts against `Gpu.l2_effective_bytes`; what one SM uses alone, Q, O and registers put
-aside, lies in 1.5 of them, `Gpu.l2_copies`, and counts against `Gpu.l2_bytes`. So do K and V of a short head,
-whose tiles run one after another where the heaviest of many heads go first. The cache is hashed: the
-chance that bytes are gone rises around GONE. In a cache just filled it rises steeply. What is used once and
-never again fills the sets unevenly, so that it rises the more gradually, the more has passed: all that has,
-up to about a cacheful, and what has since the bytes were first used. An H100's counters saw that of all SMs
-that walk over the same bytes with bytes of their own beside, and of calls with once, twice and four times as
-many queries over the same keys. What lies dirty in L2 at the end counts as written. Rows that a block
-rewrites at every pass are `l2_rewritten`'s.
+L2 throws out first what was not used for longest, so bytes that were used before are still there unless L2
+was filled since. What fills it is counted between two uses of the same bytes (`engine.model.reuse`): bytes
+that all SMs use, K and V, lie in both of L2's partitions, what one SM uses alone in 1.5 of them, see
+`Gpu.l2_copies`. Addresses are hashed over the cache's sets, some of which fill early and some late, so the
+chance that bytes are gone rises from 0 to 1 around one cacheful. So DRAM delivers K and V once where those
+of the heads in flight fit L2, and once for every wave of blocks where they do not.
 
-Where query heads share keys, all SMs go over from one key head to the next in a wave in which L2 holds both:
-a call is followed past as many such waves as it has. That heads share keys makes no difference but that.
-
-Every kernel starts with empty caches: a profiler empties them, and so its counters can be held against this.
-What a kernel finds of the one before it, where that was little, comes on top in a run without a profiler.
-
-The last tile of a head may have rows for some of its warp groups alone: it ends early, and the next head
-begins out of step on that SM. Blocks of one SM spread over their keys where softmax binds; where products
-bind they stay in step, as SMs do but for 3 to 9% of a pass after fifteen, those of a warp-specialised kernel
-but for 34%.
+Every kernel starts with empty caches, as a profiler empties them; what lies dirty in L2 at the end counts as
+written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.model.l2_rewritten import rewritten
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import put_aside
+from engine.model.occupancy import put_aside, spilled_bytes
 from engine.model.rates import BOUND_BY_SOFTMAX, WARP_GROUP_ROWS
-from engine.model.reuse import Programs, Reuse, walk
-from engine.problem.hardware import Gpu
+from engine.model.reuse import Programs, walk
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Tensor
+from engine.schedule.step import Operation, Tensor
 
-GONE = 1.0  # share of L2 used since, at which half of the bytes are gone: all of it
-# of that share, in which the odds change by a factor e: in a cache just filled; more by what has been used
-# beyond L2's size, at most; and by what has been used since the same bytes' first use, at most. Fitted to an
-# H200's counters and to 21 calls on an H100
-FRESH, STREAMED, MOST_STREAMED, PASSED, MOST_PASSED = 0.04, 0.08, 0.03, 0.02, 0.04
-NEVER_GONE = 0.5  # share below which all is still there; at it about one byte in a hundred is gone at most
+# Of bytes since whose last use a share s of L2 was used, 1 / (1 + exp((1 - s) / UNEVEN)) are gone, as its
+# sets fill unevenly. A walk over buffers around L2's size measures it, alike on an H200 and an H100. At the
+# share NEVER_GONE that is one in a thousand; below it none is.
+UNEVEN, NEVER_GONE = 0.07, 0.5
+REWRITTEN = 1.06  # of L2, at which half of the rows are gone that a block rewrites at every pass; by the same
+# How far SMs drift apart: the slowest eighth of them takes so much longer for a tile than the fastest, a
+# share; 0.4 to 2.4% by timestamps in the kernels on an H200.
+APART = 0.015
+# Of what is missing to even distances, what blocks that share an SM make up in a turn where softmax's
+# instructions bind: the oldest block's warps are served first, so that blocks spread over their keys. By
+# timestamps 0.4 to 0.5.
+SPREADING = 0.5
+ROWS_SHARE = 0.5  # of a tile's time in a warp-specialised kernel, what goes with its rows, by timestamps
+# Within what the modelled bytes are sure: those of an L2 that is so much larger or smaller, and how far two
+# readings of the counter differ.
+SURE_OF_L2, SURE_OF_COUNTER = 0.15, 0.03
+SIZES = np.array([1, 1 + SURE_OF_L2, 1 - SURE_OF_L2])  # of L2, for the modelled bytes, the fewest, the most
 CHUNKS = 64  # that a head's K and V are cut into at most: programs in the same one are taken to be together
 MOST_WAVES = 24  # over whole heads are followed; those after them are taken to go on alike
-# by which the slowest SM is slower than the fastest, and where the kernel is warp-specialised: by traces of
-# long calls on an H200 0.4 to 1.3%, and 1.3 to 2.4%
-APART, APART_SPECIALISED = 0.01, 0.02
-# of what is missing to even distances, what blocks on an SM make up in a turn where softmax's instructions
-# bind, up to such a head dim: the oldest's go first. By traces 0.4 to 0.5 at d 64, 0 at 80; set on counters.
-SPREADING = 0.6
-# of a flash3 tile's time, by head dim and rows, what goes with its rows: the last of a head, of 1 warp group
-# of 3 and of 2 of 3, of 1 of 2, ends so much sooner on an H200 and lets the next head begin out of step
-ROWS_SHARE = {(64, 192): 0.61, (128, 128): 0.37, (256, 128): 0.5}
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What is taken of L2 and of the SMs.
+class Refetched:
+    """Bytes that one kernel moves across HBM beyond the first time, over batch and heads.
 
     Attributes:
-        half: share of L2 used since, at which half of the bytes are gone.
-        chunks: that a head's K and V are cut into at most.
-        apart: by how much the slowest SM of a warp-specialised kernel is slower than the fastest, a share.
-        users: SMs that walk over the same at once; None: as many as the programs that run.
+        read, written: by tensor, [sizes of L2]; tensors that move once alone are left out.
+        registers: at most, of those that threads put aside and read again.
     """
 
-    half: float = GONE
-    chunks: int = CHUNKS
-    apart: float = APART_SPECIALISED
-    users: float | None = None
+    read: Mapping[Tensor, np.ndarray]
+    written: Mapping[Tensor, np.ndarray]
+    registers: int = 0
 
 
-USUAL = Taken()  # for the modelled bytes
+@dataclass(frozen=True)
+class DramRange:
+    """Between what the DRAM bytes of a launch lie, over batch and heads: (fewest, most).
+
+    It holds more than 95% of the recorded reads. For example, of 4 heads of 65,536 tokens at head dim
+    64 an H200 is modelled to read 113 MB, of which 101 are compulsory; the range goes from 101 to 149 MB,
+    because K and V of a head, 17 MB, and those of the next nearly fill what L2 keeps of them.
+    """
+
+    read: tuple[int, int]
+    written: tuple[int, int]
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """Read and written together."""
+        return self.read[0] + self.written[0], self.read[1] + self.written[1]
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the model is less sure of them than a counter is, which makes twice SURE_OF_COUNTER."""
+        low, high = self.total
+        return high > (1 + 3 * SURE_OF_COUNTER) * low
 
 
-def gone(share, softness=FRESH, half: float = GONE):
-    """The chance that bytes are no longer in L2 when such a share of it was used since; 0.5 at half."""
-    share = np.asarray(share, float)
-    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((half - share) / softness)))
+def gone(share, half: float = 1.0) -> np.ndarray:
+    """[sizes of L2, uses] chance that bytes are no longer in L2 after such a share of it was used since."""
+    share = np.asarray(share, float) / (half * SIZES[:, None])
+    return np.where(share < NEVER_GONE, 0.0, 1 / (1 + np.exp((1 - share) / UNEVEN)))
 
 
-def softness(reuse: Reuse) -> np.ndarray:
-    """[uses] of that share, in which the odds change by a factor e."""
-    streamed = np.clip(STREAMED * (reuse.so_far - 1), 0.0, MOST_STREAMED)
-    return FRESH + streamed + np.minimum(PASSED * reuse.passed, MOST_PASSED)
-
-
-def kept_bytes(gpu: Gpu) -> float:
-    """Bytes that all SMs use of which half are still in L2 when as many others were used since."""
-    return GONE * gpu.l2_effective_bytes
-
-
-def dram_bytes(launch: Launch, compulsory: Bytes, requested: Bytes, taken: Taken = USUAL) -> Bytes:
-    """Modelled DRAM bytes over batch and heads, by tensor: from compulsory to requested."""
-    read, written = dict(compulsory.read), dict(compulsory.written)
-    for kernel in launch.kernels:
-        again, rewritten = fetched_again(launch, kernel, taken)
-        for amounts, more in ((read, again), (written, rewritten)):
-            for tensor, amount in more.items():
-                amounts[tensor] += round(amount)
-    return Bytes.of(
-        {tensor: min(amount, requested.read[tensor]) for tensor, amount in read.items()},
-        {tensor: min(amount, requested.written[tensor]) for tensor, amount in written.items()},
+def dram_bytes(kernels: Sequence[Refetched], compulsory: Bytes, requested: Bytes) -> tuple[Bytes, DramRange]:
+    """The modelled DRAM bytes by tensor, from compulsory to requested, and between what they lie."""
+    modelled, few, many = (
+        Bytes.of(
+            _moved(compulsory.read, [kernel.read for kernel in kernels], requested.read, size),
+            _moved(compulsory.written, [kernel.written for kernel in kernels], requested.written, size),
+        )
+        for size in range(len(SIZES))
+    )
+    low, high = 1 - SURE_OF_COUNTER, 1 + SURE_OF_COUNTER
+    registers = sum(kernel.registers for kernel in kernels)
+    return modelled, DramRange(
+        (round(low * few.total_read), round(high * many.total_read) + registers),
+        (round(low * few.total_written), round(high * many.total_written) + registers),
     )
 
 
-def fetched_again(
-    launch: Launch, kernel: Kernel, taken: Taken = USUAL
-) -> tuple[dict[Tensor, float], dict[Tensor, float]]:
-    """Bytes that one kernel, the caches empty before it, reads beyond the first time, and writes likewise."""
+def _moved(
+    once: Mapping[Tensor, int], again: Sequence[Mapping[Tensor, np.ndarray]], most: Mapping[Tensor, int], size
+) -> dict[Tensor, int]:
+    """By tensor what moves once and again, at most what is requested, for one of the sizes of L2."""
+    return {
+        tensor: min(amount + sum(round(each[tensor][size]) for each in again if tensor in each), most[tensor])
+        for tensor, amount in once.items()
+    }
+
+
+def refetched(launch: Launch, kernel: Kernel) -> Refetched:
+    """What one kernel, the caches empty before it, moves across HBM more than once."""
     schedule, phase = launch.schedule, kernel.phase
     if phase.rewritten:
-        return rewritten(launch, kernel, taken.half / GONE * launch.gpu.l2_bytes)
+        return _rewritten(launch, kernel)
     walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
     if not walked:
-        return {}, {}
-    again = _walked_again(launch, kernel, walked, taken)
-    row = {tensor: schedule.amounts[tensor].factor for tensor in walked}
-    return {tensor: again * row[tensor] / sum(row.values()) for tensor in walked}, {}
+        return Refetched({}, {})
+    way = _walk(launch, kernel, walked)
+    again, row = _walked_again(launch, kernel, way), {each: schedule.amounts[each].factor for each in walked}
+    read = {tensor: again * factor / sum(row.values()) for tensor, factor in row.items()}
+    return Refetched(read, {}, kernel.blocks * put_aside(launch.algorithm, schedule, phase))
 
 
 def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
@@ -132,6 +139,32 @@ def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
     amount = schedule.amounts[tensor]
     by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
     return by_inner and not by_outer
+
+
+def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
+    """Of rows that a block reads and writes at every pass over them (flash1).
+
+    Between two uses of a row come the other rows of its pass and the next keys, of all heads in flight.
+    """
+    schedule, phase, gpu = launch.schedule, kernel.phase, launch.gpu
+    stored = {step.tensor for step in phase.each if step.operation == Operation.STORE}
+    row = {tensor: schedule.amounts[tensor].factor for tensor in phase.loaded | stored}
+    keys = sum(schedule.amounts[step.tensor].of(0, launch.tiling.block_kv) for step in phase.before)
+    ends = np.concatenate(([0], np.cumsum(schedule.query_rows)))  # rows of a pass before each block
+    seen = np.maximum.accumulate(phase.stop)[:-1]
+    first = np.minimum(phase.first[1:], seen)
+    again = ends[np.minimum(phase.stop[1:], seen)] - ends[first]  # [passes] rows that come back
+    since = sum(row.values()) * (ends[seen] - ends[first]) + keys / launch.problem.group
+    since = since + spilled_bytes(schedule, phase)
+    full, rest = divmod(kernel.heads, gpu.sms * kernel.resident)
+    lost = np.zeros(len(SIZES))
+    for heads, times in ((gpu.sms * kernel.resident, full), (rest, 1)):
+        share = gpu.l2_copies(1) / gpu.l2_bytes * heads * since
+        lost += times * heads * gone(share, REWRITTEN) @ again
+    return Refetched(
+        {tensor: lost * row[tensor] for tensor in phase.loaded},
+        {tensor: lost * row[tensor] for tensor in stored},
+    )
 
 
 @dataclass(frozen=True)
@@ -151,44 +184,24 @@ class _Walk:
     room: float
 
 
-def _walked_again(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> float:
-    """Bytes of the walked tensors that are fetched beyond the first time."""
-    way = _walk(launch, kernel, walked, taken)
+def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:
+    """[sizes of L2] bytes of the walked tensors that are fetched beyond the first time."""
     programs, count = way.programs, kernel.heads * kernel.phase.programs.count
     slots = min(way.abreast * way.places, count)
     between = max(slots, kernel.together)  # programs, at most, from one to the next of its stream
     streams = len(np.unique(programs.stream[:between])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
-    if streams * way.sizes.sum() + between * own < NEVER_GONE:
-        return 0.0
-    most_steps = MOST_WAVES * len(way.sizes)
+    if (streams * way.sizes.sum() + between * own) / SIZES.min() < NEVER_GONE:
+        return np.zeros(len(SIZES))
     specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
     spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
-    apart = taken.apart if specialised else APART
-    reuse = walk(programs, way.sizes, way.abreast, way.places, most_steps, apart, spreading)
+    reuse = walk(programs, way.sizes, way.abreast, way.places, MOST_WAVES * len(way.sizes), APART, spreading)
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    lost = reuse.size * gone(reuse.since, softness(reuse), taken.half)
-    return beyond * float(lost.sum()) * way.room
+    return beyond * way.room * gone(reuse.since) @ reuse.size
 
 
-def put_aside_again(launch: Launch) -> float:
-    """Bytes from DRAM of registers put aside, which the keys that passed since have pushed out of L2."""
-    lost = 0.0
-    for kernel in launch.kernels:
-        aside, phase = put_aside(launch.pipeline, launch.schedule, kernel.phase), kernel.phase
-        walked = {tensor for tensor in phase.loaded if _is_walked(launch.schedule, phase, tensor)}
-        if aside and walked:
-            way = _walk(launch, kernel, walked, USUAL)
-            running = slice(min(way.abreast * way.places, len(way.programs.stream)))
-            streams = len(np.unique(way.programs.stream[running]))
-            passes = (way.programs.stop - way.programs.first) * way.sizes.mean() * streams
-            passes = passes + way.abreast * way.places * way.programs.around
-            lost += kernel.blocks * aside * float(gone(passes).mean())
-    return lost
-
-
-def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> _Walk:
+def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
     """A kernel's programs as they walk over some tensors; a chunk is whole inner blocks."""
     gpu, schedule, phase = launch.gpu, launch.schedule, kernel.phase
     problem, tiling = schedule.problem, schedule.tiling
@@ -199,7 +212,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
     abreast, places = gpu.sms, kernel.resident
     if phase.launched == TILE:
         abreast, places = max(1, abreast * places // blocks), 1
-    together = -(-blocks // taken.chunks)  # inner blocks to a chunk
+    together = -(-blocks // CHUNKS)  # inner blocks to a chunk
     starts = np.arange(0, length, together * block)
     row = sum(schedule.amounts[tensor].factor for tensor in walked)
     sizes = np.minimum(together * block, length - starts) * row
@@ -216,13 +229,13 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor], taken: Taken) -> 
 
     stream, share = head // group, gpu.l2_copies(1) / gpu.l2_bytes
     running = stream[: abreast * places]
-    room = gpu.l2_bytes / gpu.l2_copies(taken.users or len(running) / len(np.unique(running)))
+    room = gpu.l2_bytes / gpu.l2_copies(len(running) / len(np.unique(running)))
     programs = Programs(
         stream=stream,
         first=first // together,
         stop=-(-stop // together),
         reverse=phase.reverse,
-        around=share * (moved(around) + put_aside(launch.pipeline, schedule, phase)),
+        around=share * moved(around),
         visit=share * moved(visit),
         pace=_pace(launch, outer) if by_query else np.ones(len(outer)),
     )
@@ -236,10 +249,14 @@ def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:
 
 
 def tile_share(launch: Launch, outer: np.ndarray) -> np.ndarray:
-    """[query blocks] of the time of one that is full, of those with such indices."""
+    """[query blocks] of the time of one that is full, of those with such indices.
+
+    The last tile of a head may have rows for some of its warp groups alone. It ends early, and the next head
+    begins out of step on that SM.
+    """
     rows = launch.tiling.block_q
     groups = -(-np.minimum(launch.problem.seq_q - outer * rows, rows) // WARP_GROUP_ROWS)
-    share = ROWS_SHARE.get((launch.problem.head_dim, rows), 0.0) if launch.pipeline.specialised else 0.0
+    share = ROWS_SHARE if launch.pipeline.specialised else 0.0
     return 1 - share * np.maximum(1 - groups * WARP_GROUP_ROWS / rows, 0.0)
 
 

@@ -1,8 +1,8 @@
-"""How many blocks of threads of the real kernels an SM holds at once: from their shared memory and registers.
+"""How many blocks of threads of the real kernels an SM holds at once: by their shared memory and registers.
 
 A kernel keeps in shared memory what its blocks load before their visits, and up to `Algorithm.stages` copies
-of what they load at each; in registers its float32 accumulators beside WORKING_REGISTERS per thread. Tiles
-have a power of two columns. Held to the waves that ncu reads off every launch on an H200.
+of what they load at each. In registers it keeps its float32 sums, and beside them what it computes with.
+Tiles have a power of two columns. Held to the waves that ncu reads off every launch on an H200.
 """
 
 from __future__ import annotations
@@ -12,43 +12,33 @@ from collections.abc import Iterable
 from engine.algorithms import Algorithm, Pipeline
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import (
-    NARROW_COLUMNS,
+    REGISTER_BYTES,
     has_rows,
     is_softmax,
+    rows_registers,
+    softmax_registers,
     softmax_warps,
     waits_for_rows,
-    working_registers,
 )
 from engine.problem.hardware import KIB, Gpu
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor
 
-RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block
-WORKING_REGISTERS = 48  # per thread, of four bytes, for addresses and what is on its way
-# more where sums come from memory and go back, and are held twice; the compiler takes fewer under a mask
-RETURNING_REGISTERS, MASKED_RETURNING = 40, 24
-WINDOW_REGISTERS = 24  # more, to tell which keys a window hides
-# and, where O has over NARROW_COLUMNS, which a causal mask does, and which columns are padding; compiled code
-CAUSAL_REGISTERS, PADDED_REGISTERS = 16, 24
-# bytes of a thread of flash2 that find no register around its visits, by head dim, query and key block: of
-# even calls without a mask, ragged ones, causal ones and windows; compiled code. Few of them stay in L1
-PUT_ASIDE = {(256, 64, 64): (0, 84, 92, 92), (256, 128, 128): (80, 112, 124, 0)}
-PUT_ASIDE |= dict.fromkeys([(80, 128, 128), (96, 128, 128)], (0, 44, 44, 0))  # with columns of padding
-# and what it loads again at every visit of whole tiles, likewise, as Triton 3.6.0 compiles it; 3.7.1 spills a
-# fifth more. L1 answered a tenth of it in the two calls counted
-LOADED_AGAIN = {(256, 128, 128): (8, 324, 328, 100), (256, 64, 128): (384, 1248, 1248, 1344)}
-# words of a thread of flash1 that find no register in a visit, by the same: without a mask and under one
-SPILLED = {
-    (64, 64, 256): (50, 107), (64, 128, 256): (57, 111), (64, 256, 128): (37, 71), (64, 256, 256): (171, 373),
-    (128, 32, 256): (13, 9), (128, 64, 128): (8, 22), (128, 64, 256): (145, 178), (128, 128, 128): (26, 26),
-    (128, 128, 256): (133, 160), (128, 256, 16): (38, 19), (128, 256, 32): (38, 33), (128, 256, 64): (69, 61),
-    (128, 256, 128): (158, 181), (128, 256, 256): (322, 500), (256, 64, 64): (218, 92),
-    (256, 128, 64): (162, 63),
-}  # fmt: skip
-REGISTER_BYTES = 4
-MOST_REGISTERS = 255  # of a thread
+RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block: CUDA C++ Programming Guide
 WARP = 32  # threads
+MOST_REGISTERS = 255  # of a thread: CUDA C++ Programming Guide
+# Registers of a thread beside its sums, for addresses and what is on its way, in compiled code; more to tell
+# which scores a causal mask or padding hides, and which a window; and more where sums come from memory and go
+# back, without a mask and under one.
+WORKING, EDGE, WINDOW = 48, 4, 24
+RETURNING, MASKED_RETURNING = 32, 24
+# Where O fills so many registers of a thread, as at head dim 256, a mask or a ragged end may find too few: up
+# to so many words of a thread go to memory before the visits and come back after, by compiled code.
+FULL_OUTPUT, PUT_ASIDE = 128, 22
+# Where O and S together fill so many, as they do with 128 keys to a block, so many words find none in any
+# visit and are loaded anew, by the same.
+FULL_SUMS, LOADED_AGAIN = 192, 81
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
 SMALLEST_COLUMNS = 16  # of a tile that a product takes
@@ -59,24 +49,39 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     if algorithm.pipeline.specialised:
         return 1
     threads = threads_of(schedule, phase)
-    sums = _accumulated(schedule, phase) / (REGISTER_BYTES * threads)
-    each = min(MOST_REGISTERS, _working_registers(schedule, phase, threads) + sums)
+    each = min(MOST_REGISTERS, _registers(schedule, phase, threads))
     by_registers = int(gpu.register_bytes_sm // (REGISTER_BYTES * each * threads))
     by_shared_memory = gpu.shared_bytes_sm // (set_aside(algorithm, schedule, phase, gpu) + RESERVED)
     return max(1, min(by_shared_memory, by_registers, gpu.blocks_sm))
 
 
-def _working_registers(schedule: Schedule, phase: Phase, threads: int) -> float:
+def spilled_words(schedule: Schedule, phase: Phase) -> int:
+    """Words of a thread that find no register in any visit, and are stored and loaded again."""
+    return max(0, round(_registers(schedule, phase, threads_of(schedule, phase)) - MOST_REGISTERS))
+
+
+def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
+    """The same of a block, in bytes."""
+    return REGISTER_BYTES * spilled_words(schedule, phase) * threads_of(schedule, phase)
+
+
+def _registers(schedule: Schedule, phase: Phase, threads: int) -> float:
+    """Registers that a thread would have if there were as many."""
+    return _working(schedule, phase, threads) + _sums(schedule, phase, threads)
+
+
+def _working(schedule: Schedule, phase: Phase, threads: int) -> float:
     """Registers of a thread beside its sums."""
-    if has_rows(phase):
-        return working_registers(schedule, phase, threads, columns(schedule.problem.head_dim))
     mask, head_dim = schedule.problem.mask, schedule.problem.head_dim
+    if is_softmax(phase):
+        return softmax_registers(schedule, phase, threads)
+    if has_rows(phase):
+        return rows_registers(schedule, phase, threads, columns(head_dim), WORKING)
     if phase.rewritten:
-        return WORKING_REGISTERS + (MASKED_RETURNING if mask.hides else RETURNING_REGISTERS)
-    online = any(step.operation == Operation.RESCALE for step in phase.each)  # beside O a tile of scores
-    wide = online and columns(head_dim) > NARROW_COLUMNS
-    more = CAUSAL_REGISTERS * (mask.causal and wide) if mask.window is None else WINDOW_REGISTERS
-    return WORKING_REGISTERS + more + PADDED_REGISTERS * (wide and columns(head_dim) > head_dim)
+        return WORKING + (MASKED_RETURNING if mask.hides else RETURNING)
+    if mask.window is not None:
+        return WORKING + WINDOW
+    return WORKING + EDGE * (mask.causal or columns(head_dim) > head_dim)
 
 
 def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
@@ -131,42 +136,26 @@ def _rows(schedule: Schedule, phase: Phase) -> int:
     return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
 
 
-def spilled_words(schedule: Schedule) -> int:
-    """Words of a thread of flash1 that its visits store and load again; 0 of blocks that nobody compiled."""
+def put_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
+    """Bytes that a block, short of registers, may store before its visits and load again after them."""
+    output = _rows(schedule, phase) * columns(schedule.problem.head_dim) / threads_of(schedule, phase)
+    return _spilled(algorithm, schedule, phase, PUT_ASIDE * (output >= FULL_OUTPUT))
+
+
+def loaded_again(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
+    """Bytes that a visit loads again, because they found no register in the one before."""
+    sums = _sums(schedule, phase, threads_of(schedule, phase))
+    return _spilled(algorithm, schedule, phase, LOADED_AGAIN * (sums >= FULL_SUMS))
+
+
+def _spilled(algorithm: Algorithm, schedule: Schedule, phase: Phase, words: int) -> int:
+    """Bytes of so many words of a block's threads, where a mask or a ragged end asks for more registers."""
     problem, tiling = schedule.problem, schedule.tiling
-    taken = columns(problem.head_dim), tiling.block_q, tiling.block_kv
-    return SPILLED.get(taken, (0, 0))[problem.mask.hides]
-
-
-def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
-    """The same of a block, in bytes."""
-    return REGISTER_BYTES * spilled_words(schedule) * threads_of(schedule, phase)
-
-
-def put_aside(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
-    """Bytes that a block of online softmax, short of registers, stores before its visits and loads again."""
-    return _spilled(PUT_ASIDE, pipeline, schedule, phase) * threads_of(schedule, phase)
-
-
-def loaded_again(pipeline: Pipeline, schedule: Schedule, phase: Phase) -> int:
-    """Bytes that a visit of online softmax loads again, because they found no register in the one before."""
-    return _spilled(LOADED_AGAIN, pipeline, schedule, phase) * threads_of(schedule, phase)
-
-
-def _spilled(
-    table: dict[tuple[int, int, int], tuple[int, ...]], pipeline: Pipeline, schedule: Schedule, phase: Phase
-) -> int:
-    """Bytes of a thread from a table of compiled code; none of kernels of which nobody counted them."""
-    problem, tiling, mask = schedule.problem, schedule.tiling, schedule.problem.mask
-    other = pipeline.specialised or pipeline.waiting or tiling.own or problem.dtype == "float32"
-    blocks = problem.head_dim, tiling.block_q, tiling.block_kv
-    if other or not is_online(phase) or blocks not in table:
-        return 0
-    even, ragged, causal, window = table[blocks]
-    if mask.window is not None or mask.causal:
-        return causal if mask.window is None else window
+    by_tma = tiling.own and not algorithm.pipeline.specialised  # which needs no registers for addresses
     whole = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
-    return even if whole else ragged
+    if not is_online(phase) or by_tma or problem.dtype == "float32" or (whole and not problem.mask.hides):
+        return 0
+    return REGISTER_BYTES * words * threads_of(schedule, phase)
 
 
 def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:
@@ -180,18 +169,16 @@ def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:
     return each * columns(schedule.problem.head_dim) // schedule.problem.head_dim
 
 
-def _accumulated(schedule: Schedule, phase: Phase) -> int:
-    """Bytes of float32 sums: a tile of scores where one is computed, and what is stored after the visits."""
-    problem, tiling = schedule.problem, schedule.tiling
+def _sums(schedule: Schedule, phase: Phase, threads: int) -> float:
+    """Registers of a thread for float32 sums: a tile of scores where one is computed, and what is stored."""
+    tiling, wide = schedule.tiling, columns(schedule.problem.head_dim)
     scores = any(step.operation == Operation.SCORES for step in phase.each)
-    rows = _rows(schedule, phase)
     outputs = sum(
         step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
         for step in phase.each + phase.after
     )
-    outputs *= 1 + bool(phase.rewritten)
-    wide = columns(problem.head_dim)
-    return REGISTER_BYTES * (scores * tiling.block_q * tiling.block_kv + outputs * rows * wide)
+    outputs *= 1 + bool(phase.rewritten)  # what comes from memory is held beside what goes back
+    return (scores * tiling.block_q * tiling.block_kv + outputs * _rows(schedule, phase) * wide) / threads
 
 
 def columns(head_dim: int) -> int:

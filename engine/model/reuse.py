@@ -12,7 +12,6 @@ import numpy as np
 
 AT_ONCE = 32  # steps, a fraction of a millisecond
 ROUNDING = 1e-9  # of a step: so close to its end a program has ended
-SPARSE = 64  # places for each use, from which on it is quicker to sort the uses than to look at all places
 GROUPS = 8  # of SMs that are equally fast, as many as an H200 has GPCs
 
 
@@ -62,15 +61,11 @@ class Reuse:
     Attributes:
         size: of the chunk.
         since: of what else was used in between, each once.
-        so_far: of what was used before from the first step on, each once.
-        passed: of that, what was used since the first use of the same.
         walked: programs that were followed; a fraction where some were left on their way.
     """
 
     size: np.ndarray
     since: np.ndarray
-    so_far: np.ndarray
-    passed: np.ndarray
     walked: float
 
 
@@ -98,20 +93,16 @@ def walk(
     started = np.bincount(run.start, minlength=steps)
     ended = np.bincount(run.stop - 1, minlength=steps)[:steps]
     running = started.cumsum() - ended.cumsum() + ended
-    used = (started + ended) * programs.around / 2 + running * programs.visit
-    so_far, used = used.cumsum(), used + np.bincount(step, size, steps)
+    used = (started + ended) * programs.around / 2 + running * programs.visit + np.bincount(step, size, steps)
     order = np.argsort(chunk, kind="stable")
     again = chunk[order][1:] == chunk[order][:-1]
-    before, first = np.full(len(step), -1), np.zeros_like(step)
+    before = np.full(len(step), -1)
     before[order[1:][again]] = step[order[:-1][again]]
-    firsts = step[order[np.append(True, ~again)]]
-    first[order] = firsts[np.append(0, (~again).cumsum())]
     known = before >= 0
-    so_far += np.bincount(step[~known], size[~known], steps).cumsum()
-    step, before, size, first = step[known], before[known], size[known], first[known]
+    step, before, size = step[known], before[known], size[known]
     since = _since(step, before, size, used) + started[step] * programs.around / 2
     walked = float(np.minimum((steps - run.start) / run.lasts, 1).sum())
-    return Reuse(size, since, so_far[step], so_far[step] - so_far[first], walked)
+    return Reuse(size, since, walked)
 
 
 def _launched(
@@ -152,12 +143,8 @@ def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[
     passed = (walked * np.repeat(run.rate[one], lasts) + ROUNDING).astype(np.int64)
     step, chunk = np.repeat(run.start[one], lasts) + walked, np.repeat(begun[one], lasts) + ahead * passed
     width = (int(stream.max()) + 1) * chunks
-    if SPARSE * len(step) < steps * width:  # few streams of very many at a time
-        places = np.sort(step * width + chunk % width)  # np.unique hashes them: 20 times as long
-        return np.divmod(places[np.append(True, places[1:] != places[:-1])], width)
-    used = np.zeros((steps, width), bool)
-    used[step, chunk] = True
-    return np.divmod(np.flatnonzero(used), width)
+    places = np.sort(step * width + chunk % width)  # np.unique hashes them: 20 times as long
+    return np.divmod(places[np.append(True, places[1:] != places[:-1])], width)
 
 
 def _since(step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray) -> np.ndarray:

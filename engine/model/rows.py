@@ -19,12 +19,10 @@ SOFTMAX_NUMBERS = 1024  # of a row for each of its warps, of which there are FEW
 FEWEST_WARPS, MOST_WARPS = 4, 32
 WARP_NUMBERS = 2048  # that the registers of one of so many warps hold, 64 of a thread
 NARROW_COLUMNS = 64  # of a head; more take registers of their own
-# registers of a thread: of the softmax, by number of its rows, whole vectors or number by number, and more at
-# every doubling of a block's warps, or of its rows where these are vectors
-ROW_REGISTERS, NUMBER_REGISTERS, APART_REGISTERS, DOUBLED_REGISTERS = 16, 1, 2.5, 8
-TILE_REGISTERS, WIDE_TILE_REGISTERS = 32, 48  # beside a tile of S
-OUTPUT_REGISTERS = 48  # beside O, and by number of P that is on its way: with an address, or eight of one
-SCATTERED_REGISTERS, ADJACENT_REGISTERS = 3, 0.5
+REGISTER_BYTES, ADDRESS = 4, 2  # of an address: two registers
+# registers of a thread, in compiled code: of the softmax beside its numbers, and for each halving in which
+# the numbers of a row, or of several, come together; of a tile of S of at most NARROW_COLUMNS
+ROW_REGISTERS, HALVING, NARROW_REGISTERS = 16, 8, 32
 
 
 def has_rows(phase: Phase) -> bool:
@@ -67,15 +65,21 @@ def rows_spill(schedule: Schedule) -> bool:
     return padded_row(schedule) >= MOST_WARPS * WARP_NUMBERS
 
 
-def working_registers(schedule: Schedule, phase: Phase, threads: int, columns: int) -> float:
-    """Registers of a thread of one of these kernels beside its sums."""
+def softmax_registers(schedule: Schedule, phase: Phase, threads: int) -> float:
+    """Registers of a thread of the softmax: for its numbers of S, and what reducing them takes.
+
+    Each has one as float32; number by number it has an address of its own instead, and is packed.
+    """
     apart = number_by_number(schedule, phase)
-    if is_softmax(phase):
-        each = (APART_REGISTERS if apart else NUMBER_REGISTERS) * phase.rows * padded_row(schedule) / threads
-        doubled = log2(softmax_warps(schedule) / FEWEST_WARPS * (1 if apart else phase.rows))
-        return ROW_REGISTERS + each + DOUBLED_REGISTERS * doubled
+    each = ADDRESS + schedule.problem.itemsize / REGISTER_BYTES if apart else 1
+    halves = softmax_warps(schedule) / FEWEST_WARPS * (1 if apart else phase.rows)
+    return ROW_REGISTERS + each * phase.rows * padded_row(schedule) / threads + HALVING * log2(halves)
+
+
+def rows_registers(schedule: Schedule, phase: Phase, threads: int, columns: int, working: int) -> float:
+    """The same of a thread of the other kernels, beside their sums; numbers side by side share an address."""
+    apart = number_by_number(schedule, phase)
     if phase.launched == TILE:
-        return WIDE_TILE_REGISTERS if apart or columns > NARROW_COLUMNS else TILE_REGISTERS
-    numbers = schedule.tiling.block_q * schedule.tiling.block_kv / threads
-    each = ADJACENT_REGISTERS if adjacent(schedule, columns) else SCATTERED_REGISTERS
-    return OUTPUT_REGISTERS + apart * each * numbers
+        return working if apart or columns > NARROW_COLUMNS else NARROW_REGISTERS
+    each = schedule.problem.itemsize / REGISTER_BYTES + ADDRESS * (not adjacent(schedule, columns))
+    return working + apart * each * schedule.tiling.block_q * schedule.tiling.block_kv / threads

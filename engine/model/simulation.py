@@ -9,12 +9,9 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
 from engine.model.l1 import from_l2
-from engine.model.l2 import put_aside_again
-from engine.model.l2_range import dram_range
 from engine.model.launch import Launch, launch
 from engine.model.seconds import Modelled, modelled_time
 from engine.model.traffic import Traffic, traffic
-from engine.schedule.bytes import Bytes
 from engine.schedule.schedule import Schedule
 
 
@@ -49,17 +46,6 @@ class Simulation:
         """Bytes that the SMs read from L2: modelled, see `engine.model.l1`."""
         return from_l2(self.launch)
 
-    @cached_property
-    def dram_range(self) -> tuple[Bytes, Bytes]:
-        """The fewest and the most DRAM bytes, between which the modelled ones are: see `l2_range`."""
-        moved = self.traffic
-        return dram_range(self.launch, moved.compulsory, moved.requested, moved.dram)
-
-    @cached_property
-    def put_aside_again(self) -> int:
-        """Bytes from DRAM of registers put aside, which are no tensor's: modelled."""
-        return round(put_aside_again(self.launch))
-
     @property
     def schedule(self) -> Schedule:
         """The loop nests of one head."""
@@ -79,7 +65,7 @@ class Simulation:
             "compulsory_read_bytes": bytes_.compulsory.total_read,
             "compulsory_write_bytes": bytes_.compulsory.total_written,
             "dram_read_bytes": bytes_.dram.total_read,
-            "dram_read_bytes_range": [each.total_read for each in self.dram_range],
+            "dram_read_bytes_range": list(bytes_.dram_range.read),
             "dram_write_bytes": bytes_.dram.total_written,
             "flops": bytes_.flops,
             "exponentials": bytes_.exponentials,

@@ -7,7 +7,7 @@ once, however large its caches; DRAM is modelled in between, see `engine.model.l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -55,13 +55,25 @@ class Counts:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Totals over batch and heads, in bytes, FLOPs and tiles; `per_head` has one head's."""
+    """Totals over batch and heads, in bytes, FLOPs and tiles.
+
+    Attributes:
+        per_head: one head's.
+        heads: how many, batch times heads.
+        requested: what the tiles ask of L2.
+        compulsory: what each kernel must fetch and leave once.
+        dram: modelled.
+        dram_range: between what they lie.
+        refetched: by kernel, what it moves across HBM more than once.
+    """
 
     per_head: Counts
     heads: int
     requested: Bytes
     compulsory: Bytes
     dram: Bytes
+    dram_range: l2.DramRange
+    refetched: tuple[l2.Refetched, ...] = field(compare=False)
 
     flops = property(lambda self: self.per_head.flops * self.heads, doc="Matrix FLOPs.")
     exponentials = property(lambda self: self.per_head.exponentials * self.heads, doc="Exponentials.")
@@ -87,8 +99,9 @@ def traffic(launch: Launch) -> Traffic:
     per_head = counts(schedule)
     requested = requested_bytes(schedule)
     compulsory = compulsory_bytes(schedule)
-    dram = l2.dram_bytes(launch, compulsory, requested)
-    return Traffic(per_head, heads, requested, compulsory, dram)
+    refetched = tuple(l2.refetched(launch, kernel) for kernel in launch.kernels)
+    dram, within = l2.dram_bytes(refetched, compulsory, requested)
+    return Traffic(per_head, heads, requested, compulsory, dram, within, refetched)
 
 
 def requested_bytes(schedule: Schedule) -> Bytes:

@@ -16,14 +16,11 @@ from engine.algorithms import Pipeline
 from engine.model.l1 import from_l2
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import (
-    MOST_REGISTERS,
-    REGISTER_BYTES,
-    RETURNING_REGISTERS,
     WARP,
-    WORKING_REGISTERS,
     columns,
     in_few_rows,
     is_online,
+    spilled_bytes,
     threads_of,
 )
 from engine.model.rates import (
@@ -316,7 +313,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
     visit = visit_of(launch, phase, rates)
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
-    copies = moved(launch, phase.each) / rate + own_way(launch, _spilled_bytes(launch, phase))
+    copies = moved(launch, phase.each) / rate + own_way(launch, 2 * spilled_bytes(launch.schedule, phase))
     visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
     if launch.tiling.block_q >= WARP_GROUP_ROWS:
         return visit
@@ -324,18 +321,6 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
         return replace(visit, softmax=visit.softmax + ROW_EXCHANGE)
     issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, copying=False) + FEW_ROWS_CYCLES * masking
     return replace(visit, tensor=0.0, softmax=issued + ROW_EXCHANGE)
-
-
-def _spilled_bytes(launch: Launch, phase: Phase) -> float:
-    """Bytes of a block that find no register in a visit, beside S and O twice: they go and come back."""
-    wide, threads = columns(launch.problem.head_dim), threads_of(launch.schedule, phase)
-    sums = launch.tiling.block_q * (launch.tiling.block_kv + 2 * wide) / threads
-    return (
-        2
-        * REGISTER_BYTES
-        * threads
-        * max(0.0, WORKING_REGISTERS + RETURNING_REGISTERS + sums - MOST_REGISTERS)
-    )
 
 
 def _all_in_l1(launch: Launch, traffic: Traffic) -> float:

@@ -10,6 +10,10 @@ from engine.problem.dtype import DTYPES
 KIB = 1024
 MIB = 1024**2
 GB = 10**9
+# An SM's memory serves as L1 and as shared memory, which the driver sets to one of these sizes, and leaves L1
+# at least so much: CUDA C++ Programming Guide, compute capabilities 8.x and 9.0.
+SHARED_SIZES = tuple(size * KIB for size in (8, 16, 32, 64, 100, 132, 164, 196, 228))
+LEAST_L1 = 28 * KIB
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,11 @@ class Gpu:
     def l2_copies(self, sms: float) -> float:
         """Copies in L2 of what so many SMs use, on average: in their partitions and in the address's own."""
         return self.l2_partitions * (1 - (1 - 1 / self.l2_partitions) ** (sms + 1))
+
+    def l1_bytes(self, shared: float) -> int:
+        """L1 of an SM where so much of its memory must be shared memory, which has sizes of its own."""
+        sizes = [size for size in SHARED_SIZES if shared <= size <= self.shared_bytes_sm]
+        return self.shared_bytes_sm + LEAST_L1 - min(sizes, default=self.shared_bytes_sm)
 
     @property
     def with_article(self) -> str:

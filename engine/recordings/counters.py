@@ -13,8 +13,6 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.drawable import described
 from engine.model.l1 import requested_by_warps
-from engine.model.l2 import kept_bytes
-from engine.model.l2_range import is_wide
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
 from engine.problem.flops import field_flops
@@ -80,24 +78,14 @@ class RecordedCounters:
 
     @property
     def modelled_dram_read(self) -> int:
-        """Modelled bytes from DRAM: of the tensors, and what else the counter has."""
-        return self.simulation.traffic.dram.total_read + self._beside_tensors
-
-    @property
-    def _beside_tensors(self) -> int:
-        """Bytes from DRAM of instructions, and of registers that were put aside."""
-        return self.experiment.record.code + self.simulation.put_aside_again
+        """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
+        return self.simulation.traffic.dram.total_read + self.experiment.record.code
 
     @property
     def dram_read_range(self) -> tuple[int, int]:
         """Between what the modelled bytes from DRAM lie, whatever the counter has included."""
-        low, high = (each.total_read + self._beside_tensors for each in self.simulation.dram_range)
-        return low, high
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether that range is worth a word."""
-        return is_wide(*self.simulation.dram_range)
+        low, high = self.simulation.traffic.dram_range.read
+        return low + self.experiment.record.code, high + self.experiment.record.code
 
     @property
     def modelled_dram_written(self) -> int:
@@ -120,11 +108,6 @@ class RecordedCounters:
         problem = self.experiment.problem
         keys = min(problem.seq_kv, problem.mask.window or problem.seq_kv)
         return 2 * keys * problem.head_dim * problem.itemsize
-
-    @property
-    def kept_bytes(self) -> float:
-        """Bytes of what all SMs use that L2 keeps, about: modelled."""
-        return kept_bytes(self.experiment.gpu)
 
     @property
     def scores_bytes(self) -> int:

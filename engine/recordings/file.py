@@ -30,7 +30,6 @@ LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
-COUNTED_BEFORE = SHELF / "before"  # the same calls in an earlier session: how far counters repeat
 SECTIONS = tuple(field.name for field in fields(Recording) if field.name != "device")
 
 

@@ -55,6 +55,7 @@ class Deviation:
         excess: of what DRAM delivers beyond the compulsory bytes, which any model has right; None where no
             call reads more than those.
         exceeding: how many calls do.
+        calls, within: how many there are, and of how many the DRAM reads lie within the model's range.
         requested: of the bytes from L2 to the SMs.
         l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
     """
@@ -63,6 +64,8 @@ class Deviation:
     dram: tuple[float, float]
     excess: tuple[float, float] | None
     exceeding: int
+    calls: int
+    within: int
     l1_serves: bool
 
 
@@ -77,6 +80,8 @@ def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
             _off([(row.modelled_dram_read, row.dram_read) for row in own]),
             _off(beyond) if beyond else None,
             len(beyond),
+            len(own),
+            sum(low <= row.dram_read <= high for row in own for low, high in [row.dram_read_range]),
             any(row.requested_read > (1 + SERVED) * row.read for row in own),
         )
     return found
@@ -88,30 +93,6 @@ def excess(one: RecordedCounters) -> tuple[float, float] | None:
     if one.dram_read <= FETCHED_AGAIN * compulsory:
         return None
     return one.modelled_dram_read - compulsory, one.dram_read - compulsory
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """Calls whose modelled DRAM bytes are sure only within a range.
-
-    Attributes:
-        calls: how many.
-        within: how many of them read what lies in it.
-        width: of the ranges, as a share of their lower end, in the median.
-    """
-
-    calls: int
-    within: int
-    width: float
-
-
-def within_ranges(rows: Sequence[RecordedCounters]) -> Ranges | None:
-    """How the ranges of such calls fare; None where no call has one."""
-    found = [(row.dram_read, *row.dram_read_range) for row in rows if row.is_unsure]
-    if not found:
-        return None
-    within = sum(low <= read <= high for read, low, high in found)
-    return Ranges(len(found), within, median(high / low - 1 for _, low, high in found))
 
 
 def left_in_cache(rows: Sequence[RecordedCounters]) -> tuple[float, float]:

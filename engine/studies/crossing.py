@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.model.l2 import fetched_again
 from engine.model.launch import Launch
 from engine.model.traffic import Traffic, compulsory_bytes
 from engine.schedule.schedule import Schedule
@@ -43,7 +42,7 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
         (Operation.STORE, columns.written_bytes, traffic.dram.written),
     ):
         bytes_ = np.zeros(len(columns))
-        parts = list(_parts(launch, operation))
+        parts = list(_parts(launch, traffic, operation))
         for tensor, share in _shares(parts, dram).items():
             for index, once, again in (part[:3] for part in parts if part[3] == tensor):
                 steps = columns.operation == operation
@@ -55,15 +54,14 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
     return Crossings(*moved, first)
 
 
-def _parts(launch: Launch, operation: Operation):
+def _parts(launch: Launch, traffic: Traffic, operation: Operation):
     """(kernel, bytes fetched once, bytes fetched again, tensor), over batch and heads."""
-    at = 0 if operation == Operation.LOAD else 1
-    for index, kernel in enumerate(launch.kernels):
+    kind = "read" if operation == Operation.LOAD else "written"
+    for index, (kernel, refetched) in enumerate(zip(launch.kernels, traffic.refetched, strict=True)):
         compulsory = compulsory_bytes(replace(launch.schedule, phases=(kernel.phase,)))
-        again = fetched_again(launch, kernel)[at]
-        for tensor, once in (compulsory.read, compulsory.written)[at].items():
+        for tensor, once in getattr(compulsory, kind).items():
             if once:
-                yield index, once, again.get(tensor, 0.0), tensor
+                yield index, once, getattr(refetched, kind).get(tensor, (0.0,))[0], tensor
 
 
 def _shares(parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:

@@ -14,7 +14,6 @@ from functools import lru_cache
 from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash2, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
-from engine.model.l2_range import dram_range
 from engine.model.launch import Launch, launch
 from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
@@ -24,7 +23,6 @@ from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, timings_of
 from engine.recordings.timing import TilingTiming, Timing
-from engine.schedule.bytes import Bytes
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
 SCORED, WEIGHTED = Step(Operation.SCORES), (Step(Operation.RESCALE), Step(Operation.ACCUMULATE))
@@ -159,14 +157,6 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     seconds = None if misfit else modelled_time(run, moved).seconds
     of_peak = seconds and matrix_seconds(moved, run) / seconds
     return Variant(techniques, run.pipeline, moved, seconds, of_peak, misfit, kernels().get(techniques))
-
-
-@lru_cache(maxsize=256)
-def dram_range_of(experiment: Experiment, chosen: frozenset[str]) -> tuple[Bytes, Bytes]:
-    """Between what the DRAM bytes of an experiment's variant lie: see `engine.model.l2_range`."""
-    one = variant(experiment, chosen)
-    moved = one.traffic
-    return dram_range(_run(experiment, one.techniques), moved.compulsory, moved.requested, moved.dram)
 
 
 def _whole(experiment: Experiment) -> Launch:

@@ -92,14 +92,6 @@ def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
         assert off.max() < most
 
 
-@pytest.mark.parametrize("algorithm", MODELLED)
-def test_the_cache_model_says_what_dram_delivers(algorithm):
-    off = np.abs(deviations(algorithm, "modelled_dram_read", "dram_read", "h200"))
-    assert np.median(off) < 0.005
-    most = {"flash3": 0.089, "flash2": 0.134}  # d 128, of 16,384 keys of 16 heads, and d 64, of 98,304 of 2
-    assert off.max() < most.get(algorithm, 0.05)
-
-
 def test_short_calls_read_their_instructions_too():
     """Caches are emptied of instructions as well: of calls of few bytes these are a share that counts."""
     short = [one for one in judged() if one.dram_read < 2e6]
@@ -108,20 +100,6 @@ def test_short_calls_read_their_instructions_too():
         beyond = one.dram_read - one.simulation.traffic.compulsory.total_read
         assert one.modelled_dram_read == pytest.approx(one.dram_read, rel=0.06)
         assert 0.5 < one.experiment.record.code / beyond < 1.3
-
-
-def test_calls_drawn_by_lot_read_what_the_model_says():
-    off = np.array([one.modelled_dram_read / one.dram_read - 1 for one in judged()])
-    assert len(off) == 232
-    assert np.median(np.abs(off)) < 0.003
-    assert sorted(np.abs(off))[-6] < 0.0785
-    assert sorted(np.abs(off))[-2] < 0.092  # flash3, 8 causal heads of 13,892 tokens of d 64
-    flash1 = [
-        abs(found) for one, found in zip(judged(), off, strict=True) if one.experiment.algorithm == "flash1"
-    ]
-    assert sorted(flash1)[-2] < 0.064  # d 64, 4,088 causal queries of 32 heads
-    assert max(flash1) < 0.203  # d 128, 1,437 causal queries of 64 heads, where rows just fill L2
-    assert abs(off.mean()) < 0.0059
 
 
 def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():
@@ -215,7 +193,6 @@ COMPILED = [
     ("flash2", 64, 128, 64, "window", 1),
     ("flash2", 80, 64, 32, "", 3),
     ("flash2", 80, 64, 32, "causal", 3),
-    ("flash2", 80, 64, 32, "window", 2),
     ("flash2", 96, 64, 64, "causal", 2),
     ("flash2", 128, 64, 32, "causal", 3),
     ("flash2", 128, 64, 32, "window", 3),

@@ -10,7 +10,6 @@ from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_in_mb, bytes_text, ratio_text, share_text
-from app.page.parts import unsure
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import deviations, left_in_cache
@@ -24,16 +23,20 @@ COUNTERS = (
 )
 EMPTIED = (
     "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
-    "kernel's instructions, once, and registers that were put aside and that L2 has lost."
+    "kernel's instructions, once."
 )
 BEYOND = (
     "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
     "what the others read beyond those."
 )
+RANGE = (
+    "The range holds what an L2 that is 15% larger or smaller would read, 3% to either side, as two readings "
+    "of a counter differ, and registers that threads may put aside. Pages tell it where that is much more."
+)
 DEVIATIONS = (
     "kernel",
     *("L2 to SMs: median error", "worst error"),
-    *("DRAM reads: median error", "worst error"),
+    *("DRAM reads: median error", "worst error", "in range"),
     *("beyond compulsory: calls", "median error", "worst error"),
 )
 
@@ -49,7 +52,7 @@ def show(recording: Recording, colours: Palette) -> None:
     st.html(
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
-    st.caption(f"{BEYOND} {unsure.of_counters(recording)} {unsure.of_calls(rows)} {_missed(rows)}")
+    st.caption(f"{BEYOND} {RANGE} {_missed(rows)}")
     requested, dram = st.columns(2, gap="medium")
     with requested:
         st.markdown("**Bytes from L2 to the SMs**")
@@ -83,6 +86,7 @@ def _deviations(rows: list[RecordedCounters]) -> list[list[str]]:
             kernel(name),
             *_off(*off.requested),
             *_off(*off.dram),
+            f"{off.within} of {off.calls}",
             str(off.exceeding),
             *(_off(*off.excess) if off.excess else ("", "")),
         ]
@@ -101,7 +105,7 @@ def _missed(rows: list[RecordedCounters]) -> str:
         f"The scheduler counts what tiles request. For {' and '.join(serving)} the L1 cache answers some of "
         "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. "
         "Registers that spill are not in the scheduler's count: they add up to 4% to FlashAttention-2's "
-        "bytes at d 256 in 64 × 64 blocks, and up to 59% in 128 × 128. "
+        "bytes at d 256 in 64 × 64 blocks, and up to 59% in 128 × 128, where the model has them. "
         if serving
         else ""
     )

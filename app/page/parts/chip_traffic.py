@@ -48,7 +48,7 @@ def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
     found = gaps(one)
     off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
-    if one.is_unsure:
+    if one.simulation.traffic.dram_range.is_wide:
         off += f" The model is sure of them only from {bytes_range_text(*one.dram_read_range)}."
     return [_requests(found), _reads(one, found), _writes(one), off]
 
@@ -71,7 +71,7 @@ def _requests(found: Gaps) -> str:
 def _reads(one: RecordedCounters, found: Gaps) -> str:
     """Why DRAM delivers less than the SMs receive."""
     again = found.dram_over_compulsory
-    kept = bytes_text(one.kept_bytes)
+    kept = bytes_text(one.experiment.gpu.l2_effective_bytes)
     keys = "K and V of a head" + " within the window" * (one.experiment.problem.mask.window is not None)
     often = f"DRAM delivers {digits(again)} times the compulsory bytes"
     if one.experiment.record.unfused:

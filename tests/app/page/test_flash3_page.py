@@ -21,7 +21,6 @@ from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import (
     ALL,
     TECHNIQUES,
-    dram_range_of,
     ladder,
     recorded_kernels,
     variant,
@@ -91,13 +90,12 @@ def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
 
     edge = {"seq": 16384, "head_dim": 128, "heads": 8, "causal": True}
     app = open_app("flash3", **{key: str(value).lower() for key, value in edge.items()})
-    own = simulate(Experiment.of(algorithm="flash3", **edge)).dram_range
-    whole = f"FlashAttention-3 {bytes_range_text(*(each.total for each in own))}."
+    own = simulate(Experiment.of(algorithm="flash3", **edge)).traffic.dram_range
+    whole = f"FlashAttention-3 {bytes_range_text(*own.total)}."
     assert said(app).endswith(f"sure only within a range: {whole}")
     pills(app).set_value([key for key in KEYS if key != "queries"]).run()
     experiment = Experiment.of(**edge)
-    found = dram_range_of(experiment, without("queries"))
-    ends = bytes_range_text(*(each.total for each in found))
+    ends = bytes_range_text(*variant(experiment, without("queries")).traffic.dram_range.total)
     assert ends not in whole
     assert said(app).endswith(f"range: these techniques {ends}, {whole}")
     assert said(open_app("flash3", seq="4096", head_dim="128")) == ""

@@ -11,7 +11,7 @@ from app.figures.colours import palette
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
-from app.page.parts import chip, chip_traffic, model_errors, recorded, unsure
+from app.page.parts import chip, chip_traffic, model_errors, recorded
 from engine.experiment import Experiment
 from engine.measuring.trial import training_problem
 from engine.problem.hardware import GPUS
@@ -231,8 +231,8 @@ def test_errors_of_the_model_are_medians_and_worst_ones_in_their_columns():
     model = right.modelled_dram_read
     worst = max(abs(model / once - 1), abs(model / (3 * once) - 1))
     assert cells[:3] == ["Triton Flash 2", "0.0%", "100.0%"]
-    assert cells[4:6] == [f"{worst:.1%}", "1"]
-    assert cells[6:] == [f"{abs((model - once) / (2 * once) - 1):.1%}"] * 2
+    assert cells[4:7] == [f"{worst:.1%}", "2 of 3", "1"]
+    assert cells[7:] == [f"{abs((model - once) / (2 * once) - 1):.1%}"] * 2
 
 
 def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):
@@ -379,10 +379,5 @@ def test_calls_that_the_model_is_unsure_of_are_told_with_their_range():
     edge = next(row for row in rows if row.what.startswith("FlashAttention-2, N 131,072, heads 1, d 64"))
     low, high = edge.dram_read_range
     assert f"sure of them only from {bytes_range_text(low, high)}." in chip_traffic._gaps(edge)[-1]
-    sure = next(row for row in rows if not row.is_unsure)
+    sure = next(row for row in rows if not row.simulation.traffic.dram_range.is_wide)
     assert "sure of them" not in chip_traffic._gaps(sure)[-1]
-    assert unsure.of_calls([sure]) == ""
-    said = unsure.of_calls([edge, sure])
-    assert "of 1 of these calls only within a range" in said
-    assert f"is {high / low - 1:.0%} of its lower end" in said
-    assert "what 1 of them read" in said

@@ -59,7 +59,7 @@ def test_where_the_model_is_unsure_the_page_says_between_what_the_bytes_lie():
     """Of 2 heads of 98,340 tokens, which nearly fill L2: DRAM delivered 141 and 143 MB, written are 26."""
     edge = {"algorithm": "flash3", "heads": 2, "seq": 98340, "head_dim": 64}
     (said,) = [each.value for each in opened("traffic", **edge).caption if "little decides" in each.value]
-    low, high = (each.total for each in simulate(Experiment.of(**edge).in_own_tiling()).dram_range)
+    low, high = simulate(Experiment.of(**edge).in_own_tiling()).traffic.dram_range.total
     assert f"Flash 3 {bytes_range_text(low, high)}" in said
     assert low < (141 + 26) * 1e6 < (143 + 26) * 1e6 < high
     assert "Standard" not in said
