@@ -15,10 +15,16 @@ from app.scenario.presentation import lecturing, presenting
 def _tools(name: str) -> None:
     # Start has no scenario to set: it has no sidebar, and its tools stand below the page.
     with st.container() if name == HOME else st.sidebar, st.container(horizontal=True, key="tools"):
-        take_home.show()
-        glossary.show()
+        _popovers()
         if not presenting():
             presenter.button()
+
+
+@st.fragment
+def _popovers() -> None:
+    """Filled when they are opened, which runs them alone."""
+    take_home.show()
+    glossary.show()
 
 
 def _controls(name: str) -> None:

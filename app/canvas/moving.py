@@ -52,9 +52,9 @@ class Component:
     @cached_property
     def mount(self) -> Callable[..., Any]:
         """Streamlit's own call, registered when a page first needs it."""
-        if self.file.suffix == ".js":
-            return st.components.v2.component(self.name, js=self.js)
         script = loader(self.name, self.js)
+        if self.file.suffix == ".js":
+            return st.components.v2.component(self.name, js=script)
         return st.components.v2.component(self.name, html=self.html, css=self.css, js=script)
 
 

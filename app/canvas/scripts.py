@@ -1,4 +1,4 @@
-"""Scripts that a browser loads once and keeps: by an address with a hash of the text, not in a message."""
+"""Scripts, and what they read, that a browser loads once and keeps: by an address with a hash of the text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ def loader(name: str, script: str) -> str:
 
     A module that a message brings has no address of its own, so the document's must lead to the script.
     """
-    data = script.encode()
-    file = f"{name}-{sha256(data).hexdigest()[:16]}.js"
+    there = f'new URL("{address(name, script, "js")}", document.baseURI)'
+    return f"const loaded = await import({there});\nexport default loaded.default;\n"
+
+
+def address(name: str, text: str, kind: str) -> str:
+    """Where a text is to be found from now on, from the document's own address."""
+    data = text.encode()
+    file = f"{name}-{sha256(data).hexdigest()[:16]}.{kind}"
     if file not in _packed:
         _packed[file] = gzip.compress(data, mtime=0)
-    address = f'new URL("./{FOLDER}/{file}", document.baseURI)'
-    return f"const loaded = await import({address});\nexport default loaded.default;\n"
+    return f"./{FOLDER}/{file}"
 
 
 def packed(file: str) -> bytes | None:

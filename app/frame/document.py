@@ -82,7 +82,8 @@ def _script(request: Request) -> Response:
     if packed is None:
         return PlainTextResponse("There is no such script.", 404)
     kept = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Encoding": "gzip"}
-    return Response(packed, headers=kept, media_type="text/javascript")
+    media = "application/json" if request.url.path.endswith(".json") else "text/javascript"
+    return Response(packed, headers=kept, media_type=media)
 
 
 @lru_cache(maxsize=3)

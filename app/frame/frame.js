@@ -3,6 +3,7 @@
 // The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, folds
 // open at once, and of a slider that moves quickly the server hears the last value.
 
+import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
 import { awaitLast } from "./moving.js";
 
 const LOOK = 300; // ms between two looks at whether all is there
@@ -34,8 +35,7 @@ function leave(to) {
 
 /** Puts them aside once every part is there. */
 function settle() {
-  if (document.querySelector("[data-testid=stSkeleton], [data-testid=stAppSkeleton]"))
-    timer = setTimeout(settle, LOOK);
+  if (document.querySelector(STANDS_IN)) timer = setTimeout(settle, LOOK);
   else {
     waits(false);
     document.getElementById("presented")?.remove(); // a run has sent these rules by now
@@ -53,7 +53,7 @@ function openAtOnce(details) {
 /** To what stands below the pages' names. */
 function skip() {
   const names = document.querySelector(".st-key-navigation");
-  const page = names?.closest("[data-testid=stLayoutWrapper]")?.nextElementSibling;
+  const page = names?.closest(PART)?.nextElementSibling;
   if (!page) return;
   page.tabIndex = -1;
   page.focus();
@@ -87,6 +87,6 @@ export default function show() {
   openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {
-    if (target.closest?.("[data-testid=stSkipToContent]")) setTimeout(skip);
+    if (target.closest?.(SKIP)) setTimeout(skip);
   });
 }

@@ -2,18 +2,16 @@
 // The page's elements belong to Streamlit: ranges over its text are marked by the CSS Custom Highlight API, nothing is changed.
 
 import { showing } from "../canvas/showing.js";
+import { APART, MAIN, PROSE } from "../canvas/streamlit.js";
 
-const MARK = "attention-term",
-  READ =
-    "[data-testid=stMarkdownContainer], [data-testid=stHeading], [data-testid=stHtml], [data-testid=stCaptionContainer]";
-const NOT_IN =
-  "button, a, code, .katex, svg, [data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue], [data-testid=stSliderThumbValue]";
+const MARK = "attention-term";
+const NOT_IN = `button, a, code, .katex, svg, ${APART}`;
 const SETTLE = 250; // ms without a change before the page is read again
 
 class Glossary {
   constructor(parent) {
     this.tip = parent.querySelector(".meaning");
-    this.main = document.querySelector("[data-testid=stMain]");
+    this.main = document.querySelector(MAIN);
     this.style = document.createElement("style");
     this.style.textContent = `::highlight(${MARK}) { text-decoration: underline dotted; text-decoration-thickness: 1px; text-underline-offset: 0.22em; }`;
     document.head.append(this.style);
@@ -28,10 +26,19 @@ class Glossary {
     this.button.addEventListener("focus", () => this.turn(0));
     this.button.addEventListener("blur", this.hide);
     this.button.addEventListener("keydown", (event) => this.key(event));
-    this.found = [];
+    [this.found, this.meanings, this.pattern] = [[], {}, /(?!)/gu]; // none is known yet
   }
 
-  update(meanings) {
+  /** The meanings of all terms lie at an address, and are the same for every page. */
+  update(address) {
+    if (this.address === address) return;
+    this.address = address;
+    fetch(new URL(address, document.baseURI))
+      .then((answer) => answer.json())
+      .then((meanings) => this.learn(meanings));
+  }
+
+  learn(meanings) {
     this.meanings = meanings;
     const names = Object.keys(meanings)
       .sort((a, b) => b.length - a.length)
@@ -61,7 +68,7 @@ class Glossary {
     const seen = new Set(),
       marks = new Highlight();
     this.found = [];
-    for (const words of this.main.querySelectorAll(READ)) {
+    for (const words of this.main.querySelectorAll(PROSE)) {
       const walker = document.createTreeWalker(words, NodeFilter.SHOW_TEXT);
       for (let text = walker.nextNode(); text; text = walker.nextNode()) {
         if (text.parentElement.closest(NOT_IN)) continue;
@@ -107,7 +114,7 @@ class Glossary {
 
   /** What lies under the pointer, told beside it where it is a term. */
   pointed({ clientX: x, clientY: y, target }) {
-    if (!target.closest?.(READ) || target.closest(NOT_IN) || !this.main.contains(target)) return this.hide();
+    if (!target.closest?.(PROSE) || target.closest(NOT_IN) || !this.main.contains(target)) return this.hide();
     const caret = document.caretPositionFromPoint?.(x, y);
     const text = caret?.offsetNode ?? document.caretRangeFromPoint?.(x, y)?.startContainer;
     if (text?.nodeType !== Node.TEXT_NODE) return this.hide();

@@ -2,6 +2,7 @@
 // They act where nothing else has the focus, and the element's data-keys tells the player to leave them alone.
 
 import { showing } from "../canvas/showing.js";
+import { MAIN } from "../canvas/streamlit.js";
 
 const SCROLL = 0.7; // of the page's height that a key moves it by
 const ACTIONS = {
@@ -13,7 +14,7 @@ const ACTIONS = {
 const PLAYERS = ".player, .inside, .terms"; // they have keys of their own while they have the focus
 
 function scroll(part) {
-  const main = document.querySelector("[data-testid=stMain]");
+  const main = document.querySelector(MAIN);
   main.scrollBy({ top: part * main.clientHeight, behavior: "smooth" });
 }
 

@@ -22,7 +22,6 @@ PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html")
 JSON = "application/json"
 
 
-@st.fragment
 def show() -> None:
     """The popover, filled when it is opened; its files are made when they are asked for."""
     popover = st.popover("Download", key="take_home", on_change="rerun")

@@ -1,6 +1,7 @@
 // Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
 import { csvFile } from "../canvas/csv.js";
+import { APP, HTML, MAIN, MARKDOWN } from "../canvas/streamlit.js";
 import { HtmlPicture, shape } from "./html_svg.js";
 
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
@@ -13,7 +14,7 @@ const PAINT = [
 ];
 const films = new WeakMap(); // a player's element to its film in the making, which goes on while the list is closed
 
-const main = () => document.querySelector("[data-testid=stMain]");
+const main = () => document.querySelector(MAIN);
 const shadows = () => [...main().querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean);
 const inPage = (selector) => [main(), ...shadows()].flatMap((root) => [...root.querySelectorAll(selector)]);
 const large = (element) => {
@@ -44,7 +45,7 @@ function titleOf(element, otherwise) {
   if (own) return own;
   const stands = main().contains(element) ? element : element.getRootNode().host;
   const before = (text) => text.compareDocumentPosition(stands) & Node.DOCUMENT_POSITION_FOLLOWING;
-  const bold = [...main().querySelectorAll("[data-testid=stMarkdownContainer] strong")];
+  const bold = [...main().querySelectorAll(`${MARKDOWN} strong`)];
   return bold.filter(before).at(-1)?.innerText || otherwise;
 }
 
@@ -66,10 +67,10 @@ function chartSvg(chart) {
   const box = chart.getBoundingClientRect(),
     width = box.width + 2 * MARGIN,
     height = box.height + 2 * MARGIN;
-  const fill = getComputedStyle(document.querySelector("[data-testid=stApp]")).backgroundColor;
+  const fill = getComputedStyle(document.querySelector(APP)).backgroundColor;
   const ground = shape("rect", { x: -MARGIN, y: -MARGIN, width, height, fill });
   const whole = shape("svg", { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` }, ground);
-  if (chart.matches("[data-testid=stHtml]")) whole.append(new HtmlPicture(chart).draw());
+  if (chart.matches(HTML)) whole.append(new HtmlPicture(chart).draw());
   for (const layer of chart.matches("svg") ? [chart] : chart.querySelectorAll(".main-svg")) {
     const { width, height } = layer.getBoundingClientRect(),
       copy = standing(layer);
@@ -106,7 +107,7 @@ function tableCsv(table) {
 function isPicture(element) {
   if (element.matches("svg")) return !element.closest(".js-plotly-plot, button, .katex");
   return (
-    !element.matches("[data-testid=stHtml]") ||
+    !element.matches(HTML) ||
     !(element.querySelector("table.numbers, svg, style") && !element.querySelector("img, .grid, .bars"))
   );
 }
@@ -116,7 +117,7 @@ function things() {
   const players = inPage(".player")
     .filter((root) => root.takeHome)
     .map((root) => ({ title: "Player", root }));
-  const charts = inPage(".js-plotly-plot, svg, [data-testid=stHtml]")
+  const charts = inPage(`.js-plotly-plot, svg, ${HTML}`)
     .filter((chart) => large(chart) && isPicture(chart))
     .map((chart) => ({
       title: titleOf(chart, "Chart"),
