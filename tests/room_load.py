@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -107,66 +107,37 @@ def _crowd(*given) -> None:
     asyncio.run(crowd(*given))
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What was found: seconds, bytes and counts; memory is None where the system does not tell."""
-
-    phones: int
-    joined: float
-    join_cpu: float
-    cpu: float
-    memory: int | None
-    latencies: tuple[float, ...]
-    votes: int
-    voting: float
-    voting_cpu: float
-
-    def sentences(self) -> list[str]:
-        """Each figure in a line."""
-        memory = (
-            "is not told by this system" if self.memory is None else f"grew by {self.memory / 1e6:.1f} MB"
-        )
-        return [
-            f"{self.phones} phones joined in {self.joined:.2f} s for {self.join_cpu:.2f} CPU-seconds.",
-            f"The room's memory {memory} (measured).",
-            f"A step reached a phone in {1e3 * median(self.latencies):.0f} ms (median of {STEPS} steps), the "
-            f"slowest in {1e3 * max(self.latencies):.0f} ms.",
-            f"{self.votes} of {self.phones} votes in {self.voting:.0f} s were counted, for "
-            f"{self.voting_cpu:.2f} CPU-seconds.",
-            f"In all the room took {self.cpu:.2f} CPU-seconds.",
-        ]
-
-
-def measured(phones: int, voting: float = VOTING) -> Figures:
-    """Open a room for so many phones, show its steps, let each vote once, and close it."""
+def measured(phones: int, voting: float = VOTING) -> dict[str, float]:
+    """Open a room for so many phones, show its steps, let each vote once, and close it; figures by name."""
     room, session = Room(), object()
     room.lead(session)
     hands = (0,) * len(CHOICES)
+    question = Question("step", "How often?", CHOICES)
+    asked = Shown("vote", question=question, choices=CHOICES, hands=hands)
+    latencies: list[float] = []
     with served(room), _phones(room, phones, voting) as pipe:
-        memory, cpu = _memory(), time.process_time()
-        began = time.monotonic()
+        memory, cpu, began = _megabytes(), time.process_time(), time.monotonic()
         pipe.send("join")
         pipe.recv()
         joined, join_cpu = time.monotonic() - began, time.process_time() - cpu
-        latencies: list[float] = []
         for step in range(1, STEPS + 1):
             shown = time.monotonic()
             room.publish(session, Shown(f"step {step}"))
             latencies += [arrived - shown for arrived in pipe.recv()]
-        question = Question("step", "How often?", CHOICES)
-        room.publish(session, Shown("vote", question=question, choices=CHOICES, hands=hands))
+        room.publish(session, asked)
         pipe.recv()
         before = time.process_time()
         pipe.send("vote")
         pipe.recv()
-        after, used = time.process_time(), _memory()
-        told = Shown("told", question=question, choices=CHOICES, told=True, hands=hands)
-        votes = sum(room.publish(session, told))
+        after, grown = time.process_time(), _megabytes() - memory
+        votes = sum(room.publish(session, replace(asked, told=True)))
         pipe.send("end")
-    grown = None if memory is None or used is None else used - memory
-    return Figures(
-        phones, joined, join_cpu, after - cpu, grown, tuple(latencies), votes, voting, after - before
-    )
+    return {
+        **{"phones": phones, "s until all had joined": joined, "CPU-seconds of joining": join_cpu},
+        **{"ms to a step, median": 1e3 * median(latencies), "ms to a step, worst": 1e3 * max(latencies)},
+        **{"votes counted": votes, "CPU-seconds of voting": after - before, "CPU-seconds": after - cpu},
+        **{"steps that reached a phone": len(latencies), "MB that the room grew by": grown},
+    }
 
 
 @contextmanager
@@ -206,13 +177,10 @@ def _phones(room: Room, phones: int, voting: float) -> Iterator[Connection]:
         process.join()
 
 
-def _memory() -> int | None:
-    """Bytes that this process holds, where the system tells."""
-    try:
-        lines = Path("/proc/self/status").read_text("ascii").splitlines()
-    except OSError:
-        return None
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+def _megabytes() -> float:
+    """Memory that this process holds, in MB."""
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024 / 1e6
 
 
 def main() -> int:
@@ -222,9 +190,9 @@ def main() -> int:
     phones = parser.parse_args().phones
     if not 1 <= phones <= 1000:
         parser.error(f"phones is {phones}; it must be 1 to 1000")
-    figures = measured(phones)
-    print("\n".join(figures.sentences()))
-    return 0 if figures.votes == phones and len(figures.latencies) == phones * STEPS else 1
+    found = measured(phones)
+    print("\n".join(f"{value:10,.2f}  {name}" for name, value in found.items()))
+    return int((found["votes counted"], found["steps that reached a phone"]) != (phones, phones * STEPS))
 
 
 if __name__ == "__main__":

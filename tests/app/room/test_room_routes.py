@@ -232,6 +232,5 @@ def test_simulated_phones_all_join_hear_every_step_and_vote(monkeypatch):
     # the phones' process would run this one's main module again: the dashboard, once a test has opened it
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     found = room_load.measured(20, voting=0.2)
-    assert (found.phones, found.votes) == (20, 20)
-    assert len(found.latencies) == 20 * room_load.STEPS
-    assert all(0 <= latency < PATIENCE for latency in found.latencies)
+    assert (found["votes counted"], found["steps that reached a phone"]) == (20, 20 * room_load.STEPS)
+    assert 0 <= found["ms to a step, worst"] < 1e3 * PATIENCE
