@@ -21,7 +21,7 @@ from engine.model.simulation import simulate
 from engine.parser import Parser, ended, whole
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording
-from tests.load import served
+from tests.dashboard import chromium, served
 
 LONGEST = 1200  # characters of a sentence, the list of all quantities included
 SECONDS, KEPT = 5.0, 400e6  # of a processor, and bytes that stay, of any one
@@ -154,7 +154,7 @@ def pages(seed: int, count: int) -> Counter:
 
     chance, found = random.Random(seed), Counter()
     with served() as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = chromium(playwright)
         page = browser.new_page()
         page.on("pageerror", lambda error: found.update([f"error: {error}"[:150]]))
         page.on(
@@ -165,7 +165,7 @@ def pages(seed: int, count: int) -> Counter:
         )
         for _ in range(count):
             name, query = chance.choice(list(PAGES)), urlencode(link(chance))
-            page.goto(f"http://127.0.0.1:{server.port}/{name}?{query}"[:8000])
+            page.goto(f"{server.address}/{name}?{query}"[:8000])
             page.wait_for_selector(
                 '[data-testid="stApp"][data-test-script-state="notRunning"]', timeout=90_000
             )

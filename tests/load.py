@@ -9,20 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
-import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from itertools import chain
-from pathlib import Path
-from urllib.request import urlopen
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -33,8 +26,8 @@ from websockets.asyncio.client import connect
 
 from app.contents import PAGES
 from engine.parser import Parser, ended, whole
+from tests.dashboard import Dashboard, served
 
-ROOT = Path(__file__).resolve().parents[1]
 STILL = ("start", "claims")  # no slider does anything there
 MOVED = tuple(page for page in PAGES if page not in STILL)
 OPENINGS, MOVERS, MOVES, PAUSE = (50, 200), 20, 3, 1.0  # windows at once; people, moves a page, s between
@@ -82,66 +75,15 @@ class Session:
                     return time.perf_counter() - begun
 
 
-@dataclass(frozen=True)
-class Server:
-    """The dashboard on a port of this machine, in processes of its own."""
-
-    port: int
-    processes: tuple[int, ...]
-
-    @contextlib.asynccontextmanager
-    async def session(self, page: str = "tiles", query: str = "") -> AsyncIterator[Session]:
-        """A window of a visitor."""
-        address = f"ws://127.0.0.1:{self.port}/_stcore/stream"
-        async with (
-            asyncio.timeout(LIMIT),
-            connect(address, max_size=None, open_timeout=LIMIT, ping_interval=None) as opened,
-        ):
-            yield Session(opened, page, query)
-
-    @property
-    def cpu(self) -> float:
-        """Seconds of a processor that it took so far."""
-
-        def ticks(process: int) -> int:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-            return int(fields[11]) + int(fields[12])
-
-        return sum(map(ticks, self.processes)) / os.sysconf("SC_CLK_TCK")
-
-    @property
-    def megabytes(self) -> float:
-        """Of memory that it holds now."""
-        pages = sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in self.processes)
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def free_port() -> int:
-    """One of this machine's."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-@contextlib.contextmanager
-def served() -> Iterator[Server]:
-    """A fresh server, ready."""
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    with tempfile.TemporaryFile() as log:
-        # in a session of its own, as Ctrl+C is for whoever asks, who then ends the server
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
-        try:
-            end = time.monotonic() + 120
-            while True:
-                with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/_stcore/health"):
-                    break
-                assert time.monotonic() < end, "the server did not start"
-                time.sleep(0.2)
-            yield Server(port, (process.pid,))
-        finally:
-            process.terminate()
-            process.wait(30)
+@contextlib.asynccontextmanager
+async def window(server: Dashboard, page: str = "tiles", query: str = "") -> AsyncIterator[Session]:
+    """A window of a visitor."""
+    address = f"ws://127.0.0.1:{server.port}/_stcore/stream"
+    async with (
+        asyncio.timeout(LIMIT),
+        connect(address, max_size=None, open_timeout=LIMIT, ping_interval=None) as opened,
+    ):
+        yield Session(opened, page, query)
 
 
 def unit() -> float:
@@ -160,12 +102,12 @@ def p95(values: list[float]) -> float:
     return sorted(values)[int(0.95 * (len(values) - 1))]
 
 
-async def opening(server: Server, windows: int, loop: float) -> str:
+async def opening(server: Dashboard, windows: int, loop: float) -> str:
     """So many windows open Tiles at once."""
 
     async def one() -> float:
         begun = time.perf_counter()
-        async with server.session() as session:
+        async with window(server) as session:
             await session.run()
         return time.perf_counter() - begun
 
@@ -180,11 +122,11 @@ async def opening(server: Server, windows: int, loop: float) -> str:
     )
 
 
-async def alone(server: Server, pages: tuple[str, ...]) -> dict[str, float]:
+async def alone(server: Dashboard, pages: tuple[str, ...]) -> dict[str, float]:
     """ms of CPU that a move takes on each page, while nobody else is there."""
     found = {}
     for page in pages:
-        async with server.session(page) as session:
+        async with window(server, page) as session:
             await session.run()
             before, chance = server.cpu, random.Random(page)
             for _ in range(ALONE):
@@ -193,7 +135,7 @@ async def alone(server: Server, pages: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-async def moving(server: Server, pages: tuple[str, ...], heavy: str = "") -> tuple[dict, float]:
+async def moving(server: Dashboard, pages: tuple[str, ...], heavy: str = "") -> tuple[dict, float]:
     """20 people move sliders, each on another page in every round; by page how long, and ms of CPU a move.
 
     Beside them someone opens a heavy link again and again, where one is given.
@@ -211,14 +153,14 @@ async def moving(server: Server, pages: tuple[str, ...], heavy: str = "") -> tup
         number = 0
         while heavy and not stop.is_set():
             number += 1
-            async with server.session("traffic", f"{heavy}&batch={number}") as session:
+            async with window(server, "traffic", f"{heavy}&batch={number}") as session:
                 await session.run()
 
     beside = asyncio.create_task(burden())
     for turn in range(len(pages)):
         async with contextlib.AsyncExitStack() as stack:
             people = [
-                await stack.enter_async_context(server.session(pages[(number + turn) % len(pages)]))
+                await stack.enter_async_context(window(server, pages[(number + turn) % len(pages)]))
                 for number in range(MOVERS)
             ]
             await asyncio.gather(*(session.run() for session in people))
@@ -240,14 +182,14 @@ def of_movers(took: dict[str, list[float]], spent: float, loop: float, beside: s
     )
 
 
-async def level(server: Server, minutes: int) -> AsyncIterator[float]:
+async def level(server: Dashboard, minutes: int) -> AsyncIterator[float]:
     """MB held at the end of each minute, while visitors come, move a slider at their ease, and leave."""
     end = time.monotonic() + 60 * minutes
 
     async def visitor(number: int) -> None:
         for visit in range(number, 10**9, MOVERS):
             chance = random.Random(visit)
-            async with server.session(MOVED[visit % len(MOVED)]) as session:
+            async with window(server, MOVED[visit % len(MOVED)]) as session:
                 await session.run()
                 for _ in range(ALONE):
                     if time.monotonic() > end:
@@ -262,7 +204,7 @@ async def level(server: Server, minutes: int) -> AsyncIterator[float]:
     await visitors
 
 
-async def measured(server: Server, options) -> None:
+async def measured(server: Dashboard, options) -> None:
     """Print all figures."""
     loop, pages = unit(), options.pages
     say(f"a fixed loop of Python takes {loop:.1f} ms of CPU here")
@@ -270,7 +212,7 @@ async def measured(server: Server, options) -> None:
         async for megabytes in level(server, options.level):
             say(f"{megabytes:.0f} MB")
         return
-    async with server.session() as session:
+    async with window(server) as session:
         say(f"the first page after the start: {await session.run():.2f} s")
     for windows in options.openings:
         say(await opening(server, windows, loop))
@@ -304,7 +246,7 @@ def main() -> None:
     add("--port", type=whole, help="of a server, or a proxy before some, that is there; a new one by default")
     add("--processes", type=_counts, default=(), help="of that server, whose CPU time and memory is told")
     options = parser.parse_args()
-    there = options.port and contextlib.nullcontext(Server(options.port, options.processes))
+    there = options.port and contextlib.nullcontext(Dashboard(options.port, options.processes))
     with there or served() as server:
         asyncio.run(measured(server, options))
 

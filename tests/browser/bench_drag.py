@@ -22,7 +22,7 @@ from playwright.sync_api import TimeoutError, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.servers import chromium, start  # noqa: E402
+from tests.dashboard import chromium, served  # noqa: E402
 
 LIMIT = 400  # ms from the last move
 PRESSES, CLICKS = (20, 40), (6, 150)  # moves of a drag, and ms between two
@@ -84,14 +84,10 @@ def main() -> int:
     late = False
     with sync_playwright() as playwright:
         browser = chromium(playwright)
-        server, address, _ = start()
-        try:
+        with served() as server:
             for name in options.pages:
-                late |= _page(browser, server.pid, address, name, options)
-        finally:
-            server.terminate()
-            server.wait(timeout=20)
-            browser.close()
+                late |= _page(browser, server.processes[0], server.address, name, options)
+        browser.close()
     return int(late)
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.servers import chromium, start  # noqa: E402
+from tests.dashboard import chromium, served  # noqa: E402
 
 FIRST_PAGE_LIMIT = 3.0
 FILE_LIMIT = 3  # s
@@ -42,14 +42,11 @@ def main() -> int:
     """Measure, print a table, and return 1 where a limit is passed."""
     with sync_playwright() as playwright:
         browser = chromium(playwright)
-        server, address, started = start()
-        try:
-            late = _first_page(browser, address, started)
-            late |= _offline_file() | _player(browser, address)
-        finally:
-            server.terminate()
-            server.wait(timeout=20)
-            browser.close()
+        started = time.monotonic()
+        with served() as server:
+            late = _first_page(browser, server.address, started)
+            late |= _offline_file() | _player(browser, server.address)
+        browser.close()
     return int(late)
 
 

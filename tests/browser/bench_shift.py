@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -16,7 +17,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from app.contents import HOME, PAGES  # noqa: E402
-from tests.browser.servers import chromium, start  # noqa: E402
+from tests.dashboard import chromium, served  # noqa: E402
 
 LIMIT = 0.05  # of one kind of change on one page
 SIZES = {
@@ -62,15 +63,10 @@ def main() -> int:
     far = False
     with sync_playwright() as playwright:
         browser = chromium(playwright)
-        server, address, _ = start()
-        try:
-            for size in options.sizes:
-                for name in options.pages:
-                    far |= _page(browser, address, name, size, options)
-        finally:
-            server.terminate()
-            server.wait(timeout=20)
-            browser.close()
+        with served() as server:
+            for size, name in product(options.sizes, options.pages):
+                far |= _page(browser, server.address, name, size, options)
+        browser.close()
     return int(far)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.servers import PATIENCE, chromium, free_port, healthy, started
+from tests.dashboard import PATIENCE, chromium, served
 
 ARGUMENTS = [
     "--disable-sync",
@@ -28,31 +26,6 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
-@contextmanager
-def _started(script: str, address: str, log: Path):
-    """The process of a dashboard that runs a script from the repository's root."""
-    host, port = address.removeprefix("http://").split(":")
-    with log.open("w") as output:
-        process = started(script, port, output, "--server.address", host)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def _served(script: str, log: Path):
-    """The address of a dashboard; another port where the first is taken before the dashboard takes it."""
-    for _ in range(3):
-        address = f"http://127.0.0.1:{free_port()}"
-        with _started(script, address, log) as process:
-            if healthy(process, address):
-                yield address
-                return
-    pytest.fail(f"the dashboard did not start: {log.read_text()[-2000:]}")
-
-
 def window(browser, **options):
     """A window without a past, as patient as a slow machine needs."""
     context = browser.new_context(**options)
@@ -63,14 +36,8 @@ def window(browser, **options):
 @pytest.fixture(scope="session")
 def dashboard(tmp_path_factory):
     """Address of a dashboard that runs for the session."""
-    with _served("app/main.py", tmp_path_factory.mktemp("dashboard") / "log.txt") as address:
-        yield address
-
-
-@pytest.fixture
-def served():
-    """A context (script, log) that gives the address of a dashboard of its own."""
-    return _served
+    with served(log=tmp_path_factory.mktemp("dashboard") / "log.txt") as found:
+        yield found.address
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from tests.browser.servers import chromium, start  # noqa: E402
+from tests.dashboard import chromium, served  # noqa: E402
 
 ASSETS = ROOT / "assets"
 SIZE = {"width": 1440, "height": 900}
@@ -28,20 +28,15 @@ MOVED = """(moment) => [...document.querySelectorAll('[data-testid=stBidiCompone
 
 def main() -> None:
     """Draw them one after the other with one browser."""
-    server, address, _ = start()
-    try:
-        with sync_playwright() as playwright:
-            browser = chromium(playwright)
-            page = browser.new_page(viewport=SIZE, color_scheme="dark", accept_downloads=True)
-            page.set_default_timeout(120_000)
-            _still(page, address, "start.png", MOVED, 4)
-            _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
-            _still(page, f"{address}/gpu", "gpu.png", SETTLED)
-            _animation(page, f"{address}/{FEW}", "flash2.gif")
-            browser.close()
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
+    with served() as server, sync_playwright() as playwright:
+        browser, address = chromium(playwright), server.address
+        page = browser.new_page(viewport=SIZE, color_scheme="dark", accept_downloads=True)
+        page.set_default_timeout(120_000)
+        _still(page, address, "start.png", MOVED, 4)
+        _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
+        _still(page, f"{address}/gpu", "gpu.png", SETTLED)
+        _animation(page, f"{address}/{FEW}", "flash2.gif")
+        browser.close()
 
 
 def _still(page: Page, address: str, name: str, drawn: str, *given: float) -> None:

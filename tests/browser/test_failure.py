@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.frame.style import FAILED
+from tests.dashboard import served
 
 pytestmark = pytest.mark.browser
 
@@ -31,10 +32,11 @@ app = st.App(SCRIPT, routes=routes(), middleware=MIDDLEWARE, lifespan=lifespan)
 """
 
 
-def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, served, tmp_path):
+def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, tmp_path):
     script, log = tmp_path / "broken.py", tmp_path / "log.txt"
     script.write_text(BROKEN)
-    with served(str(script), log) as address:
+    with served(str(script), log) as found:
+        address = found.address
         page.goto(f"{address}/masks")
         failure = page.get_by_test_id("stException")
         failure.wait_for()
