@@ -7,10 +7,21 @@ from typing import Any
 
 from app.canvas.moving import Moving
 from app.figures.shared_tables import palettes
-from engine.model.warp_groups import Inside
+from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, Inside
 
 INSIDE = Moving("inside_a_block", Path(__file__).with_name("inside.html"), "Inside one block")
 NARROW_NAMES = {"copies by TMA": "TMA"}  # of the copying lane, where a picture has little room
+ROWS = (("K", "V", "Q"), ("products", "softmax"))  # of the copying lane, and of a warp group's
+# of an operation: its row, its colour, its name, what it makes, what somebody does; {} is its key block
+OPERATIONS = {
+    **{name: (name, name, f"{name}{{}}", f"{name}{{}}", f"{name}{{}}") for name in ("Q", "K", "V")},
+    QK: ("products", "S", "Q K{}ᵀ", "S{}", "Q K{}ᵀ"),
+    SOFTMAX: ("softmax", "statistics", "softmax S{}", "P{}", "softmax of S{}"),
+    PV: ("products", "O", "P V{}", "O{}", "P V{}"),
+    STORE: ("products", "O", "store O", "store O", "writing O"),
+}
+FIELDS = ("row", "colour", "name", "made", "deed")
+BUSY = (("tensor cores", "S", (QK, PV)), ("softmax units", "statistics", (SOFTMAX,)))  # what is at work when
 
 
 def payload(block: Inside) -> dict[str, Any]:
@@ -25,6 +36,10 @@ def payload(block: Inside) -> dict[str, Any]:
             }
             for group, lane in enumerate(lanes.lanes)
         ],
+        "rows": ROWS,
+        "operations": {name: dict(zip(FIELDS, row, strict=True)) for name, row in OPERATIONS.items()},
+        "outlined": STORE,
+        "busy": BUSY,
         "palettes": palettes(),
         "seconds": lanes.seconds,
         "switch": block.switch,

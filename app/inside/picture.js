@@ -2,10 +2,8 @@
 
 import { duration, roundStep } from "../canvas/format.js";
 import { MONO, mix, SANS } from "../canvas/theme.js";
-import { markName, shortName } from "./lane_words.js";
+import { named } from "./lane_words.js";
 
-const COLOR_OF = { Q: "Q", K: "K", V: "V", "Q Kᵀ": "S", softmax: "statistics", "P V": "O", "store O": "O" };
-const PRODUCTS = ["Q Kᵀ", "P V"];
 const ROW = 23,
   GAP = 14,
   TOP = 24,
@@ -18,20 +16,6 @@ export const leftOf = (width) => (width < NARROW_PICTURE ? 96 : 176);
 
 /** Text, escaped. */
 const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-
-/** The rows of a lane, top to bottom: names, and which operations each holds. */
-function rowsOf(index) {
-  if (index === 0)
-    return [
-      ["K", ["K"]],
-      ["V", ["V"]],
-      ["Q", ["Q"]],
-    ];
-  return [
-    ["products", [...PRODUCTS, "store O"]],
-    ["softmax", ["softmax"]],
-  ];
-}
 
 /** Intervals in which any of the marks stands, merged. */
 function merged(marks) {
@@ -49,18 +33,15 @@ export function placedRows(data) {
   const rows = [];
   let y = TOP;
   data.lanes.forEach((lane, index) => {
-    rowsOf(index).forEach(([label, operations], n) => {
-      const marks = lane.marks.filter(([operation]) => operations.includes(operation));
+    data.rows[Math.min(index, 1)].forEach((label, n) => {
+      const marks = lane.marks.filter(([operation]) => data.operations[operation].row === label);
       rows.push({ y, label, title: n ? "" : lane.name, short: n ? "" : lane.short, marks });
       y += ROW + 2;
     });
     y += GAP;
   });
   const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
-  for (const [short, color, busy] of [
-    ["tensor cores", "S", PRODUCTS],
-    ["softmax units", "statistics", ["softmax"]],
-  ]) {
+  for (const [short, color, busy] of data.busy) {
     const spans = merged(groups.filter(([operation]) => busy.includes(operation)));
     rows.push({ y, label: "", title: `${short} busy`, short, color, spans });
     y += ROW + 3;
@@ -102,7 +83,7 @@ export function pictureOf(data, width, theme, u) {
     if (name) parts.push(label(0, row.y + MIDDLE, name, { color: theme.ink, weight: 600 }));
     if (row.label && !short)
       parts.push(label(left - 8, row.y + MIDDLE, row.label, { color: theme.muted, anchor: "end" }));
-    if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme)));
+    if (row.marks) parts.push(...row.marks.map((mark) => markOf(mark, row, x, theme, data)));
     else
       parts.push(
         ...row.spans.map(([start, end]) => bar(x(start), row.y, x(end) - x(start), theme[row.color], "")),
@@ -125,14 +106,15 @@ function bar(x, y, w, fill, title, more = "") {
 }
 
 /** One mark: the colour of the tensor that it brings or makes; a store is an outline. */
-function markOf([operation, key, start, end], row, x, theme) {
-  const color = theme[COLOR_OF[operation]],
+function markOf([operation, key, start, end], row, x, theme, { operations, outlined: stored }) {
+  const { colour, name, made } = operations[operation],
+    color = theme[colour],
     w = x(end) - x(start);
   const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5),
-    title = `${markName(operation, key)}: ${duration(end - start)}, modelled`;
+    title = `${named(name, key)}: ${duration(end - start)}, modelled`;
   const outlined =
-    operation === "store O" ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;
-  const words = shortName(operation, key),
+    operation === stored ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;
+  const words = named(made, key),
     fits = w > 7.4 * words.length + 3;
   const copied = operation === row.label; // several are under way at once: the name stands where each begins
   const at = copied ? { x: x(start) + 6, anchor: "start" } : { x: x(start) + w / 2, anchor: "middle" };

@@ -54,5 +54,9 @@ test("inside a block a store is said once", () => {
     { short: "group 1", marks: [["softmax", 1, 0, 2]] },
     { short: "group 2", marks: [["store O", -1, 0, 2]] },
   ];
-  assert.equal(sentenceAt({ lanes }, 1), "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.");
+  const operations = { softmax: { deed: "softmax of S{}" }, "store O": { deed: "writing O" } };
+  assert.equal(
+    sentenceAt({ lanes, operations }, 1),
+    "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.",
+  );
 });
