@@ -31,10 +31,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "palettes": palettes(),
         "lanes": [_lane(timeline) for timeline in timelines],
     }
-    arrays = {
-        "first": schedule.bounds.first.astype(np.int32),
-        "stop": schedule.bounds.stop.astype(np.int32),
-    }
+    arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}
     for number, timeline in enumerate(timelines):
         arrays |= {f"lane{number}.{name}": values for name, values in _columns(timeline).items()}
     return pack(header, arrays)

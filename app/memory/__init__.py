@@ -25,11 +25,7 @@ def show(gpu: Gpu, *, key: str = "memories") -> None:
 
 def payload(gpu: Gpu) -> dict[str, Any]:
     """What the picture needs: each memory's name, bytes, parts and rates, the registers first."""
-    return {
-        "gpu": gpu.name,
-        "memories": [asdict(memory) for memory in memories(gpu)],
-        "palettes": palettes(),
-    }
+    return {"gpu": gpu.name, "memories": [asdict(memory) for memory in memories(gpu)], "palettes": palettes()}
 
 
 def growth_payload(experiment: Experiment) -> dict[str, Any]:

@@ -14,13 +14,7 @@ from app.presenter import keys, lectern
 from app.room import screen
 from app.scenario import presentation
 
-WHILE_PRESENTING = {
-    "p": "present",
-    "f": keys.FULL_SCREEN,
-    "a": "audience",
-    "j": keys.DOWN,
-    "k": keys.UP,
-}
+WHILE_PRESENTING = {"p": "present", "f": keys.FULL_SCREEN, "a": "audience", "j": keys.DOWN, "k": keys.UP}
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
 TOUR_HINT = "PageDown goes on, PageUp back · 1 to 5 vote · f full screen · a the audience's link · p leaves"
