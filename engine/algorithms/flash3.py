@@ -72,7 +72,7 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """As many as their K and V fit KEYS_TOGETHER; with a window, those that a query sees."""
-    seen = min(problem.mask.window or problem.seq_kv, problem.seq_kv)
+    seen = problem.mask.span(problem.seq_kv)
     return problem.group * max(1, KEYS_TOGETHER // (2 * seen * problem.head_dim * problem.itemsize))
 
 

@@ -90,7 +90,7 @@ class Meeting:
 def meetings(order: Order, problem: Problem) -> Iterator[Meeting]:
     """All that the GPUs compute, in no order: what the mask hides whole is left out."""
     edges, mask = order.edges(problem.seq_kv).tolist(), problem.mask
-    window = mask.window or problem.seq_kv
+    window = mask.span(problem.seq_kv)
     for gpu, owner in product(range(order.gpus), repeat=2):
         for queries, keys in product(order.of(gpu), order.of(owner)):
             if mask.looks_ahead:

@@ -139,8 +139,8 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     With documents every query's keys lie on the GPU, a window within them too: it chooses by all keys.
     """
     rows = blocks(problem.group * problem.seq_q, tiling.block_q)
-    window = None if problem.mask.packed else problem.mask.window
-    key_blocks = blocks(min(problem.seq_kv, window or problem.seq_kv), tiling.block_kv)
+    keys = problem.seq_kv if problem.mask.packed else problem.mask.span(problem.seq_kv)
+    key_blocks = blocks(keys, tiling.block_kv)
     width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
     most = held * sms // (problem.batch * problem.kv_heads * rows)

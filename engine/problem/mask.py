@@ -90,6 +90,10 @@ class Mask:
             return 0
         return None if self.window is None else self.ahead
 
+    def span(self, count: int) -> int:
+        """The most keys, up to its own, that one query can see of `count`; documents aside."""
+        return min(self.window or count, count)
+
     @property
     def has_holes(self) -> bool:
         """Whether a query may miss keys between two that it sees: no tile is then full."""

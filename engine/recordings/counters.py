@@ -106,8 +106,7 @@ class RecordedCounters:
     def keys_bytes(self) -> int:
         """Bytes of K and V of one head that are in use at a time: all, or what a window spans."""
         problem = self.experiment.problem
-        keys = min(problem.seq_kv, problem.mask.window or problem.seq_kv)
-        return 2 * keys * problem.head_dim * problem.itemsize
+        return 2 * problem.mask.span(problem.seq_kv) * problem.head_dim * problem.itemsize
 
     @property
     def scores_bytes(self) -> int:

@@ -28,6 +28,8 @@ def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str
 
     stretch: what Q, and so the scores, is multiplied by.
     """
+    if not experiment.problem.mask.kinds <= {"causal"}:
+        raise NotServedError(f"it is asked for {experiment.problem.mask.text}; it must be causal or no mask")
     with prepared() as notes:
         return watched(
             function_of(file), Numbers.of(experiment.problem, stretch), experiment.asked, str(file), notes

@@ -14,10 +14,10 @@ import pytest
 
 from engine import Experiment, process_tree
 from engine.__main__ import main
-from engine.watch import command
+from engine.watch import attention, command
 from engine.watch import process as watch_process
 from engine.watch.process import FailedError, Limits, supervised
-from engine.watch.user_file import function_of
+from engine.watch.user_file import NotServedError, function_of
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTS = "import os, sys, time\n"
@@ -230,3 +230,8 @@ def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     monkeypatch.setattr(watch_process, "supervised", lambda *_: {"sentence": "it ended."})
     with pytest.raises(FailedError, match=r"^mine.py: it ended\.$"):
         command.run(file, Experiment.of(seq=16), Limits())
+
+
+def test_a_file_is_asked_for_no_mask_that_it_is_not_told_of():
+    with pytest.raises(NotServedError, match="it is asked for window 4; it must be causal or no mask"):
+        attention.report(Path("mine.py"), Experiment.of(seq=16, window=4))
