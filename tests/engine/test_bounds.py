@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.problem.bounds import blocks, key_bounds, query_bounds, visible_keys
+from engine.problem.bounds import blocks, key_bounds, outline, query_bounds, visible_keys
 from tests.engine.strategies import dense_mask, experiments
 
 
@@ -54,6 +54,19 @@ def test_every_row_sees_one_stretch_of_keys_the_mask_shows(experiment):
     low, high = visible_keys(problem, np.arange(problem.seq_q))
     keys = np.arange(problem.seq_kv)
     np.testing.assert_array_equal((keys >= low[:, None]) & (keys < high[:, None]), dense_mask(problem))
+
+
+@given(experiments(algorithms=("flash2",)))
+def test_the_outline_has_the_edges_of_what_every_row_sees(experiment):
+    problem, pieces = experiment.problem, outline(experiment.problem)
+    ends = [first for first, *_ in pieces[1:]] + [problem.seq_q]
+    drawn = [
+        (low + at * low_slope, stop + at * stop_slope)
+        for (first, low, low_slope, stop, stop_slope), end in zip(pieces, ends, strict=True)
+        for at in range(end - first)
+    ]
+    assert drawn == list(zip(*visible_keys(problem, np.arange(problem.seq_q)), strict=True))
+    assert len(pieces) <= 8 * len(problem.mask.document_edges(problem.seq_kv))
 
 
 def test_ten_keys_in_three_documents_by_hand():
