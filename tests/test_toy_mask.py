@@ -20,8 +20,8 @@ from engine.__main__ import main
 from engine.algorithms import offered
 from engine.measuring.agreement import agree
 from engine.measuring.bench import LONGEST_RECORDED, Bench
-from engine.measuring.clock import machine
 from engine.measuring.implementations import implementations
+from engine.measuring.machine import machine
 from engine.problem.bounds import visible, visible_pairs
 from engine.problem.inputs import make_inputs
 from engine.problem.mask import Mask, MaskError

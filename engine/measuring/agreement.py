@@ -15,9 +15,9 @@ import numpy as np
 
 from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
-from engine.measuring.clock import machine
 from engine.measuring.implementations import unfused
 from engine.measuring.interpreter import quick
+from engine.measuring.machine import machine
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.problem.bounds import blocks
 from engine.problem.dtype import DTYPES

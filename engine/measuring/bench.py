@@ -12,6 +12,7 @@ from engine.experiment import Experiment
 from engine.measuring import clock
 from engine.measuring.implementations import Implementation, input_bytes
 from engine.measuring.interpreter import too_long
+from engine.measuring.machine import Machine
 from engine.measuring.trial import Checked, Trial, attempt
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.timing import Times, Timing
@@ -33,7 +34,7 @@ class Bench:
         alone: how often each is timed by itself as well; None leaves that out.
     """
 
-    machine: clock.Machine
+    machine: Machine
     implementations: list[Implementation]
     limit: float
     repeats: clock.Repeats | None = None

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from math import exp, inf, log
 
 from engine.measuring.bench import LONGEST_RECORDED, Bench
-from engine.measuring.clock import Repeats, machine
+from engine.measuring.clock import Repeats
 from engine.measuring.implementations import implementations
+from engine.measuring.machine import machine
 from engine.measuring.trial import random_inputs
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Timing

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from engine.measuring.clock import ON_GPU, in_turns, machine
+from engine.measuring.clock import ON_GPU, in_turns
+from engine.measuring.machine import machine
 from engine.problem.hardware import MIB, gpu_named
 
 SIZES = (4, 8, 16, 24)  # MiB of the buffer: half of an H100's L2 and less, so that either half can hold it

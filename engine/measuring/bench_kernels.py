@@ -9,10 +9,10 @@ from pathlib import Path
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_auto, bench_cache, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
-from engine.measuring.clock import Repeats, machine
-from engine.measuring.device import device
+from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import TUTORIAL, Implementation, contenders
+from engine.measuring.machine import device, machine
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, to_write
 from engine.problem.problem import Mask, Problem

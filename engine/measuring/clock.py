@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import random
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from engine.recordings.timing import Times
-from engine.worker.jobs import JobError
 
 FLUSH_BYTES = 512 * 2**20  # larger than any L2; passing over it also hides the launch of what is timed next
 READS = 3  # with the writing 0.5 ms on an H200: longer than the host takes to start a backward pass
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What measures here, as every row names it."""
-
-    device: str
-    cuda: bool
-    versions: dict[str, str]
-    l2: str
-    has_triton: bool
 
 
 @dataclass(frozen=True)
@@ -45,30 +29,6 @@ class Repeats:
 ON_GPU = Repeats(10, 100, 0.25)
 ON_CPU = Repeats(5, 30, 0.6)
 INTERPRETED = Repeats(2, 5, 0.3)
-
-
-def machine() -> Machine:
-    """This machine: its GPU if PyTorch can use one, else its CPU; raises JobError without PyTorch."""
-    try:
-        import torch
-    except ImportError as error:
-        raise JobError(f"nothing can be measured here: {error}") from None
-
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    triton = _version("triton")
-    if triton:
-        versions["triton"] = triton
-    cuda = torch.cuda.is_available()
-    if not cuda:
-        name = f"{_processor()}, {torch.get_num_threads()} threads"
-        return Machine(name, False, versions, "as the call before left it", bool(triton))
-    versions["cuda"] = str(torch.version.cuda)
-    versions["cudnn"] = str(torch.backends.cudnn.version())
-    driver = Path("/proc/driver/nvidia/version")
-    if driver.exists():
-        words = driver.read_text().splitlines()[0].split()
-        versions["driver"] = next((word for word in words if word[:1].isdigit() and "." in word), "unknown")
-    return Machine(torch.cuda.get_device_name(), True, versions, "cold", bool(triton))
 
 
 def stopwatch(cuda: bool) -> Callable[[Callable], float]:
@@ -145,20 +105,3 @@ def _wall_seconds(call: Callable) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    """The processor's name, as the system gives it."""
-    path = Path("/proc/cpuinfo")
-    if sys.platform == "linux" and path.exists():
-        for line in path.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or f"{platform.machine()} CPU with {os.cpu_count()} cores"

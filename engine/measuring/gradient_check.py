@@ -15,8 +15,8 @@ import numpy as np
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING
-from engine.measuring.clock import machine
 from engine.measuring.interpreter import quick
+from engine.measuring.machine import machine
 from engine.measuring.trial import mask_arguments, plain_sentence
 from engine.problem.bounds import visible
 from engine.problem.dtype import DTYPES, round_to

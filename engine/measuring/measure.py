@@ -15,12 +15,12 @@ from typing import Any
 
 from engine.algorithms import FORWARD, flash2
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
-from engine.measuring import clock
 from engine.measuring.bench import Bench
 from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
+from engine.measuring.machine import Machine, machine
 from engine.measuring.ranks import Ranks
 from engine.model.drawable import at_length
 from engine.parser import Parser, whole
@@ -75,14 +75,14 @@ def this_bench(algorithm: str | None = None) -> Bench:
     kernels = [one.name for one in known if one.ours]
     if algorithm not in (None, *kernels):
         raise JobError(f"algorithm is {algorithm}; measured on one device is one of {', '.join(kernels)}")
-    machine = clock.machine()
+    here = machine()
     fitting = [
         one
         for one in known
-        if one.cuda in (None, machine.cuda)
+        if one.cuda in (None, here.cuda)
         if (one.takes_blocks if algorithm is None else one.name == algorithm) or not (one.ours or one.module)
     ]
-    return Bench(machine, fitting, LONGEST_CALL["cuda" if machine.cuda else "cpu"])
+    return Bench(here, fitting, LONGEST_CALL["cuda" if here.cuda else "cpu"])
 
 
 def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, None, list[Row]]:
@@ -107,7 +107,7 @@ def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     ]
 
 
-def _row(machine: clock.Machine, experiment: Experiment, timing: Timing, note: str) -> Row:
+def _row(machine: Machine, experiment: Experiment, timing: Timing, note: str) -> Row:
     problem = experiment.problem
     row = {
         "provider": timing.provider,

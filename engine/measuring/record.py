@@ -19,8 +19,8 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, timelines, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
-from engine.measuring.device import device
 from engine.measuring.implementations import contenders
+from engine.measuring.machine import device, machine
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.random_calls import drawn
 from engine.measuring.ranks import Ranks, started
@@ -47,7 +47,7 @@ ALONE = clock.Repeats(4, 10, 0.04)
 def contenders_bench() -> Bench:
     """All that compete on this GPU, timed in turns and alone."""
     entered = [one for one in contenders() if one.installed]
-    return Bench(clock.machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
+    return Bench(machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
 
 
 def record_timings(

@@ -9,6 +9,7 @@ import pytest
 from engine.measuring import bench, clock
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.implementations import Implementation, implementations
+from engine.measuring.machine import Machine
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.worker.jobs import JobError
 
@@ -22,7 +23,7 @@ def needs_torch():
 
 
 def bench_of(*entered: Implementation) -> Bench:
-    machine = clock.Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
+    machine = Machine("a CPU", cuda=False, versions={}, l2="", has_triton=True)
     return Bench(machine, list(entered), LONGEST_RECORDED, FAST, FAST)
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from engine.measuring import bench_cache, clock
+from engine.measuring import bench_cache
 from engine.measuring.bench_kernels import main
+from engine.measuring.machine import Machine
 
 
 def test_the_bytes_are_those_of_all_programs_and_passes():
@@ -12,6 +13,6 @@ def test_the_bytes_are_those_of_all_programs_and_passes():
 
 def test_without_a_gpu_it_says_so(monkeypatch, capsys):
     pytest.importorskip("torch")
-    monkeypatch.setattr(bench_cache, "machine", lambda: clock.Machine("a CPU", False, {}, "", True))
+    monkeypatch.setattr(bench_cache, "machine", lambda: Machine("a CPU", False, {}, "", True))
     assert main(["--cache"]) == 2
     assert capsys.readouterr().err == "the cache of a GPU is measured on a GPU: there is none\n"

@@ -1,13 +1,17 @@
-"""The GPU, its driver and its clocks, as a recording names them. Imports torch when called."""
+"""What measures here: its processor, or its GPU with driver and clocks. Imports torch when called."""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
+import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-from engine.measuring import clock
 from engine.recordings.recording import Device
 from engine.root import ROOT
 from engine.worker.jobs import JobError
@@ -19,18 +23,49 @@ CLOCKS = (
 PEERS = ("flash-attn", "flash-attn-4")  # packages that bring kernels to be timed
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What measures here, as every row names it."""
+
+    device: str
+    cuda: bool
+    versions: dict[str, str]
+    l2: str
+    has_triton: bool
+
+
+def machine() -> Machine:
+    """This machine: its GPU if PyTorch can use one, else its CPU; raises JobError without PyTorch."""
+    try:
+        import torch
+    except ImportError as error:
+        raise JobError(f"nothing can be measured here: {error}") from None
+
+    versions = {"python": platform.python_version(), "torch": torch.__version__, **_installed("triton")}
+    has_triton = "triton" in versions
+    if not torch.cuda.is_available():
+        name = f"{_processor()}, {torch.get_num_threads()} threads"
+        return Machine(name, False, versions, "as the call before left it", has_triton)
+    versions |= {"cuda": str(torch.version.cuda), "cudnn": str(torch.backends.cudnn.version())}
+    driver = Path("/proc/driver/nvidia/version")
+    if driver.exists():
+        words = driver.read_text().splitlines()[0].split()
+        versions["driver"] = next((word for word in words if word[:1].isdigit() and "." in word), "unknown")
+    return Machine(torch.cuda.get_device_name(), True, versions, "cold", has_triton)
+
+
 def device(commit: str | None = None) -> Device:
     """This machine's GPU, now; raises JobError where PyTorch can use none."""
-    machine = clock.machine()
-    if not machine.cuda:
+    here = machine()
+    if not here.cuda:
         raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
     import torch
 
-    versions = dict(machine.versions) | _peers()
+    versions = here.versions | _installed(*PEERS)
     read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
     driver = read.pop("driver", versions.pop("driver", "unknown"))
     return Device(
-        gpu=machine.device,
+        gpu=here.device,
         driver=driver,
         versions=versions,
         clocks={name: float(value) for name, value in read.items() if _is_number(value)},
@@ -40,10 +75,10 @@ def device(commit: str | None = None) -> Device:
     )
 
 
-def _peers() -> dict[str, str]:
-    """Versions of the other packages of attention that are installed."""
+def _installed(*packages: str) -> dict[str, str]:
+    """Versions of those packages that are there."""
     found = {}
-    for name in PEERS:
+    for name in packages:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
@@ -73,3 +108,13 @@ def _is_number(text: str) -> bool:
         return float(text) >= 0
     except ValueError:
         return False
+
+
+def _processor() -> str:
+    """The processor's name, as the system gives it."""
+    path = Path("/proc/cpuinfo")
+    if sys.platform == "linux" and path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or f"{platform.machine()} CPU with {os.cpu_count()} cores"
