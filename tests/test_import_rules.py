@@ -26,72 +26,67 @@ SERVING = {  # what stands between a socket and the pages
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
 LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions
-# the engine's rooms: each imports only those before it
-ENGINE = (
-    "root",
-    "process_tree",
-    "problem",
-    "schedule",
-    "algorithms",
-    "parameter",
-    "experiment",
-    "parser",
-    "model",
-    "trace",
-    "recordings",
-    "studies",
-    "watch",
-    "worker",
-    "measuring",
-)
-# app's rooms, folders and single files, from the ground up: each imports only those before it
-APP = (
-    "serving",
-    "command_line",
-    "contents",
-    "figures",
-    "markup",
-    "scenario",
-    "elements",
-    "canvas",
-    *("player", "across", "gpu", "inside", "memory", "start", "watched"),
-    *("glossary", "take_home"),
-    *("gallery", "room"),
-    "sidebar",
-    "tour",
-    "presenter",
-    "page",
-    "frame",
-    *("__main__", "main", "dashboard"),
-)
-# the kernels' rooms: a folder imports only those before it, and none of the faces, which import all
-KERNELS = (
-    "interpreter",
-    "tile",
-    "call",
-    "launch",
-    "backward",
-    "hopper",
-    "algorithms",
-    "dispatch",
-    "pages",
-    "distributed",
-    "measuring",
-)
+# from the ground up: each room, a folder or a file, imports only those before it, and none a face of its own
+ORDER = {
+    "kernels": (
+        *("interpreter", "tile", "call", "launch", "backward", "hopper", "algorithms", "dispatch", "pages"),
+        *("distributed", "measuring"),
+    ),
+    "engine": (
+        *("root", "process_tree", "problem", "schedule", "algorithms", "parameter", "experiment", "parser"),
+        *("model", "trace", "recordings", "studies", "watch", "worker", "measuring"),
+    ),
+    "app": (
+        *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),
+        *("player", "across", "gpu", "inside", "memory", "start", "watched", "glossary", "take_home"),
+        *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame"),
+        *("__main__", "main", "dashboard"),
+    ),
+}
 FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
 NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
 
-def test_every_room_has_files_to_look_at():
-    assert {name.split("/")[0] for name in NAMED} == ALLOWED.keys()
-    assert sum(name.startswith("app/figures/") for name in NAMED) > 5
-    assert {name.split("/")[1] for name in NAMED if name.startswith("engine/")} >= set(ENGINE) - {
-        "experiment",
-        "process_tree",
-        "parameter",
-        "parser",
-        "root",
+def room_of(parts: tuple[str, ...]) -> str:
+    """The room of a file below its top: its folder, or itself; what opens a process stands on top of all."""
+    return "__main__" if parts[-1] == "__main__" else parts[0]
+
+
+def below(top: str) -> dict[Path, tuple[str, ...]]:
+    """Where its files stand, but for faces, which import all of it."""
+    places = {path: path.relative_to(ROOT / top).with_suffix("").parts for path in (ROOT / top).rglob("*.py")}
+    return {
+        path: parts
+        for path, parts in places.items()
+        if parts != ("__init__",) and (len(parts) > 1 or top == "app")
     }
+
+
+@pytest.mark.parametrize("top", ORDER)
+def test_every_room_has_its_place_in_the_order(top):
+    found = {room_of(parts) for parts in below(top).values()}
+    assert found <= set(ORDER[top]) <= found | {path.stem for path in (ROOT / top).glob("*.py")}
+
+
+@pytest.mark.parametrize("top", ORDER)
+def test_no_room_imports_one_after_it_nor_a_face(top):
+    order, handed_on = ORDER[top], {"engine": "model"}  # by the engine's face, what stands in its model
+    for path, parts in below(top).items():
+        for name in imported_names(path, top):
+            room = name if name in order else handed_on.get(top)
+            assert room in order[: order.index(room_of(parts)) + 1], f"{path} imports {top}.{name}"
+
+
+@cache
+def imported_names(path: Path, top: str) -> set[str]:
+    """What stands after the top's name in all that a file imports of it, anywhere."""
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith(f"{top}.")}
 
 
 @cache
@@ -228,29 +223,6 @@ def imports_within(room: str, path: Path) -> set[str]:
     return found
 
 
-def engine_room(module: str) -> str:
-    """The room of a module of the engine; its face hands on what stands in the model."""
-    return module.split(".")[1] if "." in module else "model"
-
-
-def test_no_room_of_the_engine_imports_one_after_it():
-    for path in (ROOT / "engine").glob("*/**/*.py"):
-        own = path.relative_to(ROOT / "engine").parts[0]
-        for module in imports_within("engine", path):
-            room = engine_room(module)
-            assert ENGINE.index(room) <= ENGINE.index(own), (path, module)
-
-
-def test_no_folder_of_the_kernels_imports_one_after_it_nor_a_face():
-    folders = {path.parent.name for path in (ROOT / "kernels").glob("*/__init__.py")}
-    assert folders == set(KERNELS) - {"interpreter"}
-    for path in (ROOT / "kernels").glob("*/**/*.py"):
-        own = path.relative_to(ROOT / "kernels").parts[0]
-        for module in imports_within("kernels", path):
-            room = module.partition(".")[2].split(".")[0]
-            assert room in KERNELS[: KERNELS.index(own) + 1], f"{path} imports {module}"
-
-
 @pytest.mark.parametrize("room", ["engine", "kernels"])
 def test_no_modules_of_a_room_import_each_other_in_a_circle(room):
     graph = {name: imports_within(room, path) for name, path in rooms(room).items()}
@@ -265,38 +237,6 @@ def test_no_modules_of_a_room_import_each_other_in_a_circle(room):
 
     for module in graph:
         visit(module, ())
-
-
-def app_room(parts: tuple[str, ...]) -> str:
-    """The room of a file or a module below app: its folder, or itself; what opens a process stands on top."""
-    return "__main__" if parts[-1] == "__main__" else parts[0]
-
-
-@cache
-def app_imports(path: Path) -> set[str]:
-    """Rooms of app that one of its files imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("app.")}
-
-
-def test_no_room_of_the_app_imports_one_after_it():
-    for path in sorted((ROOT / "app").rglob("*.py")):
-        parts = path.relative_to(ROOT / "app").with_suffix("").parts
-        if parts == ("__init__",):
-            continue
-        own = app_room(parts)
-        for room in app_imports(path):
-            assert APP.index(room) <= APP.index(own), f"{path.relative_to(ROOT)} imports app.{room}"
-
-
-def test_every_room_of_the_app_has_its_place_in_the_order():
-    parts = [path.relative_to(ROOT / "app").with_suffix("").parts for path in (ROOT / "app").rglob("*.py")]
-    assert {app_room(each) for each in parts} - {"__init__"} == set(APP)
 
 
 def test_figures_know_nothing_of_streamlit():
