@@ -21,6 +21,7 @@ LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # the same by loads that wait 
 # Waits, seconds.
 LATENCY = 0.7e-6  # a round trip to DRAM with its address arithmetic: a chain of dependent loads
 L2_LATENCY = LATENCY / 2  # the same where L2 answers
+L1_LATENCY = 20e-9  # where L1 does: 33 cycles, and a store before
 LAUNCH = 2e-6  # start of a kernel: an empty one under the profiler
 LAUNCH_BETWEEN_EVENTS = 3e-6  # the same between two events
 COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors

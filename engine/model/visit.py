@@ -20,7 +20,7 @@ from engine.model.occupancy import (
     columns,
     in_few_rows,
     is_online,
-    spilled_bytes,
+    spilled_words,
     threads_of,
 )
 from engine.model.rates import (
@@ -32,6 +32,7 @@ from engine.model.rates import (
     FEWEST_KEYS,
     FULL_REGISTERS,
     IN_STEP,
+    L1_LATENCY,
     L2_LATENCY,
     LATENCY,
     LOAD_BYTES_PER_CLOCK,
@@ -313,7 +314,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
     visit = visit_of(launch, phase, rates)
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
-    copies = moved(launch, phase.each) / rate + own_way(launch, 2 * spilled_bytes(launch.schedule, phase))
+    copies = moved(launch, phase.each) / rate + L1_LATENCY * spilled_words(launch.schedule, phase)
     visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
     if launch.tiling.block_q >= WARP_GROUP_ROWS:
         return visit
