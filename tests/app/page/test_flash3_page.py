@@ -1,13 +1,9 @@
 """The FlashAttention-3 page: techniques can be switched off, and every number says where it is from."""
 
-import itertools
 import re
 
 import pytest
-from plotly.graph_objects import Figure
 
-from app.figures.colours import DARK
-from app.figures.techniques import waterfall
 from app.figures.units import bytes_range_text, bytes_text, seconds_text
 from app.inside import payload
 from app.page import flash3
@@ -21,7 +17,6 @@ from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import (
     ALL,
     TECHNIQUES,
-    ladder,
     recorded_kernels,
     variant,
     without,
@@ -160,15 +155,6 @@ def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
     ]
     assert "recorded at commit 0123456." in fp8._origin(["0123456"])
     assert "commit" not in fp8._origin([])
-
-
-def test_the_waterfalls_bars_start_where_the_one_before_ended():
-    experiment = Experiment.of(seq=4096, head_dim=128)
-    steps = [variant(experiment, techniques) for techniques in ladder()]
-    figure = Figure(waterfall([technique.name for technique in TECHNIQUES], steps, DARK))
-    ends = [bar["x"] for bar in figure.data]
-    assert all(bar[0] == before[1] for before, bar in itertools.pairwise(ends))
-    assert ends[-1][1] == variant(experiment, ALL).seconds
 
 
 def test_the_payload_holds_the_lanes_marks_in_seconds():

@@ -5,26 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from plotly.graph_objects import Figure
 
 from app.figures.colours import palette
-from app.figures.recorded import counters, heat_grid
-from app.figures.roofline import both_levels
 from app.figures.units import bytes_range_text, bytes_text
 from app.page.parts import chip, chip_traffic, model_errors, recorded
-from engine.experiment import Experiment
 from engine.measuring.trial import training_problem
-from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
-from engine.recordings.counters import recorded_counters, roofline_points
+from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of, recordings
-from engine.recordings.heat_map import heat_map
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
 from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import recorded_pairs
 from engine.studies.model_errors import COUNTED, SWEPT, ModelError
-from engine.studies.roofline import roofline
 from tests.app.worker_page import again, html, opened, own_worker, unfolded
 
 COLOURS = palette(False)
@@ -311,33 +304,6 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
         "Nearest: the model of the recorded scenario nearest to this one, FlashAttention-2, N 1,024"
         in words(page)
     )
-
-
-def test_a_call_has_a_mark_at_both_levels_of_the_roofline():
-    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 2e6)
-    rows = tuple(Counters(name, "forward", PROBLEM, kernels=(kernel,)) for name in ("sdpa_flash", "flash3"))
-    points = roofline_points(Recording(DEVICE, counters=rows), Experiment.of())
-    chart = both_levels(roofline(GPUS["h200"], "float16"), points, RECORDING.origin, COLOURS)
-    l2_roof, hbm_roof, joins, l2, hbm = Figure(chart).data
-    assert list(joins.x) == [l2.x[0], hbm.x[0], None, l2.x[1], hbm.x[1], None]
-    assert hbm.x[0] == 5 * l2.x[0]
-    assert max(l2_roof.y) == max(hbm_roof.y) == GPUS["h200"].matrix_flops["float16"]
-    assert l2_roof.y[0] > hbm_roof.y[0]
-    assert (l2_roof.name, hbm_roof.name) == ("L2 to SMs, peak", "HBM, peak")
-
-
-def test_a_point_is_counted_over_modelled():
-    rows = recorded_counters(RECORDING)
-    _, flash2, flash1 = Figure(counters(rows, "read", "modelled_read", RECORDING.origin, COLOURS)).data
-    assert (flash2.x[0], flash2.y[0]) == (rows[0].modelled_read, 3.775e7)
-    assert "FlashAttention-1, N 1,024" in flash1.customdata[0][0]
-
-
-def test_the_fastest_blocks_are_the_strongest():
-    heat = heat_map(Recording(DEVICE, sweep=(*RECORDING.sweep, swept(32, 60e12))), "flash2", 64)
-    grid = heat_grid(heat, (32, 64), COLOURS)
-    assert f"{COLOURS.q} 55%" in grid
-    assert grid.count("inset") == 1
 
 
 def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from plotly.graph_objects import Figure
 
 from app.figures import traffic as figures
 from app.figures.colours import palette
@@ -15,7 +14,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
-from engine.studies.survey import by_algorithm, by_length, by_tiling
+from engine.studies.survey import by_algorithm, by_tiling
 from tests.app.worker_page import again, html, opened
 
 COLOURS = palette(True)
@@ -66,30 +65,12 @@ def test_where_the_model_is_unsure_the_page_says_between_what_the_bytes_lie():
     assert not [each for each in opened("traffic").caption if "little decides" in each.value]
 
 
-@pytest.mark.parametrize("kind", ["requested", "dram", "compulsory"])
-def test_bars_add_up_to_the_totals(kind):
-    simulations = by_algorithm(Experiment.of(seq=1000, causal=True))
-    bars = {
-        (name, direction): sum(by.values()) for name, direction, by in figures.bar_bytes(simulations, kind)
-    }
-    for name, simulation in simulations.items():
-        total = getattr(simulation.traffic, kind)
-        assert (bars[name, "read"], bars[name, "written"]) == (total.total_read, total.total_written)
-
-
 def test_a_tensor_has_its_colour_and_says_its_bytes():
     simulations = by_algorithm(Experiment.of())
     picture = figures.by_tensor(simulations, "dram", COLOURS)
     written = bytes_text(simulations["standard"].traffic.dram.written[Tensor.S])
     part = re.search(f"<i title='S, Standard, written: {written}' style='background:(#[0-9a-f]+)", picture)
     assert part[1] == COLOURS.tensor("S")
-
-
-def test_lines_over_the_length_go_through_the_scenario():
-    experiment = Experiment.of(seq=4096, heads=2)
-    figure = Figure(figures.bytes_by_length(by_length(experiment), "dram", 4096, COLOURS))
-    line = next(trace for trace in figure.data if trace.name == "Flash 2")
-    assert line.y[line.x.index(4096)] == simulate(experiment).traffic.dram.total
 
 
 def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
