@@ -110,6 +110,11 @@ def _launched(
 ) -> _Launched:
     """Programs as they take, in launch order, the slots [slots] of some speeds, in the end so far behind."""
     count, visits = len(programs.stream), np.maximum(programs.stop - programs.first, 1)
+    if count and np.ptp(visits) == np.ptp(programs.pace) == 0:
+        start, stop = _runs(
+            visits[0] / programs.pace[0], speed, spreading * behind, spreading, most_steps, count
+        )
+        return _Launched(start, stop - start, visits[0] / (stop - start))
     start, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
     free, due = np.zeros(len(speed)), np.zeros(len(speed), np.int64)  # when slots fall free, and their step
     later, waiting = spreading * behind, 0  # of a program's time, by which it ends later
@@ -126,6 +131,27 @@ def _launched(
         waiting += len(slots)
     start, lasts = start[:waiting], (stop - start)[:waiting]
     return _Launched(start, lasts, visits[:waiting] / lasts)
+
+
+def _runs(
+    takes: float, speed: np.ndarray, later: np.ndarray, spreading: float, most_steps: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Steps at which programs start and stop that all take as long, so that any may be a slot's next."""
+    free, due, starts, stops = np.zeros(len(speed)), np.zeros(len(speed), np.int64), [], []
+    enough = -(-count // len(speed))  # runs of each slot, by whose end as many programs have started
+    end = most_steps
+    while due.min() < end:
+        starts.append(due)
+        free = free + takes * (1 + later) / speed
+        later = later * (1 - spreading)
+        due = (free + ROUNDING).astype(np.int64)
+        stops.append(due)
+        if len(starts) == enough:
+            end = min(end, due.max())
+    start, stop = np.concatenate(starts), np.concatenate(stops)
+    order = np.lexsort((np.tile(np.arange(len(speed)), len(starts)), start))
+    order = order[start[order] < most_steps][:count]
+    return start[order], stop[order]
 
 
 def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[np.ndarray, np.ndarray]:
