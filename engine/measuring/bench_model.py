@@ -79,7 +79,7 @@ def model_sweep(algorithm: str) -> None:
     """What the pages ask of the model for every length up to 16,384."""
     simulate.cache_clear()
     for length in LENGTHS:
-        simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True))
+        assert simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True)).modelled
 
 
 def main(arguments: list[str]) -> int:
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> int:
         slow |= _told(what, seconds * 1e3, MOST_SWEEP, "ms")
     for algorithm in compared():
         longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
-        seconds = median(lambda longest=longest: simulate.__wrapped__(longest))
+        seconds = median(lambda longest=longest: simulate.__wrapped__(longest).modelled)
         slow |= _told(f"model at 131,072 tokens, {algorithm}", seconds * 1e3, MOST_LONGEST, "ms")
     million = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
     bounds = key_bounds(million.problem, million.tiling)
