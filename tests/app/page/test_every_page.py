@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -13,38 +14,21 @@ from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
 ALIKE = (HOME, "claims")  # pages that draw nothing of the scenario
-EXTREMES = {
-    "longest": {"seq": "1048576", "heads": "64", "head_dim": "256"},
-    "one token": {"seq": "1", "seq_kv": "1", "head_dim": "1", "heads": "1"},
-    "decoding": {"seq": "1", "seq_kv": "1048576", "kv_heads": "1"},
-    "more queries than keys": {"seq": "300", "seq_kv": "17", "causal": "true", "block_q": "16"},
-    "nothing fits": {
-        "block_q": "1024",
-        "block_kv": "1024",
-        "head_dim": "256",
-        "hardware": "t4",
-        "dtype": "float32",
-    },
-    "window of one": {"seq": "4096", "window": "1", "causal": "true", "algorithm": "flash1"},
-    "standard, long": {"algorithm": "standard", "seq": "1048576"},
-    "split keys": {
-        "algorithm": "split_kv",
-        "seq": "1",
-        "seq_kv": "131072",
-        "splits": "1024",
-        "kv_heads": "2",
-    },
-    "documents": {"seq": "4096", "documents": "1048576", "window": "7"},
-    "flash3": {"algorithm": "flash3", "head_dim": "128", "seq": "4096", "causal": "true"},
-    "flash3, where its kernel does not run": {
-        "algorithm": "flash3",
-        "head_dim": "100",
-        "dtype": "float32",
-        "hardware": "t4",
-    },
-    "backward": {"algorithm": "backward"},
-    "a ring": {"algorithm": "ring", "seq": "4096", "splits": "1024", "causal": "true"},
-    "most heads": {"heads": "1024", "kv_heads": "1", "batch": "4096"},
+EXTREMES = {  # by what they are, as in a link
+    "longest": "seq=1048576&heads=64&head_dim=256",
+    "one token": "seq=1&seq_kv=1&head_dim=1&heads=1",
+    "decoding": "seq=1&seq_kv=1048576&kv_heads=1",
+    "more queries than keys": "seq=300&seq_kv=17&causal=true&block_q=16",
+    "nothing fits": "block_q=1024&block_kv=1024&head_dim=256&hardware=t4&dtype=float32",
+    "window of one": "seq=4096&window=1&causal=true&algorithm=flash1",
+    "standard, long": "algorithm=standard&seq=1048576",
+    "split keys": "algorithm=split_kv&seq=1&seq_kv=131072&splits=1024&kv_heads=2",
+    "documents": "seq=4096&documents=1048576&window=7",
+    "flash3": "algorithm=flash3&head_dim=128&seq=4096&causal=true",
+    "flash3, where its kernel does not run": "algorithm=flash3&head_dim=100&dtype=float32&hardware=t4",
+    "backward": "algorithm=backward",
+    "a ring": "algorithm=ring&seq=4096&splits=1024&causal=true",
+    "most heads": "heads=1024&kv_heads=1&batch=4096",
 }
 
 
@@ -69,7 +53,7 @@ def ends():
     """Every page at every extreme, but for those that are alike at all."""
     for page, (name, values) in product(PAGES, EXTREMES.items()):
         if page not in ALIKE or name == "nothing fits":
-            yield pytest.param(page, values, id=f"{page}-{name}")
+            yield pytest.param(page, dict(parse_qsl(values)), id=f"{page}-{name}")
 
 
 @pytest.mark.parametrize(("page", "values"), list(ends()))

@@ -194,7 +194,7 @@ def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_
 
 
 NASTY = st.text(max_size=60) | st.sampled_from(
-    (
+    [
         "-1",
         "1e9",
         "٣",
@@ -208,7 +208,7 @@ NASTY = st.text(max_size=60) | st.sampled_from(
         "𝟙",
         "\x00",
         "²",
-    )
+    ]
 )
 
 
