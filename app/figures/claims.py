@@ -8,7 +8,7 @@ from math import inf
 from app.figures.base import Figure, drawn, line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
-from engine.model.drawable import described
+from engine.experiment import described
 from engine.studies.claims.broken import BrokenUpdate
 from engine.studies.claims.verdict import DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, Checked
 

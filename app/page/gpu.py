@@ -19,7 +19,6 @@ from app.scenario.offers import TRACE, offer, set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
-from engine.model.drawable import watchable
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
@@ -27,6 +26,7 @@ from engine.problem.problem import Problem
 from engine.recordings import timelines
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording, TracedCall
+from engine.studies.drawable import watchable
 from engine.studies.timeline_files import chrome_trace
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"

@@ -27,7 +27,7 @@ from app.scenario.presentation import presenting
 from app.sidebar.unused import CONTROLS, unused
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
-from engine.model.drawable import drawable
+from engine.studies.drawable import drawable
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace import softmax as online
 from engine.trace.rows import HeadRow, middle_row

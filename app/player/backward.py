@@ -21,12 +21,12 @@ from app.player.payload import (
 )
 from engine.algorithms import standard
 from engine.experiment import Experiment
-from engine.model.drawable import drawable
 from engine.model.footprint import misfit
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
+from engine.studies.drawable import drawable
 from engine.studies.recomputation import standard_backward_bytes
 from engine.trace.rows import gradient_rows, sampled_rows, tile_share
 

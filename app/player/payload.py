@@ -11,10 +11,8 @@ from app.canvas.pack import pack, with_header
 from app.figures.shared_tables import palettes, steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
-from engine.model.drawable import drawable
 from engine.model.footprint import IN_REGISTERS, misfit
 from engine.model.launch import Launch, launch
-from engine.model.seconds import step_seconds
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import outline
 from engine.problem.hardware import Gpu
@@ -24,7 +22,9 @@ from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.schedule.traits import traits
 from engine.studies.crossing import crossings
+from engine.studies.drawable import drawable
 from engine.studies.memories import memories
+from engine.studies.step_seconds import step_seconds
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 
 NO_BLOCK = 255

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.drawable import at_length, drawable
 from engine.problem.bounds import key_bounds
+from engine.studies.drawable import at_length, drawable
 
 LONGEST = 3.0  # seconds per call
 MOST_TILES = (16, 12, 8, 6, 4, 3, 2, 1)  # across: the first that is quick enough

@@ -22,10 +22,10 @@ from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
 from engine.measuring.machine import Machine, machine
 from engine.measuring.ranks import Ranks
-from engine.model.drawable import at_length
 from engine.parser import Parser, whole
 from engine.recordings.cluster import BOTH, ClusterTiming
 from engine.recordings.timing import Timing
+from engine.studies.drawable import at_length
 from engine.worker.jobs import JobError, Update
 
 Row = dict[str, Any]

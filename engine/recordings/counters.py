@@ -9,9 +9,8 @@ from functools import lru_cache
 from operator import attrgetter
 
 from engine.algorithms import FORWARD, algorithm, offered
-from engine.experiment import Experiment, ExperimentError
+from engine.experiment import Experiment, ExperimentError, described
 from engine.model.block_seconds import HBM, L2, TENSOR
-from engine.model.drawable import described
 from engine.model.l1 import requested_by_warps
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate

@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.algorithms import ALGORITHMS
-from engine.experiment import Experiment, ExperimentError
-from engine.model.drawable import described
+from engine.experiment import Experiment, ExperimentError, described
 from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
 from engine.model.simulation import simulate

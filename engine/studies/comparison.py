@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
-from engine.model.drawable import at_length
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
+from engine.studies.drawable import at_length
 from engine.studies.survey import ByLength
 
 UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does

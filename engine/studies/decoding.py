@@ -10,7 +10,6 @@ import numpy as np
 
 from engine.algorithms.split_kv import ALGORITHM, SMALLEST_ROWS, own_splits, packed_rows
 from engine.experiment import Experiment
-from engine.model.drawable import drawable
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import visible_keys
 from engine.problem.hardware import Gpu
@@ -21,6 +20,7 @@ from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
+from engine.studies.drawable import drawable
 from engine.trace.dense import exact_tiles
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split

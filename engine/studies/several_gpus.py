@@ -13,7 +13,7 @@ from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import Lanes, lanes
 from engine.model.cluster.memory import OWN, bytes_per_token, longest_context, memory_bytes
-from engine.model.cluster.seconds import ClusterTime, hidden_from, kernel_rate, modelled, rounds
+from engine.model.cluster.seconds import ClusterTime, computing, modelled, rounds
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
 from engine.problem.hardware import LINKS
 from engine.problem.inputs import make_inputs
@@ -239,3 +239,20 @@ def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
             sum(amount for (_, to), amount in found.links.items() if to == each) for each in range(PARTS_GPUS)
         ),
     )
+
+
+def hidden_from(
+    flops: float, bytes_per_second: float, itemsize: int, heads: int, kv_heads: int, causal: bool
+) -> float:
+    """Tokens per GPU from which a ring hides its transfers: n* = F e H_kv / (2 B H), twice that where causal.
+
+    A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
+    """
+    return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
+
+
+def kernel_rate(spread: Spread) -> float:
+    """FLOP/s of the kernel in a ring's later rounds, as the field counts them."""
+    problem, rows = spread.problem, spread.rows
+    half = 2 if problem.mask.causal and spread.zigzag else 1
+    return 4 * problem.all_heads * problem.head_dim * rows * rows / half / computing(spread)[1]

@@ -9,7 +9,6 @@ from itertools import product
 
 from engine.algorithms import compared, flash2, offered, standard
 from engine.experiment import Experiment
-from engine.model.drawable import at_length
 from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
 from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
@@ -19,6 +18,7 @@ from engine.problem.hardware import KIB
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import Tensor
+from engine.studies.drawable import at_length
 
 SMALLEST_LENGTH = 64
 BLOCKS = (16, 32, 64, 128, 256)

@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.drawable import drawable
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs
+from engine.studies.drawable import drawable
 from engine.trace.rows import masked_scores
 
 SINKS = (0.0, 4.0, 8.0)  # logits

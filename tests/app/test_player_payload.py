@@ -14,9 +14,9 @@ from engine.algorithms import compared, offered
 from engine.experiment import Experiment
 from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
 from engine.model.launch import launch, schedule_of
-from engine.model.seconds import step_seconds
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
+from engine.studies.step_seconds import step_seconds
 from engine.trace.rows import row_statistics
 
 SCENARIOS = {

@@ -8,12 +8,12 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.model.launch import launch
-from engine.model.seconds import step_seconds
 from engine.model.traffic import counts, summed
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
+from engine.studies.step_seconds import step_seconds
 from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute

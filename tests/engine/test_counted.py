@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.experiment import Experiment
-from engine.model.drawable import described
+from engine.experiment import Experiment, described
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem

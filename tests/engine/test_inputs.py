@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.model.drawable import drawable
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs
+from engine.studies.drawable import drawable
 from engine.trace.rows import row_statistics
 from tests.engine.strategies import experiments
 

@@ -6,8 +6,8 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.model.launch import launch
-from engine.model.seconds import step_seconds
 from engine.schedule.step import Operation
+from engine.studies.step_seconds import step_seconds
 from tests.engine.strategies import experiments
 
 # TFLOP/s measured on an H200, float16, 16k tokens, hidden size 2048: Triton's tutorial 06 (a plain flash2)

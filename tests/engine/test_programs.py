@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from engine import Experiment
 from engine.algorithms import ring
 from engine.model import block_seconds, l2
-from engine.model.drawable import watchable
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.problem import bounds
+from engine.studies.drawable import watchable
 from tests.engine.strategies import experiments
 
 SPLITS = st.sampled_from([1, 2, 3, 7, 40])

@@ -50,7 +50,7 @@ def short_sweep(payload: dict):
     from engine.experiment import Experiment
     from engine.measuring import clock
     from engine.measuring.measure import measured, this_bench
-    from engine.model.drawable import at_length
+    from engine.studies.drawable import at_length
 
     twice = clock.Repeats(2, 2, 0.0)
     with mock.patch.object(clock, "ON_CPU", twice), mock.patch.object(clock, "INTERPRETED", twice):

@@ -271,20 +271,3 @@ def _two_level(spread: Spread, one: float, backward: bool) -> ClusterTime:
 
 def _memory(spread: Spread) -> float:
     return MERGING_SHARE * GPUS[spread.hardware].memory_bytes_per_second
-
-
-def hidden_from(
-    flops: float, bytes_per_second: float, itemsize: int, heads: int, kv_heads: int, causal: bool
-) -> float:
-    """Tokens per GPU from which a ring hides its transfers: n* = F e H_kv / (2 B H), twice that where causal.
-
-    A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
-    """
-    return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
-
-
-def kernel_rate(spread: Spread) -> float:
-    """FLOP/s of the kernel in a ring's later rounds, as the field counts them."""
-    problem, rows = spread.problem, spread.rows
-    half = 2 if problem.mask.causal and spread.zigzag else 1
-    return 4 * problem.all_heads * problem.head_dim * rows * rows / half / computing(spread)[1]

@@ -12,12 +12,12 @@ from app.player import backward, payload
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.launch import launch, schedule_of
-from engine.model.seconds import step_seconds
 from engine.problem.inputs import make_inputs
 from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.file import recordings
 from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
+from engine.studies.step_seconds import step_seconds
 from engine.trace.rows import row_statistics
 from tests.app.test_player_payload import SCENARIOS, unpack
 from tests.app.worker_page import html, opened, own_worker, press, session_worker, unfolded, until_done

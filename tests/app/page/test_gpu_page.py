@@ -17,7 +17,6 @@ from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import call, row_of, traced_kernel
-from engine.model.drawable import MOST_BLOCKS, watchable
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.recordings.file import recordings
@@ -32,6 +31,7 @@ from engine.recordings.timelines import (
     traced_calls,
 )
 from engine.recordings.timing import Times
+from engine.studies.drawable import MOST_BLOCKS, watchable
 
 TICK = 32
 

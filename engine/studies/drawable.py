@@ -68,19 +68,3 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
     one = problem.seq_q == 1 < problem.seq_kv
     queries = 1 if one else max(1, round(keys * problem.seq_q / problem.seq_kv))
     return experiment.changed(seq=min(queries, LARGEST_SEQUENCE), seq_kv=keys)
-
-
-def described(experiment: Experiment) -> str:
-    """A scenario in a few words, its algorithm by the name that it is asked for by."""
-    problem, tiling = experiment.problem, experiment.tiling
-    mask = f", {problem.mask.text}" * problem.mask.hides
-    heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
-    dtype = f", {problem.dtype}" * (problem.dtype != "float16")
-    batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
-    length = f"N {problem.seq_kv:,}"
-    if problem.seq_q != problem.seq_kv:
-        length = f"{problem.seq_q:,} queries × {problem.seq_kv:,} keys"
-    return (
-        f"{experiment.algorithm}, {length}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
-        f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
-    )
