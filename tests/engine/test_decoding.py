@@ -1,6 +1,5 @@
 """Decoding: the choices are the kernel's, the parts merge to float64, recordings stand beside their model."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,7 @@ from engine import Experiment, simulate
 from engine.measuring.decoding import own_blocks, planned
 from engine.measuring.trial import Trial
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import line, recordings, row_of
+from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
 from engine.studies.decoding import (
     SPLITS,
@@ -34,6 +33,7 @@ from engine.studies.decoding import (
     spread,
 )
 from tests.engine.strategies import exact_attention, experiments
+from tests.engine.test_recording import DEVICE
 from tests.engine.test_split_kv_schedule import one_key_head
 
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": True}
@@ -246,4 +246,4 @@ def test_pages_are_timed_beside_the_cache_in_one_piece():
     cuda = pytest.importorskip("torch").cuda.is_available()
     assert not isinstance(Trial.of(problem, cuda).checked(paged[16]), str)
     row = replace(next(row for row in plan if row.page_size), skipped="no time", commit="abc")
-    assert row_of("decoding", json.loads(line(row))) == row
+    assert loads(dumps(Recording(DEVICE, decoding=(row,))).encode()).decoding == (row,)
