@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from threading import Condition
+from typing import Any
 
 STATES = ("queued", "starting", "running", "done", "failed", "cancelled")
 QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = STATES
@@ -43,23 +44,11 @@ class Run:
         return self.state in (QUEUED, STARTING, RUNNING)
 
 
-class Keeper(Protocol):
-    """What a claim asks of the worker that it was made with."""
-
-    def _position(self, run: Run) -> int: ...
-
-    def _waits(self, run: Run) -> float: ...
-
-    def _release(self, job: Job) -> None: ...
-
-    def _wait(self, job: Job, seconds: float) -> bool: ...
-
-
 class Job:
     """One visitor's claim on a run. Reading is safe from any thread and never waits for the process."""
 
-    def __init__(self, worker: Keeper, run: Run, visitor: Visitor | None = None):
-        self._worker, self._run, self._given_up = worker, run, False
+    def __init__(self, queue: Queue, run: Run, visitor: Visitor | None = None):
+        self._queue, self._run, self._given_up = queue, run, False
         self._visitor, self._watched_at = visitor, time.monotonic()
 
     @property
@@ -80,12 +69,14 @@ class Job:
     @property
     def position(self) -> int:
         """How many jobs are before this one, the running one included; 0 when it runs or has ended."""
-        return self._worker._position(self._run)
+        with self._queue.changed:
+            return self._queue.position(self._run)
 
     @property
     def waits(self) -> float:
         """Seconds until it is likely to run: of the jobs before it, by what such jobs took; at most."""
-        return self._worker._waits(self._run)
+        with self._queue.changed:
+            return self._queue.seconds_ahead(self._run)
 
     @property
     def progress(self) -> float:
@@ -119,11 +110,12 @@ class Job:
 
     def cancel(self) -> None:
         """Give up this claim; the run stops, at once, when nobody else wants it."""
-        self._worker._release(self)
+        self._queue.release(self)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end, at most so long; whether it has come."""
-        return self._worker._wait(self, seconds)
+        with self._queue.changed:
+            return self._queue.changed.wait_for(lambda: not self.under_way, seconds)
 
 
 MOST_OF_A_VISITOR = 3  # one that runs and two that wait
@@ -134,55 +126,63 @@ class QueueFullError(Exception):
     """No room for another job; the sentence says how many wait."""
 
 
-def in_turn(waiting: Sequence[Run], current: Run | None) -> list[Run]:
-    """The waiting runs in the order in which they will run: every visitor's first, then every second."""
-    before: Counter[Hashable] = Counter()
-    if current is not None:
-        before.update({claim._name for claim in current.claims})
-    turns = []
-    for run in waiting:
-        names = {claim._name for claim in run.claims}
-        turns.append(min((before[name] for name in names), default=0))
-        before.update(names)
-    return [run for _, run in sorted(zip(turns, waiting, strict=True), key=lambda each: each[0])]
+class Queue:
+    """The runs that wait for one process, the run that it has, and whose turn is next.
 
-
-def position(run: Run, waiting: Sequence[Run], current: Run | None) -> int:
-    """How many runs are before this one, the running one included; 0 when it does not wait."""
-    if run not in waiting:
-        return 0
-    return in_turn(waiting, current).index(run) + (current is not None)
-
-
-def seconds_ahead(
-    run: Run, waiting: Sequence[Run], current: Run | None, took: Mapping[str, float], limit: float
-) -> float:
-    """Seconds until a run is likely to run.
-
-    Args:
+    Attributes:
+        changed: held by whoever reads or changes the others, and told of it.
+        waiting: in the order in which they came.
+        current: what the process has.
         took: seconds of the latest run of each kind.
         limit: seconds that no run exceeds.
+        release: called with a claim that is given up.
     """
-    if run not in waiting:
-        return 0.0
-    usual = min(USUAL_SECONDS, limit)
-    turns = in_turn(waiting, current)
-    ahead = sum(took.get(each.kind, usual) for each in turns[: turns.index(run)])
-    if current is None:
-        return ahead
-    spent = time.monotonic() - current.started_at if current.started_at else 0.0
-    left = max(took.get(current.kind, usual) - spent, 0.0)
-    if current.fraction > 0.1:
-        left = spent / current.fraction - spent
-    return ahead + min(left, max(limit - spent, 0.0))
 
+    def __init__(self, limit: float, release: Callable[[Job], None]):
+        self.changed = Condition()
+        self.waiting: list[Run] = []
+        self.current: Run | None = None
+        self.took: dict[str, float] = {}
+        self.limit, self.release = limit, release
 
-def allow(job: Job, waiting: Sequence[Run], current: Run | None) -> None:
-    """Refuse what is more than a visitor's share; raises QueueFullError."""
-    others = [run for run in (*waiting, current) if run not in (None, job._run)]
-    own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
-    if own >= MOST_OF_A_VISITOR:
-        raise QueueFullError(
-            f"{own} of your jobs run or wait here, and this server takes no more from one visitor; "
-            "cancel one or wait for it"
-        )
+    def in_turn(self) -> list[Run]:
+        """The waiting runs in the order in which they will run: every visitor's first, then every second."""
+        before: Counter[Hashable] = Counter()
+        if self.current is not None:
+            before.update({claim._name for claim in self.current.claims})
+        turns = []
+        for run in self.waiting:
+            names = {claim._name for claim in run.claims}
+            turns.append(min((before[name] for name in names), default=0))
+            before.update(names)
+        return [run for _, run in sorted(zip(turns, self.waiting, strict=True), key=lambda each: each[0])]
+
+    def position(self, run: Run) -> int:
+        """How many runs are before this one, the running one included; 0 when it does not wait."""
+        if run not in self.waiting:
+            return 0
+        return self.in_turn().index(run) + (self.current is not None)
+
+    def seconds_ahead(self, run: Run) -> float:
+        """Seconds until a run is likely to run."""
+        if run not in self.waiting:
+            return 0.0
+        usual, turns, current = min(USUAL_SECONDS, self.limit), self.in_turn(), self.current
+        ahead = sum(self.took.get(each.kind, usual) for each in turns[: turns.index(run)])
+        if current is None:
+            return ahead
+        spent = time.monotonic() - current.started_at if current.started_at else 0.0
+        left = max(self.took.get(current.kind, usual) - spent, 0.0)
+        if current.fraction > 0.1:
+            left = spent / current.fraction - spent
+        return ahead + min(left, max(self.limit - spent, 0.0))
+
+    def allow(self, job: Job) -> None:
+        """Refuse what is more than a visitor's share; raises QueueFullError."""
+        others = [run for run in (*self.waiting, self.current) if run not in (None, job._run)]
+        own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
+        if own >= MOST_OF_A_VISITOR:
+            raise QueueFullError(
+                f"{own} of your jobs run or wait here, and this server takes no more from one visitor; "
+                "cancel one or wait for it"
+            )

@@ -114,7 +114,7 @@ def test_a_job_can_be_cancelled(own_worker, monkeypatch):
     page = press(opened("speed", **TINY), MEASURE)
     page = press(page, "Cancel")
     assert [button.label for button in page.button] == [MEASURE]
-    assert own_worker._current is None
+    assert own_worker._queue.current is None
 
 
 def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkeypatch):
@@ -127,7 +127,7 @@ def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkey
     assert "skipped: out of memory" in html(page)
     assert any("kept" in caption.value for caption in page.caption)
     assert [button.label for button in page.button] == [MEASURE]
-    assert own_worker._current is None
+    assert own_worker._queue.current is None
 
 
 def test_what_went_wrong_is_one_sentence(own_worker, monkeypatch):
