@@ -36,6 +36,7 @@ def _draw() -> None:
     st.set_page_config(layout="wide")
     scenario.adopt()
     if lecturing():
+        style.send(style.SECTIONS["lectern"])
         lectern.show()
         st.stop()
     opened = frame.navigate()

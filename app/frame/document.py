@@ -25,12 +25,6 @@ from app.take_home import made
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"
-GROUND = """
-<style>
-  html { background: #ffffff; font-size: 14px; } /* as the configuration says, once Streamlit has read it */
-  @media (prefers-color-scheme: dark) { html { background: #0f1318; } }
-</style>
-"""
 
 
 def routes() -> list[Route]:
@@ -92,5 +86,5 @@ def document(aside: bool, presented: bool) -> str:
     static = Path(st.__file__).parent / "static"
     scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
-    head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{GROUND}{style.early(aside, presented)}</head>"
+    head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{style.early(aside, presented)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import streamlit as st
-
 from app.canvas.moving import Component
 from app.room import screen
 
 HERE = Path(__file__).parent
 WINDOW = Component("lectern", HERE / "lectern.html")
 TELLER = Component("lectern_teller", HERE / "lectern.js")
-ALONE = """
-<style>
-  [data-testid="stSidebar"], [data-testid="stHeader"] { display: none; }
-</style>
-"""
 
 
 def show() -> None:
     """The lecturer's window, alone on its page."""
-    st.html(ALONE)
     WINDOW.mount(key="lectern")
     screen.lectern()
 

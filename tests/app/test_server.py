@@ -72,14 +72,14 @@ def test_all_windows_of_a_browser_are_one_visitors():
 def test_a_page_has_its_style_before_the_browser_draws_it():
     for name in PAGES:
         head = answer(f"/{'' if name == HOME else name}").body.decode().split("</head>")[0]
-        assert style.STYLE in head, name
+        assert style.SECTIONS["everywhere"] in head, name
         assert f"<script>{EARLY.read_text('utf-8')}</script>" in head, name  # before Streamlit's own
         assert head.index("<script>") < head.index('<script type="module"'), name
-        assert (style.ASIDE in head) == (name != HOME), name
+        assert (style.SECTIONS["aside"] in head) == (name != HOME), name
         assert all(f"/{script}." in head for script in SCRIPTS), name
     usual, room = (answer("/tiles", query).body.decode() for query in ("", "present=true"))
-    assert style.ASIDE not in room  # it sees no sidebar
-    large = style.PRESENTER_STYLE.split("<style>")[1]
+    assert style.SECTIONS["aside"] not in room  # it sees no sidebar
+    large = style.SECTIONS["presented"]
     assert f'<style id="presented">{large}' in room
     assert large not in usual + answer("/tiles", "present=true&presenter=true").body.decode()
     assert 'getElementById("presented")?.remove()' in (ROOT / "app" / "frame" / "frame.js").read_text("utf-8")

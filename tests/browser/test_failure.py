@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from app.frame.style import FAILED
+from app.frame.style import SECTIONS
 from tests.dashboard import served
 
 pytestmark = pytest.mark.browser
@@ -35,6 +37,7 @@ app = st.App(SCRIPT, routes=routes(), middleware=MIDDLEWARE, lifespan=lifespan)
 def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, tmp_path):
     script, log = tmp_path / "broken.py", tmp_path / "log.txt"
     script.write_text(BROKEN)
+    shutil.copytree(ROOT / "app" / ".streamlit", tmp_path / ".streamlit")
     with served(str(script), log) as found:
         address = found.address
         page.goto(f"{address}/masks")
@@ -43,7 +46,8 @@ def test_a_failure_is_one_sentence_beside_a_sidebar_that_still_works(page, tmp_p
         words = (
             "e => getComputedStyle(e.querySelector('[data-testid=stAlertContentError]'), '::after').content"
         )
-        assert failure.evaluate(words).strip('"') == FAILED
+        (sentence,) = re.findall(r'content: "(Something.*?)";', SECTIONS["everywhere"], re.DOTALL)
+        assert failure.evaluate(words).strip('"') == sentence.replace("\\\n", "")
         assert failure.inner_text().strip() == ""  # what Streamlit says, and its links, are hidden
         page.get_by_test_id("stSidebar").get_by_text("Head dimension").wait_for()
         page.get_by_role("link", name="Softmax").click()
