@@ -23,8 +23,9 @@ def _tools(name: str) -> None:
 @st.fragment
 def _popovers() -> None:
     """Filled when they are opened, which runs them alone."""
-    take_home.show()
-    glossary.show()
+    with st.container(horizontal=True, width="content"):
+        take_home.show()
+        glossary.show()
 
 
 def _controls(name: str) -> None:
