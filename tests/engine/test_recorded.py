@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from engine.algorithms.flash2 import OWN_BLOCKS, SHORT, SHORT_BLOCKS
-from engine.algorithms.flash3 import FUSED_HEAD_DIMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
@@ -97,16 +95,6 @@ def test_times_are_counted_by_the_commit_of_their_run():
     rows += [replace(row, commit="def") for row in rows] + [replace(rows[0], commit="def")]
     assert timings_by_commit(Recording(DEVICE), rows) == {"def": 3, "abc": 2}
     assert timings_by_commit(Recording(DEVICE), [timing("flash2", 128, None)]) == {}
-
-
-def test_the_kernels_own_choices_are_those_of_the_kernels():
-    flash2 = pytest.importorskip("kernels.algorithms.flash2.forward")
-    tilings = (flash2.OWN_TILING, OWN_BLOCKS), (flash2.SHORT_TILING, SHORT_BLOCKS)
-    assert flash2.SHORT == SHORT
-    fused = pytest.importorskip("kernels.algorithms.flash3.backward").TILING
-    for own, blocks in tilings:
-        assert {head_dim: tiling[:2] for head_dim, tiling in own.items()} == blocks
-    assert set(FUSED_HEAD_DIMS) == set(fused)
 
 
 def test_a_backward_pass_counts_two_and_a_half_times_the_forward_passes_flops():

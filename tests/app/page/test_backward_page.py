@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.player import backward, payload
+from app.player import backward
 from engine import simulate
 from engine.experiment import Experiment
-from engine.model.launch import launch, schedule_of
 from engine.problem.inputs import make_inputs
 from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.file import recordings
@@ -25,22 +24,6 @@ from tests.app.worker_page import html, opened, own_worker, press, session_worke
 __all__ = ["own_worker", "session_worker"]
 TINY = {"seq": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 CHECK = "Check on this machine"
-
-
-@pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
-def test_the_player_gets_the_steps_of_the_schedule(values):
-    experiment = Experiment.of(**values, algorithm="backward")
-    header, arrays = unpack(backward.build(experiment))
-    columns = schedule_of(experiment).columns
-    table = np.array(header["runs"]["backward"]["kinds"])[arrays["backward.kind"]].T
-    sent = ("phase", "operation", "tensor", "read_bytes", "written_bytes")
-    for name, values_ in zip(sent, table, strict=False):
-        np.testing.assert_array_equal(values_, getattr(columns, name), err_msg=name)
-    np.testing.assert_array_equal(table[5], step_seconds(launch(experiment)))
-    for name in ("query", "key"):
-        block = getattr(columns, f"{name}_block")
-        expected = np.where(block < 0, payload.NO_BLOCK, block)
-        np.testing.assert_array_equal(arrays[f"backward.{name}"], expected, err_msg=name)
 
 
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
