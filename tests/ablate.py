@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, object]] = {
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
     "registers loaded again": {"occupancy:LOADED_AGAIN": 0},
-    "registers spilled": {"occupancy:spilled_words": lambda schedule, phase: 0},
+    "registers spilled": {"occupancy:spilled_words": lambda algorithm, schedule, phase: 0},
     "registers for edges": {"occupancy:EDGE": 0},
     "registers for windows": {"occupancy:WINDOW": 0},
     "sums held twice": {"occupancy:RETURNING": 0, "occupancy:MASKED_RETURNING": 0},

@@ -32,10 +32,9 @@ import sys, time
 from engine.experiment import Experiment
 from engine.measuring.bench_model import peak_bytes
 from engine.model.launch import schedule_of
-from engine.model.traffic import summed
 experiment = Experiment.of(algorithm=sys.argv[1], heads=1, seq=65_536, block_q=64, block_kv=64)
 start = time.perf_counter()
-total = summed(schedule_of(experiment)).total
+total = schedule_of(experiment).columns.moved().total
 seconds = time.perf_counter() - start
 print(seconds, peak_bytes())
 """

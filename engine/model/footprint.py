@@ -1,4 +1,4 @@
-"""What a tiling keeps on the chip, what the tensors take in memory, and the longest context that fits.
+"""What a tiling keeps on the chip.
 
 `sram_bytes` counts every tile that a thread block holds at once, each a single time: Q, K and V in the
 tensors' dtype, S and O as float32 accumulators, m and l. That is the M of the FlashAttention papers (arXiv
@@ -10,18 +10,18 @@ its own, the parts are the buffers of Q, K and V that it sets aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from engine.algorithms import Part
 from engine.experiment import Experiment
+from engine.model.device_memory import memory_bytes
 from engine.model.launch import Launch
 from engine.model.occupancy import MOST_REGISTERS, threads_of
 from engine.model.rows import REGISTER_BYTES
 from engine.problem.hardware import GB, KIB, Gpu
-from engine.problem.problem import Problem
 from engine.schedule.nest import Phase
-from engine.schedule.step import Operation, Tensor, block_bytes, copies
+from engine.schedule.step import Operation, Tensor
 
 MISFIT = "Does not fit"  # the verdict on what a GPU cannot hold
 IN_REGISTERS = (
@@ -103,7 +103,7 @@ class Footprint:
             return ""
         return (
             f" Its sums take {self.register_bytes // KIB} KiB and a block has {self.threads_bytes // KIB} "
-            "KiB of registers, so some spill to memory, which is not modelled."
+            "KiB of registers, so some spill to memory."
         )
 
 
@@ -144,39 +144,3 @@ def misfit(experiment: Experiment, launch: Launch) -> tuple[str, ...]:
         need, has = -(-memory // GB), gpu.memory_bytes // GB  # not what it has, however little is missing
         return MISFIT, f"needs {need:,} GB of memory", f"{gpu.with_article} has {has:,} GB"
     return () if on_chip.fits else on_chip.words
-
-
-def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
-    """Bytes of device memory that each tensor takes, over batch and heads."""
-    return _memory_parts(experiment, experiment.problem)
-
-
-def memory_bytes(experiment: Experiment) -> int:
-    """Bytes of device memory that all tensors take together."""
-    return sum(memory_parts(experiment).values())
-
-
-def largest_context(experiment: Experiment) -> int:
-    """The most keys whose tensors fit the GPU's memory; queries grow along where there are as many."""
-    problem = experiment.problem
-
-    def fits(keys: int) -> bool:
-        queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
-        longer = replace(problem, seq_q=queries, seq_kv=keys)
-        return sum(_memory_parts(experiment, longer).values()) <= experiment.gpu.memory_bytes
-
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]:
-    return {
-        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
-        * copies(problem, tensor, experiment.asked.splits)
-        for tensor in experiment.record.tensors
-    }

@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import NormalDist
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, WARP, loaded_again, set_aside, spilled_bytes, threads_of
+from engine.model.occupancy import NARROW, RESERVED, WARP, is_online, set_aside, spilled_bytes, threads_of
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
@@ -59,16 +59,15 @@ def requested_by_warps(launch: Launch, requested: Bytes) -> int:
 def _of_kernel(launch: Launch, kernel: Kernel) -> float:
     phase = kernel.phase
     asked = requested_bytes(replace(launch.schedule, phases=(phase,)))
-    read = float(asked.total_read)
-    if phase.rewritten:
-        visits = kernel.heads * phase.programs.all_visits
-        return read - _walked_hits(launch, kernel) + visits * spilled_bytes(launch.schedule, phase)
     if phase.launched == TILE:
-        return read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
+        return asked.total_read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
     if number_by_number(launch.schedule, phase):
-        return read + _split_sectors(launch, kernel)
-    visits = kernel.heads * launch.schedule.bounds.visible
-    return read + visits * loaded_again(launch.algorithm, launch.schedule, phase)
+        return asked.total_read + _split_sectors(launch, kernel)
+    if not phase.rewritten and not is_online(phase):
+        return asked.total_read
+    spilled = kernel.heads * launch.schedule.bounds.visible
+    spilled *= spilled_bytes(launch.algorithm, launch.schedule, phase)
+    return asked.total_read + spilled - (_walked_hits(launch, kernel) if phase.rewritten else 0)
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:
@@ -97,7 +96,8 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     phase, tiling, amounts = kernel.phase, launch.tiling, launch.schedule.amounts
     kept = KEPT * l1_bytes(launch, kernel) / together
     asked = sum(amounts[tensor].factor for tensor in phase.loaded)
-    row = asked + spilled_bytes(launch.schedule, phase) / tiling.block_q  # both pass L1
+    spilled = spilled_bytes(launch.algorithm, launch.schedule, phase)
+    row = asked + spilled / tiling.block_q  # both pass L1
     passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
     passes = [

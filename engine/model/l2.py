@@ -141,6 +141,9 @@ def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
     return by_inner and not by_outer
 
 
+# Rows that come from memory and go back at every pass.
+
+
 def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
     """Of rows that a block reads and writes at every pass over them (flash1).
 
@@ -155,7 +158,7 @@ def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
     first = np.minimum(phase.first[1:], seen)
     again = ends[np.minimum(phase.stop[1:], seen)] - ends[first]  # [passes] rows that come back
     since = sum(row.values()) * (ends[seen] - ends[first]) + keys / launch.problem.group
-    since = since + spilled_bytes(schedule, phase)
+    since = since + spilled_bytes(launch.algorithm, schedule, phase)
     full, rest = divmod(kernel.heads, gpu.sms * kernel.resident)
     lost = np.zeros(len(SIZES))
     for heads, times in ((gpu.sms * kernel.resident, full), (rest, 1)):
@@ -165,6 +168,9 @@ def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
         {tensor: lost * row[tensor] for tensor in phase.loaded},
         {tensor: lost * row[tensor] for tensor in stored},
     )
+
+
+# K and V, which the tiles of a head walk over one after another and at the same time.
 
 
 @dataclass(frozen=True)

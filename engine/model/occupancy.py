@@ -55,16 +55,6 @@ def blocks_per_sm(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: G
     return max(1, min(by_shared_memory, by_registers, gpu.blocks_sm))
 
 
-def spilled_words(schedule: Schedule, phase: Phase) -> int:
-    """Words of a thread that find no register in any visit, and are stored and loaded again."""
-    return max(0, round(_registers(schedule, phase, threads_of(schedule, phase)) - MOST_REGISTERS))
-
-
-def spilled_bytes(schedule: Schedule, phase: Phase) -> int:
-    """The same of a block, in bytes."""
-    return REGISTER_BYTES * spilled_words(schedule, phase) * threads_of(schedule, phase)
-
-
 def _registers(schedule: Schedule, phase: Phase, threads: int) -> float:
     """Registers that a thread would have if there were as many."""
     return _working(schedule, phase, threads) + _sums(schedule, phase, threads)
@@ -136,26 +126,33 @@ def _rows(schedule: Schedule, phase: Phase) -> int:
     return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
 
 
+def spilled_words(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
+    """Words of a thread that find no register in any visit: they go to memory and come back."""
+    threads = threads_of(schedule, phase)
+    if _asks_for_more(algorithm, schedule, phase) and _sums(schedule, phase, threads) >= FULL_SUMS:
+        return LOADED_AGAIN
+    return max(0, round(_registers(schedule, phase, threads) - MOST_REGISTERS))
+
+
+def spilled_bytes(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
+    """The same of a block, in bytes."""
+    return REGISTER_BYTES * spilled_words(algorithm, schedule, phase) * threads_of(schedule, phase)
+
+
 def put_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a block, short of registers, may store before its visits and load again after them."""
-    output = _rows(schedule, phase) * columns(schedule.problem.head_dim) / threads_of(schedule, phase)
-    return _spilled(algorithm, schedule, phase, PUT_ASIDE * (output >= FULL_OUTPUT))
+    threads = threads_of(schedule, phase)
+    full = _rows(schedule, phase) * columns(schedule.problem.head_dim) >= FULL_OUTPUT * threads
+    return REGISTER_BYTES * PUT_ASIDE * threads * (full and _asks_for_more(algorithm, schedule, phase))
 
 
-def loaded_again(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
-    """Bytes that a visit loads again, because they found no register in the one before."""
-    sums = _sums(schedule, phase, threads_of(schedule, phase))
-    return _spilled(algorithm, schedule, phase, LOADED_AGAIN * (sums >= FULL_SUMS))
-
-
-def _spilled(algorithm: Algorithm, schedule: Schedule, phase: Phase, words: int) -> int:
-    """Bytes of so many words of a block's threads, where a mask or a ragged end asks for more registers."""
+def _asks_for_more(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> bool:
+    """Whether a mask or a ragged end takes registers of online softmax, and addresses are not left to TMA."""
     problem, tiling = schedule.problem, schedule.tiling
-    by_tma = tiling.own and not algorithm.pipeline.specialised  # which needs no registers for addresses
+    by_tma = tiling.own and not algorithm.pipeline.specialised
     whole = problem.seq_q % tiling.block_q == problem.seq_kv % tiling.block_kv == 0
-    if not is_online(phase) or by_tma or problem.dtype == "float32" or (whole and not problem.mask.hides):
-        return 0
-    return REGISTER_BYTES * words * threads_of(schedule, phase)
+    plain = problem.dtype == "float32" or (whole and not problem.mask.hides)
+    return is_online(phase) and not by_tma and not plain
 
 
 def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:

@@ -7,7 +7,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes
+from engine.model.device_memory import largest_context, memory_bytes
+from engine.model.footprint import Footprint, footprint
 from engine.model.l1 import from_l2
 from engine.model.launch import Launch, launch
 from engine.model.seconds import Modelled, modelled_time

@@ -27,8 +27,6 @@ from engine.schedule.step import (
     matrix_flops,
 )
 
-CHUNK_STEPS = 2**18
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -187,14 +185,3 @@ def _visited_inner(programs: Programs, blocks: int) -> np.ndarray:
     np.add.at(edges, programs.first[visiting], 1)
     np.add.at(edges, programs.stop[visiting], -1)
     return np.cumsum(edges[:-1]) > 0
-
-
-def summed(schedule: Schedule) -> Bytes:
-    """One head's requested bytes summed over its unrolled steps: equal to the loop nests' totals."""
-    columns = schedule.columns
-    read, written = np.zeros(len(Tensor), np.int64), np.zeros(len(Tensor), np.int64)
-    for start in range(0, len(columns), CHUNK_STEPS):
-        part = columns.part(start, start + CHUNK_STEPS)
-        for amounts, into in ((part.read_bytes, read), (part.written_bytes, written)):
-            into += np.bincount(part.tensor, weights=amounts, minlength=len(Tensor)).astype(np.int64)
-    return Bytes.of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))

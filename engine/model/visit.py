@@ -314,7 +314,8 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
     visit = visit_of(launch, phase, rates)
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
-    copies = moved(launch, phase.each) / rate + L1_LATENCY * spilled_words(launch.schedule, phase)
+    spilled = L1_LATENCY * spilled_words(launch.algorithm, launch.schedule, phase)
+    copies = moved(launch, phase.each) / rate + spilled
     visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
     if launch.tiling.block_q >= WARP_GROUP_ROWS:
         return visit

@@ -8,8 +8,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from engine.problem.problem import Problem, Tiling
+from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
 from engine.schedule.step import MATRIX_PRODUCTS, Amount, Operation, Step, Tensor, matrix_flops
+
+CHUNK_STEPS = 2**18  # that are summed at a time, for the memory that this takes
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,15 @@ class Columns:
     def part(self, start: int, stop: int) -> Columns:
         """The same columns, steps start to stop - 1, as views."""
         return Columns(*(column[start:stop] for column in self.arrays()))
+
+    def moved(self) -> Bytes:
+        """Bytes by tensor, summed over the steps: what loop nests request without unrolling them."""
+        read, written = np.zeros(len(Tensor), np.int64), np.zeros(len(Tensor), np.int64)
+        for start in range(0, len(self), CHUNK_STEPS):
+            part = self.part(start, start + CHUNK_STEPS)
+            for amounts, into in ((part.read_bytes, read), (part.written_bytes, written)):
+                into += np.bincount(part.tensor, weights=amounts, minlength=len(Tensor)).astype(np.int64)
+        return Bytes.of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))
 
 
 @dataclass(frozen=True)

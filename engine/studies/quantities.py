@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from engine.experiment import Experiment
 from engine.model.cluster.seconds import modelled
-from engine.model.footprint import largest_context, memory_bytes
+from engine.model.device_memory import largest_context, memory_bytes
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic

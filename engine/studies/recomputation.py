@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.experiment import Experiment
-from engine.model.footprint import memory_parts
+from engine.model.device_memory import memory_parts
 from engine.model.simulation import simulate
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule

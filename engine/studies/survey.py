@@ -9,7 +9,8 @@ from itertools import product
 
 from engine.algorithms import compared, flash2, offered, standard
 from engine.experiment import Experiment
-from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
+from engine.model.device_memory import largest_context, memory_bytes, memory_parts
+from engine.model.footprint import Footprint, footprint
 from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes

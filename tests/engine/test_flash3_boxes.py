@@ -6,7 +6,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.algorithms.flash3 import BLOCKS
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.traffic import counts, summed
+from engine.model.traffic import counts
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Tensor
 from engine.studies.block_requests import block_requests
@@ -70,7 +70,7 @@ def test_requests_are_those_of_every_box_of_the_kernel(case):
 def test_the_boxes_of_all_blocks_and_of_all_steps_add_up(case):
     experiment = experiment_of(*case)
     found = simulate(experiment)
-    assert counts(found.schedule).requested == summed(found.schedule)
+    assert counts(found.schedule).requested == found.schedule.columns.moved()
     assert block_requests(simulate_timeline(experiment))[1].sum() == found.traffic.requested.total
 
 

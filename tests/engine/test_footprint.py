@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.footprint import Footprint, footprint, largest_context, memory_bytes, memory_parts
+from engine.model.device_memory import largest_context, memory_bytes, memory_parts
+from engine.model.footprint import Footprint, footprint
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.hardware import GPUS, KIB

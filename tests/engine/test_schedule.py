@@ -6,7 +6,7 @@ from hypothesis import given
 
 from engine import Experiment
 from engine.model.launch import schedule_of
-from engine.model.traffic import counts, summed
+from engine.model.traffic import counts
 from engine.schedule.step import Operation, Tensor, block_bytes, matrix_flops
 from tests.engine.strategies import experiments
 from tests.engine.test_split_kv_schedule import split
@@ -64,7 +64,7 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
 def test_totals_from_the_loop_nests_are_the_sums_over_all_steps(experiment):
     schedule = schedule_of(experiment)
     totals = counts(schedule)
-    assert totals.requested == summed(schedule)
+    assert totals.requested == schedule.columns.moved()
     assert totals.flops == int(schedule.columns.flops.sum(dtype=np.int64))
 
 
@@ -74,7 +74,7 @@ def test_a_step_larger_than_two_gigabytes_does_not_overflow():
     )
     schedule = schedule_of(experiment)
     assert schedule.columns.read_bytes.max() == 1024 * 2**20 * 4
-    assert counts(schedule).requested == summed(schedule)
+    assert counts(schedule).requested == schedule.columns.moved()
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.model.traffic import summed
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.recordings.timing import Decoding
@@ -112,7 +111,7 @@ def test_every_part_is_attention_over_its_own_keys(experiment):
 def test_the_memory_counts_what_the_schedule_asks_for(experiment):
     simulation = simulate(experiment)
     found = execute_split(experiment, *one_key_head(experiment)[:3])
-    assert found.trace.counted == simulation.traffic.per_head.requested == summed(simulation.schedule)
+    assert found.trace.counted == simulation.traffic.per_head.requested == simulation.schedule.columns.moved()
     assert found.trace.peak_sram_bytes <= simulation.footprint.sram_bytes
 
 

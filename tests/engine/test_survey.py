@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.footprint import largest_context, memory_bytes
+from engine.model.device_memory import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
 from engine.studies.survey import by_algorithm, by_length, growth, largest_contexts, memory_taken, times_less
 

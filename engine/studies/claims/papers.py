@@ -7,7 +7,7 @@ from itertools import product
 from math import log2
 
 from engine.experiment import Experiment
-from engine.model.footprint import memory_bytes
+from engine.model.device_memory import memory_bytes
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording

@@ -1,0 +1,46 @@
+"""What an experiment's tensors take of device memory, and the longest context that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.experiment import Experiment
+from engine.problem.problem import Problem
+from engine.schedule.step import Tensor, block_bytes, copies
+
+
+def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
+    """Bytes of device memory that each tensor takes, over batch and heads."""
+    return _memory_parts(experiment, experiment.problem)
+
+
+def memory_bytes(experiment: Experiment) -> int:
+    """Bytes of device memory that all tensors take together."""
+    return sum(memory_parts(experiment).values())
+
+
+def largest_context(experiment: Experiment) -> int:
+    """The most keys whose tensors fit the GPU's memory; queries grow along where there are as many."""
+    problem = experiment.problem
+
+    def fits(keys: int) -> bool:
+        queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
+        longer = replace(problem, seq_q=queries, seq_kv=keys)
+        return sum(_memory_parts(experiment, longer).values()) <= experiment.gpu.memory_bytes
+
+    low, high = 0, 1
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]:
+    return {
+        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
+        * copies(problem, tensor, experiment.asked.splits)
+        for tensor in experiment.record.tensors
+    }
