@@ -16,8 +16,6 @@ from engine.studies.decoding import (
     SPLITS,
     by_splits,
     decoding_of,
-    fastest,
-    grouped,
     kernel_splits,
     key_reads,
     keys_seen,
@@ -144,12 +142,6 @@ def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it
     assert rate(found[kernel_splits(decoding)]) > 10 * rate(found[1])
 
 
-def test_grouped_heads_read_as_many_bytes_less_as_they_share_a_key_head():
-    found = grouped(decoding_of(Experiment.of(**LONG)))
-    keys = 2 * 65536 * 128 * 2
-    assert {heads: key_reads(one) for heads, one in found.items()} == {32: 32 * keys, 8: 8 * keys, 1: keys}
-
-
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])
 def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
@@ -205,11 +197,6 @@ def test_blocks_are_key_heads_times_splits_times_rows(values):
     assert found.key_heads == decoding.problem.batch * decoding.problem.kv_heads
     assert found.empty == found.key_heads * 64 * found.row_blocks - found.count
     assert (found.empty > 0) == (values is not LONG)
-
-
-def test_the_fastest_splits_are_those_of_the_least_time():
-    found = by_splits(decoding_of(Experiment.of(**LONG)))
-    assert found[fastest(found)].modelled.seconds == min(one.modelled.seconds for one in found.values())
 
 
 def test_sharing_compares_the_most_with_the_fewest_key_heads():
