@@ -12,7 +12,7 @@ from streamlit.util import calc_hash
 
 from app.player import payload
 from engine import Experiment, simulate
-from tests.app.test_player_payload import unpack
+from tests.app.player.test_player_payload import unpack
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = '''

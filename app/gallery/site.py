@@ -38,9 +38,8 @@ def _index(groups: dict[str, list[SiteFile]]) -> str:
         + "</ul>"
         for group, files in groups.items()
     )
-    ways = (
-        "<p class='ways'><a href='tour.html'>Start the lecture</a><a href='tiles-flash2.html'>Explore</a></p>"
-    )
+    lecture, tiles = (contents.picture(name).files()[0].name for name in ("tour", "tiles"))
+    ways = f"<p class='ways'><a href='{lecture}'>Start the lecture</a><a href='{tiles}'>Explore</a></p>"
     opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
     if (work := start.shown()) is None:
         return page(NAME, start.SENTENCE, ways + lists)

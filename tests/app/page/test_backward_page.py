@@ -17,7 +17,7 @@ from engine.recordings.file import recordings
 from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
-from tests.app.test_player_payload import SCENARIOS, unpack
+from tests.app.player.test_player_payload import SCENARIOS, unpack
 from tests.app.worker_page import html, opened, own_worker, press, session_worker, unfolded, until_done
 
 __all__ = ["own_worker", "session_worker"]

@@ -12,7 +12,7 @@ from app.figures.shared_tables import palettes, steps_tables
 from app.player import backward, payload
 from engine.experiment import Experiment
 from engine.schedule.step import Operation, Tensor
-from tests.app.test_player_payload import unpack
+from tests.app.player.test_player_payload import unpack
 
 APP = Path(__file__).resolve().parents[3] / "app"
 SCRIPTS = sorted(APP.rglob("*.js"))
