@@ -7,7 +7,7 @@ combines reads each part's lse twice, for their maximum and with the part's O; c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -50,8 +50,9 @@ class Packed(Problem):
 
 def packed(problem: Problem) -> Packed:
     """The same problem with the rows of each key head packed."""
+    same = {field.name: getattr(problem, field.name) for field in fields(problem)}
     rows = {"heads": problem.kv_heads, "seq_q": problem.seq_q * problem.group}
-    return Packed(**{**vars(problem), **rows}, packed=problem.group)
+    return Packed(**{**same, **rows}, packed=problem.group)
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
