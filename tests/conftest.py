@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import engine.algorithms
-from engine.problem.cache import Kept
+from engine.problem.cache import Cache
 from engine.worker.client import Worker
 from tests.beside import Beside
 
@@ -78,7 +78,7 @@ def forget() -> None:
     ]
     kinds = [vars(found) for room in rooms for found in room.values() if isinstance(found, type)]
     for found in chain.from_iterable(map(dict.values, map(dict, rooms + kinds))):
-        if isinstance(found, (_lru_cache_wrapper, Kept)):
+        if isinstance(found, (_lru_cache_wrapper, Cache)):
             found.cache_clear()
 
 

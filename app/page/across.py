@@ -223,7 +223,7 @@ def _number(value: float) -> str:
 
 def _drawn(experiment: Experiment, **asked: str) -> Drawn:
     """The runs that the page draws for what it asks beside the scenario."""
-    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.ASKED.items()}
+    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.CHOICES.items()}
     fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD
     spread = studies.spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == studies.CAUSAL, fabric)
     recorded = cluster_recordings(None)

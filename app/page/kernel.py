@@ -17,7 +17,7 @@ from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
 from app.watched import WATCHED
 from app.watched.payload import build
-from engine.measuring.user_kernel import WATCH, Asked, asked, saved
+from engine.measuring.user_kernel import WATCH, WatchedFile, saved, watched_file
 from engine.watch.labs import Lab, labs
 from engine.watch.process import Limits
 
@@ -41,7 +41,7 @@ def show() -> None:
     head = st.container(key="kernel_head")
     pick, status = st.columns([2, 1], vertical_alignment="center")
     with pick:
-        what = _noted(asked(file, scenario.current(), _picked(file)))
+        what = _noted(watched_file(file, scenario.current(), _picked(file)))
     if what.lab:
         _task(what.lab, what.file)
     shown, payload = _shown(), what.payload
@@ -62,7 +62,7 @@ def show() -> None:
     st.caption(_what_runs(what))
 
 
-def _noted(what: Asked) -> Asked:
+def _noted(what: WatchedFile) -> WatchedFile:
     """Note which controls have no effect, and what is taken home."""
     set_subject(what.experiment)
     unused("A file of your own has one algorithm, and runs on this machine.", "hardware", *NOT_ASKED)
@@ -107,7 +107,7 @@ def _apart(payload: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(payload[name] != other[name] for name in ("file", "experiment", "lab"))
 
 
-def _status(what: Asked) -> None:
+def _status(what: WatchedFile) -> None:
     """One line, looked at again and again: how far the run is, or that the file was saved since it."""
     keys.bind({"r": AGAIN}, key="kernel_keys")
     began = job_of(WATCH, _shown()["payload"])
@@ -134,7 +134,7 @@ def _status(what: Asked) -> None:
         st.fragment(body, run_every=POLL_SECONDS if running else LOOK_SECONDS)()
 
 
-def _state(what: Asked, job) -> str:
+def _state(what: WatchedFile, job) -> str:
     """What there is to say of the last run."""
     shown = _shown()
     if shown["refused"]:
@@ -200,7 +200,7 @@ def _tables(found: dict[str, Any]) -> None:
         fold("kernel programs", lambda: st.html(figures.by_program(found)), "Bytes by program")
 
 
-def _what_runs(what: Asked) -> str:
+def _what_runs(what: WatchedFile) -> str:
     """The scenario that runs, how it was made smaller, and what a file may use."""
     problem, tiling, limits = what.experiment.problem, what.experiment.asked, Limits()
     heads = f"{problem.heads} heads" if problem.heads > 1 else "1 head"

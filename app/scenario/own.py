@@ -28,7 +28,7 @@ class Own:
 
 OWN: Mapping[str, Own] = {
     name: Own(page, options, usual)
-    for page, asked in (("across", several_gpus.ASKED), ("decoding", paging.ASKED))
+    for page, asked in (("across", several_gpus.CHOICES), ("decoding", paging.CHOICES))
     for name, (options, usual) in asked.items()
 }
 

@@ -14,7 +14,7 @@ from app.take_home.made import window
 from engine import Experiment, simulate
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
-from engine.problem.cache import kept
+from engine.problem.cache import cached
 from engine.studies.timeline_files import MOST_SLICES, chrome_trace
 
 # finds the page's pictures and tables in the browser, and makes files of them
@@ -91,7 +91,7 @@ def _numbers(experiment: Experiment) -> str:
     return json.dumps(simulate(experiment).summary(), indent=1)
 
 
-@kept(most=4, most_bytes=64 * 2**20)
+@cached(most=4, most_bytes=64 * 2**20)
 def _chrome_trace(experiment: Experiment) -> str:
     """Seconds of a processor for the longest: made once, however many ask for it."""
     return chrome_trace(simulate_timeline(experiment))

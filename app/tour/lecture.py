@@ -35,7 +35,7 @@ from engine.studies.answers import answer
 from engine.studies.by_hand import by_hand
 from engine.studies.masks import under_masks
 from engine.studies.recorded_times import recorded_times
-from engine.watch.labs import kept, labs
+from engine.watch.labs import labs, stored_report
 
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
 CHART_HEIGHT, LOW = 340, 240  # px at the usual scale; in a room, where the screen is low for its type
@@ -298,6 +298,6 @@ PICTURES |= {
     "lanes": _race(told=False),
     "recorded race": _race(told=True),
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
-    "watched lab": lambda *_: WATCHED.show(build(kept(SKIPPING)), key="tour watched"),
+    "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
     "summary": summary.show,
 }

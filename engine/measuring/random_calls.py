@@ -15,7 +15,7 @@ LONG, SHORT = (9000, 120_000), (100, 4000)  # tokens
 Blocks = tuple[int | None, int | None]
 
 
-def drawn(seed: int = SEED) -> list[Scenario]:
+def random_calls(seed: int = SEED) -> list[Scenario]:
     """Calls of every algorithm, long ones beside L2's size and short ones; the same for the same seed."""
     lot = _Lot(random.Random(seed))
     dims, odd = (64, 128, 256), (64, 80, 96, 128, 256)

@@ -22,7 +22,7 @@ from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
 from engine.measuring.machine import device, machine
 from engine.measuring.precompile import Kernel, compile_all
-from engine.measuring.random_calls import drawn
+from engine.measuring.random_calls import random_calls
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import Scenario
@@ -219,7 +219,7 @@ RECORD = {
     "decoding": record_decoding,
     "fp8": record_fp8,
     "counters": record_counters,
-    "drawn": partial(record_counters, plan=drawn, times=REPEATED),
+    "drawn": partial(record_counters, plan=random_calls, times=REPEATED),
     "timelines": record_timelines,
     "cluster": record_cluster,
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.experiment import PARAMETERS, Experiment
 from engine.measuring.interpreter import quick
-from engine.watch.command import ASKED
+from engine.watch.command import FILE_VALUES
 from engine.watch.labs import Lab, labs
 from engine.watch.process import FailedError, Limits, run
 from engine.worker.jobs import JobError, Update
@@ -22,7 +22,7 @@ MOST_SOURCE = 200_000  # characters of a file that are shown
 
 
 @dataclass(frozen=True)
-class Asked:
+class WatchedFile:
     """What is watched: a file as it was saved, on a scenario; held against a lab's rules if it is for one."""
 
     file: Path
@@ -50,21 +50,21 @@ def saved(file: Path) -> str:
         return ""
 
 
-def asked(file: Path, experiment: Experiment, number: int | None) -> Asked:
+def watched_file(file: Path, experiment: Experiment, number: int | None) -> WatchedFile:
     """A user's file on a scenario, or a lab by number: the file of its name beside it, else the lab's own."""
     if number is None:
-        return Asked(file, interpretable(experiment))
+        return WatchedFile(file, interpretable(experiment))
     lab = labs()[number]
     own = file.parent / lab.file.name
     flat = {name: value for name, value in lab.scenario.items() if name != "stretch"}
-    return Asked(own if own.is_file() else lab.file, Experiment.of(**flat), lab)
+    return WatchedFile(own if own.is_file() else lab.file, Experiment.of(**flat), lab)
 
 
 def interpretable(experiment: Experiment) -> Experiment:
     """The experiment without what a user's file is not asked for, with fewer heads and tiles if need be."""
     problem = experiment.problem
     kv_heads = max(1, min(problem.kv_heads, MOST_HEADS // problem.group))
-    kept = (*ASKED, "hardware")
+    kept = (*FILE_VALUES, "hardware")
     plain = {name: one.default for name, one in PARAMETERS.items() if name not in kept} | {"batch": 1}
     group = min(problem.group, MOST_HEADS)
     few = experiment.changed(**plain, kv_heads=kv_heads, heads=kv_heads * group)

@@ -11,7 +11,7 @@ import numpy as np
 from engine.algorithms import Algorithm, Part, Pipeline
 from engine.experiment import Experiment
 from engine.model.occupancy import blocks_per_sm
-from engine.problem.cache import kept
+from engine.problem.cache import cached
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
@@ -148,7 +148,7 @@ def _count(schedule: Schedule, phase: Phase) -> int:
     return counts[phase.launched]()
 
 
-@kept(most=64, most_bytes=64 * 2**20)
+@cached(most=64, most_bytes=64 * 2**20)
 def launch(experiment: Experiment) -> Launch:
     """An experiment on its GPU; a schedule can have arrays of megabytes."""
     return Launch.of(experiment.record, experiment.problem, experiment.tiling, experiment.gpu)

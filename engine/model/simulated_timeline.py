@@ -9,12 +9,12 @@ from engine.model.block_seconds import HBM, started, work_of
 from engine.model.launch import ORDERS, launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
-from engine.problem.cache import kept
+from engine.problem.cache import cached
 
 MOST_BLOCKS = 200_000  # that one timeline holds
 
 
-@kept(most=32, most_bytes=48 * 2**20)
+@cached(most=32, most_bytes=48 * 2**20)
 def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timeline:
     """Every block of an experiment on its SM, modelled; raises TimelineError where there are too many.
 

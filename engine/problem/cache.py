@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 
-def kept(most: int, most_bytes: int) -> Callable[[Callable], Kept]:
+def cached(most: int, most_bytes: int) -> Callable[[Callable], Cache]:
     """Keep a function's results, `most` of them and `most_bytes` of arrays and text."""
-    return lambda make: Kept(make, most, most_bytes)
+    return lambda make: Cache(make, most, most_bytes)
 
 
 # most of what a result holds, and nothing that has bytes to speak of
@@ -32,7 +32,7 @@ class _Result:
     uncounted: bool = False
 
 
-class Kept:
+class Cache:
     """A function with its latest results; of several threads that ask for one at once the first makes it."""
 
     def __init__(self, make: Callable, most: int, most_bytes: int):

@@ -73,10 +73,10 @@ class Schedule:
 
     def _phase_total(self, phase: Phase, amount: Amount, each: bool, boxed: bool) -> int:
         """Sum of an amount over a phase's visits, or over its outer blocks; many amounts share a sum."""
-        asked = amount.by_query, amount.by_key, each, boxed
-        if asked not in phase.sums:
-            phase.sums[asked] = self._summed(phase, *asked)
-        return amount.factor * phase.sums[asked]
+        way = amount.by_query, amount.by_key, each, boxed
+        if way not in phase.sums:
+            phase.sums[way] = self._summed(phase, *way)
+        return amount.factor * phase.sums[way]
 
     def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool, boxed: bool) -> int:
         """That sum for a factor of 1, in O(runs of alike outer blocks); of whole blocks where boxed."""

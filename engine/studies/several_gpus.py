@@ -30,7 +30,7 @@ ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what 
 COUNTS = (*(2**power for power in range(14)), 10_000)  # GPUs of a curve
 CAUSAL, FULL = "causal", "none"
 # what the page asks: all that each may be, and what it usually is
-ASKED = {
+CHOICES = {
     "gpus": (DRAWN, 4),
     "tokens": (TOKENS, 131_072),
     "link": (tuple(LINKS), "NVLink 4"),

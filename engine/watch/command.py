@@ -11,7 +11,7 @@ from engine.parser import Parser, seconds
 from engine.watch.process import FailedError, Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
-ASKED = (  # what a file is asked for
+FILE_VALUES = (  # what a file is asked for
     "batch", "heads", "kv_heads", "seq", "seq_kv", "head_dim", "dtype", "causal", "block_q", "block_kv"
 )  # fmt: skip
 
@@ -22,14 +22,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "file", type=Path, help="defines attention(q, k, v, scale, block_q, block_kv, causal)"
     )
-    parser.scenario(ASKED)
+    parser.scenario(FILE_VALUES)
     parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))
     file, limit, as_json = given.pop("file"), given.pop("seconds"), given.pop("json")
     try:
-        asked = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-        report = run(file, Experiment.of(**asked), Limits(seconds=limit))
+        chosen = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
+        report = run(file, Experiment.of(**chosen), Limits(seconds=limit))
     except (ExperimentError, FailedError) as error:
         parser.error(str(error))
     print(json.dumps(report) if as_json else lines(report))

@@ -69,7 +69,7 @@ def labs() -> dict[int, Lab]:
     return {lab.number: lab for lab in sorted(found, key=lambda lab: lab.number)}
 
 
-def kept(number: int) -> dict[str, Any]:
+def stored_report(number: int) -> dict[str, Any]:
     """What was seen of a lab with its hole, kept beside it for where no kernel runs; as a page is told."""
     lab = labs()[number]
     flat = {name: value for name, value in lab.scenario.items() if name != "stretch"}

@@ -6,7 +6,7 @@ import pytest
 
 from app.watched import WATCHED
 from app.watched.payload import build
-from engine.watch.labs import kept
+from engine.watch.labs import stored_report
 
 pytestmark = pytest.mark.browser
 STATE = "window.__watched.state()"
@@ -15,7 +15,7 @@ STATE = "window.__watched.state()"
 def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
     """As a file, which needs no kernel to run: a lab that visits hidden tiles."""
     file = tmp_path / "lab.html"
-    file.write_text(WATCHED.offline(build(kept(5)), "Lab 5"), "utf-8")
+    file.write_text(WATCHED.offline(build(stored_report(5)), "Lab 5"), "utf-8")
     page.goto(file.as_uri())
     page.wait_for_function("() => window.__watched?.state().sentence")
     assert page.evaluate(f"{STATE}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from engine.problem.cache import array_bytes, kept
+from engine.problem.cache import array_bytes, cached
 
 
 class Grows:
@@ -22,7 +22,7 @@ class Grows:
 def test_the_oldest_go_when_the_bytes_are_too_many():
     made = []
 
-    @kept(most=10, most_bytes=250)
+    @cached(most=10, most_bytes=250)
     def make(number):
         made.append(number)
         return Grows(number)
@@ -37,7 +37,7 @@ def test_the_oldest_go_when_the_bytes_are_too_many():
 def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_kept():
     made = []
 
-    @kept(most=10, most_bytes=1100)
+    @cached(most=10, most_bytes=1100)
     def make(number):
         made.append(number)
         return Grows(number)
@@ -54,7 +54,7 @@ def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_ke
 def test_what_many_ask_for_at_once_is_made_once():
     made = []
 
-    @kept(most=2, most_bytes=100)
+    @cached(most=2, most_bytes=100)
     def make(name):
         made.append(name)
         time.sleep(0.05)
@@ -67,7 +67,7 @@ def test_what_many_ask_for_at_once_is_made_once():
 
 
 def test_from_when_it_is_begun_there_is_no_moment_at_which_nobody_makes_it_or_has_it(monkeypatch):
-    make = kept(most=2, most_bytes=100)(lambda name: seen.append(True) or f"the text of {name}")
+    make = cached(most=2, most_bytes=100)(lambda name: seen.append(True) or f"the text of {name}")
     lock, seen = make._lock, []
 
     class Told:
@@ -90,7 +90,7 @@ def test_from_when_it_is_begun_there_is_no_moment_at_which_nobody_makes_it_or_ha
 def test_what_cannot_be_made_is_tried_again():
     tries = []
 
-    @kept(most=2, most_bytes=100)
+    @cached(most=2, most_bytes=100)
     def make(name):
         tries.append(name)
         raise ValueError(name)
@@ -102,7 +102,7 @@ def test_what_cannot_be_made_is_tried_again():
 
 
 def test_many_small_ones_are_bounded_by_their_number():
-    @kept(most=3, most_bytes=10**6)
+    @cached(most=3, most_bytes=10**6)
     def make(number):
         return (np.zeros(1, np.uint8), {"again": np.zeros(number, np.uint8)})
 

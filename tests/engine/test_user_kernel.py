@@ -5,7 +5,7 @@ import pytest
 from engine import Experiment
 from engine.measuring import user_kernel
 from engine.measuring.interpreter import interpreter_seconds
-from engine.measuring.user_kernel import MOST_SECONDS, asked, interpretable, saved, watch
+from engine.measuring.user_kernel import MOST_SECONDS, interpretable, saved, watch, watched_file
 from engine.watch.labs import FOLDER
 from engine.worker.jobs import JobError
 
@@ -13,14 +13,14 @@ from engine.worker.jobs import JobError
 def test_a_lab_is_the_file_of_its_name_beside_the_users_own_else_the_labs(tmp_path):
     own = tmp_path / "mine.py"
     experiment = Experiment.of(seq=64, heads=2)
-    assert asked(own, experiment, None).file == own
-    assert asked(own, experiment, 4).file == FOLDER / "4_rescale.py"
+    assert watched_file(own, experiment, None).file == own
+    assert watched_file(own, experiment, 4).file == FOLDER / "4_rescale.py"
     (tmp_path / "4_rescale.py").touch()
-    lab = asked(own, experiment, 4)
+    lab = watched_file(own, experiment, 4)
     assert lab.file == tmp_path / "4_rescale.py"
     assert (lab.experiment.problem.seq_q, lab.payload["lab"]) == (48, 4)
     with pytest.raises(KeyError):
-        asked(own, experiment, 10)
+        watched_file(own, experiment, 10)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_file_that_was_saved_again_is_another(tmp_path):
     file = tmp_path / "mine.py"
     assert saved(file) == ""
     file.write_text("one")
-    before = asked(file, Experiment(), None).payload
+    before = watched_file(file, Experiment(), None).payload
     file.write_text("two")
-    assert asked(file, Experiment(), None).payload != before
+    assert watched_file(file, Experiment(), None).payload != before
 
 
 @pytest.mark.parametrize("number", [None, 4])
@@ -63,14 +63,14 @@ def test_what_was_saved_while_it_ran_is_not_shown_as_what_was_asked_for(monkeypa
 
     monkeypatch.setattr(user_kernel, "run", saved_again)
     monkeypatch.setattr(user_kernel.Lab, "check", saved_again)
-    work = watch(asked(tmp_path / "mine.py", Experiment(), number).payload)
+    work = watch(watched_file(tmp_path / "mine.py", Experiment(), number).payload)
     next(work)
     with pytest.raises(JobError, match=r"\.py was saved while it waited or ran, so nothing is shown; run it"):
         next(work)
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
-    work = watch(asked(tmp_path / "no.py", Experiment(), None).payload)
+    work = watch(watched_file(tmp_path / "no.py", Experiment(), None).payload)
     next(work)
     with pytest.raises(StopIteration) as end:
         next(work)

@@ -7,7 +7,7 @@ from app.figures.colours import palette
 from engine import Experiment
 from engine.measuring.kernel_traffic import RealTraffic
 from engine.schedule.step import Tensor
-from engine.watch.labs import kept, labs
+from engine.watch.labs import labs, stored_report
 
 TILE = 16 * 16 * 2  # bytes of 16 rows of 16 numbers
 
@@ -17,7 +17,7 @@ def rows(html: str) -> list[list[str]]:
 
 
 def test_a_kernel_that_visits_all_of_3_by_3_causal_tiles():
-    found = kept(5)
+    found = stored_report(5)
     assert rows(watched.by_tensor(found)) == [
         ["Q", f"{3 * TILE:,}", "0", f"{3 * TILE:,}", "0"],
         ["K", f"{9 * TILE:,}", "0", f"{6 * TILE:,}", "0"],

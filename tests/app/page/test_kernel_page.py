@@ -80,8 +80,8 @@ def ended(page):
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")  # not imported here
 def test_a_crash_and_an_endless_loop_are_sentences_and_the_page_goes_on(monkeypatch, named, own_worker):
-    asked, limits = kernel.asked, [0.5]
-    monkeypatch.setattr(kernel, "asked", lambda *given: replace(asked(*given), seconds=limits[-1]))
+    asked, limits = kernel.watched_file, [0.5]
+    monkeypatch.setattr(kernel, "watched_file", lambda *given: replace(asked(*given), seconds=limits[-1]))
     named.write_text("while True:\n    pass\n")
     page = opened("kernel", **SMALL)
     said = "It cannot be run. mine.py: it still runs after 0.5 s, and was ended: its loop may be endless."
