@@ -11,7 +11,7 @@ from app import start
 from engine import Experiment
 from engine.studies.same_work import same_work
 
-FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
+FILE = Path(__file__).resolve().parents[3] / "assets" / "recordings" / "h200.json"
 
 
 def recorded(provider: str) -> list[dict]:
