@@ -37,8 +37,8 @@ RETURNING, MASKED_RETURNING = 32, 24
 # to so many words of a thread go to memory before the visits and come back after, by compiled code.
 FULL_OUTPUT, PUT_ASIDE = 128, 22
 # Where O and S together fill so many, as they do with 128 keys to a block, so many words find none in any
-# visit and are loaded anew, by the same.
-FULL_SUMS, LOADED_AGAIN = 192, 81
+# visit and are loaded anew: 81 by the same, of which L1 answers a tenth.
+FULL_SUMS, LOADED_AGAIN = 192, 73
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
 SMALLEST_COLUMNS = 16  # of a tile that a product takes

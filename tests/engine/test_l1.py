@@ -157,7 +157,7 @@ def test_where_o_and_s_fill_the_registers_words_of_ragged_calls_are_loaded_at_ev
     """8 heads of 22,621 tokens, d 256, in 128 x 128: L1 answered a tenth of what spilled."""
     values = {"heads": 8, "head_dim": 256, "block_q": 128, "block_kv": 128}
     ragged, even = (of("flash2", seq=seq, **values) for seq in (22_621, 22_528))
-    assert ragged.from_l2 == pytest.approx(50_293_377_792, rel=0.07)
+    assert ragged.from_l2 == pytest.approx(50_293_377_792, rel=0.03)
     assert even.from_l2 == even.traffic.requested.total_read < ragged.from_l2 / 1.5
     small = of("flash2", seq=22_621, **values | {"block_kv": 64})
     assert small.from_l2 == small.traffic.requested.total_read

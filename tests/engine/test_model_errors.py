@@ -36,7 +36,7 @@ BOUNDS = {
     "h200": {
         TIMED: (226, 3.7, 13), SWEPT: (147, 4.9, 17), MASKED: (6, 3.8, 9), BACKWARDS: (60, 15, 50),
         DECODED: (72, 7.8, 18), COUNTED: (127, 3.6, 11), DRAM: (44, 5.7, 65),
-        DRAWN_TIMES: (232, 3.2, 13.5), DRAWN_DRAM: (232, 0.25, 6.8), DRAWN_L2: (232, 0.01, 2),
+        DRAWN_TIMES: (232, 3.2, 13.5), DRAWN_DRAM: (232, 0.25, 6.8), DRAWN_L2: (232, 0.01, 1.9),
         DRAWN_REQUESTS: (116, 0.01, 0.06),
     },
     "h100": {
