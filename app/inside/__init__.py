@@ -7,7 +7,7 @@ from typing import Any
 
 from app.canvas.moving import Moving
 from app.figures.shared_tables import palettes
-from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, Inside
+from engine.studies.warp_groups import PV, QK, SOFTMAX, STORE, Inside
 
 INSIDE = Moving("inside_a_block", Path(__file__).with_name("inside.html"), "Inside one block")
 NARROW_NAMES = {"copies by TMA": "TMA"}  # of the copying lane, where a picture has little room

@@ -153,7 +153,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
     if runs[0].backward:
         words.append(
             "In the backward pass dK and dV travel back to the owners of the keys, which doubles the bytes. "
-            f"It computes {BACKWARD_TIMES:g} times as long as the forward pass (fitted to one H200)."
+            f"It computes {BACKWARD_TIMES:g} times as long as the forward pass (recorded on one H200)."
         )
     host = modelled(runs[0].spread, runs[0].backward)
     if host.host > host.seconds:

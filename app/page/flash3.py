@@ -33,8 +33,6 @@ from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import RUNNING_CLOCK
-from engine.model.warp_groups import Inside
-from engine.model.warp_groups import inside as lanes_of
 from engine.recordings.recording import Recording
 from engine.studies.techniques import (
     ALL,
@@ -49,6 +47,8 @@ from engine.studies.techniques import (
     variant,
     without,
 )
+from engine.studies.warp_groups import Inside
+from engine.studies.warp_groups import inside as lanes_of
 
 NAMES = {technique.key: technique.name for technique in TECHNIQUES}
 WORTH = (

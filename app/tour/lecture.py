@@ -27,14 +27,13 @@ from app.watched.payload import build
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.model.timeline import Mark
-from engine.model.warp_groups import PV, QK, SOFTMAX, Inside, inside
 from engine.recordings.rows import recorded_rows, timings_of
 from engine.studies import fp8, survey
 from engine.studies.answers import answer
 from engine.studies.by_hand import by_hand
 from engine.studies.masks import under_masks
 from engine.studies.recorded_times import recorded_times
+from engine.studies.warp_groups import PV, QK, SOFTMAX, Inside, Mark, inside
 from engine.watch.labs import labs, stored_report
 
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")

@@ -22,11 +22,11 @@ from app.tour.file import PICTURES, Picture
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
-from engine.model.warp_groups import inside as lanes_of
 from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.roofline import roofline
 from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length, largest_contexts
+from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 CHART_HEIGHT, LOW = 370, 270  # px at the usual scale; in a room, where the screen is low for its type

@@ -1,7 +1,7 @@
 """FlashAttention-3: as FlashAttention-2, but the key blocks come from the last to the first, in own blocks.
 
 Jay Shah et al., arXiv 2407.08608, Algorithm 2. What it does at the same time is not a matter of the order:
-see its `Pipeline` and `engine.model.warp_groups`.
+see its `Pipeline` and `engine.studies.warp_groups`.
 """
 
 from __future__ import annotations

@@ -27,49 +27,6 @@ class TimelineError(ValueError):
     """Why columns are no timeline, in one sentence."""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One operation inside a block: what, on which key block (-1: none), from when to when.
-
-    start and end are seconds from the block's start.
-    """
-
-    operation: str
-    key_block: int
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Lane:
-    """What one part of a block does: its copying warp, or one of its warp groups; marks in order of start."""
-
-    name: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Inside one block of an experiment.
-
-    Attributes:
-        origin: "modelled", or "recorded on" a GPU and a date.
-        head, query_block: which block it is.
-        lanes: side by side, the copying one first.
-    """
-
-    experiment: Experiment
-    origin: str
-    head: int
-    query_block: int
-    lanes: tuple[Lane, ...]
-
-    @property
-    def seconds(self) -> float:
-        """From the block's start to its last mark's end."""
-        return max(mark.end for lane in self.lanes for mark in lane.marks)
-
-
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Which block of work ran on which SM and when. Arrays are [blocks], in the order they were launched.

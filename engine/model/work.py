@@ -136,16 +136,10 @@ class Work:
     def slowed(self, busy: float, order: str) -> Work:
         """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.
 
-        That is while blocks fill all SMs; in a last round of equal blocks, or where unequal ones end one by
-        one, the card has power left.
+        That is while blocks fill all SMs; where they end one by one, the card has power left.
         """
-        if self.lengths.visits.alike:
-            rounds, rest = divmod(self.kernel.blocks, self.slots)
-            parts = [(rounds, busy), (float(rest > 0), busy * rest / self.slots)]
-        else:
-            parts = [(1.0, busy * self.even / self.makespan(order))]
-        slower = sum(part / clock_left(working) for part, working in parts) / sum(part for part, _ in parts)
-        work = replace(self._stretched(slower), limited=True)
+        left = clock_left(busy * self.even / self.makespan(order))
+        work = replace(self._stretched(1 / left), limited=True)
         seconds = work.makespan(order)
         return work._stretched(sustained(seconds) / seconds)
 

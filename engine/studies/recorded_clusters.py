@@ -1,8 +1,4 @@
-"""Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs.
-
-One GPU's rows, of both recordings, set the two numbers of the power limit, and the backward pass's. What
-NVLink costs was set on forward passes on 4 H200s of an earlier run, of the calls that FITTED_TOKENS names.
-"""
+"""Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming,
 from engine.recordings.file import CLUSTERS, recordings
 from engine.recordings.recording import Recording
 
-FITTED_TOKENS = (2**15, 2**17)  # of causal forward passes on 4 H200s; an earlier run of these set constants
 NANO = 1e-9
 
 
@@ -33,13 +28,12 @@ def cluster_recordings(chosen: Recording | None) -> tuple[Recording, ...]:
 
 @dataclass(frozen=True)
 class Held:
-    """A recorded time beside the model's, seconds; fitted: the model's constants were set from it."""
+    """A recorded time beside the model's, seconds."""
 
     row: ClusterTiming
     recording: Recording
     modelled: float
     one_gpu: float | None
-    fitted: bool
 
     @property
     def error(self) -> float:
@@ -64,13 +58,7 @@ def _held(recording: Recording) -> list[Held]:
         return []
     ones = _of_one_gpu(recording)
     return [
-        Held(
-            row,
-            recording,
-            _seconds(row, gpu.key),
-            ones.get((row.problem, row.direction)),
-            _fitted(row),
-        )
+        Held(row, recording, _seconds(row, gpu.key), ones.get((row.problem, row.direction)))
         for row in recording.cluster
         if row.times and row.provider in (*METHODS, ONE)
     ]
@@ -89,18 +77,9 @@ def _seconds(row: ClusterTiming, hardware: str) -> float:
     return sum(modelled(spread, backward).seconds for backward in passes)
 
 
-def _fitted(row: ClusterTiming) -> bool:
-    """One GPU's, for its clock in long calls and for a backward pass; some of four, for what NVLink costs."""
-    problem = row.problem
-    if row.provider == ONE:
-        return True
-    own_keys = problem.mask.causal and problem.kv_heads == problem.heads
-    return row.gpus == 4 and row.direction == FORWARD and own_keys and problem.seq_q in FITTED_TOKENS
-
-
-def median_error(found: tuple[Held, ...], fitted: bool) -> float:
-    """The median size of the errors of the rows that were fitted, or of the others."""
-    return float(np.median([abs(one.error) for one in found if one.fitted == fitted]))
+def errors(found: tuple[Held, ...]) -> tuple[float, float]:
+    """What half of the rows, and 95% of them, are off by, whichever way."""
+    return tuple(np.percentile([abs(one.error) for one in found], (50, 95)).tolist())
 
 
 # ---------------------------------------------------------------- lanes

@@ -12,13 +12,13 @@ from engine.algorithms.ring import ALGORITHM, Order
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import Lanes, lanes
-from engine.model.cluster.memory import OWN, bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import ClusterTime, computing, modelled, rounds
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
 from engine.problem.hardware import LINKS
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
+from engine.studies.cluster_memory import OWN, bytes_per_token, longest_context, memory_bytes
 from engine.studies.recorded_clusters import recorded_lanes
 from engine.trace.dense import exact_tiles
 from engine.trace.ring import execute_ring

@@ -10,11 +10,11 @@ import pytest
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
 from engine.model.cluster.lanes import COMPUTING, NETWORK, TRANSFER, lanes
-from engine.model.cluster.memory import bytes_per_token, longest_context, memory_bytes
 from engine.model.cluster.seconds import TAIL, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
+from engine.studies.cluster_memory import bytes_per_token, longest_context, memory_bytes
 from engine.studies.several_gpus import hidden_from, hiding, over_gpus, ring_parts
 
 

@@ -9,7 +9,7 @@ from engine.algorithms import Pipeline
 from engine.model.launch import launch
 from engine.model.rates import Rates
 from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
-from engine.model.warp_groups import PV, QK, SOFTMAX, STORE, inside
+from engine.studies.warp_groups import PV, QK, SOFTMAX, STORE, inside
 
 PIPELINES = [
     Pipeline(asynchronous, specialised and asynchronous, overlapped)

@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.warp_groups import inside
 from engine.problem.problem import Tiling
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
@@ -19,6 +18,7 @@ from engine.studies.techniques import (
     variant,
     without,
 )
+from engine.studies.warp_groups import inside
 
 SCENARIO = Experiment.of(seq=4096, head_dim=128)
 BLOCKS = {"block_q": 128, "block_kv": 128}

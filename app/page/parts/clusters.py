@@ -12,7 +12,7 @@ from engine.algorithms import FORWARD
 from engine.model.rates import SUSTAINED_FROM
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies.recorded_clusters import Held, held, median_error
+from engine.studies.recorded_clusters import Held, errors, held
 
 TALL = 420  # pixels
 
@@ -32,15 +32,13 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     gpus = max(one.row.gpus for one in found)
     st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
     st.html(_table(recording))
-    fitted, others = "", share_text(median_error(found, fitted=False))
-    if any(one.fitted for one in found):
-        share = share_text(median_error(found, fitted=True))
-        fitted = f"'Fitted' marks rows from which the model's constants were set: median error {share}. "
+    half, most = map(share_text, errors(found))
     st.caption(
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
-        f"{recording.device.commit[:7]}. {fitted}The other rows have a median error of {others}. The model "
-        "has that the card's power limit holds its clock down in calls of over "
-        f"{SUSTAINED_FROM * 1000:.0f} ms; it leaves out what the host takes to launch."
+        f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "
+        f"less than {most} in 95% of them; what NVLink reaches in it comes from such GPUs. It has that the "
+        f"card's power limit holds its clock down in calls of over {SUSTAINED_FROM * 1000:.0f} ms; it leaves "
+        "out what the host takes to launch."
     )
 
 
@@ -63,7 +61,7 @@ def _recorded_row(one: Held) -> list[str]:
     shared = one.row.gpus > 1 and one.efficiency
     efficiency = share_text(one.efficiency) if shared else ""
     error = _signed(one.error)
-    return [*_about(one.row), efficiency, seconds_text(one.modelled), error, "fitted" if one.fitted else ""]
+    return [*_about(one.row), efficiency, seconds_text(one.modelled), error, ""]
 
 
 def _about(row: ClusterTiming) -> list[str]:

@@ -13,10 +13,10 @@ from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, scaled, share_text, tokens_text
 from engine.algorithms import FORWARD
-from engine.model.cluster.memory import blocks_passing
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.hardware import GPUS
+from engine.studies.cluster_memory import blocks_passing
 from engine.studies.recorded_clusters import Held
 from engine.studies.several_gpus import Room, hiding, over_gpus, rooms, rounds_by_tokens
 
@@ -51,7 +51,7 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
         words += (
             " Above 100% one GPU alone is slowed down: its power limit leaves it "
             f"{share_text(SUSTAINED_CLOCK)} of its clock in a call, after {SUSTAINED_FROM * 1000:.0f} ms "
-            "of it (fitted to one H200)."
+            "of it (read off one H200)."
         )
     if every and not points:
         words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."

@@ -1,7 +1,7 @@
 """How the GPUs of a cluster are joined, and what of a link's peak a transfer reaches.
 
-The shares, latencies and losses are fitted to forward passes by four methods on 4 H200s, see
-`engine.studies.several_gpus`. They are taken to hold for other links; the network's share is assumed.
+Shares, latencies and losses are what transfers between 4 H200s took, and are taken to hold for other links;
+the network's share is assumed.
 """
 
 from __future__ import annotations

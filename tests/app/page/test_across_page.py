@@ -19,8 +19,8 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
-from engine.model.cluster.memory import OTHERS, bytes_per_token
 from engine.model.cluster.seconds import ClusterTime
+from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import (
     ALONE,

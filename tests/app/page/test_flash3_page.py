@@ -10,7 +10,6 @@ from app.page import flash3
 from app.page.parts import fp8
 from engine import simulate
 from engine.experiment import Experiment
-from engine.model.warp_groups import inside
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
@@ -21,6 +20,7 @@ from engine.studies.techniques import (
     variant,
     without,
 )
+from engine.studies.warp_groups import inside
 
 KEYS = [technique.key for technique in TECHNIQUES]
 

@@ -16,16 +16,58 @@ from itertools import pairwise
 from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, Rates
-from engine.model.timeline import MODELLED, Lane, Lanes, Mark
+from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, WARP_GROUP_ROWS, Rates
+from engine.model.timeline import MODELLED
 from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
 from engine.schedule.step import Tensor
 
-GROUP_ROWS = 64  # query rows of a warp group
 BUFFERS = 2  # for K, and for V
 MOST_VISITS = 4  # that are drawn of a tile
 NEXT_VISITS = 1  # that are drawn of the tile after it
 QK, SOFTMAX, PV, STORE = "Q Kᵀ", "softmax", "P V", "store O"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One operation inside a block: what, on which key block (-1: none), from when to when.
+
+    start and end are seconds from the block's start.
+    """
+
+    operation: str
+    key_block: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """What one part of a block does: its copying warp, or one of its warp groups; marks in order of start."""
+
+    name: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Inside one block of an experiment.
+
+    Attributes:
+        origin: "modelled", or "recorded on" a GPU and a date.
+        head, query_block: which block it is.
+        lanes: side by side, the copying one first.
+    """
+
+    experiment: Experiment
+    origin: str
+    head: int
+    query_block: int
+    lanes: tuple[Lane, ...]
+
+    @property
+    def seconds(self) -> float:
+        """From the block's start to its last mark's end."""
+        return max(mark.end for lane in self.lanes for mark in lane.marks)
 
 
 @dataclass(frozen=True)
@@ -83,7 +125,7 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     (phase,) = run.schedule.phases
     in_all = int(phase.visits[-1])
     visits = min(in_all, MOST_VISITS)
-    groups = run.tiling.block_q // GROUP_ROWS
+    groups = run.tiling.block_q // WARP_GROUP_ROWS
     costs = _costs(run, pipeline, groups)
     keys = [int(phase.stop[-1]) - 1 - step for step in range(visits)]
     block = _Block(pipeline, costs, groups)
