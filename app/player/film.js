@@ -20,18 +20,10 @@ const BREATH = 30; // ms of work before the page may do something else
 /** A player's run drawn on a canvas of its own, of one size whatever the window's, while the player goes on. */
 class Film {
   constructor(player, dpr = 1) {
-    const { model, run, theme, race, pinned, slot, stage, speeds } = player;
-    // a player that is never seen: the same run and row, at a moment of its own
-    this.player = Object.assign(Object.create(player), {
-      model,
-      run,
-      theme,
-      race,
-      pinned,
-      slot,
-      speeds,
-      clock: { playing: false },
-    });
+    const { model, run, theme, race, pinned, slot, stage, speeds } = player,
+      clock = { playing: false },
+      own = { model, run, theme, race, pinned, slot, speeds, clock };
+    this.player = Object.assign(Object.create(player), own); // never seen: the same run and row, at a moment of its own
     this.player.narrator = new Narrator(this.player);
     const { width, height, edge, head, foot } = FILM,
       w = width - 2 * edge,
