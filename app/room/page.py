@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LIMIT = 5_000  # bytes
 
 
 @lru_cache(maxsize=1)
 def page() -> tuple[bytes, str]:
     """The document, and its Content-Security-Policy, which names its style and its script by their hashes."""
-    text = (HERE / "phone.html").read_text("utf-8")
-    style, script = (_small((HERE / f"phone.{kind}").read_text("utf-8")) for kind in ("css", "js"))
-    style = re.sub(r"\s*([{};,])\s*", r"\1", style).replace(": ", ":").replace(";}", "}")
+    text, style, script = ((HERE / f"phone.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
     document = text.replace("/* style */", style).replace("/* script */", script)
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; connect-src 'self'; "
         "frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return document.encode(), policy
-
-
-def _small(text: str) -> str:
-    """Without what only its readers need: notes on a line's end, and indents."""
-    return re.sub(r"^\s+|^//.*\n|\s+// .*$|/\*.*\*/\n", "", text, flags=re.MULTILINE).strip()
 
 
 def _hash(text: str) -> str:

@@ -102,7 +102,7 @@ def test_everything_but_the_rooms_own_addresses_is_404(room, asked_for):
 def test_the_page_comes_with_its_policy_and_a_cookie_that_no_script_reads(room):
     status, headers, document = ask(room, "/CODE")
     assert status == 200
-    assert len(document) < 5000
+    assert len(document) < 6500
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'sha256-")
     assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
     cookie = headers["Set-Cookie"].lower()
