@@ -68,15 +68,16 @@ def show() -> None:
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call to show: the one nearest to the scenario unless another is chosen."""
     usual = [row for row in rows if row.times is not None]
-    nearest = timelines.nearest_call(usual, experiment)
-    return st.selectbox(
+    nearest = _named(timelines.nearest_call(usual, experiment))
+    names = list(dict.fromkeys(map(_named, usual)))
+    chosen = st.selectbox(
         "Recorded call",
-        usual,
-        index=usual.index(nearest),
-        format_func=_named,
-        key=f"gpu_call {_named(nearest)}",
+        names,  # and not the calls, as Streamlit copies every option in every run
+        index=names.index(nearest),
+        key=f"gpu_call {nearest}",
         label_visibility="collapsed",
     )
+    return next(row for row in usual if _named(row) == chosen)
 
 
 def _named(row: TracedCall) -> str:

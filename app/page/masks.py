@@ -232,7 +232,7 @@ def panels(found: tuple[studies.Masked, ...], experiment: Experiment) -> list[tu
 
 
 def _panel(one: studies.Masked, none: studies.Masked, experiment: Experiment) -> tuple:
-    tiles, spared = one.simulation.traffic.per_head.tiles_visited, one.spares(none)
+    tiles, spared = one.simulation.per_head.tiles_visited, one.spares(none)
     costs = (
         counted(tiles, "tile"),
         f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
@@ -285,7 +285,7 @@ def _scale(none: studies.Masked, experiment: Experiment) -> str:
 def _table(found: tuple[studies.Masked, ...]) -> str:
     rows = []
     for one in found:
-        counts, traffic = one.simulation.traffic.per_head, one.simulation.traffic
+        counts, traffic = one.simulation.per_head, one.simulation.traffic
         name, _ = _name(one.mask, one.simulation.experiment.problem.seq_kv)
         rows.append(
             [

@@ -105,7 +105,7 @@ def _grid(told: bool) -> Picture:
         problem = experiment.problem
         unmasked, causal, *_ = under_masks(experiment)
         one = causal if told else unmasked
-        count = simulate(experiment).traffic.per_head
+        count = simulate(experiment).per_head
         words = f"{count.tiles_visited} of {answer('tiles', experiment).value} tiles computed, counted"
         panel = (
             "S in tiles",

@@ -12,7 +12,7 @@ from engine.model.footprint import Footprint, footprint
 from engine.model.l1 import from_l2
 from engine.model.launch import Launch, launch
 from engine.model.seconds import Modelled, modelled_time
-from engine.model.traffic import Traffic, traffic
+from engine.model.traffic import Counts, Traffic, counts, traffic
 from engine.schedule.schedule import Schedule
 
 
@@ -26,6 +26,11 @@ class Simulation:
     def launch(self) -> Launch:
         """The schedule on its GPU; not kept here, as thousands of simulations are."""
         return launch(self.experiment)
+
+    @cached_property
+    def per_head(self) -> Counts:
+        """One head's counts, for who asks for no more: they take a tenth of what the traffic takes."""
+        return counts(self.schedule)
 
     @cached_property
     def traffic(self) -> Traffic:

@@ -107,6 +107,8 @@ def requested_bytes(schedule: Schedule) -> Bytes:
     problem = schedule.problem
     requested = _requested(schedule).times(problem.batch * problem.heads)
     around = tuple(replace(phase, each=()) for phase in schedule.phases if phase.shared)
+    if not around or problem.group == 1:
+        return requested
     spared = _requested(replace(schedule, phases=around)).times(
         problem.batch * (problem.heads - problem.kv_heads)
     )

@@ -60,7 +60,7 @@ class Masked:
     @property
     def visited(self) -> float:
         """Share of all tiles that are visited."""
-        counts = self.simulation.traffic.per_head
+        counts = self.simulation.per_head
         return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
 
     @property
@@ -75,7 +75,7 @@ class Masked:
 
     def spares(self, other: Masked) -> float:
         """How many times fewer FLOPs this mask takes than another."""
-        return other.simulation.traffic.flops / self.simulation.traffic.flops
+        return other.simulation.per_head.flops / self.simulation.per_head.flops
 
 
 def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
@@ -111,7 +111,7 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
         simulation = simulate(experiment.changed(algorithm="flash2", mask=mask))
         schedule, problem = simulation.schedule, simulation.experiment.problem
         pairs = visible_pairs(problem)
-        computed = simulation.traffic.per_head.flops // (4 * problem.head_dim)
+        computed = simulation.per_head.flops // (4 * problem.head_dim)
         found.append(
             Masked(
                 mask,
