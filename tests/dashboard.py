@@ -56,19 +56,25 @@ class Dashboard:
 
 
 @contextlib.contextmanager
-def served(script: str = "app/main.py", log: Path | None = None) -> Iterator[Dashboard]:
-    """A fresh one, ready; on another port where the first is taken before it takes it."""
+def served(
+    script: str | Path = "app/main.py",
+    log: Path | None = None,
+    cwd: str | Path = ROOT,
+    address: str = "127.0.0.1",
+) -> Iterator[Dashboard]:
+    """A fresh one, ready; on another port where the first is taken before it takes it.
+
+    It listens at an address, or where its own configuration says, and is started from a folder.
+    """
     for _ in range(3):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-        command += ["--server.port", str(port), "--server.address", "127.0.0.1"]
+        command += ["--server.port", str(port), *(["--server.address", address] if address else [])]
         with (log or Path(os.devnull)).open("w") as output:
             # in a session of its own, as Ctrl+C is for whoever asks, who then ends the dashboard
-            process = subprocess.Popen(
-                command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True
-            )
+            process = subprocess.Popen(command, cwd=cwd, stdout=output, stderr=output, start_new_session=True)
         try:
             found = Dashboard(port, (process.pid,))
             if _ready(process, found.address):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import AsyncIterator
+import tomllib
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
@@ -14,6 +17,7 @@ from app import serving
 from app.contents import PAGES
 from engine.recordings.file import recordings
 
+CONFIG = Path(__file__).parents[1] / ".streamlit" / "config.toml"
 TURN = 0.001  # s that one thread computes before another may: a page waits several times for its turn
 
 
@@ -28,6 +32,14 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         others = "may run kernels" if serving.opened() else "can look and run nothing"
         print(f"  It is open to the network: others find it {where} and {others}.")
     yield
+
+
+def settings(section: Mapping[str, Any] | None = None, above: str = "") -> dict[str, Any]:
+    """The configuration beside the dashboard, by its options' names: for who starts it in Python."""
+    found = {}
+    for name, value in (tomllib.loads(CONFIG.read_text("utf-8")) if section is None else section).items():
+        found |= settings(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
 
 
 def settle() -> None:

@@ -67,7 +67,7 @@ def _serve(room: Room, listener: socket.socket, port: int) -> None:
     rooms.set_current(room)
     addresses = [*routes(), presenter_route(room)]
     app = st.App(DASHBOARD, routes=addresses, middleware=MIDDLEWARE, lifespan=lifespan)
-    app.run(config={"server.address": "localhost", "server.port": port})
+    app.run(config=startup.settings() | {"server.address": "localhost", "server.port": port})
 
 
 def _named(address: str) -> str:

@@ -44,8 +44,8 @@ def opened() -> bool:
 
 def may_run() -> bool:
     """Whether this visitor may run kernels and upload: who sits at the machine may, wherever it listens."""
-    here = st.context.ip_address is None and at_loopback(urlsplit(st.context.url or "").hostname)
-    return opened() or here
+    asked = urlsplit(f"//{st.context.headers.get('Host', '')}").hostname
+    return opened() or (st.context.ip_address is None and at_loopback(asked))
 
 
 def _gone(name: str) -> None:

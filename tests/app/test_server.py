@@ -12,10 +12,11 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from app.canvas import scripts
 from app.canvas.bundle import bundle
 from app.contents import HOME, PAGES
-from app.frame import style
+from app.frame import startup, style
 from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
+from tests.dashboard import served
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,6 +24,18 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
     server = tomllib.loads((ROOT / "app" / ".streamlit" / "config.toml").read_text("utf-8"))["server"]
     assert (server["address"], server["maxUploadSize"]) == ("localhost", 16)
+
+
+def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_path):
+    log = tmp_path / "log.txt"
+    with served(ROOT / "app" / "main.py", log, cwd="/", address="") as dashboard:
+        pass
+    # no welcome, for which Streamlit asks outside, and nothing of a network
+    assert log.read_text() == f"  The dashboard is at http://localhost:{dashboard.port}\n"
+    options = startup.settings()
+    assert options["server.address"] == "localhost"
+    assert options["browser.gatherUsageStats"] is False
+    assert options["theme.dark.sidebar.backgroundColor"].startswith("#")
 
 
 def test_pandas_is_whole_before_any_page_can_ask_for_it():
@@ -35,7 +48,7 @@ def test_pandas_is_whole_before_any_page_can_ask_for_it():
 
 def test_the_readme_and_the_project_name_one_python():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    (needed,) = re.findall(r"Python (\d\.\d+) or newer", (ROOT / "README.md").read_text("utf-8"))
+    (needed,) = re.findall(r"Python (\d\.\d+) to ", (ROOT / "README.md").read_text("utf-8"))
     assert project["project"]["requires-python"] == f">={needed}"
     assert project["tool"]["ruff"]["target-version"] == "py" + needed.replace(".", "")
 

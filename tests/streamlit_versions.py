@@ -1,0 +1,80 @@
+"""`python -m tests.streamlit_versions` runs essential tests against three minor versions of Streamlit.
+
+They are the latest that pip's index lists, each in an environment of its own that is made for it. What a
+version lacks is said by the tests that fail there; `app/requirements.txt` should allow those that pass.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine.parser import Parser, ended
+
+ROOT = Path(__file__).resolve().parents[1]
+LATEST = 3
+ESSENTIAL = (  # who may come in, what is drawn, links, back and forward, files, and every name that we know
+    *("app/test_serving.py", "app/test_server.py", "app/test_streamlit_names.py", "app/scenario"),
+    *("app/take_home/test_files_to_take.py", "app/page/test_every_page.py", "app/sidebar", "app/glossary"),
+    *("browser/test_pages.py", "browser/test_take_home.py", "browser/test_names_on_pages.py"),
+    "browser/test_failure.py",
+)
+NEEDED = ("app/requirements.txt", "tests/requirements.txt")
+
+
+def newest(versions: Iterable[str], most: int = LATEST) -> list[str]:
+    """The newest of each of the latest minor versions."""
+    numbered = sorted((tuple(map(int, version.split("."))) for version in versions), reverse=True)
+    by_minor: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for version in numbered:
+        by_minor.setdefault(version[:2], version)
+    return [".".join(map(str, version)) for version in list(by_minor.values())[:most]]
+
+
+def listed() -> list[str]:
+    """The versions of Streamlit that pip's index has."""
+    asked = [sys.executable, "-m", "pip", "index", "versions", "streamlit"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\d+\.\d+\.\d+", said.partition("Available versions:")[2])
+
+
+def environment(folder: Path, version: str) -> Path:
+    """The Python of a fresh environment with this version and all else that the tests need."""
+    venv.create(folder, with_pip=True)
+    (python,) = (
+        each for each in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if each.exists()
+    )
+    needed = "\n".join((ROOT / file).read_text("utf-8") for file in NEEDED)
+    wanted = folder / "needed.txt"
+    wanted.write_text(re.sub(r"(?m)^streamlit.*$", f"streamlit=={version}", needed), "utf-8")
+    subprocess.run([python, "-m", "pip", "install", "-q", "-r", wanted], check=True)
+    return python
+
+
+def passes(version: str) -> bool:
+    """Whether the essential tests pass with this version; what pytest says is shown."""
+    print(f"Streamlit {version}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(Path(folder), version)
+        tests = [str(ROOT / "tests" / name) for name in ESSENTIAL]
+        return not subprocess.run([python, "-m", "pytest", "-q", *tests], cwd=ROOT).returncode
+
+
+def main() -> int:
+    """Run them all; exit code 1 where one fails."""
+    parser = Parser("tests.streamlit_versions", __doc__)
+    parser.add_argument("versions", nargs="*", help="such as 1.66.1; the latest of three minors by default")
+    options = parser.parse_args()
+    found = {version: passes(version) for version in options.versions or newest(listed())}
+    for version, passed in found.items():
+        print(f"Streamlit {version}: {'the essential tests pass' if passed else 'tests fail'}")
+    return 0 if all(found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(ended(main))
