@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from engine import Experiment, simulate
 from engine.model.launch import launch
@@ -106,6 +106,7 @@ def test_a_visit_of_flash1_waits_for_dram_where_l2_does_not_keep_its_rows(heads,
 
 
 @given(experiments())
+@example(Experiment.of(algorithm="standard", heads=8, seq=1024, head_dim=64, hardware="t4"))  # HBM alone
 def test_no_kernel_is_faster_than_its_bytes(experiment):
     modelled = simulate(experiment).modelled
     assert modelled.busy.keys() == modelled.parts.keys()
