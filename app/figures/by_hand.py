@@ -9,7 +9,7 @@ import numpy as np
 
 from app.figures.base import MONO
 from app.figures.colours import Palette
-from app.figures.rules import LINE
+from app.figures.style_rules import LINE
 from engine.studies.by_hand import BLOCK, ROW, ByHand
 
 CELLS = f"min-width: 2.2rem; height: 1.9rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"

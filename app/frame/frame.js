@@ -4,7 +4,7 @@
 // open at once, and of a slider that moves quickly the server hears the last value.
 
 import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
-import { awaitLast } from "./moving.js";
+import { awaitLast } from "./last_value.js";
 
 const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough

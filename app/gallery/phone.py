@@ -14,8 +14,8 @@ from typing import Any
 
 from app import contents
 from app.canvas.offline import document
+from app.gallery.html_page import styles
 from app.gallery.picture import Drawn
-from app.gallery.shell import styles
 from engine.experiment import Experiment, ExperimentError
 from engine.studies.answers import AnswerError
 from engine.worker.jobs import JobError, Update

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.gallery.shell import above, page
+from app.gallery.html_page import above, page
 from app.scenario.presets import preset
 from engine.experiment import Experiment
 

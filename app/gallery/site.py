@@ -6,8 +6,8 @@ from html import escape
 
 from app import contents, start
 from app.contents import NAME
+from app.gallery.html_page import page, styles
 from app.gallery.picture import Drawn, SiteFile
-from app.gallery.shell import page, styles
 from app.glossary.terms import listed
 
 GLOSSARY = SiteFile("glossary.html", "Glossary", "Every term that the pages use.", lambda: Drawn(listed()))

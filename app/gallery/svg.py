@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from app.figures.base import MONO, SANS, Figure
-from app.gallery.shell import sideways
+from app.gallery.html_page import sideways
 
 WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
 RIGHT, BOTTOM, TOP = 14, 46, 12

@@ -14,8 +14,8 @@ import streamlit as st
 
 from app.canvas.moving import Moving
 from app.figures.colours import LIGHT, Palette
+from app.gallery.html_page import both, sideways
 from app.gallery.picture import Drawn
-from app.gallery.shell import both, sideways
 from app.gallery.svg import chart
 from app.markup import markdown
 from app.markup.formulas import mathml

@@ -20,7 +20,7 @@ from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import clusters, scaling
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer
-from app.scenario.own import OWN
+from app.scenario.page_values import OWN
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused

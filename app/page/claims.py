@@ -14,8 +14,8 @@ from app.contents import PAGES
 from app.elements import chart, one_of
 from app.figures import claims as figures
 from app.gallery import svg
+from app.gallery.html_page import both
 from app.gallery.picture import Drawn, Picture, SiteFile
-from app.gallery.shell import both
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.studies.claims import checked

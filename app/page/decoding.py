@@ -15,7 +15,7 @@ from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, percent_text, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import merging, paging, sharing
+from app.page.parts import merging, paging, shared_heads
 from app.player import PLAYER
 from app.player.payload import build
 from app.scenario import theme
@@ -61,7 +61,11 @@ def show() -> None:
         partial(paging.show, decoding, recording, colours),
         "How does a paged KV cache save memory?",
     )
-    fold("decoding heads", partial(sharing.show, decoding, recording), "What do heads that share keys save?")
+    fold(
+        "decoding heads",
+        partial(shared_heads.show, decoding, recording),
+        "What do heads that share keys save?",
+    )
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)
         fold("decoding times", timed, "How long did a GPU take?")

@@ -12,8 +12,8 @@ from app.elements import fold
 from app.figures import masks as figures
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
+from app.gallery.html_page import both
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
-from app.gallery.shell import both
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused

@@ -16,8 +16,8 @@ from app.figures.base import drawn as draw
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import counted, number_text, told_apart, unbroken
+from app.gallery.html_page import both, sideways
 from app.gallery.picture import Drawn, Picture, SiteFile
-from app.gallery.shell import both, sideways
 from app.gallery.svg import chart as svg
 from app.gallery.without_streamlit import in_both_themes
 from app.markup.formulas import mathml

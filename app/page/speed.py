@@ -15,8 +15,8 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
+from app.gallery.html_page import both
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.gallery.shell import both
 from app.gallery.svg import chart as svg
 from app.page.parts import bottleneck, gains, model_errors, recorded
 from app.page.parts.job import job_panel

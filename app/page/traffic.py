@@ -13,8 +13,8 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
+from app.gallery.html_page import both, sideways
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
-from app.gallery.shell import both, sideways
 from app.gallery.svg import chart as svg
 from app.page.parts import chip_traffic, dram_range, model_errors
 from app.scenario import theme

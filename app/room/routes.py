@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.canvas.offline import POLICY
 from app.room.board import Board
-from app.room.page import page
+from app.room.phone_page import page
 from app.room.room import FullError, Room, VoteError
 
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture

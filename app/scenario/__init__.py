@@ -5,7 +5,7 @@ changes one value of it (`widgets`); every run shows it in the widgets and write
 """
 
 from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, turn_to, url_values
-from app.scenario.own import own, own_values, tie
+from app.scenario.page_values import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
 from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
 from app.scenario.widgets import control, divisors, options

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.contents import HOME
-from app.scenario import own, presets, state, widgets
+from app.scenario import page_values, presets, state, widgets
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
@@ -36,13 +36,13 @@ def adopt() -> None:
         state.kept_in_run(BACK, True)
     if state.started() and not (values.keys() - PLACES and _went_back()):
         widgets.take()
-        return own.take()
+        return page_values.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
     too_long = values.pop(TOO_LONG, None) is not None
-    asked, wrong = own.read(values)
-    values = {name: value for name, value in values.items() if name not in own.OWN}
+    asked, wrong = page_values.read(values)
+    values = {name: value for name, value in values.items() if name not in page_values.OWN}
     experiment, errors = Experiment.lenient(values)
     errors = (*errors, *wrong)
     if places.get("present", "false") not in ("true", "false"):
@@ -51,7 +51,7 @@ def adopt() -> None:
     state.start(experiment, said, places | asked, by_link=bool(values))
     state.kept("told link", {}).clear()
     widgets.forget()
-    own.forget()
+    page_values.forget()
 
 
 def _went_back() -> bool:
@@ -87,7 +87,7 @@ def link_values(page: str) -> dict[str, str]:
     """The values of a link to what is shown now: the mode, the scenario, the step or what the page asks."""
     names = PLACES if page == TOUR else ("present",)
     places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
-    return places if page == HOME else places | url_values(state.current()) | own.own_values(page)
+    return places if page == HOME else places | url_values(state.current()) | page_values.own_values(page)
 
 
 def turn_to(name: str) -> None:
@@ -118,7 +118,9 @@ def notices(errors: Sequence[ExperimentError]) -> list[str]:
 
     They quote the link, so show them as text.
     """
-    unknown = [error.field for error in errors if error.field not in (*PARAMETERS, *own.OWN, "present")]
+    unknown = [
+        error.field for error in errors if error.field not in (*PARAMETERS, *page_values.OWN, "present")
+    ]
     found = [_notice(error) for error in errors if error.field not in unknown]
     if len(unknown) == 1:
         found.append(
@@ -134,7 +136,7 @@ def notices(errors: Sequence[ExperimentError]) -> list[str]:
 def _notice(error: ExperimentError) -> str:
     if error.field == "present":
         return f"The link's {error}. Shown instead: false."
-    if error.field in own.OWN:
-        return f"The link's {error}. Shown instead: {own.OWN[error.field].usual}."
+    if error.field in page_values.OWN:
+        return f"The link's {error}. Shown instead: {page_values.OWN[error.field].usual}."
     shown = FOLLOWING.get(error.field, PARAMETERS[error.field].default)
     return f"The link's {error}. Shown instead: {'off' if shown is None else widgets.text(shown)}."

@@ -6,8 +6,8 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+from app.gallery.html_page import frame, unseen
 from app.gallery.picture import Drawn
-from app.gallery.shell import frame, unseen
 from app.gallery.without_streamlit import in_both_themes
 from app.markup import markdown
 from app.markup.formulas import mathml

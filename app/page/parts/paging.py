@@ -8,7 +8,7 @@ from app.figures import paging as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled
 from app.figures.units import bytes_text, percent_text, scaled
-from app.scenario.own import OWN, own, tie
+from app.scenario.page_values import OWN, own, tie
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.studies.decoding import recorded_pages

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.canvas.offline import POLICY, document
 from app.contents import NAME
 from app.figures.colours import DARK, LIGHT, Palette
-from app.figures.rules import RULES
+from app.figures.style_rules import RULES
 
 HERE = Path(__file__).parent
 HOME = "index.html"

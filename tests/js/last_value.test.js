@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { awaitLast } from "../../app/frame/moving.js";
+import { awaitLast } from "../../app/frame/last_value.js";
 
 const RERUN = 0x5a,
   HEARTBEAT = 0x3a;
