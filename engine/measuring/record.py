@@ -21,7 +21,7 @@ from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
 from engine.measuring.machine import device, machine
-from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.precompile import Kernel, compile_all, smaller
 from engine.measuring.random_calls import random_calls
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
@@ -61,7 +61,7 @@ def record_timings(
     wanted = [(problem, direction) for problem in problems for direction in (FORWARD, BACKWARD)]
     wanted = [pair for pair in wanted if not _is_complete(recorder, bench, *pair)]
     if bench.cuda:
-        compile_ahead(recorder, _timed_kernels(wanted))
+        compile_ahead(recorder, _timed_kernels(bench, wanted))
     for index, (problem, direction) in enumerate(wanted):
         if recorder.left <= 0:
             return
@@ -196,20 +196,14 @@ def _is_complete(recorder: Recorder, bench: Bench, problem: Problem, direction: 
     return None not in rows
 
 
-def _timed_kernels(wanted: list[tuple[Problem, str]]) -> list[Kernel]:
-    """What the timings need compiled: for few keys and many of a head dim and mask, `standard` for each."""
-    kernels = []
-    for problem, direction in wanted:
-        short, shape = (
-            training_problem(n, problem.head_dim, problem.mask.causal) for n in (LENGTHS[0], LENGTHS[-1])
-        )
-        if direction == BACKWARD:
-            kernels.append(Kernel("flash2", shape, direction))
-        else:
-            kernels += [Kernel(name, shape) for name in ("flash1", "flash2", "flash3")]
-            kernels += [Kernel(name, short) for name in ("flash2", "flash3")]
-            kernels.append(Kernel("standard", problem))
-    return list(dict.fromkeys(kernels))
+def _timed_kernels(bench: Bench, wanted: list[tuple[Problem, str]]) -> list[Kernel]:
+    """What the timings need compiled, each on the least problem that compiles the same."""
+    return [
+        Kernel(one.name, smaller(problem, one.name), direction)
+        for problem, direction in wanted
+        for one in bench.entered(direction)
+        if one.ours
+    ]
 
 
 RECORD = {
