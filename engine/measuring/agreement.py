@@ -18,16 +18,15 @@ from engine.experiment import Experiment
 from engine.measuring.implementations import unfused
 from engine.measuring.interpreter import quick
 from engine.measuring.machine import machine
-from engine.measuring.trial import mask_arguments, plain_sentence
+from engine.measuring.precompile import Kernel
+from engine.measuring.trial import refusals
 from engine.problem.bounds import blocks
 from engine.problem.dtype import DTYPES
 from engine.problem.inputs import make_inputs
-from engine.problem.mask import MaskError
 from engine.problem.problem import Problem
-from engine.trace.chip import SramOverflow
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
-from engine.worker.jobs import JobError, Update
+from engine.worker.jobs import Update
 
 AGREE = "engine.measuring.agreement:agree"
 MOST_SECONDS, MOST_SCORES = 3.0, 2**22
@@ -147,21 +146,12 @@ def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
 
 def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
     """What the real kernel holds, the device's name, and whether it was interpreted; raises JobError."""
-    problem, tiling = experiment.problem, experiment.tiling
-    try:
+    with refusals():
         import kernels
 
         here = machine()
-        tensors = _tensors(problem, inputs, "cuda" if here.cuda else "cpu")
-        probed = kernels.probe_attention(
-            *tensors,
-            **mask_arguments(problem),
-            algorithm=experiment.algorithm,
-            block_q=tiling.block_q,
-            block_kv=tiling.block_kv,
-        )
-    except (RuntimeError, ImportError, MaskError) as error:
-        raise JobError(plain_sentence(error)) from error
+        tensors = _tensors(experiment.problem, inputs, "cuda" if here.cuda else "cpu")
+        probed = kernels.probe_attention(*tensors, **Kernel.of(experiment).options())
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
     return held, here.device, kernels.interpreted()
@@ -169,10 +159,8 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
 
 def _trace(experiment: Experiment, inputs) -> Held:
     """What the scheduler's own execution holds; raises JobError where the tiles do not fit the SRAM."""
-    try:
+    with refusals():
         trace = execute(experiment, *inputs)
-    except SramOverflow as error:
-        raise JobError(f"the scheduler stops: it {error}") from error
     return Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
 
 

@@ -17,15 +17,15 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING
 from engine.measuring.interpreter import quick
 from engine.measuring.machine import machine
-from engine.measuring.trial import mask_arguments, plain_sentence
+from engine.measuring.precompile import Kernel
+from engine.measuring.trial import refusals
 from engine.problem.bounds import visible
 from engine.problem.dtype import DTYPES, round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
-from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
-from engine.worker.jobs import JobError, Update
+from engine.worker.jobs import Update
 
 CHECK = "engine.measuring.gradient_check:check"
 GRADIENTS = ("dQ", "dK", "dV")
@@ -170,26 +170,18 @@ def _largest(one: np.ndarray, other: np.ndarray) -> float:
 
 def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, bool]:
     """What PyTorch's autograd gets from the real kernels, the device, and whether they were interpreted."""
-    problem, tiling = experiment.problem, experiment.tiling
-    try:
+    run = Kernel.of(experiment.changed(algorithm=flash2.ALGORITHM.key))
+    with refusals():
         import torch
 
         import kernels
 
-        here, dtype = machine(), getattr(torch, problem.dtype)
+        here, dtype = machine(), getattr(torch, experiment.problem.dtype)
         place = {"device": "cuda" if here.cuda else "cpu", "dtype": dtype}
         tensors = [torch.from_numpy(array).to(**place) for array in (q[None], k[None, None], v[None, None])]
         tensors = [tensor.requires_grad_() for tensor in tensors]
-        out = kernels.attention(
-            *tensors,
-            **mask_arguments(problem),
-            algorithm=flash2.ALGORITHM.kernel,
-            block_q=tiling.block_q,
-            block_kv=tiling.block_kv,
-        )
+        out = kernels.attention(*tensors, **run.options())
         out.backward(torch.from_numpy(d_out[None]).to(**place))
-    except (RuntimeError, ImportError) as error:
-        raise JobError(plain_sentence(error)) from error
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
     return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()
 
@@ -197,10 +189,8 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
 def _trace(experiment: Experiment, q, k, v, d_out) -> Gradients:
     """What the scheduler's own execution gets, forward and backward; raises JobError."""
     forward = experiment.changed(algorithm=flash2.ALGORITHM.key)
-    try:
+    with refusals():
         heads = [execute(forward, own, k, v) for own in q]
         out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])
         trace = execute_backward(experiment, q, k, v, out, lse, d_out)
-    except SramOverflow as error:
-        raise JobError(f"the scheduler stops: it {error}") from error
     return {"dQ": trace.d_q, "dK": trace.d_k, "dV": trace.d_v}

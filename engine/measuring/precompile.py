@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.algorithms.flash2 import SHORT
+from engine.experiment import Experiment
 from engine.measuring.trial import attempt, mask_arguments, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
@@ -33,6 +34,12 @@ class Kernel:
     warps: int | None = None
     stages: int | None = None
     traced_order: str | None = None
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Kernel:
+        """An experiment's, in its blocks."""
+        tiling = experiment.tiling
+        return cls(experiment.algorithm, experiment.problem, FORWARD, tiling.block_q, tiling.block_kv)
 
     def options(self, problem: Problem | None = None) -> dict[str, Any]:
         """What `kernels.attention` is given beside tensors, of its problem or of another like it."""

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
+from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
+from engine.trace.chip import SramOverflow
 from engine.worker.jobs import JobError
 
 
@@ -130,6 +133,17 @@ def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
     if cuda:
         torch.cuda.empty_cache()
     return None, sentence
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Within it, what the scheduler, a kernel or a library refuses is a JobError with its sentence."""
+    try:
+        yield
+    except SramOverflow as error:
+        raise JobError(f"the scheduler stops: it {error}") from error
+    except (RuntimeError, ImportError, MaskError) as error:
+        raise JobError(plain_sentence(error)) from error
 
 
 def plain_sentence(error: Exception) -> str:
