@@ -9,17 +9,17 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from engine.measuring.scenarios import Scenario
 from engine.recordings.recording import Counters, KernelCounters
 from engine.root import ROOT
 from engine.worker.jobs import JobError
@@ -97,7 +97,7 @@ def available_metrics(ncu: str) -> dict[str, str]:
     return NEEDED | OF_LAUNCHES | {field: name for field, name in wanted.items() if name is not None}
 
 
-def profiled_counters(scenarios: list[Scenario], seconds: float) -> Iterator[Counters]:
+def profiled_counters(scenarios: list[Counters], seconds: float) -> Iterator[Counters]:
     """Rows of those scenarios that could be profiled in this time; raises JobError with what ncu lacks."""
     end = time.monotonic() + seconds
     ncu = find_ncu()
@@ -124,10 +124,10 @@ def find_ncu() -> str:
     raise JobError("ncu is not installed; it comes with NVIDIA's CUDA toolkit, as Nsight Compute")
 
 
-def _profiled(ncu: str, scenarios: list[Scenario], metrics: dict, seconds: float) -> Iterator[Counters]:
+def _profiled(ncu: str, scenarios: list[Counters], metrics: dict, seconds: float) -> Iterator[Counters]:
     with tempfile.TemporaryDirectory() as folder:
-        given, results = Path(folder, "scenarios.json"), Path(folder, "reasons.json")
-        given.write_text(json.dumps([asdict(scenario) for scenario in scenarios]))
+        given, results = Path(folder, "calls"), Path(folder, "reasons.json")
+        given.write_bytes(pickle.dumps(scenarios))
         command = [
             ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
             "--metrics", ",".join(metrics.values()),
@@ -185,7 +185,7 @@ def _value(text: str, unit: float) -> float | None:
 
 
 def rows_of(
-    scenarios: list[Scenario], reasons: list[str | None], kernels: list[Profiled], metrics: dict[str, str]
+    scenarios: list[Counters], reasons: list[str | None], kernels: list[Profiled], metrics: dict[str, str]
 ) -> Iterator[Counters]:
     """A row for each scenario that was reached: its kernels are those after its marker."""
     own: dict[int, list[Profiled]] = {}
@@ -196,7 +196,7 @@ def rows_of(
         else:
             current.append(kernel)
     for index, reason in enumerate(reasons):
-        row = scenarios[index].row()
+        row = scenarios[index]
         if reason is not None:
             yield replace(row, skipped=reason)
             continue

@@ -6,7 +6,8 @@ import math
 import random
 from collections.abc import Callable
 
-from engine.measuring.scenarios import Scenario
+from engine.measuring.scenarios import call
+from engine.recordings.recording import Counters
 
 SEED = 20261122
 HEADS = (1, 2, 4, 8, 16, 32, 64)
@@ -15,7 +16,7 @@ LONG, SHORT = (9000, 120_000), (100, 4000)  # tokens
 Blocks = tuple[int | None, int | None]
 
 
-def random_calls(seed: int = SEED) -> list[Scenario]:
+def random_calls(seed: int = SEED) -> list[Counters]:
     """Calls of every algorithm, long ones beside L2's size and short ones; the same for the same seed."""
     lot = _Lot(random.Random(seed))
     dims, odd = (64, 128, 256), (64, 80, 96, 128, 256)
@@ -60,7 +61,7 @@ class _Lot:
         batches: tuple[int, ...] = (1,),
         most: int = 32,
         masked: float = 0.5,
-    ) -> Scenario:
+    ) -> Counters:
         """One with as many heads as it draws of those that fit; half as long where none do."""
         causal = self.draw.random() < masked
         window = None
@@ -70,14 +71,14 @@ class _Lot:
         sizes = [(heads, batch) for heads in HEADS for batch in batches if heads <= most]
         self.draw.shuffle(sizes)
         for heads, batch in sizes:
-            kv_heads = max(1, heads // group)
-            one = Scenario(provider, seq, dim, heads, kv_heads, batch, causal, window, *blocks)
+            shape = seq, dim, heads, max(1, heads // group), batch, causal, window
+            one = call(provider, *shape, block_q=blocks[0], block_kv=blocks[1])
             if _is_small(one):
                 return one
         return self.call(provider, seq // 2, dims, blocks, batches, most, masked)
 
 
-def _is_small(one: Scenario) -> bool:
+def _is_small(one: Counters) -> bool:
     """Whether a GPU takes milliseconds for it, and has room."""
     problem = one.problem
     rows = problem.batch * problem.heads * problem.seq_kv

@@ -25,7 +25,6 @@ from engine.measuring.precompile import Kernel, compile_all, smaller
 from engine.measuring.random_calls import random_calls
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import Scenario
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, seconds
 from engine.problem.problem import Problem
@@ -122,14 +121,14 @@ def record_fp8(recorder: Recorder) -> None:
 
 
 def record_counters(
-    recorder: Recorder, plan: Callable[[], list[Scenario]] = scenarios.plan, times: int = 1
+    recorder: Recorder, plan: Callable[[], list[Counters]] = scenarios.plan, times: int = 1
 ) -> None:
     """The hardware's counters, read by ncu, the middle ones of so many calls alike."""
     find_ncu()
-    wanted = [scenario for scenario in plan() if not recorder.has("counters", scenario.row())]
-    kernels = [scenario.kernel() for scenario in wanted if not scenario.provider.startswith("sdpa_")]
+    wanted = [row for row in plan() if not recorder.has("counters", row)]
+    kernels = [scenarios.kernel_of(row) for row in wanted if not row.provider.startswith("sdpa_")]
     compile_ahead(recorder, kernels)
-    counted = profiled_counters([scenario for scenario in wanted for _ in range(times)], recorder.left)
+    counted = profiled_counters([row for row in wanted for _ in range(times)], recorder.left)
     for index, row in enumerate(middle_rows(counted, times)):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD
@@ -12,52 +11,42 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Counters
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """One call: provider, direction and problem; blocks where they are not the kernel's own choice."""
-
-    provider: str
-    seq: int
-    head_dim: int = 128
-    heads: int = 16
-    kv_heads: int | None = None
-    batch: int = 1
-    causal: bool = False
-    window: int | None = None
-    block_q: int | None = None
-    block_kv: int | None = None
-    splits: int | None = None
-    queries: int | None = None
-    direction: str = FORWARD
-
-    @property
-    def problem(self) -> Problem:
-        """In float16; decoding has fewer queries than keys."""
-        mask = Mask(self.causal, self.window)
-        kv_heads, queries = self.kv_heads or self.heads, self.queries or self.seq
-        return Problem(self.batch, self.heads, kv_heads, queries, self.seq, self.head_dim, "float16", mask)
-
-    def row(self) -> Counters:
-        """Its row, before anything was recorded."""
-        blocks = (self.block_q, self.block_kv, self.splits)
-        return Counters(self.provider, self.direction, self.problem, *blocks)
-
-    def kernel(self) -> Kernel:
-        """What is to be compiled for it."""
-        return Kernel(self.provider, self.problem, self.direction, self.block_q, self.block_kv)
-
-    def prepared(self) -> tuple[Prepare, dict[str, int]]:
-        """How its call is prepared, and what its kernel does not choose for itself.
-
-        flash3 keeps its tiles whole, as the model has them: with pieces of the last it reads and writes more.
-        """
-        splits = 1 if self.provider == "flash3" else self.splits
-        options = {"block_q": self.block_q, "block_kv": self.block_kv, "splits": splits}
-        given = {name: value for name, value in options.items() if value is not None}
-        return implementations()[self.provider].prepare, given
+def call(
+    provider: str,
+    seq: int,
+    head_dim: int = 128,
+    heads: int = 16,
+    kv_heads: int | None = None,
+    batch: int = 1,
+    causal: bool = False,
+    window: int | None = None,
+    queries: int | None = None,
+    direction: str = FORWARD,
+    **blocks: int | None,
+) -> Counters:
+    """The row of a call in float16, before it is recorded; blocks and splits where it is given some."""
+    mask = Mask(causal, window)
+    problem = Problem(batch, heads, kv_heads or heads, queries or seq, seq, head_dim, "float16", mask)
+    return Counters(provider, direction, problem, **blocks)
 
 
-def plan() -> list[Scenario]:
+def kernel_of(row: Counters) -> Kernel:
+    """What is to be compiled for a call."""
+    return Kernel(row.provider, row.problem, row.direction, row.block_q, row.block_kv)
+
+
+def prepared(row: Counters) -> tuple[Prepare, dict[str, int]]:
+    """How a call is prepared, and what its kernel does not choose for itself.
+
+    flash3 keeps its tiles whole, as the model has them: with pieces of the last it reads and writes more.
+    """
+    splits = 1 if row.provider == "flash3" else row.splits
+    options = {"block_q": row.block_q, "block_kv": row.block_kv, "splits": splits}
+    given = {name: value for name, value in options.items() if value is not None}
+    return implementations()[row.provider].prepare, given
+
+
+def plan() -> list[Counters]:
     """All of them, the most telling first: a recording that runs out of time has those."""
     return [
         *(*_of_flash2(), *_of_unfused(), *_of_flash1(), *_of_others(), *_of_backward()),
@@ -66,10 +55,10 @@ def plan() -> list[Scenario]:
 
 
 def _of(provider: str, **common: Any):
-    return lambda seq, **values: Scenario(provider, seq, **{**common, **values})
+    return lambda seq, **values: call(provider, seq, **{**common, **values})
 
 
-def _of_flash2() -> list[Scenario]:
+def _of_flash2() -> list[Counters]:
     wide = _of("flash2", block_q=128, block_kv=64)
     narrow = _of("flash2", head_dim=64, block_q=64, block_kv=64)
     return [
@@ -98,7 +87,7 @@ def _of_flash2() -> list[Scenario]:
     ]
 
 
-def _of_unfused() -> list[Scenario]:
+def _of_unfused() -> list[Counters]:
     wide = _of("standard", block_q=128, block_kv=64)
     return [
         *(wide(seq) for seq in (512, 2048, 4096, 8192)),
@@ -111,7 +100,7 @@ def _of_unfused() -> list[Scenario]:
     ]
 
 
-def _of_flash1() -> list[Scenario]:
+def _of_flash1() -> list[Counters]:
     narrow = _of("flash1", head_dim=64, block_q=64, block_kv=64)
     return [
         *(narrow(seq) for seq in (512, 1024, 4096)),
@@ -124,40 +113,40 @@ def _of_flash1() -> list[Scenario]:
     ]
 
 
-def _of_others() -> list[Scenario]:
+def _of_others() -> list[Counters]:
     rows = []
     for provider in ("flash3", "sdpa_flash", "sdpa_cudnn"):
         rows += [
-            Scenario(provider, 4096),
-            Scenario(provider, 4096, causal=True),
-            Scenario(provider, 16384),
-            Scenario(provider, 65536, heads=1),
-            Scenario(provider, 4096, head_dim=64),
+            call(provider, 4096),
+            call(provider, 4096, causal=True),
+            call(provider, 16384),
+            call(provider, 65536, heads=1),
+            call(provider, 4096, head_dim=64),
         ]
     rows += [
-        Scenario("flash3", 1024),
-        Scenario("flash3", 131072, heads=1),
-        Scenario("flash3", 16384, causal=True),
-        Scenario("flash3", 16384, window=1024),
-        Scenario("flash3", 65536, heads=1, causal=True),
-        Scenario("flash3", 16384, head_dim=64, heads=32, causal=True),
+        call("flash3", 1024),
+        call("flash3", 131072, heads=1),
+        call("flash3", 16384, causal=True),
+        call("flash3", 16384, window=1024),
+        call("flash3", 65536, heads=1, causal=True),
+        call("flash3", 16384, head_dim=64, heads=32, causal=True),
     ]
     decoding = _of("split_kv", heads=32, kv_heads=8, queries=1, causal=True)
     rows += [decoding(seq) for seq in (8192, 65536, 131072)]
     return [*rows, decoding(65536, splits=8), decoding(65536, splits=64, head_dim=64)]
 
 
-def _of_backward() -> list[Scenario]:
+def _of_backward() -> list[Counters]:
     backward = _of("flash2", direction=BACKWARD)
     return [
         *(backward(seq) for seq in (1024, 4096, 16384)),
         backward(4096, causal=True),
         backward(4096, head_dim=64),
-        *(Scenario(provider, 4096, direction=BACKWARD) for provider in ("sdpa_flash", "sdpa_cudnn")),
+        *(call(provider, 4096, direction=BACKWARD) for provider in ("sdpa_flash", "sdpa_cudnn")),
     ]
 
 
-def _beside_the_cache() -> list[Scenario]:
+def _beside_the_cache() -> list[Counters]:
     """K and V of a head, or of those that run together, near L2's share of what all SMs use, and above."""
     flash3, flash2 = _of("flash3"), _of("flash2", block_q=128, block_kv=64)
     causal = ((16384, 8), (32768, 1), (32768, 2), (8192, 8), (65536, 1), (16384, 2), (65536, 2), (24576, 4))
@@ -185,7 +174,7 @@ def _beside_the_cache() -> list[Scenario]:
     ]
 
 
-def _over_the_end() -> list[Scenario]:
+def _over_the_end() -> list[Counters]:
     """flash3 where boxes of its copies hang over the last key, over the last query, or over both."""
     many = _of("flash3", batch=64)
     return [

@@ -9,12 +9,14 @@ scenarios where the time was up.
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import time
 from pathlib import Path
 
-from engine.measuring.scenarios import Scenario
+from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
+from engine.recordings.recording import Counters
 from engine.worker.jobs import JobError
 
 PLACES, APART = 3, 38 * 2**20  # where tensors may begin, and bytes between these
@@ -27,24 +29,23 @@ def main() -> None:
     scenarios, results, seconds = sys.argv[1:]
     end = time.monotonic() + float(seconds)
     reasons: list[str | None] = []
-    for index, values in enumerate(json.loads(Path(scenarios).read_text())):
+    for index, scenario in enumerate(pickle.loads(Path(scenarios).read_bytes())):
         if time.monotonic() > end:
             break
-        scenario = Scenario(**values)
         _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
         reasons.append(reason)
         torch.cuda.empty_cache()
     Path(results).write_text(json.dumps(reasons))
 
 
-def profile(scenario: Scenario, index: int) -> None:
+def profile(scenario: Counters, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
     import torch
 
     from kernels import scenario_marker
 
     elsewhere = torch.empty((index + 1) % PLACES * APART, dtype=torch.uint8, device="cuda")
-    prepare, options = scenario.prepared()
+    prepare, options = prepared(scenario)
     place = torch.zeros(1, dtype=torch.int32, device="cuda")
     scenario_marker[(1,)](place)
     found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)

@@ -14,7 +14,7 @@ from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
 from engine.measuring.record import middle_rows
-from engine.measuring.scenarios import Scenario, plan
+from engine.measuring.scenarios import call, plan
 from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.recordings.recording import Counters, KernelCounters, identity
@@ -56,9 +56,9 @@ def printed(*kernels: tuple[str, int, tuple[str, ...]]) -> str:
 
 
 SCENARIOS = [
-    Scenario("flash2", 4096, block_q=128, block_kv=64),
-    Scenario("sdpa_cudnn", 4096),
-    Scenario("flash2", 4096, block_q=128, block_kv=64, causal=True),
+    call("flash2", 4096, block_q=128, block_kv=64),
+    call("sdpa_cudnn", 4096),
+    call("flash2", 4096, block_q=128, block_kv=64, causal=True),
 ]
 PRINTED = printed(
     ("scenario_marker", 1, NONE),
@@ -96,7 +96,7 @@ def test_tile_requests_equal_the_hardware_counter():
 
 def test_scenarios_that_the_time_did_not_reach_have_no_row():
     rows = list(rows_of(SCENARIOS, [None], parsed(PRINTED), METRICS))
-    assert [identity(row) for row in rows] == [identity(SCENARIOS[0].row())]
+    assert [identity(row) for row in rows] == [identity(SCENARIOS[0])]
 
 
 def test_units_are_brought_to_bytes_and_seconds():
@@ -107,7 +107,7 @@ def test_units_are_brought_to_bytes_and_seconds():
 
 
 def test_the_grid_is_wide_enough_and_has_no_scenario_twice():
-    rows = [scenario.row() for scenario in plan()]
+    rows = plan()
     assert len({identity(row) for row in rows}) == len(rows) >= 40
     assert {row.provider for row in rows} == {
         "standard", "flash1", "flash2", "flash3", "split_kv", "sdpa_flash", "sdpa_cudnn",
@@ -175,7 +175,7 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
         counters.find_ncu()
     except JobError as error:
         pytest.skip(str(error))
-    scenario = Scenario("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
+    scenario = call("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
     (row,) = profiled_counters([scenario], seconds=60)
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
     asked = traffic(launch(experiment)).requested
@@ -185,18 +185,18 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
 
 def test_counted_calls_of_flash3_keep_their_tiles_whole():
     """As the model has them, which knows of no pieces."""
-    _, given = Scenario("flash3", 16384).prepared()
+    _, given = prepared(call("flash3", 16384))
     assert given == {"splits": 1}
-    _, given = Scenario("flash2", 4096, block_q=128, block_kv=64).prepared()
+    _, given = prepared(call("flash2", 4096, block_q=128, block_kv=64))
     assert given == {"block_q": 128, "block_kv": 64}
 
 
 def test_of_calls_counted_three_times_the_middle_one_by_dram_reads_stands():
     def counted(reads: float) -> Counters:
         kernel = KernelCounters("attention", "1 x 1 x 1", 1e-6, reads, 0.0, 0.0, 0.0)
-        return replace(SCENARIOS[0].row(), kernels=(kernel,))
+        return replace(SCENARIOS[0], kernels=(kernel,))
 
-    failed = replace(SCENARIOS[0].row(), skipped="no")
+    failed = replace(SCENARIOS[0], skipped="no")
     rows = [*map(counted, (9.0, 2.0, 5.0)), failed, *map(counted, (4.0, 3.0)), *[failed] * 3]
     middle = list(middle_rows(iter(rows), 3))
     assert [row.skipped or row.total("dram_read") for row in middle] == [5.0, 4.0, "no"]
