@@ -14,7 +14,7 @@ from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
 from engine.measuring.record import middle_rows
-from engine.measuring.scenarios import call, plan
+from engine.measuring.scenarios import call, plan, prepared
 from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.recordings.recording import Counters, KernelCounters, identity
