@@ -51,6 +51,8 @@ def may_run() -> bool:
 def _gone(name: str) -> None:
     with _lock:
         _windows[name] -= 1
+        if not _windows[name]:
+            del _windows[name]
 
 
 @st.cache_resource(scope="session", on_release=_gone, show_spinner=False)
