@@ -4,15 +4,22 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { flightsOf } from "../../app/player/flights.js";
 import { Model } from "../../app/player/model.js";
+import { each } from "./each.js";
 import { toy } from "./payload.js";
 
 const { run } = new Model(toy()); // for each query tile: Q, 2 visits of K, V and 4 steps of arithmetic, O, lse
 
 test("in a still picture the step's own tile stands on its way, and none in arithmetic", () => {
-  assert.deepEqual(
-    [0, 1, 2, 3, 4, 14, 15, 31].map((at) => flightsOf(run, at, 0).map(({ step }) => step)),
-    [[], [0], [1], [2], [], [13], [14], []],
-  );
+  each([0, 1, 2, 3, 4, 14, 15, 31], (at) => flightsOf(run, at, 0).map(({ step }) => step), [
+    [],
+    [0],
+    [1],
+    [2],
+    [],
+    [13],
+    [14],
+    [],
+  ]);
 });
 
 test("while it plays, a tile leaves with its step and arrives a flight later", () => {
@@ -40,16 +47,10 @@ test("of very many tiles every so many is shown, the same ones from picture to p
 });
 
 test("what stands in memory grows with each tile's first store, to the whole of it", () => {
-  assert.deepEqual(
-    [-1, 12, 13, 27, 28, 30].map((step) => run.storedAt("O", step)),
-    [0, 0, 0.5, 0.5, 1, 1],
-  );
+  each([-1, 12, 13, 27, 28, 30], (step) => run.storedAt("O", step), [0, 0, 0.5, 0.5, 1, 1]);
   assert.deepEqual(Object.keys(run.stored), ["O", "lse"]);
 });
 
 test("a step crosses HBM with its share, and arithmetic with none", () => {
-  assert.deepEqual(
-    [0, 1, 3, 13].map((step) => run.crossingOf(step)),
-    [1, 0.5, 0, 1],
-  );
+  each([0, 1, 3, 13], (step) => run.crossingOf(step), [1, 0.5, 0, 1]);
 });

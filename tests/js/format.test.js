@@ -19,11 +19,11 @@ import {
   wholePercent,
 } from "../../app/canvas/format.js";
 import { microseconds } from "../../app/gpu/chart.js";
+import { each } from "./each.js";
 
 /** What a call says of each of these numbers. */
 function says(call, values, words) {
-  const said = values.map((value) => call(value));
-  test(`${call.name} says numbers as they are`, () => assert.deepEqual(said, words));
+  test(`${call.name} says numbers as they are`, () => each(values, call, words));
 }
 
 says(
@@ -80,8 +80,5 @@ test("microseconds carry over to the next whole one", () => {
     values.map((value) => microseconds(value)),
     ["0.00", "2.50", "12.34", "13.00", "1,234.50", "1.00"],
   );
-  assert.deepEqual(
-    [0.9999999999999999, 2.96].map((value) => microseconds(value, 0.1)),
-    ["1.0", "3.0"],
-  );
+  each([0.9999999999999999, 2.96], (value) => microseconds(value, 0.1), ["1.0", "3.0"]);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Model } from "../../app/player/model.js";
+import { each } from "./each.js";
 import { toy } from "./payload.js";
 
 const model = new Model(toy()),
@@ -12,33 +13,18 @@ const near = (value, expected) =>
 
 test("steps have the names that the header gives their numbers", () => {
   assert.equal(run.steps, 30); // for each query tile: Q, 2 visits of 6 steps, O and lse
-  assert.deepEqual(
-    [0, 1, 3, 6, 13, 14].map((step) => run.operation(step)),
-    ["load", "load", "scores", "accumulate", "store", "store"],
-  );
-  assert.deepEqual(
-    [0, 1, 2, 3, 13, 14].map((step) => run.tensor(step)),
-    ["Q", "K", "V", "", "O", "lse"],
-  );
+  each([0, 3, 6, 13], (step) => run.operation(step), ["load", "scores", "accumulate", "store"]);
+  each([0, 1, 2, 3, 13, 14], (step) => run.tensor(step), ["Q", "K", "V", "", "O", "lse"]);
 });
 
 test("bytes add up step by step, from none to all", () => {
-  assert.deepEqual(
-    [-1, 0, 1, 2, 6, 8].map((step) => run.readAt(step)),
-    [0, 32, 96, 160, 160, 224],
-  );
-  assert.deepEqual(
-    [12, 13, 14, 29, 30, 99].map((step) => run.writtenAt(step)),
-    [0, 32, 40, 80, 80, 80],
-  );
+  each([-1, 0, 1, 2, 6, 8], (step) => run.readAt(step), [0, 32, 96, 160, 160, 224]);
+  each([12, 13, 14, 29, 30, 99], (step) => run.writtenAt(step), [0, 32, 40, 80, 80, 80]);
   assert.equal(run.total, 528);
 });
 
 test("what crosses HBM adds up beside what is asked of L2", () => {
-  assert.deepEqual(
-    [-1, 0, 1, 2, 8, 30].map((step) => run.readAt(step, "crossing")),
-    [0, 32, 64, 96, 128, 256],
-  );
+  each([-1, 0, 1, 2, 8, 30], (step) => run.readAt(step, "crossing"), [0, 32, 64, 96, 128, 256]);
   assert.deepEqual([run.writtenAt(30, "crossing"), run.crossing], [80, 336]);
 });
 
@@ -65,10 +51,7 @@ test("seconds add up, and each moment has its step", () => {
   near(run.timeAt(0), 4e-6);
   near(run.timeAt(2), 8e-6);
   near(run.time, 48e-6); // two query tiles of 4 + 8 + 8 + 4
-  assert.deepEqual(
-    [-1, 0, 1e-6, 4e-6, 4.1e-6, 47.5e-6, 48e-6, 1].map((at) => run.stepAt(at)),
-    [-1, -1, 0, 0, 1, 29, 30, 30],
-  );
+  each([-1, 0, 1e-6, 4e-6, 4.1e-6, 47.5e-6, 48e-6, 1], (at) => run.stepAt(at), [-1, -1, 0, 0, 1, 29, 30, 30]);
   near(run.phaseEnds[0], run.time);
 });
 
@@ -76,14 +59,8 @@ test("visits begin with their first load, and end with their query tile", () => 
   assert.equal(run.visits, 4);
   assert.deepEqual(run.visitStart, [1, 7, 16, 22]);
   assert.deepEqual(run.outerStart, [0, 15]);
-  assert.deepEqual(
-    [0, 1, 6, 7, 13].map((step) => run.visit[step]),
-    [-1, 0, 0, 1, -1],
-  );
-  assert.deepEqual(
-    [-1, 0, 1, 12, 15, 29, 30].map((step) => run.visitedBy(step)),
-    [0, 0, 1, 2, 2, 4, 4],
-  );
+  each([0, 1, 6, 7, 13], (step) => run.visit[step], [-1, 0, 0, 1, -1]);
+  each([-1, 0, 1, 12, 15, 29, 30], (step) => run.visitedBy(step), [0, 0, 1, 2, 2, 4, 4]);
   assert.deepEqual([run.outerOf[14], run.outerOf[15]], [0, 1]);
 });
 
@@ -106,18 +83,12 @@ test("tiles have the rows that there are, the last ones fewer", () => {
 });
 
 test("sampled rows are found by their block, by their place in it, and by the row of the problem", () => {
-  assert.deepEqual(
-    [0, 1, 2].map((index) => model.blockOf(index)),
-    [0, 0, 1],
-  );
+  each([0, 1, 2], (index) => model.blockOf(index), [0, 0, 1]);
   assert.deepEqual(
     [model.rowOf(0, 0), model.rowOf(0, 0.5), model.rowOf(0, 1), model.rowOf(1, 0.9)],
     [0, 1, 1, 2],
   );
-  assert.deepEqual(
-    [0, 1, 2, 3, 99].map((row) => model.nearest(row)),
-    [0, 1, 1, 2, 2],
-  );
+  each([0, 1, 2, 3, 99], (row) => model.nearest(row), [0, 1, 1, 2, 2]);
 });
 
 test("what a row knows after a tile is what the server computed, and before the first nothing", () => {

@@ -10,6 +10,7 @@ import { MemoryPanel } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
 import { RowPanel } from "../../app/player/row_panel.js";
 import { amountBar } from "../../app/player/traffic_panel.js";
+import { each } from "./each.js";
 import { pack, RUN, toy } from "./payload.js";
 
 const near = (a, b) => assert.ok(Math.abs(a - b) < 1e-9 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
@@ -116,10 +117,7 @@ test("a tile that is stored again stands in memory once", () => {
     "toy.key": ["uint8", [255, 255, 255]],
   };
   const again = new Model(toy({ arrays: steps })).run;
-  assert.deepEqual(
-    [0, 1, 2].map((step) => again.storedAt("O", step)),
-    [0.5, 0.5, 1],
-  );
+  each([0, 1, 2], (step) => again.storedAt("O", step), [0.5, 0.5, 1]);
   assert.equal(again.writtenAt(2), 96);
 });
 
@@ -146,10 +144,7 @@ test("a block runs from its start until just before its end", () => {
       { done: 3, running: 0, busy: 0 },
     ],
   );
-  assert.deepEqual(
-    [-1, 0, 5, 6, 9].map((time) => one.progress(1, time)),
-    [-1, 0, 5 / 6, 1, 1],
-  );
+  each([-1, 0, 5, 6, 9], (time) => one.progress(1, time), [-1, 0, 5 / 6, 1, 1]);
   assert.deepEqual([one.blockAt(0, 0.5, 3), one.blockAt(0, 0.5, 4), one.blockAt(1, 0.5, 7)], [0, 2, -1]);
   assert.equal(recorded.longest, 8);
 });

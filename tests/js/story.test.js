@@ -8,6 +8,7 @@ import { Model } from "../../app/player/model.js";
 import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
 import { rowState } from "../../app/player/row_state.js";
 import { blockSentence, codeShown, sentence, stepWords } from "../../app/player/story.js";
+import { each } from "./each.js";
 import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
 
 const model = new Model(toy()),
@@ -88,18 +89,9 @@ test("where L2 answers nothing, what crosses HBM is all that was asked for", () 
 
 test("a row's state changes with the step that changes it, not one earlier", () => {
   const at = (step) => rowState(model, run, step, ROW);
-  assert.deepEqual(
-    [24, 25, 26, 27].map((step) => at(step).m),
-    [-1, 0.25, 0.25, 0.25],
-  );
-  assert.deepEqual(
-    [24, 25, 26, 27].map((step) => at(step).alpha),
-    [0, 0, 0.25, 0.25],
-  );
-  assert.deepEqual(
-    [24, 25, 26, 27].map((step) => at(step).l),
-    [1.5, 1.5, 1.5, 2.5],
-  );
+  each([24, 25, 26, 27], (step) => at(step).m, [-1, 0.25, 0.25, 0.25]);
+  each([24, 25, 26, 27], (step) => at(step).alpha, [0, 0, 0.25, 0.25]);
+  each([24, 25, 26, 27], (step) => at(step).l, [1.5, 1.5, 1.5, 2.5]);
   assert.deepEqual([at(3).m, at(3).done, at(30).lse, at(30).done], [-Infinity, -1, 1.25, 1]);
 });
 
@@ -186,10 +178,13 @@ test("a step that no story knows is told plainly", () => {
 });
 
 test("a step's few words name what it moves or makes", () => {
-  assert.deepEqual(
-    [-1, 0, 3, 14, 30].map((step) => stepWords(run, step)),
-    ["before the first step", "load Q", "scores", "store lse", "done"],
-  );
+  each([-1, 0, 3, 14, 30], (step) => stepWords(run, step), [
+    "before the first step",
+    "load Q",
+    "scores",
+    "store lse",
+    "done",
+  ]);
 });
 
 test("the backward pass is compared with the unfused one by what it asks", () => {

@@ -5,6 +5,7 @@ import test from "node:test";
 import { BytesPanel } from "../../app/watched/bytes.js";
 import { Watched } from "../../app/watched/run.js";
 import { sentence, tileWords } from "../../app/watched/story.js";
+import { each } from "./each.js";
 import { pack } from "./payload.js";
 
 const KINDS = ["load", "store", "atomic", "visit", "meet"];
@@ -70,10 +71,7 @@ function watched(more = {}) {
 test("what was done by a position: visits, bytes, and the rows of O that are written", () => {
   const { own, longest } = watched();
   assert.equal(longest, OWN.length + 1);
-  assert.deepEqual(
-    [0, 2, 3, 5, longest].map((position) => own.visitsBy(position)),
-    [0, 0, 1, 2, 4],
-  );
+  each([0, 2, 3, 5, longest], (position) => own.visitsBy(position), [0, 0, 1, 2, 4]);
   assert.deepEqual(
     [...own.visited(longest, 2)],
     [
@@ -89,20 +87,14 @@ test("what was done by a position: visits, bytes, and the rows of O that are wri
 
 test("FlashAttention-2 has made as many visits, and rests when it has no more", () => {
   const model = watched();
-  assert.deepEqual(
-    [0, 1, 2, 3, 4, 5].map((position) => model.beside(position)),
-    [0, 1, 1, 2, 3, 4],
-  );
+  each([0, 1, 2, 3, 4, 5], (position) => model.beside(position), [0, 1, 1, 2, 3, 4]);
   assert.equal(model.beside(9), FLASH2.length); // four visits where it makes three
   assert.equal(model.beside(model.longest), FLASH2.length + 1);
 });
 
 test("the way to the next marked tile begins anew after the last", () => {
   const model = watched();
-  assert.deepEqual(
-    [0, 5, 8, 9].map((position) => model.nextMark(position)),
-    [5, 8, 9, 5],
-  );
+  each([0, 5, 8, 9], (position) => model.nextMark(position), [5, 8, 9, 5]);
 });
 
 test("a step, a marked tile and the end are sentences", () => {
