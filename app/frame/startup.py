@@ -9,13 +9,21 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import streamlit as st
 
 from app import serving
 from app.contents import PAGES
-from engine.recordings.file import recordings
+from engine.experiment import Experiment
+from engine.model.cluster.fabric import Fabric
+from engine.model.cluster.spread import METHODS
+from engine.recordings.file import recording_of, recordings
+from engine.studies.comparison import modelled_rows, recorded_pairs
+from engine.studies.recorded_clusters import cluster_recordings, held
+from engine.studies.several_gpus import CHOICES, ORDERS, over_gpus, rounds_by_tokens, runs_of, spread_of
+from engine.studies.survey import by_length
 
 CONFIG = Path(__file__).parents[1] / ".streamlit" / "config.toml"
 TURN = 0.001  # s that one thread computes before another may: a page waits several times for its turn
@@ -31,6 +39,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         where = "through its proxy" if serving.at_loopback(address) else "at this machine's own address"
         others = "may run kernels" if serving.opened() else "can look and run nothing"
         print(f"  It is open to the network: others find it {where} and {others}.")
+    Thread(target=foresee, daemon=True).start()
     yield
 
 
@@ -53,3 +62,21 @@ def settle() -> None:
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(TURN)
+
+
+def foresee() -> None:
+    """Compute what takes longest of the usual scenario while nobody is there, so that no first visitor waits.
+
+    Across GPUs holds its model against every recording, and Speed against every recorded call.
+    """
+    usual, clusters = Experiment(), cluster_recordings(None)
+    held(clusters)
+    tokens, gpus = (CHOICES[name][1] for name in ("tokens", "gpus"))
+    several = spread_of(usual, tokens, gpus, True, Fabric())
+    for method in METHODS:
+        over_gpus(several.by(method))
+    rounds_by_tokens(several)
+    runs_of(several, ORDERS)
+    if recording := recording_of(usual.hardware):
+        recorded_pairs(recording)
+    modelled_rows(by_length(usual))

@@ -46,22 +46,22 @@ class Held:
         return self.one_gpu and self.one_gpu / (self.row.gpus * self.row.times.median)
 
 
-@lru_cache(maxsize=8)
 def held(every: tuple[Recording, ...]) -> tuple[Held, ...]:
     """Every recorded row of a method that the model has, and those of one GPU."""
     return tuple(one for recording in every for one in _held(recording))
 
 
-def _held(recording: Recording) -> list[Held]:
+@lru_cache(maxsize=8)
+def _held(recording: Recording) -> tuple[Held, ...]:
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
-        return []
+        return ()
     ones = _of_one_gpu(recording)
-    return [
+    return tuple(
         Held(row, recording, _seconds(row, gpu.key), ones.get((row.problem, row.direction)))
         for row in recording.cluster
         if row.times and row.provider in (*METHODS, ONE)
-    ]
+    )
 
 
 def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
