@@ -33,6 +33,7 @@ AT_THE_EDGE = {
     "short heads": (3, 6.1, 0.99),
     "out of step": (4.5, 6.1, 0.99),
     "rewritten": (0.9, 25, 0.92),
+    "spilled": (11, 16, 0.5),
 }
 
 
