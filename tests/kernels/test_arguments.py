@@ -13,7 +13,6 @@ from kernels import (
     interpreted,
     probe_attention,
     reference_attention,
-    trace_attention,
 )
 from kernels.dispatch.dispatch import checked
 from kernels.distributed.agreement import described
@@ -89,14 +88,6 @@ def test_a_bad_argument_is_named(function, changed, message, device):
 def test_what_numpy_says_is_true_is_true(device):
     q = torch.randn(SHAPE, device=device)
     assert torch.equal(attention(q, q, q, causal=np.bool_(True)), attention(q, q, q, causal=True))
-
-
-def test_a_window_that_cannot_be_traced_is_named(device):
-    q = torch.zeros(SHAPE, device=device)
-    with pytest.raises(
-        ValueError, match=r"^window is \(3, 1\), it must be None or a number of keys to be tr"
-    ):
-        trace_attention(q, q, q, window=(3, 1))
 
 
 @pytest.mark.parametrize(

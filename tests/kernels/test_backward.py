@@ -86,11 +86,6 @@ def test_gradients_equal_float64(shape, mask, dtype, device):
     check(shape, mask, dtype, device)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=dtype_name)
-def test_every_dtype_on_one_problem(dtype, device):
-    check(ROOMY, {"window": 20}, dtype, device)
-
-
 def test_a_given_scale(device):
     check(ROOMY, {}, torch.float32, device, scale=0.7)
 

@@ -197,10 +197,13 @@ def test_flash3_says_why_it_does_not_serve():
         attention(Q, Q, Q, algorithm="flash3")
 
 
-def test_flash3_has_no_probe(device):
+@pytest.mark.parametrize("algorithm", ["flash3", "split_kv"])
+def test_not_all_have_a_probe(algorithm, device):
     q = Q.to(device)
-    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which has no probe: it must be auto,"):
-        probe_attention(q, q, q, algorithm="flash3")
+    with pytest.raises(
+        ValueError, match=f"^algorithm is '{algorithm}', which has no probe: it must be auto,"
+    ):
+        probe_attention(q, q, q, algorithm=algorithm)
 
 
 def test_gradients_that_flash3_does_not_serve(monkeypatch, device):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
 
-from kernels import attention, merge, probe_attention, reference_attention
+from kernels import attention, merge, reference_attention
 from kernels.algorithms import split_kv
-from kernels.algorithms.split_kv import packs, split_count, worthwhile
+from kernels.algorithms.split_kv import split_count, worthwhile
 from kernels.dispatch.dispatch import checked
 
 DECODING = Shape("decoding", 4, 2, 3, 150, 40, 16, 16)
@@ -102,38 +102,6 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert not chosen(window=10)
 
 
-def test_auto_packs_the_queries_of_heads_that_share_keys():
-    """128 of 8 key heads' 32 heads: a tile of 16 rows for 4 heads, not of 128 for each."""
-
-    def packed(**changed):
-        return packs(call(algorithm="flash2", **changed), call(**changed), 132)
-
-    shared = {"heads": 32, "kv_heads": 8, "batch": 16}
-    assert packed(**shared)
-    assert packed(**shared, seq_q=32)  # 128 rows in two tiles of 64, not in four of 128
-    assert not packed(**shared, seq_q=33)
-    assert not packed(**shared | {"kv_heads": 32})
-
-
-@pytest.mark.parametrize(
-    ("batch", "seq_q", "seq_kv", "pays"),
-    [(1, 4, 512, True), (1, 8, 512, False), (1, 8, 1024, True), (4, 4, 1024, True), (4, 8, 1024, False)],
-)
-def test_packing_pays_for_few_tiles_only_where_keys_are_many(batch, seq_q, seq_kv, pays):
-    shape = {"batch": batch, "seq_q": seq_q, "seq_kv": seq_kv}
-    assert packs(call(algorithm="flash2", **shape), call(**shape), 132) == pays
-
-
-def test_gradients_through_splits(device):
-    tensors = random_qkv(DECODING, torch.float32, device)
-    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
-    attention(*leaves, causal=True, algorithm="split_kv", splits=3, **DECODING.blocks).sum().backward()
-    leaves_exact = [tensor.double().requires_grad_() for tensor in tensors]
-    reference_attention(*leaves_exact, causal=True)[0].sum().backward()
-    for ours, exact in zip(leaves, leaves_exact, strict=True):
-        assert largest_difference(ours.grad, exact.grad) < 1e-5
-
-
 def parts(q, k, v, *ends):
     """(O, lse) over each stretch of the keys, without a mask."""
     starts = (0, *ends[:-1])
@@ -150,14 +118,6 @@ def test_merging_two_halves_gives_the_whole(device):
     for pair in (merge(*first, *second), merge(*second, *first)):
         assert largest_difference(pair[0], exact) <= EXACT
         assert largest_difference(pair[1], exact_lse) <= EXACT * exact_lse.abs().max()
-
-
-def test_merging_is_associative(device):
-    q, k, v = random_qkv(PARTS, torch.float32, device)
-    a, b, c = parts(q, k, v, 10, 30, 40)
-    left, right = merge(*merge(*a, *b), *c), merge(*a, *merge(*b, *c))
-    assert largest_difference(left[0], right[0].double()) <= EXACT
-    assert largest_difference(left[1], right[1].double()) <= EXACT * 10
 
 
 def test_a_part_that_sees_no_key_counts_for_nothing(device):
@@ -206,8 +166,3 @@ def test_merging_is_differentiable(device):
 def test_bad_splits_are_named(options, message, device):
     with pytest.raises(ValueError, match=f"^{message}$"):
         attention(*random_qkv(DECODING, torch.float32, device), **options)
-
-
-def test_split_kv_has_no_probe(device):
-    with pytest.raises(ValueError, match=r"^algorithm is 'split_kv', which has no probe"):
-        probe_attention(*random_qkv(DECODING, torch.float32, device), algorithm="split_kv")
