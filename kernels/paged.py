@@ -6,14 +6,14 @@ import torch
 
 from kernels.algorithms.flash2.forward import described, tma_serves
 from kernels.algorithms.flash3.paged import flash3_pages, serves
-from kernels.algorithms.split_kv import combine_splits, row_blocks
+from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
-from kernels.call.terms import Terms, scales
+from kernels.call.terms import Terms, score_of
 from kernels.dispatch.operator import LIBRARY, traced
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
-from kernels.pages.kernel import append_kernel, paged_kernel
+from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
 from kernels.pages.plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
 
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
@@ -104,33 +104,36 @@ def attend(
 
 def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softcap: float | None) -> None:
     """Launch the kernel of these tensors, and keep its launch in the call's memory."""
-    q, k_cache, v_cache, block_table, _, partial, partial_lse, *_ = tensors
+    q, k_cache, v_cache, block_table, lengths, partial, partial_lse, *terms = tensors
+    strides = q.stride(), k_cache.stride(), v_cache.stride(), block_table.stride()
     tiles = _tiles(q, k_cache, v_cache, block_table, call)
     again = launch(
         paged_kernel,
         call.batch * call.kv_heads * row_blocks(call) * call.splits,
         call,
-        (*tensors, *tiles),
+        (q, k_cache, v_cache, (block_table, lengths), (partial, partial_lse), tuple(terms), *tiles),
         num_warps=warps(call.block_q),
         num_stages=stages(q, 2 * call.block_kv * call.padded_head_dim, call.block_q * call.padded_head_dim),
-        q_strides=q.stride(),
-        k_strides=k_cache.stride(),
-        v_strides=v_cache.stride(),
-        table_strides=block_table.stride(),
-        partial_strides=partial.stride()[1:],
-        split_stride=partial.stride(0),
-        lse_split_stride=partial_lse.stride(0),
+        strides=(*strides, *strides_of_parts(partial, partial_lse)),
+        score=score_of(call, Terms(None, softcap=softcap)),
+        heads=call.heads,
+        kv_heads=call.kv_heads,
+        seq_q=call.seq_q,
         capacity=call.seq_kv,
         added=added,
         left=left,
         right=right,
         splits=call.splits,
-        PAGE=_page(k_cache, block_table),
-        APART=call.block_q >= MANY_ROWS,
-        TMA=tiles[0] is not None,
-        ALIKE=k_cache.stride() == v_cache.stride(),
-        **scales(call, Terms(None, softcap=softcap)),
-        **{name: size for name, size in call.sizes.items() if name != "seq_kv"},
+        TILE=PagedTile(
+            PAGE=_page(k_cache, block_table),
+            ALIKE=k_cache.stride() == v_cache.stride(),
+            APART=call.block_q >= MANY_ROWS,
+            TMA=tiles[0] is not None,
+            HEAD_DIM=call.head_dim,
+            BLOCK_D=call.padded_head_dim,
+            BLOCK_Q=call.block_q,
+            BLOCK_KV=call.block_kv,
+        ),
     )
     if not options_given():
         call.memory["attend"] = again, tiles[0] is not None

@@ -78,7 +78,7 @@ def count(payload: dict[str, Any]) -> Generator[Update, None, RealTraffic]:
     experiment = Experiment.of(**payload)
     yield Update(0.2, "Running the kernel in Triton's interpreter, every access to memory watched")
     try:
-        found = run(ROOT / "kernels" / "attention.py", experiment, Limits(), function=__name__)
+        found = run(ROOT / "kernels" / "dense.py", experiment, Limits(), function=__name__)
     except FailedError as error:
         raise JobError(str(error)) from error
     return beside(experiment, found)

@@ -297,8 +297,10 @@ def _named(tags: frozenset) -> tuple[str, ...]:
 def _tensors(arguments: dict[str, Any]):
     """Every tensor among a kernel's arguments, in tuples and host descriptors too, with its name."""
     for name, value in arguments.items():
-        parts = value if isinstance(value, tuple) else (value,)
-        for place, part in enumerate(parts):
+        several = isinstance(value, tuple)
+        names = [f"{name}[{place}]" for place in range(len(value))] if several else [name]
+        names = getattr(value, "_fields", names) if several else names
+        for name_of_part, part in zip(names, value if several else (value,), strict=True):
             part = getattr(part, "base", part) if type(part).__name__ == "TensorDescriptor" else part
             if hasattr(part, "untyped_storage"):
-                yield (f"{name}[{place}]" if isinstance(value, tuple) else name), part
+                yield name_of_part, part

@@ -17,10 +17,10 @@ from kernels.algorithms.flash2.kernel import attend
 from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
 from kernels.call.call import Call, ceil_div, split_blocks
-from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import interpreted, launch, multiprocessors, output_like, warps
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
-from kernels.tile.tile import head_start, inlined, key_blocks_of, log_sum_exp, narrowed, normalised
+from kernels.tile.tile import head_start, inlined, log_sum_exp, narrowed, normalised
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
 KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
@@ -41,62 +41,59 @@ def row_offsets(strides, kv_head, queries, members, columns, group):
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window", "splits"])
 def split_kernel(
-    q, k, v, partial, partial_lse, ranges, sinks, slopes, q_strides, k_strides, v_strides, partial_strides,
-    split_stride, lse_split_stride, heads, kv_heads, seq_q, seq_kv, window, splits, scale_log2, cap,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    V_DIM: tl.constexpr, BLOCK_V: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    q, k, v, partial, partial_lse, terms, strides, heads, kv_heads, seq_q, seq_kv, window, splits, score,
+    TILE: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse."""
+    q_strides, k_strides, v_strides, partial_strides, split_stride, lse_split_stride = strides
+    sizes = (seq_q, seq_kv, window)
     group = heads // kv_heads
     row_count = group * seq_q
-    row_blocks = tl.cdiv(row_count, BLOCK_Q)
+    row_blocks = tl.cdiv(row_count, TILE.BLOCK_Q)
     split = tl.program_id(0) % splits
     row_block = tl.program_id(0) // splits % row_blocks
     kv_head = tl.program_id(0) // splits // row_blocks % kv_heads
     batch = tl.program_id(0) // splits // row_blocks // kv_heads
-    rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    rows = row_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
     queries = rows // group
     members = rows % group
-    columns, v_columns = tl.arange(0, BLOCK_D), tl.arange(0, BLOCK_V)
-    inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
+    columns, v_columns = tl.arange(0, TILE.BLOCK_D), tl.arange(0, TILE.BLOCK_V)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < TILE.HEAD_DIM)
     q_places = batch.to(tl.int64) * q_strides[0] + row_offsets(
         q_strides, kv_head, queries, members, columns, group
     )
     q_tile = tl.load(q + q_places, inside, other=0.0)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
-    running_sum = tl.zeros([BLOCK_Q], tl.float32)
-    if sinks is not None:  # once a row
-        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
-    accumulator = tl.zeros([BLOCK_Q, BLOCK_V], tl.float32)
+    running_max = tl.full([TILE.BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.full([TILE.BLOCK_Q], 0.0, tl.float32)
+    if terms is not None:  # noqa: SIM102 (there is nothing of it else)
+        if terms.sinks is not None:  # once a row
+            counts = (rows >= 0) & (split == 0)
+            running_max, running_sum = sink_of(terms.sinks, kv_head * group + members, counts)
+    accumulator = tl.full([TILE.BLOCK_Q, TILE.BLOCK_V], 0.0, tl.float32)
 
-    first = row_block * BLOCK_Q // group
-    last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
-    if ranges is None:
-        view = None
-        slope = None
-        start, full_start, full_stop, stop = key_blocks_of(
-            first, last, seq_q, seq_kv, window, CAUSAL, WINDOWED, BLOCK_KV
-        )
-    else:
+    first = row_block * TILE.BLOCK_Q // group
+    last = (tl.minimum(row_block * TILE.BLOCK_Q + TILE.BLOCK_Q, row_count) - 1) // group
+    view = None
+    slope = None
+    if terms is not None:
         row_heads = (batch * heads + kv_head * group + members)[:, None]
-        view = seen_by(ranges, batch, queries[:, None], seq_q)
-        slope = None if slopes is None else slope_of(slopes, row_heads, scale_log2)
-        start, full_start, full_stop, stop = key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV)
+        view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
+        slope = None if terms.slopes is None else slope_of(terms.slopes, row_heads, score[0])
+    start, full_start, full_stop, stop = key_blocks_in(terms, batch, first, last, sizes, TILE)
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
     running_max, running_sum, accumulator = attend(
-        q_tile, k_head, v_head, k_strides, v_strides, running_max, running_sum, accumulator,
-        start, stop, full_start, full_stop, queries, columns, v_columns, seq_q, seq_kv, window,
-        scale_log2, view, slope, cap, None, 0,
-        CAUSAL, WINDOWED, HEAD_DIM, V_DIM, BLOCK_KV, "edges", True, False, False,
+        q_tile, (k_head, k_strides, columns), (v_head, v_strides, v_columns),
+        (running_max, running_sum, accumulator), (start, stop, full_start, full_stop),
+        queries, sizes, score, view, slope, None, 0, TILE, "edges", True, False,
     )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
     partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, v_columns, group)
-    inside = (rows[:, None] < row_count) & (v_columns[None, :] < V_DIM)
+    inside = (rows[:, None] < row_count) & (v_columns[None, :] < TILE.V_DIM)
     tl.store(partial_rows, narrowed(normalised(accumulator, running_sum), partial.dtype.element_ty), inside)
     lse_batch = partial_lse + split.to(tl.int64) * lse_split_stride + batch.to(tl.int64) * (heads * seq_q)
     lse_rows = (kv_head * group + members) * seq_q + queries
@@ -220,20 +217,20 @@ def _split(q, k, v, partial, partial_lse, call: Call, terms: Terms | None) -> No
         split_kernel,
         call.batch * call.kv_heads * row_blocks(call) * partial.shape[0],
         call,
-        (q, k, v, partial, partial_lse, *tensors_of(terms)),
+        (q, k, v, partial, partial_lse, tensors_of(terms)),
         num_warps=warps(call.block_q, call.out_dim),
         num_stages=loop_stages(call, q),
-        q_strides=q.stride(),
-        k_strides=k.stride(),
-        v_strides=v.stride(),
-        partial_strides=partial.stride()[1:],
-        split_stride=partial.stride(0),
-        lse_split_stride=partial_lse.stride(0),
+        strides=(q.stride(), k.stride(), v.stride(), *strides_of_parts(partial, partial_lse)),
+        score=score_of(call, terms),
         splits=partial.shape[0],
-        **scales(call, terms),
-        **call.both_sizes,
-        **mask_of(call, terms),
+        TILE=tile_of(call, terms),
+        **call.sizes,
     )
+
+
+def strides_of_parts(partial, partial_lse) -> tuple:
+    """Of a part's O, and from one part to the next of O and of lse."""
+    return partial.stride()[1:], partial.stride(0), partial_lse.stride(0)
 
 
 def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call, ceil_div
-from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.block_times import BlockTimes, now, store_times
 from kernels.launch.launch import interpreted, launch, output_like, stages, warps
 from kernels.tile.scores import capped, seen_by, slope_of, sloped
@@ -37,55 +37,52 @@ INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
 def scores_kernel(
-    q, k, scores, blocks, ranges, slopes, q_strides, k_strides, score_strides,
-    heads, kv_heads, seq_q, seq_kv, window, scale, cap,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, TRACED: tl.constexpr,
-):  # fmt: skip
-    """One program a tile of S: scaled products, -inf where masked."""
-    began = now(TRACED)
-    key_blocks = tl.cdiv(seq_kv, BLOCK_KV)
-    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    q, k, scores, blocks, terms, strides, heads, kv_heads, seq_q, seq_kv, window, score, TILE: tl.constexpr
+):
+    """One program a tile of S: scaled products, -inf where masked; score is (scale, cap)."""
+    began = now(blocks)
+    q_strides, k_strides, score_strides = strides
+    key_blocks = tl.cdiv(seq_kv, TILE.BLOCK_KV)
+    query_blocks = tl.cdiv(seq_q, TILE.BLOCK_Q)
     key_block = tl.program_id(0) % key_blocks
     query_block = tl.program_id(0) // key_blocks % query_blocks
     batch_head = tl.program_id(0) // key_blocks // query_blocks
     batch = batch_head // heads
     head = batch_head % heads
     kv_head = head // (heads // kv_heads)
-    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
-    columns = tl.arange(0, BLOCK_D)
+    queries = query_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
+    keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
+    columns = tl.arange(0, TILE.BLOCK_D)
     q_tile = load_tile(
-        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, HEAD_DIM, True
+        head_start(q, q_strides, batch, head), q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True
     )
     k_tile = load_tile(
-        head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, HEAD_DIM, True
+        head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True
     )
-    if ranges is None:
-        seen = visible(queries[:, None], keys[None, :], seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    if terms is None:
+        seen = visible(queries[:, None], keys[None, :], (seq_q, seq_kv, window), TILE)
         products = matmul(q_tile, tl.trans(k_tile))
     else:
-        view = seen_by(ranges, batch, queries[:, None], seq_q)
-        slope = None if slopes is None else slope_of(slopes, batch_head, scale * LOG2_E)
+        view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
+        slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, score[0] * LOG2_E)
         seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
-        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), cap), slope, view, keys[None, :])
-    tile = tl.where(seen, products * scale, float("-inf"))
+        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), score[1]), slope, view, keys[None, :])
+    tile = tl.where(seen, products * score[0], float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
-    store_times(blocks, began, TRACED)
+    store_times(blocks, began)
 
 
 @triton.jit(do_not_specialize=["row_count", "seq_q"])
 def softmax_kernel(
     scores, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
-    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, PROBE: tl.constexpr,
-    TRACED: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
     """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf.
 
     sinks, if any, float32 [row_count]: a row's logit without a key.
     """
-    began = now(TRACED)
+    began = now(blocks)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     keys = tl.arange(0, BLOCK_ROW)
     places = rows[:, None] * seq_kv + keys[None, :]
@@ -102,44 +99,49 @@ def softmax_kernel(
     row_weights = normalised(exponentials, row_sum)
     tl.store(weights + places, narrowed(row_weights, weights.dtype.element_ty), mask=inside)
     tl.store(lse + rows, log_sum_exp(row_max, row_sum), mask=rows < row_count)
-    if PROBE:  # there every head is padded to whole query blocks
+    if probe is not None:  # there every head is padded to whole query blocks
         padded = rows // seq_q * (tl.cdiv(seq_q, BLOCK_Q) * BLOCK_Q) + rows % seq_q
         tl.store(probe[0] + padded, row_max * LN_2, mask=rows < row_count)
         tl.store(probe[1] + padded, row_sum, mask=rows < row_count)
-    store_times(blocks, began, TRACED)
+    store_times(blocks, began)
 
 
-@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q"])
+@triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])
 def output_kernel(
-    weights, v, out, blocks, weight_strides, v_strides, out_strides, heads, kv_heads, seq_q, seq_kv,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
-    TRACED: tl.constexpr,
-):  # fmt: skip
+    weights, v, out, blocks, strides, heads, kv_heads, seq_q, seq_kv, window, TILE: tl.constexpr
+):
     """One program a query block of a head: O = P v over all key blocks."""
-    began = now(TRACED)
-    query_blocks = tl.cdiv(seq_q, BLOCK_Q)
+    began = now(blocks)
+    weight_strides, v_strides, out_strides = strides
+    query_blocks = tl.cdiv(seq_q, TILE.BLOCK_Q)
     query_block = tl.program_id(0) % query_blocks
     batch_head = tl.program_id(0) // query_blocks
     batch = batch_head // heads
     head = batch_head % heads
     kv_head = head // (heads // kv_heads)
-    queries = query_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    columns = tl.arange(0, BLOCK_D)
+    queries = query_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
+    columns = tl.arange(0, TILE.BLOCK_V)
     weight_head = head_start(weights, weight_strides, batch, head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-    for key_block in range(0, tl.cdiv(seq_kv, BLOCK_KV)):
-        keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
+    accumulator = tl.full([TILE.BLOCK_Q, TILE.BLOCK_V], 0.0, tl.float32)
+    for key_block in range(0, tl.cdiv(seq_kv, TILE.BLOCK_KV)):
+        keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
         inside = (queries[:, None] < seq_q) & (keys[None, :] < seq_kv)
         weight_tile = tl.load(
             tile_pointers(weight_head, weight_strides, queries, keys), mask=inside, other=0.0
         )
-        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, HEAD_DIM, True)
+        v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, TILE.V_DIM, True)
         accumulator += matmul(weight_tile, v_tile)
     store_tile(
-        head_start(out, out_strides, batch, head), out_strides, queries, columns, seq_q, HEAD_DIM, accumulator
+        head_start(out, out_strides, batch, head),
+        out_strides,
+        queries,
+        columns,
+        seq_q,
+        TILE.V_DIM,
+        accumulator,
     )
-    store_times(blocks, began, TRACED)
+    store_times(blocks, began)
 
 
 def standard(
@@ -162,23 +164,19 @@ def standard(
 
 
 def _scores(q, k, scores, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
-    ranges, _, slopes = tensors_of(terms)
     programs = call.key_blocks * call.query_blocks * call.batch * call.heads
+    _, cap = score_of(call, terms)
     launch(
         scores_kernel,
         programs,
         call,
-        (q, k, scores, times and times.room("scores", programs, q.device), ranges, slopes),
+        (q, k, scores, times and times.room("scores", programs, q.device), tensors_of(terms)),
         num_warps=warps(call.block_q),
         num_stages=1,
-        q_strides=q.stride(),
-        k_strides=k.stride(),
-        score_strides=scores.stride(),
-        scale=call.scale if terms is None or terms.softcap is None else terms.softcap,
-        cap=scales(call, terms)["cap"],
-        TRACED=times is not None,
+        strides=(q.stride(), k.stride(), scores.stride()),
+        score=(call.scale if terms is None or terms.softcap is None else terms.softcap, cap),
+        TILE=tile_of(call, terms),
         **call.sizes,
-        **mask_of(call, terms),
     )
 
 
@@ -201,8 +199,6 @@ def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None, 
         ROWS=rows,
         BLOCK_ROW=block_row,
         BLOCK_Q=call.block_q,
-        PROBE=probe is not None,
-        TRACED=times is not None,
     )
 
 
@@ -215,11 +211,9 @@ def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
         (weights, v, out, times and times.room("output", programs, v.device)),
         num_warps=warps(call.block_q, call.out_dim),
         num_stages=stages(v, streamed=call.block_kv * call.padded_out_dim, resident=0),
-        weight_strides=weights.stride(),
-        v_strides=v.stride(),
-        out_strides=out.stride(),
-        TRACED=times is not None,
-        **call.out_sizes,
+        strides=(weights.stride(), v.stride(), out.stride()),
+        TILE=call.unmasked_tile,
+        **call.sizes,
     )
 
 

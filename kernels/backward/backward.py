@@ -14,7 +14,7 @@ from kernels.backward.kernel import key_gradient_kernel, query_gradient_kernel
 from kernels.backward.row_terms import store_row_terms
 from kernels.backward.tiling import Pass, tilings
 from kernels.call.call import Call, ceil_div
-from kernels.call.terms import Terms, mask_of, scales
+from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import launch, stages
 from kernels.launch.relaunch import Relaunch
 
@@ -49,14 +49,10 @@ def backward(
     fill = store_row_terms(out, d_out, lse, delta, lse_log2, None, queries.call)
     _subtract(d_lse, delta, call)
     shared = {
-        "q_strides": q.stride(),
-        "k_strides": k.stride(),
-        "v_strides": v.stride(),
-        "d_out_strides": d_out.stride(),
+        "strides": (q.stride(), k.stride(), v.stride(), d_out.stride()),
         "padded_seq_q": delta.shape[2],
-        "scale": call.scale,
-        **scales(call, terms),
-        **mask_of(call, terms),
+        "score": (call.scale, *score_of(call, terms)),
+        **call.sizes,
     }
     inputs = q, k, v, d_out, lse_log2, delta
     differentiate_keys = _key_gradient((*inputs, d_k, d_v), keys, shared, terms)
@@ -108,36 +104,30 @@ def _sink_gradient(sinks: torch.Tensor | None, lse: torch.Tensor, delta: torch.T
 def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
     *_, d_k, d_v = tensors
     call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
-    extra = (None,) * 3 if terms is None else (terms.ranges, terms.seers(call.seq_kv), terms.slopes)
     return launch(
         key_gradient_kernel,
         call.key_blocks * call.batch * call.kv_heads,
         call,
-        (*tensors, *extra),
+        (*tensors, tensors_of(terms, call.seq_kv)),
         num_warps=how.warps,
         num_stages=min(how.stages, stages(d_k, call.block_q * pair, call.block_kv * pair)),
-        d_k_strides=d_k.stride(),
-        d_v_strides=d_v.stride(),
-        **shared,
-        EVEN=call.even,
-        GROUP=call.heads // call.kv_heads,
-        **call.both_sizes,
+        **shared | {"strides": (*shared["strides"], d_k.stride(), d_v.stride())},
+        TILE=tile_of(call, terms),
+        EVEN_GROUP=(call.even, call.heads // call.kv_heads),
     )
 
 
 def _query_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:
     *_, d_q = tensors
     call, pair = how.call, how.call.padded_head_dim + how.call.padded_out_dim
-    extra = (None, None) if terms is None else (terms.ranges, terms.slopes)
     return launch(
         query_gradient_kernel,
         call.programs,
         call,
-        (*tensors, *extra),
+        (*tensors, tensors_of(terms)),
         num_warps=how.warps,
         num_stages=min(how.stages, stages(d_q, call.block_kv * pair, call.block_q * pair)),
-        d_q_strides=d_q.stride(),
-        **shared,
+        **shared | {"strides": (*shared["strides"], d_q.stride())},
+        TILE=tile_of(call, terms),
         EVEN=call.even,
-        **call.both_sizes,
     )

@@ -43,7 +43,6 @@ def row_terms_kernel(
 def store_row_terms(out, d_out, lse, delta, lse_log2, sums, call: Call) -> Relaunch | None:
     """Fill delta, lse_log2, and sums [*delta.shape, head_dim], if any, with 0; returns what does so again."""
     padded_seq_q = delta.shape[2]
-    sizes = ("heads", "seq_q", "HEAD_DIM", "BLOCK_D", "BLOCK_Q")
     return launch(
         row_terms_kernel,
         padded_seq_q // call.block_q * call.batch * call.heads,
@@ -54,5 +53,9 @@ def store_row_terms(out, d_out, lse, delta, lse_log2, sums, call: Call) -> Relau
         padded_seq_q=padded_seq_q,
         out_strides=out.stride(),
         d_out_strides=d_out.stride(),
-        **{name: call.out_sizes[name] for name in sizes},
+        heads=call.heads,
+        seq_q=call.seq_q,
+        HEAD_DIM=call.out_dim,
+        BLOCK_D=call.padded_out_dim,
+        BLOCK_Q=call.block_q,
     )

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import torch
 
+from kernels.tile.tile import Tile
+
 MAX_HEAD_DIM = 256
 MIN_BLOCK = 16  # tl.dot takes no less
 
@@ -105,11 +107,6 @@ class Call:
         return max(self.padded_head_dim, self.padded_out_dim)
 
     @cached_property
-    def mask(self) -> dict[str, int | bool]:
-        """The mask as the kernels take it."""
-        return {"window": self.window or 0, "CAUSAL": self.causal, "WINDOWED": self.window is not None}
-
-    @cached_property
     def sizes(self) -> dict[str, int]:
         """The sizes as the kernels take them."""
         return {
@@ -117,21 +114,19 @@ class Call:
             "kv_heads": self.kv_heads,
             "seq_q": self.seq_q,
             "seq_kv": self.seq_kv,
-            "HEAD_DIM": self.head_dim,
-            "BLOCK_D": self.padded_head_dim,
-            "BLOCK_Q": self.block_q,
-            "BLOCK_KV": self.block_kv,
+            "window": self.window or 0,
         }
 
     @cached_property
-    def out_sizes(self) -> dict[str, int]:
-        """`sizes` for a kernel that has V and O, and no Q and K."""
-        return {**self.sizes, "HEAD_DIM": self.out_dim, "BLOCK_D": self.padded_out_dim}
+    def tile(self) -> Tile:
+        """The tiles and the mask as the kernels take them."""
+        dims = self.head_dim, self.padded_head_dim, self.out_dim, self.padded_out_dim
+        return Tile(*dims, self.block_q, self.block_kv, self.causal, self.window is not None)
 
     @cached_property
-    def both_sizes(self) -> dict[str, int]:
-        """`sizes` for a kernel that has all of them."""
-        return {**self.sizes, "V_DIM": self.out_dim, "BLOCK_V": self.padded_out_dim}
+    def unmasked_tile(self) -> Tile:
+        """The same without a mask, where ranges say what is seen or nothing is hidden."""
+        return self.tile._replace(CAUSAL=False, WINDOWED=False)
 
 
 def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:

@@ -4,13 +4,21 @@ flash2, its backward pass, split_kv, flash1 and standard take them; flash3 does 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from kernels.call.call import Call
-from kernels.tile.tile import LOG2_E
+from kernels.tile.tile import LOG2_E, Tile
 
-NO_MASK = {"window": 0, "CAUSAL": False, "WINDOWED": False}
+
+class TermTensors(NamedTuple):
+    """What the kernels read of a call's terms; seers are the ranges seen from the keys."""
+
+    ranges: torch.Tensor
+    seers: torch.Tensor | None
+    sinks: torch.Tensor | None
+    slopes: torch.Tensor | None
 
 
 @dataclass(frozen=True)
@@ -40,18 +48,21 @@ class Terms:
         return torch.cat(found, 1)
 
 
-def tensors_of(terms: Terms | None) -> tuple:
-    """ranges, sinks and slopes as the forward kernels take them."""
-    return (None, None, None) if terms is None else (terms.ranges, terms.sinks, terms.slopes)
+def tensors_of(terms: Terms | None, seen_from: int | None = None) -> TermTensors | None:
+    """As the kernels take them; seen_from: the number of keys, where they are to see the queries."""
+    if terms is None:
+        return None
+    seers = None if seen_from is None else terms.seers(seen_from)
+    return TermTensors(terms.ranges, seers, terms.sinks, terms.slopes)
 
 
-def scales(call: Call, terms: Terms | None) -> dict[str, float | None]:
+def score_of(call: Call, terms: Terms | None) -> tuple[float, float | None]:
     """What makes scores of products, in units of log2, and what a cap multiplies them by before its tanh."""
     if terms is None or terms.softcap is None:
-        return {"scale_log2": call.scale * LOG2_E.value, "cap": None}
-    return {"scale_log2": terms.softcap * LOG2_E.value, "cap": call.scale / terms.softcap}
+        return call.scale * LOG2_E.value, None
+    return terms.softcap * LOG2_E.value, call.scale / terms.softcap
 
 
-def mask_of(call: Call, terms: Terms | None) -> dict[str, int | bool]:
-    """The plain mask as the kernels take it; none where the ranges say what is seen."""
-    return call.mask if terms is None else NO_MASK
+def tile_of(call: Call, terms: Terms | None) -> Tile:
+    """With the plain mask, or none where the ranges say what is seen."""
+    return call.tile if terms is None else call.unmasked_tile

@@ -29,14 +29,11 @@ class Piece:
 
 @triton.jit(do_not_specialize=["heads", "rows"])
 def combine_kernel(
-    out, lse, p0, p1, p2, p3, p4, p5, p6, p7, l0, l1, l2, l3, l4, l5, l6, l7,
-    out_strides, lse_strides, batch_strides, head_strides, row_strides, starts, counts, heads, rows,
+    out, lse, parts, part_lses, out_strides, lse_strides, part_strides, starts, counts, heads, rows,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, PARTS: tl.constexpr,
-    WEIGHED: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows of a head of the result, of PARTS parts p0, p1, ... and, WEIGHED, their lse."""
-    parts = (p0, p1, p2, p3, p4, p5, p6, p7)
-    part_lses = (l0, l1, l2, l3, l4, l5, l6, l7)
+    """One program ROWS rows of a head of the result, of PARTS parts and, where there is an lse, theirs."""
+    WEIGHED: tl.constexpr = lse is not None
     blocks = tl.cdiv(rows, ROWS)
     batch_head = tl.program_id(0) // blocks
     batch = (batch_head // heads).to(tl.int64)
@@ -56,8 +53,8 @@ def combine_kernel(
     for i in tl.static_range(PARTS):
         at = row - starts[i]
         present = (at >= 0) & (at < counts[i])
-        start = parts[i] + batch * batch_strides[i] + head * head_strides[i]
-        places = start + at.to(tl.int64)[:, None] * row_strides[i] + columns[None, :]
+        start = parts[i] + batch * part_strides[i][0] + head * part_strides[i][1]
+        places = start + at.to(tl.int64)[:, None] * part_strides[i][2] + columns[None, :]
         tile = widened(tl.load(places, present[:, None] & (columns < HEAD_DIM)[None, :], other=0.0))
         if WEIGHED:
             line = part_lses[i] + batch_head.to(tl.int64) * counts[i]
@@ -87,22 +84,19 @@ def combine(pieces: list[Piece], call: Call, out: torch.Tensor, lse: torch.Tenso
         pieces = [added(pieces[:MOST_PARTS], call, out.shape[2]), *pieces[MOST_PARTS:]]
     parts = [each.tensor if each.tensor.stride(3) == 1 else each.tensor.contiguous() for each in pieces]
     weighed = lse is not None
-    absent = [None] * (MOST_PARTS - len(parts))
-    part_lses = [each.lse.contiguous() for each in pieces] if weighed else [None] * len(parts)
+    part_lses = tuple(each.lse.contiguous() for each in pieces) if weighed else None
     rows = max(1, TILE // call.padded_head_dim)
     batch, heads = out.shape[:2]
     launch(
         combine_kernel,
         batch * heads * ceil_div(out.shape[2], rows),
         call,
-        (out, lse, *parts, *absent, *part_lses, *absent),
+        (out, lse, tuple(parts), part_lses),
         num_warps=4,
         num_stages=1,
         out_strides=out.stride(),
         lse_strides=lse.stride() if weighed else (0, 0),
-        batch_strides=tuple(part.stride(0) for part in parts),
-        head_strides=tuple(part.stride(1) for part in parts),
-        row_strides=tuple(part.stride(2) for part in parts),
+        part_strides=tuple(part.stride()[:3] for part in parts),
         starts=tuple(each.row for each in pieces),
         counts=tuple(part.shape[2] for part in parts),
         heads=heads,
@@ -111,7 +105,6 @@ def combine(pieces: list[Piece], call: Call, out: torch.Tensor, lse: torch.Tenso
         BLOCK_D=call.padded_head_dim,
         ROWS=rows,
         PARTS=len(parts),
-        WEIGHED=weighed,
     )
 
 

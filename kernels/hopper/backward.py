@@ -218,17 +218,14 @@ def _consume(
 
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+        "batch_heads", "heads_together", "heads_per_kv_head", "window",
         "whole", "coarse", "coarse_shares", "fine_shares",
     ]
 )  # fmt: skip
 def gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-    whole, coarse, coarse_shares, fine_shares, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, SHARED: gl.constexpr,
-    BUFFERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
-    BULK: gl.constexpr, FULL: gl.constexpr,
+    batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares, fine_shares,
+    scales, HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads a key block of a key head, or a share of one: dK, dV, and what it adds to dQ.
 
@@ -236,13 +233,17 @@ def gradient_kernel(
     [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
     whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
     """
+    scale, scale_log2 = scales
+    FULL: gl.constexpr = HOW.FULL
+    BUFFERS: gl.constexpr = HOW.BUFFERS
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     visits = visits_of(
-        gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+        gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
+        q_tensor.shape[2], k_tensor.shape[2], window,
         (whole, coarse, coarse_shares, fine_shares),
-        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, SQUARE, SHARED,
+        BLOCK_Q, BLOCK_KV, HOW.CAUSAL, HOW.WINDOWED, HOW.SQUARE, HOW.SHARED,
     )  # fmt: skip
     k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
     v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
@@ -258,13 +259,13 @@ def gradient_kernel(
         BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
         lse,
         delta,
-        make_exchange(DTYPE, BLOCK_Q, BULK),
+        make_exchange(DTYPE, BLOCK_Q, HOW.BULK),
     )
     head_start = make_barriers(1, 1)
     fence_async_shared()
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor, sums)
-    if BULK:
+    if HOW.BULK:
         ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
         room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)
         to_sums = (sums, room)
@@ -276,10 +277,10 @@ def gradient_kernel(
                 (add_in_bulk, (sums, room, visits)),
             ],
             [4, 1, 1],
-            [CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
+            [HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS, HOW.PRODUCER_REGISTERS],
         )
     else:
         start(
             _consume, (outputs, (sums, lse), queues, visits, scale, scale_log2, head_start, FULL),
-            produce, (inputs, queues, visits), CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+            produce, (inputs, queues, visits), CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
         )  # fmt: skip

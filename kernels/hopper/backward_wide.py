@@ -158,26 +158,27 @@ def _consume_keys(outputs, sums, queues, visits, scale):
 
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "kv_heads", "heads_together", "heads_per_kv_head", "seq_q", "seq_kv", "window",
+        "batch_heads", "heads_together", "heads_per_kv_head", "window",
         "whole", "coarse", "coarse_shares", "fine_shares",
     ]
 )  # fmt: skip
 def wide_gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
-    whole, coarse, coarse_shares, fine_shares, scale, scale_log2,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, SQUARE: gl.constexpr, SHARED: gl.constexpr,
-    BUFFERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares, fine_shares,
+    scales, HOW: gl.constexpr,
 ):  # fmt: skip
     """As `gradient_kernel`, for blocks of WIDE_BLOCK_KV keys and as many queries."""
+    scale, scale_log2 = scales
+    BUFFERS: gl.constexpr = HOW.BUFFERS
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     visits = visits_of(
-        gl.program_id(0), batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window,
+        gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
+        q_tensor.shape[2], k_tensor.shape[2], window,
         (whole, coarse, coarse_shares, fine_shares),
-        BLOCK_Q, WIDE_BLOCK_KV, CAUSAL, WINDOWED, SQUARE, SHARED,
+        BLOCK_Q, WIDE_BLOCK_KV, HOW.CAUSAL, HOW.WINDOWED, HOW.SQUARE, HOW.SHARED,
     )  # fmt: skip
     k_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], k_tensor.layout)
     v_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], v_tensor.layout)
@@ -206,5 +207,5 @@ def wide_gradient_kernel(
             (produce, (inputs, queues, visits)),
         ],
         [4, 1],
-        [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        [HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS],
     )

@@ -6,6 +6,8 @@ scores of key block j together with P V of key block j - 1; its softmax runs und
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, algorithm 2.
 """
 
+from typing import NamedTuple
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
@@ -22,22 +24,39 @@ KEYS_BARRIER = gl.constexpr(11)  # and the one after it: a buffer of K each
 VALUES_BARRIER = gl.constexpr(13)
 
 
+class How(NamedTuple):
+    """What the kernel is compiled for: mask and ways to compute the same, see `Schedule`; its resources."""
+
+    CAUSAL: bool
+    WINDOWED: bool
+    ALIGNED: bool
+    EDGES: str
+    SHIFTED: bool
+    WIDE: bool
+    HELD: int
+    PAIRED: bool
+    CHAINS: bool
+    PLACED: bool
+    ALL_SEE: bool
+    Q_BUFFERS: int
+    TURNS: bool
+    CONSUMERS: int
+    KV_BUFFERS: int
+    CONSUMER_REGISTERS: int
+    PRODUCER_REGISTERS: int
+    TRACED: bool
+
+
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "heads", "heads_per_kv_head", "heads_together",
-        "query_blocks", "seq_q", "seq_kv", "window", "splits", "whole", "share",
+        "batch_heads", "heads_per_kv_head", "heads_together", "query_blocks", "window",
+        "splits", "whole", "share",
     ]
 )  # fmt: skip
 def attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks, partial, partial_lse,
-    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window, scale_log2,
-    splits, whole, share,
-    CAUSAL: gl.constexpr, WINDOWED: gl.constexpr, ALIGNED: gl.constexpr, EDGES: gl.constexpr,
-    SHIFTED: gl.constexpr, WIDE: gl.constexpr, PAIRED: gl.constexpr, CHAINS: gl.constexpr,
-    PLACED: gl.constexpr, ALL_SEE: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    HELD: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr, TRACED: gl.constexpr,
+    batch_heads, heads_per_kv_head, heads_together, query_blocks, window, scale_log2, splits, whole, share,
+    HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -47,25 +66,32 @@ def attention_kernel(
     all batches. whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32
     [slots, rows of a tile, head_dim], and their lse in partial_lse.
     """
+    CONSUMERS: gl.constexpr = HOW.CONSUMERS
+    TURNS: gl.constexpr = HOW.TURNS
+    HELD: gl.constexpr = HOW.HELD
+    TRACED: gl.constexpr = HOW.TRACED
+    CAUSAL: gl.constexpr = HOW.CAUSAL
+    NAMED: gl.constexpr = HELD or (TURNS and not CAUSAL)
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
-        batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED, EDGES,
-        SHIFTED, WIDE, PAIRED, CHAINS, PLACED, ALL_SEE, splits, whole, share,
+        batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
+        q_tensor.shape[2], k_tensor.shape[2], window,
+        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, HOW.WINDOWED, HOW.ALIGNED, HOW.EDGES,
+        HOW.SHIFTED, HOW.WIDE, HOW.PAIRED, HOW.CHAINS, HOW.PLACED, HOW.ALL_SEE, splits, whole, share,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
-        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    next_tiles = make_tile_blocks(4 if PLACED else 1)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
+    next_tiles = make_tile_blocks(4 if HOW.PLACED else 1)
     queues = (
-        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
-        make_queue(k_blocks, KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
-        make_queue(v_blocks, KV_BUFFERS, CONSUMERS, VALUES_BARRIER if HELD or (TURNS and not CAUSAL) else 0),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS, VALUES_BARRIER if NAMED else 0),
         make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
@@ -74,5 +100,5 @@ def attention_kernel(
     start(
         consume, (output, queues, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
         produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False),
-        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+        CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
     )  # fmt: skip

@@ -4,6 +4,8 @@ Q, K and V come as `fp8_quantise` leaves them.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3.
 """
 
+from typing import NamedTuple
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
@@ -17,6 +19,19 @@ from kernels.hopper.tiles import make_tile_blocks
 from kernels.hopper.warp_group import ROWS
 
 
+class How(NamedTuple):
+    """What the kernel is compiled for, see `kernels.hopper.forward`."""
+
+    CAUSAL: bool
+    ALIGNED: bool
+    Q_BUFFERS: int
+    KV_BUFFERS: int
+    TURNS: bool
+    CONSUMERS: int
+    CONSUMER_REGISTERS: int
+    PRODUCER_REGISTERS: int
+
+
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "heads", "heads_per_kv_head", "heads_together", "query_blocks", "seq_q", "seq_kv",
@@ -25,9 +40,7 @@ from kernels.hopper.warp_group import ROWS
 def attention_fp8_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, q_scales, k_scales, v_scales, counter,
     batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, scale_log2,
-    CAUSAL: gl.constexpr, ALIGNED: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
@@ -35,26 +48,28 @@ def attention_fp8_kernel(
     [batch, kv_heads, head_dim, seq]; out_tensor's is 16-bit, lse float32. Scales are float32 [batch, heads,
     blocks]: of 64 queries, of BLOCK_KV keys and values.
     """
+    CONSUMERS: gl.constexpr = HOW.CONSUMERS
+    TURNS: gl.constexpr = HOW.TURNS
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, ALIGNED,
+        CONSUMERS * ROWS, BLOCK_KV, HOW.CAUSAL, False, HOW.ALIGNED,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
-        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, HEAD_DIM, BLOCK_KV], v_tensor.layout)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, HEAD_DIM, BLOCK_KV], v_tensor.layout)
     out_blocks = gl.allocate_shared_memory(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
     next_tiles = make_tile_blocks(1)
     queues = (
-        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
-        make_queue(k_blocks, KV_BUFFERS, CONSUMERS),
-        make_queue(v_blocks, KV_BUFFERS, CONSUMERS),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
         make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
@@ -64,5 +79,5 @@ def attention_fp8_kernel(
         consume,
         ((out_tensor, lse), out_blocks, queues, schedule, scale_log2, scales, CONSUMERS, TURNS),
         produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, True, True),
-        CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+        CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
     )  # fmt: skip

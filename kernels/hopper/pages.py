@@ -4,6 +4,8 @@ Lengths and tables are read on the GPU, so that a CUDA graph replays with new on
 one page, or in several whole ones. Slots behind a sequence's last key may hold anything.
 """
 
+from typing import NamedTuple
+
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
@@ -174,20 +176,33 @@ def _produce(
         tile_visit += 1
 
 
+class How(NamedTuple):
+    """What the kernel is compiled for, see `kernels.hopper.forward` and below."""
+
+    CAUSAL: bool
+    PAIRED: bool
+    PARTS: int
+    PRODUCERS: int
+    REST: int
+    BLOCK_KV: int
+    Q_BUFFERS: int
+    TURNS: bool
+    CONSUMERS: int
+    KV_BUFFERS: int
+    CONSUMER_REGISTERS: int
+    PRODUCER_REGISTERS: int
+
+
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "heads", "heads_per_kv_head", "heads_together", "query_blocks", "seq_q", "capacity",
-        "added", "row_stride", "page_size",
+        "batch_heads", "heads_per_kv_head", "heads_together", "query_blocks", "capacity", "added",
+        "row_stride", "page_size",
     ]
 )  # fmt: skip
 def paged_attention_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, block_table, lengths,
-    batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, added,
-    row_stride, table_stride, page_size, scale_log2,
-    CAUSAL: gl.constexpr, PAIRED: gl.constexpr, PARTS: gl.constexpr, PRODUCERS: gl.constexpr,
-    REST: gl.constexpr, BLOCK_KV: gl.constexpr,
-    CONSUMERS: gl.constexpr, Q_BUFFERS: gl.constexpr, KV_BUFFERS: gl.constexpr, TURNS: gl.constexpr,
-    CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    batch_heads, heads_per_kv_head, heads_together, query_blocks, capacity, added,
+    row_stride, table_stride, page_size, scale_log2, HOW: gl.constexpr,
 ):  # fmt: skip
     """As `forward.attention_kernel`, with K and V [pages, kv_heads, page_size, head_dim].
 
@@ -195,39 +210,45 @@ def paged_attention_kernel(
     row of block_table, make a block of BLOCK_KV keys, or 1 of them holds whole blocks. REST: nanoseconds that
     a producer rests after each of several.
     """
+    CONSUMERS: gl.constexpr = HOW.CONSUMERS
+    TURNS: gl.constexpr = HOW.TURNS
+    PARTS: gl.constexpr = HOW.PARTS
+    REST: gl.constexpr = HOW.REST
+    BLOCK_KV: gl.constexpr = HOW.BLOCK_KV
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     every = Schedule(
-        batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, capacity, gl.to_tensor(0),
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, False, not CAUSAL, PAIRED=PAIRED,
+        batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
+        q_tensor.shape[2], capacity, gl.to_tensor(0),
+        CONSUMERS * ROWS, BLOCK_KV, HOW.CAUSAL, False, not HOW.CAUSAL, PAIRED=HOW.PAIRED,
     )  # fmt: skip
     tiles = PagedTiles(every, lengths, added)
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
     q_blocks = gl.allocate_shared_memory(
-        DTYPE, [Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
+        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
     )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     next_tiles = make_tile_blocks(1)
     queues = (
-        make_queue(q_blocks, Q_BUFFERS, CONSUMERS),
-        make_queue(k_blocks, KV_BUFFERS, CONSUMERS),
-        make_queue(v_blocks, KV_BUFFERS, CONSUMERS),
-        make_queue(next_tiles, 2, CONSUMERS + PRODUCERS - 1),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(next_tiles, 2, CONSUMERS + HOW.PRODUCERS - 1),
     )
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
-    if PRODUCERS == 1:
+    if HOW.PRODUCERS == 1:
         start(
             consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
             _produce,
             ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST, "both"),
-            CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+            CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
         )  # fmt: skip
     else:
         start_two_producers(
             consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
             _produce, ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST),
-            CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+            CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
         )  # fmt: skip

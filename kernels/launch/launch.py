@@ -11,7 +11,7 @@ from triton.runtime.errors import OutOfResources
 
 from kernels.call.call import MAX_HEAD_DIM, Call
 from kernels.call.remember import remember
-from kernels.launch.relaunch import Relaunch
+from kernels.launch.relaunch import Relaunch, flat
 
 DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
@@ -88,10 +88,10 @@ def launch(
 
     tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
     without Triton's own look at every argument, which takes longer than a short kernel; returned is what does
-    so, None in the interpreter and for a tuple of tensors.
+    so, None in the interpreter.
     """
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
-    device = tensors[0].device
+    device = flat(tensors)[0].device
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
     if again := _LAUNCHED.get(alike):
         again(*addresses(tensors))
@@ -102,7 +102,7 @@ def launch(
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
         raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
-    if compiled is None or any(isinstance(tensor, tuple) for tensor in tensors):
+    if compiled is None:
         return None
     constants = [arguments[name] for name in kernel.arg_names[len(tensors) :]]
     again = Relaunch(compiled, programs, tensors, constants)
@@ -114,11 +114,9 @@ address = torch.Tensor.data_ptr  # of a tensor: what is mapped takes less time t
 
 
 def addresses(tensors: Iterable) -> list[int]:
-    """Of tensors, and of those that TMA descriptors describe; None has none."""
+    """Of tensors, of those that TMA descriptors describe, and of each in a tuple; None has none."""
     return [
-        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr()
-        for tensor in tensors
-        if tensor is not None
+        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr() for tensor in flat(tensors)
     ]
 
 

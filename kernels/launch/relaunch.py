@@ -14,6 +14,12 @@ current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 MOST_ADDRESSES = 4096  # of a tensor, for which a TMA descriptor is kept; a memory that is full begins anew
 
 
+def flat(tensors: Sequence) -> list:
+    """Tensors and descriptors without None, those of tuples too."""
+    each = (tensor if isinstance(tensor, tuple) else (tensor,) for tensor in tensors)
+    return [tensor for group in each for tensor in group if tensor is not None]
+
+
 class Relaunch:
     """A kernel's launch, to be done again: `again(*addresses)` of tensors of the same layouts.
 
@@ -22,14 +28,19 @@ class Relaunch:
     """
 
     def __init__(self, compiled, programs: int, tensors: Sequence, constants: Sequence):
-        """tensors come first in the kernel's signature, each a tensor, a TMA descriptor of one, or None."""
-        arguments, self._places, self._maps = [], [], []
+        """tensors come first in the kernel's signature: each a tensor, a TMA descriptor, None, or a tuple.
+
+        A tuple's tensors stand behind all arguments, until it is put together for a launch.
+        """
+        arguments, self._maps, places, groups = [], [], [], []
         encodings = iter(getattr(compiled.metadata, "tensordesc_meta", None) or ())
         for tensor in tensors:
             maps = _Maps(tensor, next(encodings)) if hasattr(tensor, "base") else None
+            if isinstance(tensor, tuple):
+                groups.append((len(arguments), tensor))
             if tensor is not None:
-                self._places.append(len(arguments))
-                self._maps.append(maps)
+                places.append(len(arguments))
+                self._maps.extend([None] * len(flat([tensor])) if maps is None else [maps])
             arguments.extend([tensor] if maps is None else maps.described(tensor.base.data_ptr()))
         arguments.extend(constants)
 
@@ -40,11 +51,18 @@ class Relaunch:
         self._nested = isinstance(given[-1], tuple) and given[-1][0] is arguments[0]  # from Triton 3.7 on
         self._fixed = given[4 : -1 if self._nested else -len(arguments)]
         self._launch = getclosurevars(launch).nonlocals["launcher"] if encoded else launch
-        for place in self._places:
+        for place in places:
             arguments[place] = None  # or the tensors would live as long
+        self._count, self._groups, self._places = len(arguments), [], places
+        for place, group in groups:
+            at = places.index(place)
+            there = [len(arguments) + index for index, each in enumerate(group) if each is not None]
+            places[at : at + 1] = there
+            self._groups.append((place, slice(len(arguments), len(arguments) + len(group))))
+            arguments.extend([None] * len(group))
         self._arguments = arguments
-        first = next(getattr(tensor, "base", tensor) for tensor in tensors if tensor is not None)
-        self._device = first.device.index
+        first = flat(tensors)[0]
+        self._device = getattr(first, "base", first).device.index
         self._programs = programs
         self._compiled = compiled
 
@@ -56,6 +74,10 @@ class Relaunch:
         arguments = self._arguments.copy()
         for place, maps, address in zip(self._places, self._maps, addresses, strict=True):
             arguments[place] = address if maps is None else maps[address]
+        if self._groups:
+            for place, those in self._groups:
+                arguments[place] = tuple(arguments[those])
+            del arguments[self._count :]
         stream, fixed = current_stream(self._device), self._fixed
         if knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls:
             fixed = self._hooked(stream)

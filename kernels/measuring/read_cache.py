@@ -13,7 +13,7 @@ def read_cache_kernel(buffer, sums, tiles, passes, TILE: tl.constexpr):
     """Each program reads the whole buffer so many times, from a tile of its own on; past L1 (.cg)."""
     program = tl.program_id(0)
     lanes = tl.arange(0, TILE)
-    total = tl.zeros([TILE], tl.float32)
+    total = tl.full([TILE], 0.0, tl.float32)
     for step in range(0, tiles * passes):
         tile = ((program + step) % tiles).to(tl.int64)
         total += tl.load(buffer + tile * TILE + lanes, cache_modifier=".cg")

@@ -4,6 +4,8 @@ A sequence's keys lie in pages of PAGE keys, which its row of the block table na
 one page holds them all. Lengths and tables are read on the GPU, so that a CUDA graph replays with new ones.
 """
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
@@ -90,19 +92,43 @@ def seen_of(queries, seq_q, length, left, right):
     return first, tl.minimum(tl.maximum(position + right + 1, 0), length), position
 
 
+class PagedTile(NamedTuple):
+    """What the kernel over pages is compiled for.
+
+    PAGE: keys of a page, 0 where one holds them all. ALIKE: whether K and V have the same strides. APART:
+    whether whole blocks have a loop of their own, by TMA or not.
+    """
+
+    PAGE: int
+    ALIKE: bool
+    APART: bool
+    TMA: bool
+    HEAD_DIM: int
+    BLOCK_D: int
+    BLOCK_Q: int
+    BLOCK_KV: int
+
+
 @inlined
 def attend_pages(
-    q, k_cache, v_cache, k_strides, v_strides, table, table_stride, kv_head,
-    running_max, running_sum, accumulator, start, stop, gap_start, gap, low, high, full_low, full_high,
-    view, slope, cap, columns, scale_log2,
-    PAGE: tl.constexpr, ALIKE: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr,
-    MASK: tl.constexpr, TMA: tl.constexpr,
+    q, caches, cache_strides, table, kv_head, state, span, bounds, view, slope, score, columns,
+    TILE: tl.constexpr, MASK: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
     """Take stop - start key blocks into a softmax: from start on, but at gap_start so many are left out.
 
-    k_cache and v_cache point to a head, or with TMA describe all of them. MASK: "none" of the blocks has
-    hidden keys, "all" are looked at for some, or the "edges", all but those from full_low to full_high.
+    caches: K and V, which point to a head, or with TMA describe all of them. table: its row, and its stride.
+    span: (start, stop, gap_start, gap). bounds: some queries see the keys low to high - 1, all see full_low
+    to full_high - 1. MASK: "none" of the blocks has hidden keys, "all" are looked at for some, or the
+    "edges", all but those from full_low to full_high.
     """
+    PAGE: tl.constexpr = TILE.PAGE
+    BLOCK_KV: tl.constexpr = TILE.BLOCK_KV
+    k_cache, v_cache = caches
+    k_strides, v_strides = cache_strides
+    table, table_stride = table
+    running_max, running_sum, accumulator = state
+    start, stop, gap_start, gap = span
+    low, high, full_low, full_high = bounds
     ahead = start + tl.where(start >= gap_start, gap, 0)
     pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
     for index in range(start, stop):
@@ -111,18 +137,18 @@ def attend_pages(
         if TMA:
             slot = slots_of(key_block * BLOCK_KV, PAGE)
             place = [pages.to(tl.int32), kv_head, slot, 0]
-            k = k_cache.load(place).reshape(BLOCK_KV, HEAD_DIM)
-            v = v_cache.load(place).reshape(BLOCK_KV, HEAD_DIM)
+            k = k_cache.load(place).reshape(BLOCK_KV, TILE.HEAD_DIM)
+            v = v_cache.load(place).reshape(BLOCK_KV, TILE.HEAD_DIM)
         else:
             wanted = (keys >= low) & (keys < high)
             slots = slots_in(key_block, PAGE, BLOCK_KV)
             k_rows = row_starts(k_strides, pages, slots)
-            v_rows = k_rows if ALIKE else row_starts(v_strides, pages, slots)
-            k = load_rows(k_cache, k_strides, k_rows, wanted, columns, HEAD_DIM, MASK == "none")
-            v = load_rows(v_cache, v_strides, v_rows, wanted, columns, HEAD_DIM, MASK == "none")
+            v_rows = k_rows if TILE.ALIKE else row_starts(v_strides, pages, slots)
+            k = load_rows(k_cache, k_strides, k_rows, wanted, columns, TILE.HEAD_DIM, MASK == "none")
+            v = load_rows(v_cache, v_strides, v_rows, wanted, columns, TILE.HEAD_DIM, MASK == "none")
         ahead = index + 1 + tl.where(index + 1 >= gap_start, gap, 0)
         pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
-        products = sloped(capped(matmul(q, tl.trans(k)), cap), slope, view, keys[None, :])
+        products = sloped(capped(matmul(q, tl.trans(k)), score[1]), slope, view, keys[None, :])
         if MASK == "all":
             products = tl.where(
                 (keys[None, :] >= view[0]) & (keys[None, :] < view[1]), products, float("-inf")
@@ -132,56 +158,61 @@ def attend_pages(
                 seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
                 products = tl.where(seen, products, float("-inf"))
         running_max, running_sum, accumulator, _alpha = online_softmax_update(
-            products, v, running_max, running_sum, accumulator, scale_log2
+            products, v, running_max, running_sum, accumulator, score[0]
         )
     return running_max, running_sum, accumulator
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "capacity", "added", "left", "right", "splits"])
 def paged_kernel(
-    q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes, k_tiles, v_tiles,
-    q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride,
-    heads, kv_heads, seq_q, capacity, added, left, right, splits, scale_log2, cap,
-    PAGE: tl.constexpr, ALIKE: tl.constexpr, APART: tl.constexpr, TMA: tl.constexpr,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    q, k_cache, v_cache, table_and_lengths, parts, sinks_and_slopes, k_tiles, v_tiles, strides,
+    heads, kv_heads, seq_q, capacity, added, left, right, splits, score, TILE: tl.constexpr,
 ):  # fmt: skip
     """One program a split of a block of rows of a key head: its O, and its natural lse.
 
     Rows are the queries of all heads that share a key head, as in `split_kv`. The splits share what
     keys there are; one that gets none leaves O = 0 and lse = -inf.
     """
+    BLOCK_KV: tl.constexpr = TILE.BLOCK_KV
+    q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride = strides
+    block_table, lengths = table_and_lengths
+    partial, partial_lse = parts
     group = heads // kv_heads
     row_count = group * seq_q
-    row_blocks = tl.cdiv(row_count, BLOCK_Q)
+    row_blocks = tl.cdiv(row_count, TILE.BLOCK_Q)
     split = tl.program_id(0) % splits
     row_block = row_blocks - 1 - tl.program_id(0) // splits % row_blocks  # where causal, the last see most
     kv_head = tl.program_id(0) // splits // row_blocks % kv_heads
     batch = tl.program_id(0) // splits // row_blocks // kv_heads
-    rows = row_block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    rows = row_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
     queries = rows // group
     members = rows % group
-    columns = tl.arange(0, BLOCK_D)
-    inside = (rows[:, None] < row_count) & (columns[None, :] < HEAD_DIM)
+    columns = tl.arange(0, TILE.BLOCK_D)
+    inside = (rows[:, None] < row_count) & (columns[None, :] < TILE.HEAD_DIM)
     q_places = row_offsets(q_strides, kv_head, queries, members, columns, group)
     q_tile = tl.load(q + batch.to(tl.int64) * q_strides[0] + q_places, inside, other=0.0)
     k_head = k_cache + kv_head.to(tl.int64) * k_strides[2]
     v_head = v_cache + kv_head.to(tl.int64) * v_strides[2]
     table = block_table + batch.to(tl.int64) * table_strides[0]
-    running_max = tl.full([BLOCK_Q], float("-inf"), tl.float32)
-    running_sum = tl.zeros([BLOCK_Q], tl.float32)
-    if sinks is not None:  # once a row
-        running_max, running_sum = sink_of(sinks, kv_head * group + members, (rows >= 0) & (split == 0))
-    accumulator = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
+    running_max = tl.full([TILE.BLOCK_Q], float("-inf"), tl.float32)
+    running_sum = tl.full([TILE.BLOCK_Q], 0.0, tl.float32)
+    if sinks_and_slopes[0] is not None:  # once a row
+        running_max, running_sum = sink_of(
+            sinks_and_slopes[0], kv_head * group + members, (rows >= 0) & (split == 0)
+        )
+    accumulator = tl.full([TILE.BLOCK_Q, TILE.BLOCK_D], 0.0, tl.float32)
 
     length = tl.minimum(tl.load(lengths + batch).to(tl.int32) + added, capacity)
     first_keys, ends, positions = seen_of(tl.minimum(queries, seq_q - 1)[:, None], seq_q, length, left, right)
     view = (first_keys, ends, positions)
     slope = None
-    if slopes is not None:
-        steep = tl.load(slopes + batch * heads + kv_head * group + members, rows < row_count, other=0.0)
-        slope = steep[:, None] * (LOG2_E / scale_log2)
-    first = row_block * BLOCK_Q // group
-    last = (tl.minimum(row_block * BLOCK_Q + BLOCK_Q, row_count) - 1) // group
+    if sinks_and_slopes[1] is not None:
+        steep = tl.load(
+            sinks_and_slopes[1] + batch * heads + kv_head * group + members, rows < row_count, other=0.0
+        )
+        slope = steep[:, None] * (LOG2_E / score[0])
+    first = row_block * TILE.BLOCK_Q // group
+    last = (tl.minimum(row_block * TILE.BLOCK_Q + TILE.BLOCK_Q, row_count) - 1) // group
     low, full_high, _ = seen_of(first, seq_q, length, left, right)
     full_low, high, _ = seen_of(last, seq_q, length, left, right)
     start = low // BLOCK_KV
@@ -189,29 +220,35 @@ def paged_kernel(
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
-    if APART:
+    row_of_table = (table, table_strides[1])
+    caches = (k_head, v_head)
+    cache_strides = (k_strides, v_strides)
+    state = (running_max, running_sum, accumulator)
+    if TILE.APART:
         whole_start = tl.minimum(tl.maximum(tl.cdiv(full_low, BLOCK_KV), start), stop)
         whole_stop = tl.maximum(tl.minimum(full_high // BLOCK_KV, stop), whole_start)
         whole = whole_stop - whole_start
-        running_max, running_sum, accumulator = attend_pages(
-            q_tile, k_tiles if TMA else k_head, v_tiles if TMA else v_head,
-            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            whole_start, whole_stop, whole_stop, 0, low, high, 0, 0, view, slope, cap, columns, scale_log2,
-            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "none", TMA,
+        if TILE.TMA:  # noqa: SIM108 (an expression would have one type)
+            whole_caches = (k_tiles, v_tiles)
+        else:
+            whole_caches = caches
+        state = attend_pages(
+            q_tile, whole_caches, cache_strides, row_of_table, kv_head, state,
+            (whole_start, whole_stop, whole_stop, 0), (low, high, 0, 0), view, slope, score, columns,
+            TILE, "none", TILE.TMA,
         )  # fmt: skip
-        running_max, running_sum, accumulator = attend_pages(
-            q_tile, k_head, v_head,
-            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            start, stop - whole, whole_start, whole, low, high, 0, 0, view, slope, cap, columns, scale_log2,
-            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "all", False,
+        state = attend_pages(
+            q_tile, caches, cache_strides, row_of_table, kv_head, state,
+            (start, stop - whole, whole_start, whole), (low, high, 0, 0), view, slope, score, columns,
+            TILE, "all", False,
         )  # fmt: skip
     else:
-        running_max, running_sum, accumulator = attend_pages(
-            q_tile, k_head, v_head,
-            k_strides, v_strides, table, table_strides[1], kv_head, running_max, running_sum, accumulator,
-            start, stop, stop, 0, low, high, full_low, full_high, view, slope, cap, columns, scale_log2,
-            PAGE, ALIKE, HEAD_DIM, BLOCK_KV, "edges", False,
+        state = attend_pages(
+            q_tile, caches, cache_strides, row_of_table, kv_head, state,
+            (start, stop, stop, 0), (low, high, full_low, full_high), view, slope, score, columns,
+            TILE, "edges", False,
         )  # fmt: skip
+    running_max, running_sum, accumulator = state
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
     partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, columns, group)

@@ -6,14 +6,16 @@ the key blocks from its first query's first key to its last query's last. `seers
 keys, int32 [batch, 2, seq_kv]: the first query that sees a key, and the first one after that which no longer
 does.
 
-A `view` is what a block of queries needs of this: (first keys, ends, positions), each [queries, 1] or
-[1, queries], as the products are laid out. It is None where the plain masks hold. A slope and a cap are None
-where there is none; they stand beside the view, for before Triton 3.7 a tuple holds no None.
+`terms` is None where the plain masks hold, else (ranges, seers, sinks, slopes), of which all but the ranges
+may be None. A `view` is what a block of queries needs of this: (first keys, ends, positions), each [queries,
+1] or [1, queries], as the products are laid out. It is None where the plain masks hold. A slope and a cap are
+None where there is none; they stand beside the view, for a tuple made in a kernel holds no None before Triton
+3.7.
 """
 
 import triton.language as tl
 
-from kernels.tile.tile import LOG2_E, inlined, visible
+from kernels.tile.tile import LOG2_E, inlined, key_blocks_of, query_blocks_of, visible
 
 
 @inlined
@@ -24,8 +26,16 @@ def seen_by(ranges, batch, queries, seq_q):
 
 
 @inlined
-def key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV: tl.constexpr):
-    """`key_blocks_of` where ranges say what the queries first to last see."""
+def key_blocks_in(terms, batch, first, last, sizes, TILE: tl.constexpr):
+    """`key_blocks_of`, or where there are ranges, as these say what the queries first to last see."""
+    if terms is None:
+        return key_blocks_of(first, last, sizes, TILE)
+    else:
+        return _key_blocks_in(terms.ranges, batch, first, last, sizes[0], TILE.BLOCK_KV)
+
+
+@inlined
+def _key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV: tl.constexpr):
     low, full_high, _ = seen_by(ranges, batch, first, seq_q)
     full_low, high, _ = seen_by(ranges, batch, last, seq_q)
     start = low // BLOCK_KV
@@ -36,8 +46,16 @@ def key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV: tl.constexpr):
 
 
 @inlined
-def query_blocks_in(seers, batch, key_block, seq_q, seq_kv, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr):
-    """`query_blocks_of` where seers say which queries see the block's keys."""
+def query_blocks_in(terms, batch, key_block, sizes, TILE: tl.constexpr):
+    """`query_blocks_of`, or where there are ranges, as the seers say which queries see the block's keys."""
+    if terms is None:
+        return query_blocks_of(key_block, sizes, TILE)
+    else:
+        return _query_blocks_in(terms.seers, batch, key_block, sizes[1], TILE.BLOCK_Q, TILE.BLOCK_KV)
+
+
+@inlined
+def _query_blocks_in(seers, batch, key_block, seq_kv, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr):
     keys = seers + batch.to(tl.int64) * (2 * seq_kv)
     first = key_block * BLOCK_KV
     last = tl.minimum(first + BLOCK_KV, seq_kv) - 1
@@ -85,12 +103,10 @@ def sloped(products, slope, view, keys):
 
 
 @inlined
-def masked(
-    products, queries, keys, seq_q, seq_kv, window, view, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr
-):
+def masked(products, queries, keys, sizes, view, TILE: tl.constexpr):
     """products with -inf where the query does not see the key; queries and keys broadcast to them."""
-    if view is None:
-        seen = visible(queries, keys, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
+    if view is None:  # noqa: SIM108 (an expression has both sides compiled)
+        seen = visible(queries, keys, sizes, TILE)
     else:
         seen = (keys >= view[0]) & (keys < view[1])
     return tl.where(seen, products, float("-inf"))

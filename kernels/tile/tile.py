@@ -6,6 +6,8 @@ own included; a window only looks back, so it comes with CAUSAL. Positions are i
 int64.
 """
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
@@ -16,6 +18,19 @@ ROUND_ASM = tl.constexpr(  # four float32 numbers as e4m3 in 32 bits
     "{ .reg .b16 low, high; cvt.rn.satfinite.e4m3x2.f32 low, $2, $1;"
     " cvt.rn.satfinite.e4m3x2.f32 high, $4, $3; mov.b32 $0, {low, high}; }"
 )
+
+
+class Tile(NamedTuple):
+    """What a kernel is compiled for: its blocks and the mask, V's head dim maybe another than Q's and K's."""
+
+    HEAD_DIM: int
+    BLOCK_D: int
+    V_DIM: int
+    BLOCK_V: int
+    BLOCK_Q: int
+    BLOCK_KV: int
+    CAUSAL: bool
+    WINDOWED: bool
 
 
 def inlined(function):
@@ -152,66 +167,69 @@ def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.const
 
 
 @inlined
-def visible(queries, keys, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
-    """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other."""
-    position = queries + offset
+def visible(queries, keys, sizes, TILE: tl.constexpr):
+    """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other.
+
+    sizes, here and below: (seq_q, seq_kv, window).
+    """
+    seq_q, seq_kv, window = sizes
+    position = queries + (seq_kv - seq_q)
     seen = keys < seq_kv
-    if CAUSAL:
+    if TILE.CAUSAL:
         seen = seen & (keys <= position)
-    if WINDOWED:
+    if TILE.WINDOWED:
         seen = seen & (keys > position - window)
     return seen
 
 
 @inlined
-def keys_of(first, last, offset, seq_kv, window, CAUSAL: tl.constexpr, WINDOWED: tl.constexpr):
+def keys_of(first, last, sizes, TILE: tl.constexpr):
     """Keys low to high - 1 are seen by some, full_low to full_high - 1 by all queries from first to last."""
+    seq_q, seq_kv, window = sizes
+    offset = seq_kv - seq_q
     low = 0
     full_low = 0
     high = seq_kv
     full_high = seq_kv
-    if CAUSAL:
+    if TILE.CAUSAL:
         high = tl.minimum(seq_kv, last + offset + 1)
         full_high = tl.maximum(0, tl.minimum(seq_kv, first + offset + 1))
-    if WINDOWED:
+    if TILE.WINDOWED:
         low = tl.maximum(0, first + offset - window + 1)
         full_low = tl.maximum(0, last + offset - window + 1)
     return low, high, full_low, full_high
 
 
 @inlined
-def key_blocks_of(
-    first, last, seq_q, seq_kv, window,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_KV: tl.constexpr,
-):  # fmt: skip
+def key_blocks_of(first, last, sizes, TILE: tl.constexpr):
     """The key blocks queries first to last visit, start to stop - 1; full_start to full_stop - 1 unmasked."""
-    low, high, full_low, full_high = keys_of(first, last, seq_kv - seq_q, seq_kv, window, CAUSAL, WINDOWED)
-    start = low // BLOCK_KV
-    stop = tl.maximum(start, tl.cdiv(tl.maximum(high, 0), BLOCK_KV))
-    full_start = tl.minimum(tl.cdiv(full_low, BLOCK_KV), stop)
-    full_stop = tl.maximum(full_start, full_high // BLOCK_KV)
+    low, high, full_low, full_high = keys_of(first, last, sizes, TILE)
+    start = low // TILE.BLOCK_KV
+    stop = tl.maximum(start, tl.cdiv(tl.maximum(high, 0), TILE.BLOCK_KV))
+    full_start = tl.minimum(tl.cdiv(full_low, TILE.BLOCK_KV), stop)
+    full_stop = tl.maximum(full_start, full_high // TILE.BLOCK_KV)
     return start, full_start, full_stop, stop
 
 
 @inlined
-def query_blocks_of(
-    key_block, seq_q, seq_kv, window,
-    CAUSAL: tl.constexpr, WINDOWED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
-):  # fmt: skip
+def query_blocks_of(key_block, sizes, TILE: tl.constexpr):
     """The query blocks that visit a key block, start to stop - 1; full_start to full_stop - 1 unmasked."""
-    first_seer = key_block * BLOCK_KV - (seq_kv - seq_q)  # the first query that sees the block's first key
+    seq_q, seq_kv, window = sizes
+    first_seer = key_block * TILE.BLOCK_KV - (
+        seq_kv - seq_q
+    )  # the first query that sees the block's first key
     start = 0
     full_start = 0
-    stop = tl.cdiv(seq_q, BLOCK_Q)
-    full_stop = seq_q // BLOCK_Q
-    if CAUSAL:
-        start = tl.maximum(0, first_seer) // BLOCK_Q
-        full_start = tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV - 1), BLOCK_Q)
-    if WINDOWED:  # the first query that sees no longer any, or no longer all, of the block's keys
-        stop = tl.minimum(stop, tl.cdiv(tl.maximum(0, first_seer + BLOCK_KV + window - 1), BLOCK_Q))
-        full_stop = tl.minimum(full_stop, tl.maximum(0, first_seer + window) // BLOCK_Q)
+    stop = tl.cdiv(seq_q, TILE.BLOCK_Q)
+    full_stop = seq_q // TILE.BLOCK_Q
+    if TILE.CAUSAL:
+        start = tl.maximum(0, first_seer) // TILE.BLOCK_Q
+        full_start = tl.cdiv(tl.maximum(0, first_seer + TILE.BLOCK_KV - 1), TILE.BLOCK_Q)
+    if TILE.WINDOWED:  # the first query that sees no longer any, or no longer all, of the block's keys
+        stop = tl.minimum(stop, tl.cdiv(tl.maximum(0, first_seer + TILE.BLOCK_KV + window - 1), TILE.BLOCK_Q))
+        full_stop = tl.minimum(full_stop, tl.maximum(0, first_seer + window) // TILE.BLOCK_Q)
     full_start = tl.minimum(full_start, stop)
-    ragged = (key_block + 1) * BLOCK_KV > seq_kv
+    ragged = (key_block + 1) * TILE.BLOCK_KV > seq_kv
     full_stop = tl.where(ragged, full_start, tl.maximum(full_start, full_stop))
     return start, full_start, full_stop, stop
 
@@ -249,9 +267,9 @@ def log_sum_exp(running_max, running_sum):
 
 
 @inlined
-def store_probe(probe, tile, row_in_block, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
+def store_probe(probe, tile, valid, running_max, running_sum, alpha, BLOCK_Q: tl.constexpr):
     """Write m (natural units), l and alpha after a tile into the probe's three [tiles, BLOCK_Q] buffers."""
-    at = tile.to(tl.int64) * BLOCK_Q + row_in_block
+    at = tile.to(tl.int64) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     tl.store(probe[0] + at, running_max * LN_2, mask=valid)
     tl.store(probe[1] + at, running_sum, mask=valid)
     tl.store(probe[2] + at, alpha, mask=valid)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.algorithms.flash2.kernel import flash2_kernel
+from kernels.algorithms.flash2.kernel import How, flash2_kernel
 from kernels.call.call import MAX_HEAD_DIM, Call
-from kernels.call.terms import Terms, mask_of, scales, tensors_of
+from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.call.tma import DTYPES, TMA_ALIGNMENT, unserved_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import (
@@ -95,30 +95,25 @@ def flash2(
     if call.tma:
         columns = 64 if call.head_dim == 192 else call.padded_head_dim
         keys, values = described(k, columns, call), described(v, call.padded_out_dim, call)
-    programs, extra = call.programs, tensors_of(terms)
+    programs = call.programs
     *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
         num_warps, most_stages = warps(call.block_q, call.out_dim), MOST_STAGES
+    heavy_first = call.causal and (times is None or times.heavy_first)
+    together = heads_together(call) if call.causal and times is None else 1
+    extra = tensors_of(terms)
     again = launch(
         flash2_kernel,
         programs,
         call,
-        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device), *extra),
+        (q, keys, values, out, lse, probe, times and times.room("attention", programs, q.device), extra),
         num_warps=num_warps,
         num_stages=min(most_stages, loop_stages(call, q)),
-        q_strides=q.stride(),
-        k_strides=k.stride(),
-        v_strides=v.stride(),
-        out_strides=out.stride(),
-        **scales(call, terms),
-        EVEN=call.even,
-        PROBE=probe is not None,
-        TMA=call.tma,
-        HEAVY_FIRST=call.causal and (times is None or times.heavy_first),
-        TOGETHER=heads_together(call) if call.causal and times is None else 1,
-        TRACED=times is not None,
-        **call.both_sizes,
-        **mask_of(call, terms),
+        strides=(q.stride(), k.stride(), v.stride(), out.stride()),
+        score=score_of(call, terms),
+        TILE=tile_of(call, terms),
+        HOW=How(call.even, call.tma, heavy_first, together),
+        **call.sizes,
     )
     if plain and again is not None:
         call.memory["flash2"] = again

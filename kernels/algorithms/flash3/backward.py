@@ -157,9 +157,12 @@ def _launch(
     tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call, cut: Shares | None
 ) -> Relaunch | None:
     """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
+    from kernels.hopper.backward_common import How
+
     programs, descriptors, arguments = _prepared(tensors, call, cut)
     if arguments.get("BULK"):
         sums = _descriptor_of_sums(sums)
+    arguments = flash3.compiled_for(How, arguments)
     with on_device(tensors[0].device):
         return flash3.started(_kernel(call.head_dim), programs, (*descriptors, sums), arguments)
 
@@ -183,15 +186,11 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None)
     chosen = {name: value for name, value in TILING[call.head_dim].items() if name in _HOW}
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
-        "kv_heads": call.kv_heads,
         "heads_together": heads_together(call, q.element_size()),
         "heads_per_kv_head": call.heads // call.kv_heads,
-        "seq_q": call.seq_q,
-        "seq_kv": call.seq_kv,
         "window": call.window or 0,
         **(cut or NONE).arguments(),
-        "scale": call.scale,
-        "scale_log2": call.scale * math.log2(math.e),
+        "scales": (call.scale, call.scale * math.log2(math.e)),
         "CAUSAL": call.causal,
         "WINDOWED": call.window is not None,
         "SQUARE": call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call),

@@ -1,5 +1,7 @@
 """The gradients that flash3's backward pass leaves as float32 sums, rounded and in their places."""
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -14,6 +16,17 @@ from kernels.tile.tile import head_start, store_tile
 SIDE = 64  # rows and columns of a part of a gradient, whose sums lie side by side
 COLUMNS = 16  # of those that a program adds up over shares
 AT_ONCE = tl.constexpr(8)  # shares whose sums are on their way
+
+
+class SumsTile(NamedTuple):
+    """What the kernel is compiled for."""
+
+    HEAD_DIM: int
+    BLOCK_Q: int
+    BLOCK_KV: int
+    SIDE: int
+    COLUMNS: int
+
 
 key_block_at = triton.jit(shares.key_block_at)
 
@@ -30,11 +43,15 @@ def _store(tile, gradient, strides, batch, head, rows, columns, seq, HEAD_DIM: t
 
 @triton.jit
 def _store_keys(
-    program, sums, d_k, d_v, d_k_strides, d_v_strides, batch_heads, kv_heads, heads_together, seq_kv,
-    whole, coarse, coarse_shares, fine_shares, shares,
-    HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr, SIDE: tl.constexpr, COLUMNS: tl.constexpr,
+    program, sums, d_keys, strides, batch_heads, kv_heads, heads_together, seq_kv, cut, shares,
+    TILE: tl.constexpr,
 ):  # fmt: skip
     """Some columns of dK or dV of SIDE keys: the sum over the shares of their key block, in their order."""
+    HEAD_DIM: tl.constexpr = TILE.HEAD_DIM
+    BLOCK_KV: tl.constexpr = TILE.BLOCK_KV
+    SIDE: tl.constexpr = TILE.SIDE
+    COLUMNS: tl.constexpr = TILE.COLUMNS
+    whole, coarse, coarse_shares, fine_shares = cut
     SIZE: tl.constexpr = 2 * BLOCK_KV * HEAD_DIM  # of a share's sums, which lie before those of dQ
     PARTS: tl.constexpr = SIZE // (SIDE * COLUMNS)
     block = program // PARTS
@@ -57,9 +74,9 @@ def _store_keys(
     rows = key_block * BLOCK_KV + part // (HEAD_DIM // COLUMNS) * SIDE + tl.arange(0, SIDE)
     columns = part % (HEAD_DIM // COLUMNS) * COLUMNS + tl.arange(0, COLUMNS)
     if program % PARTS < PARTS // 2:
-        _store(tile, d_k, d_k_strides, batch, head, rows, columns, seq_kv, HEAD_DIM)
+        _store(tile, d_keys[0], strides[1], batch, head, rows, columns, seq_kv, HEAD_DIM)
     else:
-        _store(tile, d_v, d_v_strides, batch, head, rows, columns, seq_kv, HEAD_DIM)
+        _store(tile, d_keys[1], strides[2], batch, head, rows, columns, seq_kv, HEAD_DIM)
 
 
 @triton.jit
@@ -90,22 +107,30 @@ def _store_queries(
     ]
 )
 def query_sums_kernel(
-    sums, d_q, d_k, d_v, d_q_strides, heads, seq_q, query_blocks, scale,
-    d_k_strides, d_v_strides, batch_heads, kv_heads, heads_together, seq_kv,
-    whole, coarse, coarse_shares, fine_shares, shares, programs_of_keys,
-    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, SIDE: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    sums, d_q, d_keys, strides, heads, seq_q, query_blocks, scale,
+    batch_heads, kv_heads, heads_together, seq_kv, whole, coarse, coarse_shares, fine_shares,
+    shares, programs_of_keys, TILE: tl.constexpr,
 ):  # fmt: skip
     """One program a SIDE x SIDE part of dQ, after those for the dK and dV of key blocks that are shared."""
-    if d_k is not None and tl.program_id(0) < programs_of_keys:
+    if d_keys is not None and tl.program_id(0) < programs_of_keys:
         _store_keys(
-            tl.program_id(0), sums, d_k, d_v, d_k_strides, d_v_strides, batch_heads, kv_heads, heads_together,
-            seq_kv, whole, coarse, coarse_shares, fine_shares, shares, HEAD_DIM, BLOCK_KV, SIDE, COLUMNS,
+            tl.program_id(0), sums, d_keys, strides, batch_heads, kv_heads, heads_together, seq_kv,
+            (whole, coarse, coarse_shares, fine_shares), shares, TILE,
         )  # fmt: skip
         return
     program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
     _store_queries(
-        program, sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale, HEAD_DIM, BLOCK_Q, SIDE
+        program,
+        sums,
+        d_q,
+        strides[0],
+        heads,
+        seq_q,
+        query_blocks,
+        scale,
+        TILE.HEAD_DIM,
+        TILE.BLOCK_Q,
+        TILE.SIDE,
     )
 
 
@@ -119,16 +144,14 @@ def store_sums(
         query_sums_kernel,
         programs_of_keys + sums.numel() // SIDE**2,
         call,
-        (sums, d_q, d_k if cut else None, d_v if cut else None),
+        (sums, d_q, (d_k, d_v) if cut else None),
         num_warps=4,
         num_stages=1,
-        d_q_strides=d_q.stride(),
+        strides=(d_q.stride(), d_k.stride(), d_v.stride()),
         heads=call.heads,
         seq_q=call.seq_q,
         query_blocks=call.query_blocks,
         scale=call.scale,
-        d_k_strides=d_k.stride(),
-        d_v_strides=d_v.stride(),
         batch_heads=call.batch * call.kv_heads,
         kv_heads=call.kv_heads,
         heads_together=heads_together,
@@ -136,9 +159,5 @@ def store_sums(
         **(cut or NONE).arguments(),
         shares=(cut or NONE).count,
         programs_of_keys=programs_of_keys,
-        HEAD_DIM=call.head_dim,
-        BLOCK_Q=call.block_q,
-        BLOCK_KV=call.block_kv,
-        SIDE=SIDE,
-        COLUMNS=COLUMNS,
+        TILE=SumsTile(call.head_dim, call.block_q, call.block_kv, SIDE, COLUMNS),
     )

@@ -81,7 +81,7 @@ def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
 
 def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Relaunch | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.hopper.forward import attention_kernel
+    from kernels.hopper.forward import How, attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
     arguments["TRACED"] = times is not None
@@ -89,7 +89,13 @@ def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None =
     blocks = times and times.room("attention", tiles, q.device)
     tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, None, None)
     with on_device(q.device):
-        return started(attention_kernel, programs, tensors, arguments)
+        return started(attention_kernel, programs, tensors, compiled_for(How, arguments))
+
+
+def compiled_for(how: type, arguments: dict) -> dict:
+    """The arguments as a kernel in Gluon takes them: what it is compiled for, in capitals, as one record."""
+    known = how(**{name: value for name, value in arguments.items() if name.isupper()})
+    return {**{name: value for name, value in arguments.items() if not name.isupper()}, "HOW": known}
 
 
 def started(
@@ -118,12 +124,9 @@ def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
     query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
     arguments = {
         "batch_heads": batch * heads,
-        "heads": heads,
         "heads_per_kv_head": heads_per_kv_head,
         "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
         "query_blocks": query_blocks,
-        "seq_q": seq_q,
-        "seq_kv": seq_kv,
         "window": window or 0,
         "scale_log2": scale * math.log2(math.e),
         **dict.fromkeys(("splits", "whole", "share")),

@@ -2,7 +2,14 @@
 
 import torch
 
-from kernels.algorithms.flash3.forward import TILING, _prepared, next_counter, started, zeroed_counter
+from kernels.algorithms.flash3.forward import (
+    TILING,
+    _prepared,
+    compiled_for,
+    next_counter,
+    started,
+    zeroed_counter,
+)
 from kernels.algorithms.split_kv import combine_splits
 from kernels.call.call import Call, ceil_div
 from kernels.launch.launch import address, multiprocessors, on_device
@@ -47,11 +54,11 @@ def flash3_split(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _launch(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
     """Start one block of threads for each part of a tile; returns what does so again."""
-    from kernels.hopper.forward import attention_kernel
+    from kernels.hopper.forward import How, attention_kernel
 
     tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
     arguments |= {"splits": call.splits, "TRACED": False}
     tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None, None)
     programs = min(multiprocessors(q.device), tiles * call.splits)
     with on_device(q.device):
-        return started(attention_kernel, programs, tensors, arguments)
+        return started(attention_kernel, programs, tensors, compiled_for(How, arguments))

@@ -4,7 +4,14 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.algorithms.flash3.forward import TILING, _prepared, next_counter, started, zeroed_counter
+from kernels.algorithms.flash3.forward import (
+    TILING,
+    _prepared,
+    compiled_for,
+    next_counter,
+    started,
+    zeroed_counter,
+)
 from kernels.call.call import Call, Cut
 from kernels.launch.launch import address, interpreted, on_device
 from kernels.launch.relaunch import Relaunch
@@ -51,13 +58,13 @@ def flash3_cut(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relaunch | None]:
     """Start a block of threads an SM, and what merges pieces; returns what does so again."""
-    from kernels.hopper.forward import attention_kernel
+    from kernels.hopper.forward import How, attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
     arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
     tensors = (*descriptors, lse, zeroed_counter(q.device), None, *room)
     with on_device(q.device):
-        attend = started(attention_kernel, programs, tensors, arguments)
+        attend = started(attention_kernel, programs, tensors, compiled_for(How, arguments))
         return attend, _merge(room, out, lse, call, arguments["query_blocks"])
 
 

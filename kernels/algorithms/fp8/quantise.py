@@ -59,28 +59,28 @@ def scale_of(largest, given):
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "together", "of_q", "of_k"])
 def quantise_kernel(
-    q, k, v, q_to, k_to, v_to, q_scales, k_scales, v_scales, q_given, k_given, v_given,
-    q_strides, k_strides, v_strides, heads, kv_heads, seq_q, seq_kv, together, of_q, of_k,
+    q, k, v, strides, heads, kv_heads, seq_q, seq_kv, together, of_q, of_k,
     HEAD_DIM: tl.constexpr, QUERY_ROWS: tl.constexpr, KEY_ROWS: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
     """The first `of_q` programs quantise blocks of Q, `together` each, then `of_k` of K, the others one of V.
 
-    What they write is as `Quantised` has it.
+    q, k and v are each (what is read, its 8 bits, its scales, the whole tensor's scale or None); what is
+    written is as `Quantised` has it.
     """
     program = tl.program_id(0)
     if program < of_q:
         quantise_rows(
-            q, q_to, q_scales, q_given, q_strides, heads, seq_q, together, program,
+            q[0], q[1], q[2], q[3], strides[0], heads, seq_q, together, program,
             HEAD_DIM, QUERY_ROWS, ROTATE,
         )  # fmt: skip
     elif program < of_q + of_k:
         quantise_rows(
-            k, k_to, k_scales, k_given, k_strides, kv_heads, seq_kv, together, program - of_q,
+            k[0], k[1], k[2], k[3], strides[1], kv_heads, seq_kv, together, program - of_q,
             HEAD_DIM, KEY_ROWS, ROTATE,
         )  # fmt: skip
     else:
         quantise_values(
-            v, v_to, v_scales, v_given, v_strides, kv_heads, seq_kv, program - of_q - of_k,
+            v[0], v[1], v[2], v[3], strides[2], kv_heads, seq_kv, program - of_q - of_k,
             HEAD_DIM, KEY_ROWS,
         )  # fmt: skip
 
@@ -235,12 +235,10 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
         quantise_kernel,
         of_q + of_k + v_scales.numel(),
         call,
-        (q, k, v, q8, k8, v8, q_scales, k_scales, v_scales, *whole),
+        tuple(zip((q, k, v), (q8, k8, v8), (q_scales, k_scales, v_scales), whole, strict=True)),
         num_warps=4 if call.head_dim <= CHUNK and not rotate else 8,
         num_stages=2,
-        q_strides=q.stride(),
-        k_strides=k.stride(),
-        v_strides=v.stride(),
+        strides=(q.stride(), k.stride(), v.stride()),
         heads=call.heads,
         kv_heads=call.kv_heads,
         seq_q=call.seq_q,

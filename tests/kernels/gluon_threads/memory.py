@@ -56,6 +56,7 @@ class Descriptor:
 
     def __init__(self, tensor, rows, columns=None):
         self.tensor = tensor
+        self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.layout = None
         shape = [1, 1, rows, *([columns] if columns else tensor.shape[3:])]
