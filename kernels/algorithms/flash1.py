@@ -67,7 +67,7 @@ def flash1_kernel(
             q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
 
             products = matmul(q_tile, tl.trans(k_tile))
-            if terms is None:
+            if not TILE.RANGES:
                 view = None
             else:
                 view = seen_by(terms.ranges, batch, queries[:, None], seq_q)

@@ -67,7 +67,7 @@ def split_kernel(
     v_head = head_start(v, v_strides, batch, kv_head)
     running_max = tl.full([TILE.BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.full([TILE.BLOCK_Q], 0.0, tl.float32)
-    if terms is not None:  # noqa: SIM102 (there is nothing of it else)
+    if TILE.RANGES:  # noqa: SIM102 (there is nothing of it else)
         if terms.sinks is not None:  # once a row
             counts = (rows >= 0) & (split == 0)
             running_max, running_sum = sink_of(terms.sinks, kv_head * group + members, counts)
@@ -77,7 +77,7 @@ def split_kernel(
     last = (tl.minimum(row_block * TILE.BLOCK_Q + TILE.BLOCK_Q, row_count) - 1) // group
     view = None
     slope = None
-    if terms is not None:
+    if TILE.RANGES:
         row_heads = (batch * heads + kv_head * group + members)[:, None]
         view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
         slope = None if terms.slopes is None else slope_of(terms.slopes, row_heads, score[0])

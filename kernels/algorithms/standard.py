@@ -59,7 +59,7 @@ def scores_kernel(
     k_tile = load_tile(
         head_start(k, k_strides, batch, kv_head), k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True
     )
-    if terms is None:
+    if not TILE.RANGES:
         seen = visible(queries[:, None], keys[None, :], (seq_q, seq_kv, window), TILE)
         products = matmul(q_tile, tl.trans(k_tile))
     else:

@@ -49,7 +49,7 @@ def add_to_keys(
         lse = tl.load(lse_head + queries)
         delta = tl.load(delta_head + queries)
         products = products_of(k_tile, q_tile, PARTS)  # transposed throughout: [keys, queries]
-        if terms is None:
+        if not TILE.RANGES:
             view = None
         else:
             view = seen_by(terms.ranges, batch, queries[None, :], seq_q)
@@ -62,7 +62,7 @@ def add_to_keys(
         weights = tl.exp2(products * score[1] - lse[None, :])
         d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
         d_scores = weights * (d_weights - delta[None, :])
-        if terms is not None:
+        if TILE.RANGES:
             d_scores = uncapped(d_scores, limited, score[2])
         d_k = added(d_k, narrowed(d_scores, d_out_tile.dtype), q_tile, PARTS)
     return d_k, d_v
@@ -104,7 +104,7 @@ def key_gradient_kernel(
         q_head = head_start(q, q_strides, batch, head)
         d_out_head = head_start(d_out, d_out_strides, batch, head)
         query_tensors = (q_head, q_strides, d_out_head, d_out_strides, lse + rows, delta + rows)
-        if TILE.CAUSAL or terms is not None:  # the diagonal
+        if TILE.CAUSAL or TILE.RANGES:  # the diagonal
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, (k_sum, v_sum), query_tensors, (start, full_start), keys, both_columns,
                 sizes, score, terms, batch, batch_head, TILE, True, not EVEN,
@@ -113,7 +113,7 @@ def key_gradient_kernel(
             k_tile, v_tile, (k_sum, v_sum), query_tensors, (full_start, full_stop), keys, both_columns,
             sizes, score, terms, batch, batch_head, TILE, False, False,
         )  # fmt: skip
-        if TILE.WINDOWED or terms is not None or not EVEN:  # the window's far edge and the ragged end
+        if TILE.WINDOWED or TILE.RANGES or not EVEN:  # the window's far edge and the ragged end
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, (k_sum, v_sum), query_tensors, (full_stop, stop), keys, both_columns,
                 sizes, score, terms, batch, batch_head, TILE, True, not EVEN,
@@ -189,13 +189,13 @@ def query_gradient_kernel(
     last = tl.minimum(first + TILE.BLOCK_Q, seq_q) - 1
     view = None
     slope = None
-    if terms is not None:
+    if TILE.RANGES:
         view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
         slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, score[1])
     start, full_start, full_stop, stop = key_blocks_in(terms, batch, first, last, sizes, TILE)
     key_tensors = (k_head, k_strides, v_head, v_strides)
     both_columns = (columns, v_columns)
-    if TILE.WINDOWED or terms is not None:  # the window's far edge
+    if TILE.WINDOWED or TILE.RANGES:  # the window's far edge
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, key_tensors, (start, full_start),
             queries, both_columns, sizes, score, view, slope, TILE, True, not EVEN,
@@ -204,7 +204,7 @@ def query_gradient_kernel(
         q_tile, d_out_tile, lse_rows, delta_rows, q_sum, key_tensors, (full_start, full_stop),
         queries, both_columns, sizes, score, view, slope, TILE, False, False,
     )  # fmt: skip
-    if TILE.CAUSAL or terms is not None or not EVEN:  # the diagonal and the ragged end
+    if TILE.CAUSAL or TILE.RANGES or not EVEN:  # the diagonal and the ragged end
         q_sum = add_to_queries(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, key_tensors, (full_stop, stop),
             queries, both_columns, sizes, score, view, slope, TILE, True, not EVEN,

@@ -125,7 +125,7 @@ class Call:
 
     @cached_property
     def unmasked_tile(self) -> Tile:
-        """The same without a mask, where ranges say what is seen or nothing is hidden."""
+        """The same without a mask."""
         return self.tile._replace(CAUSAL=False, WINDOWED=False)
 
 

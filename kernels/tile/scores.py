@@ -6,11 +6,11 @@ the key blocks from its first query's first key to its last query's last. `seers
 keys, int32 [batch, 2, seq_kv]: the first query that sees a key, and the first one after that which no longer
 does.
 
-`terms` is None where the plain masks hold, else (ranges, seers, sinks, slopes), of which all but the ranges
-may be None. A `view` is what a block of queries needs of this: (first keys, ends, positions), each [queries,
-1] or [1, queries], as the products are laid out. It is None where the plain masks hold. A slope and a cap are
-None where there is none; they stand beside the view, for a tuple made in a kernel holds no None before Triton
-3.7.
+`terms` is (ranges, seers, sinks, slopes) where TILE.RANGES, of which all but the ranges may be None; Triton
+before 3.7 does not compare such a tuple with None. A `view` is what a block of queries needs of this: (first
+keys, ends, positions), each [queries, 1] or [1, queries], as the products are laid out. It is None where the
+plain masks hold. A slope and a cap are None where there is none; they stand beside the view, for a tuple made
+in a kernel holds no None before Triton 3.7.
 """
 
 import triton.language as tl
@@ -28,7 +28,7 @@ def seen_by(ranges, batch, queries, seq_q):
 @inlined
 def key_blocks_in(terms, batch, first, last, sizes, TILE: tl.constexpr):
     """`key_blocks_of`, or where there are ranges, as these say what the queries first to last see."""
-    if terms is None:
+    if not TILE.RANGES:
         return key_blocks_of(first, last, sizes, TILE)
     else:
         return _key_blocks_in(terms.ranges, batch, first, last, sizes[0], TILE.BLOCK_KV)
@@ -48,7 +48,7 @@ def _key_blocks_in(ranges, batch, first, last, seq_q, BLOCK_KV: tl.constexpr):
 @inlined
 def query_blocks_in(terms, batch, key_block, sizes, TILE: tl.constexpr):
     """`query_blocks_of`, or where there are ranges, as the seers say which queries see the block's keys."""
-    if terms is None:
+    if not TILE.RANGES:
         return query_blocks_of(key_block, sizes, TILE)
     else:
         return _query_blocks_in(terms.seers, batch, key_block, sizes[1], TILE.BLOCK_Q, TILE.BLOCK_KV)

@@ -31,6 +31,7 @@ class Tile(NamedTuple):
     BLOCK_KV: int
     CAUSAL: bool
     WINDOWED: bool
+    RANGES: bool = False  # whether these say what is seen, and there may be other terms
 
 
 def inlined(function):

@@ -145,7 +145,7 @@ def flash2_kernel(
 
     score: (scale in units of log2, cap); terms: see `kernels.tile.scores`.
     """
-    MASK: tl.constexpr = "edges" if TILE.CAUSAL or not HOW.EVEN or terms is not None else "none"
+    MASK: tl.constexpr = "edges" if TILE.CAUSAL or not HOW.EVEN or TILE.RANGES else "none"
     began = now(blocks)
     q_strides, k_strides, v_strides, out_strides = strides
     sizes = (seq_q, seq_kv, window)
@@ -175,7 +175,7 @@ def flash2_kernel(
         q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
     running_max = tl.full([TILE.BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.full([TILE.BLOCK_Q], 0.0, tl.float32)
-    if terms is not None:  # noqa: SIM102 (there is nothing of it else)
+    if TILE.RANGES:  # noqa: SIM102 (there is nothing of it else)
         if terms.sinks is not None:
             running_max, running_sum = sink_of(terms.sinks, head, queries >= 0)
     accumulator = tl.full([TILE.BLOCK_Q, TILE.BLOCK_V], 0.0, tl.float32)
@@ -184,7 +184,7 @@ def flash2_kernel(
     last = tl.minimum(first + TILE.BLOCK_Q, seq_q) - 1
     view = None
     slope = None
-    if terms is not None:
+    if TILE.RANGES:
         view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
         slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, score[0])
     start, full_start, full_stop, stop = key_blocks_in(terms, batch, first, last, sizes, TILE)
