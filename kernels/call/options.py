@@ -107,9 +107,10 @@ class Options(namedtuple("Options", NAMES, defaults=[DEFAULTS.get(name) for name
 
 def asked(given: dict, kind: type) -> Options:
     """The options of a function that takes but those of a kind; TypeError for any other name."""
-    for name in given:
-        if name not in kind.__annotations__:
-            raise TypeError(f"{name} is no option here, it must be one of {', '.join(kind.__annotations__)}")
+    known = kind.__annotations__
+    if not given.keys() <= known.keys():
+        (name, *_) = given.keys() - known.keys()
+        raise TypeError(f"{name} is no option here, it must be one of {', '.join(known)}")
     return Options(**given)
 
 

@@ -69,10 +69,14 @@ def _choose(
 
 
 def checked(
-    q, k, v, causal=False, window=None, scale=None, algorithm="auto", block_q=None, block_kv=None, splits=None
-) -> Call:
-    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served."""
-    check_tensors(q, k, v, interpreted())
+    q, k, v, causal=False, window=None, scale=None, algorithm="auto", block_q=None, block_kv=None,
+    splits=None, stand_in: bool = False,
+) -> Call:  # fmt: skip
+    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served.
+
+    stand_in: whether tensors on the CPU are taken for those of a GPU.
+    """
+    check_tensors(q, k, v, stand_in or interpreted())
     check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms())
     record = ALGORITHMS.get(algorithm) or fallback()
     batch, heads, seq_q, head_dim = q.shape

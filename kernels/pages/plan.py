@@ -34,9 +34,9 @@ class Plan:
 
 def planned(tensors: tuple, options: Options) -> Plan:
     """`plan_of`, worked out once for tensors of the same layouts and the same options."""
-    plain = options._replace(sinks=None, alibi_slopes=None)  # whose layouts are among the tensors'
+    plain = options.causal, options.window, options.scale, options.softcap, options.splits
     try:
-        alike = (*map(_layout, tensors), plain, *map(type, plain), torch.is_grad_enabled())
+        alike = (*map(_layout, tensors), *plain, *map(type, plain), torch.is_grad_enabled())
         found = _PLANNED.get(alike)
     except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
         return plan_of(tensors, options)

@@ -48,7 +48,7 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
     q = torch.empty(1, heads[0], 1, head_dim, dtype=getattr(torch, dtype))
     k = torch.empty(1, heads[1], keys, head_dim, dtype=q.dtype)
-    call = dispatch.checked(q, k, k, causal=True, window=window, algorithm="split_kv")
+    call = dispatch.checked(q, k, k, causal=True, window=window, algorithm="split_kv", stand_in=True)
     scenario = Experiment.of(
         heads=heads[0], kv_heads=heads[1], seq_kv=keys, window=window, head_dim=head_dim, dtype=dtype,
         causal=True, block_kv=call.block_kv,

@@ -137,7 +137,7 @@ def test_a_kernel_that_does_not_fit_says_what_it_needs():
             return run
 
     tensor = torch.zeros(SHAPE)
-    call = checked(tensor, tensor, tensor, block_q=256, block_kv=256)
+    call = checked(tensor, tensor, tensor, block_q=256, block_kv=256, stand_in=True)
     sentence = (
         "flash2 with 256 x 256 blocks at head_dim 16 needs 294912 bytes of shared memory a block, "
         "this GPU has 232448: choose smaller blocks"

@@ -28,6 +28,7 @@ def on_gpu(monkeypatch, *, reason=None):
     """Choose as on a GPU that flash3 serves, or does not for this reason."""
     monkeypatch.setattr(dispatch, "_CHOSEN", {})
     monkeypatch.setattr(dispatch, "interpreted", lambda: True)
+    monkeypatch.setattr(flash2_module, "tma_serves", lambda *arguments: False)
     monkeypatch.setattr(Algorithm, "unserved_device", lambda record, *_: None)
     monkeypatch.setattr(
         Algorithm, "unserved_tensors", lambda record, *_: reason if record.capability else None

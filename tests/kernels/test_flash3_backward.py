@@ -7,12 +7,12 @@ import torch
 from attention_cases import largest_difference
 
 from kernels import attention, reference_attention
+from kernels.algorithms import _RECORDS, ALGORITHMS
 from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3.backward import TILING
 from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.call.call import Call
-from kernels.dispatch import dispatch
 from kernels.hopper.backward import BLOCK_KV
 from kernels.hopper.backward_wide import WIDE_BLOCK_KV
 
@@ -228,10 +228,10 @@ def test_strided_tensors(change):
 def test_it_runs_where_it_is_asked_for_and_not_where_bits_are_to_be_the_same(monkeypatch, in_any_order):
     q, k, v, d_out = inputs((1, 2, 2, 300, 300), 128, torch.float16)
     ran = []
-    differentiate = dispatch.flash3_backward
-    monkeypatch.setattr(
-        dispatch, "flash3_backward", lambda *given: ran.append(given) or differentiate(*given)
-    )
+    record = ALGORITHMS["flash3"]
+    differentiate = record.backward.run
+    own = replace(record.backward, run=lambda *given: ran.append(given) or differentiate(*given))
+    monkeypatch.setitem(_RECORDS, "flash3", replace(record, backward=own))
 
     def by(algorithm):
         ran.clear()
