@@ -45,6 +45,7 @@ ROWS_SHARE = 0.5  # of a tile's time in a warp-specialised kernel, what goes wit
 # readings of the counter differ.
 SURE_OF_L2, SURE_OF_COUNTER = 0.15, 0.03
 SIZES = np.array([1, 1 + SURE_OF_L2, 1 - SURE_OF_L2])  # of L2, for the modelled bytes, the fewest, the most
+NONE = np.zeros(len(SIZES))
 CHUNKS = 64  # that a head's K and V are cut into at most: programs in the same one are taken to be together
 MOST_WAVES = 24  # over whole heads are followed; those after them are taken to go on alike
 
@@ -95,29 +96,18 @@ def gone(share, half: float = 1.0) -> np.ndarray:
 
 def dram_bytes(kernels: Sequence[Refetched], compulsory: Bytes, requested: Bytes) -> tuple[Bytes, DramRange]:
     """The modelled DRAM bytes by tensor, from compulsory to requested, and between what they lie."""
-    modelled, few, many = (
-        Bytes.of(
-            _moved(compulsory.read, [kernel.read for kernel in kernels], requested.read, size),
-            _moved(compulsory.written, [kernel.written for kernel in kernels], requested.written, size),
-        )
-        for size in range(len(SIZES))
-    )
-    low, high = 1 - SURE_OF_COUNTER, 1 + SURE_OF_COUNTER
-    registers = sum(kernel.registers for kernel in kernels)
-    return modelled, DramRange(
-        (round(low * few.total_read), round(high * many.total_read) + registers),
-        (round(low * few.total_written), round(high * many.total_written) + registers),
-    )
-
-
-def _moved(
-    once: Mapping[Tensor, int], again: Sequence[Mapping[Tensor, np.ndarray]], most: Mapping[Tensor, int], size
-) -> dict[Tensor, int]:
-    """By tensor what moves once and again, at most what is requested, for one of the sizes of L2."""
-    return {
-        tensor: min(amount + sum(round(each[tensor][size]) for each in again if tensor in each), most[tensor])
-        for tensor, amount in once.items()
-    }
+    modelled, ends = [], []
+    for way in ("read", "written"):
+        again, most = [getattr(kernel, way) for kernel in kernels], getattr(requested, way)
+        moved = {
+            tensor: np.minimum(once + sum(each.get(tensor, NONE) for each in again), most[tensor])
+            for tensor, once in getattr(compulsory, way).items()
+        }
+        modelled.append({tensor: round(by_size[0]) for tensor, by_size in moved.items()})
+        _, few, many = sum(moved.values())
+        registers = sum(kernel.registers for kernel in kernels)
+        ends.append((round((1 - SURE_OF_COUNTER) * few), round((1 + SURE_OF_COUNTER) * many) + registers))
+    return Bytes.of(*modelled), DramRange(*ends)
 
 
 def refetched(launch: Launch, kernel: Kernel) -> Refetched:
@@ -160,10 +150,10 @@ def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
     since = sum(row.values()) * (ends[seen] - ends[first]) + keys / launch.problem.group
     since = since + spilled_bytes(launch.algorithm, schedule, phase)
     full, rest = divmod(kernel.heads, gpu.sms * kernel.resident)
-    lost = np.zeros(len(SIZES))
+    lost = NONE
     for heads, times in ((gpu.sms * kernel.resident, full), (rest, 1)):
         share = gpu.l2_copies(1) / gpu.l2_bytes * heads * since
-        lost += times * heads * gone(share, REWRITTEN) @ again
+        lost = lost + times * heads * gone(share, REWRITTEN) @ again
     return Refetched(
         {tensor: lost * row[tensor] for tensor in phase.loaded},
         {tensor: lost * row[tensor] for tensor in stored},
@@ -198,7 +188,7 @@ def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:
     streams = len(np.unique(programs.stream[:between])) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
     if (streams * way.sizes.sum() + between * own) / SIZES.min() < NEVER_GONE:
-        return np.zeros(len(SIZES))
+        return NONE
     specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
     spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
     reuse = walk(programs, way.sizes, way.abreast, way.places, MOST_WAVES * len(way.sizes), APART, spreading)
