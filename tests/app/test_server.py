@@ -143,7 +143,7 @@ def test_a_message_brings_no_picture_s_script_and_a_file_to_take_home_all_of_it(
 
 def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
     asks = BackMsg(rerun_script=ClientState(query_string="seq=64")).SerializeToString()
-    (first,) = re.findall(r"RERUN = (0x\w+)", (ROOT / "app" / "frame" / "moving.js").read_text("utf-8"))
+    (first,) = re.findall(r"RERUN = (0x\w+)", (ROOT / "app" / "frame" / "last_value.js").read_text("utf-8"))
     assert asks[0] == int(first, 16)
     others = (BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(clear_cache=True))
     assert all(other.SerializeToString()[0] != asks[0] for other in others)
