@@ -18,7 +18,7 @@ from engine.model.launch import Launch, launch
 from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
 from engine.problem.hardware import KIB, gpu_named
-from engine.problem.problem import Problem
+from engine.problem.problem import Problem, Tiling
 from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, timings_of
@@ -146,10 +146,15 @@ def ladder() -> tuple[frozenset[str], ...]:
     return tuple(frozenset(keys[:count]) for count in range(len(keys) + 1))
 
 
-@lru_cache(maxsize=256)
 def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     """An experiment's problem with the sensible part of the chosen techniques, whatever its algorithm."""
     techniques = sensible(chosen)
+    asked = Tiling() if "fusion" in techniques else experiment.asked  # fused ones take flash3's own blocks
+    return _variant(replace(experiment, algorithm=flash3.ALGORITHM.key, asked=asked), techniques)
+
+
+@lru_cache(maxsize=256)
+def _variant(experiment: Experiment, techniques: frozenset[str]) -> Variant:
     run, misfit = _run(experiment, techniques), None
     moved = traffic(run)
     if "fusion" in techniques and "tiling" not in techniques:
