@@ -15,6 +15,12 @@ WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
 RIGHT, BOTTOM, TOP = 14, 46, 12
 DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
 MOST_TICKS = 8
+MARKS = {  # as paths, by the beginning of Plotly's name; any other is a circle
+    "diamond": "M{x} {top}l{half} {half}l{back} {half}l{back} {back}Z",
+    "square": "M{left} {top}h{side}v{side}h-{side}Z",
+    "triangle": "M{x} {top}l{half} {side}h-{side}Z",
+    **dict.fromkeys(("x", "cross"), "M{left} {top}l{side} {side}m0 -{side}l-{side} {side}"),
+}
 
 
 @dataclass(frozen=True)
@@ -96,19 +102,14 @@ def _grid(x: Axis, y: Axis, layout: dict) -> list[str]:
     low, high = y.first, y.last
     for pixel, words in x.ticks():
         parts.append(_line(pixel, low, pixel, high, layout["xaxis"]["gridcolor"], 1))
-        parts.append(
-            f"<text x='{_n(pixel)}' y='{_n(low + 16)}' text-anchor='middle' {ink}>{escape(words)}</text>"
-        )
+        parts.append(_text(pixel, low + 16, words, f"text-anchor='middle' {ink}"))
     for pixel, words in y.ticks():
         parts.append(_line(x.first, pixel, x.last, pixel, layout["yaxis"]["gridcolor"], 1))
-        parts.append(
-            f"<text x='{_n(x.first - 6)}' y='{_n(pixel + 4)}' text-anchor='end' {ink}>{escape(words)}</text>"
-        )
+        parts.append(_text(x.first - 6, pixel + 4, words, f"text-anchor='end' {ink}"))
     titled = {axis: layout[axis].get("title", {}).get("text") for axis in ("xaxis", "yaxis")}
     ink = f"fill='{layout['xaxis']['title']['font']['color']}' text-anchor='middle'"
     if titled["xaxis"]:
-        middle = (x.first + x.last) / 2
-        parts.append(f"<text x='{_n(middle)}' y='{_n(low + 36)}' {ink}>{escape(titled['xaxis'])}</text>")
+        parts.append(_text((x.first + x.last) / 2, low + 36, titled["xaxis"], ink))
     if titled["yaxis"]:
         turned = f"transform='translate(14 {_n((low + high) / 2)}) rotate(-90)'"
         parts.append(f"<text {turned} {ink}>{escape(titled['yaxis'])}</text>")
@@ -152,19 +153,11 @@ def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
     title = f"<title>{escape(named)}</title>" if told else ""
     hollow = f"fill='none' stroke='{colour}' stroke-width='2'" if "open" in symbol or symbol == "x" else ""
     look = hollow or f"fill='{colour}'"
-    if symbol.startswith("diamond"):
-        shape = (
-            f"M{_n(x)} {_n(y - size)}l{_n(size)} {_n(size)}l{_n(-size)} {_n(size)}l{_n(-size)} {_n(-size)}Z"
-        )
-    elif symbol.startswith("square"):
-        shape = f"M{_n(x - size)} {_n(y - size)}h{_n(2 * size)}v{_n(2 * size)}h{_n(-2 * size)}Z"
-    elif symbol.startswith("triangle"):
-        shape = f"M{_n(x)} {_n(y - size)}l{_n(size)} {_n(2 * size)}h{_n(-2 * size)}Z"
-    elif symbol in ("x", "cross"):
-        side = _n(2 * size)
-        shape = f"M{_n(x - size)} {_n(y - size)}l{side} {side}m0 -{side}l-{side} {side}"
-    else:
+    corners = {"x": x, "left": x - size, "top": y - size, "half": size, "back": -size, "side": 2 * size}
+    path = next((path for kind, path in MARKS.items() if symbol.startswith(kind)), None)
+    if path is None:
         return f"<circle cx='{_n(x)}' cy='{_n(y)}' r='{_n(size)}' {look}>{title}</circle>"
+    shape = path.format(**{name: _n(pixels) for name, pixels in corners.items()})
     return f"<path d='{shape}' {look}>{title}</path>"
 
 
@@ -193,7 +186,7 @@ def _annotation(words: dict, x: Axis, y: Axis) -> str:
     top = place(y, "y") - (4 if words.get("yanchor") == "bottom" else -4)
     plain = re.sub(r"<[^>]+>", "", words["text"])
     look = f"text-anchor='{anchor}' fill='{words['font']['color']}'"
-    return f"<text x='{_n(left)}' y='{_n(top)}' {look}>{escape(plain)}</text>"
+    return _text(left, top, plain, look)
 
 
 def _legend(traces: list[dict], left: float) -> list[tuple[dict, int, float]]:
@@ -221,7 +214,7 @@ def _key(legend: list[tuple[dict, int, float]], layout: dict) -> list[str]:
         else:
             parts.append(_mark({**trace, "customdata": [""], "name": ""}, 0, (at + 12, y)))
         ink = f"fill='{layout['font']['color']}'"
-        parts.append(f"<text x='{_n(at + 30)}' y='{y + 4}' {ink}>{escape(trace['name'])}</text>")
+        parts.append(_text(at + 30, y + 4, trace["name"], ink))
     return parts
 
 
@@ -229,6 +222,10 @@ def _line(x0: float, y0: float, x1: float, y1: float, colour: str, width: float,
     dashed = f" stroke-dasharray='{dash}'" * bool(dash)
     ends = f"x1='{_n(x0)}' y1='{_n(y0)}' x2='{_n(x1)}' y2='{_n(y1)}'"
     return f"<line {ends} stroke='{colour}' stroke-width='{width}'{dashed}/>"
+
+
+def _text(x: float, y: float, words: str, look: str) -> str:
+    return f"<text x='{_n(x)}' y='{_n(y)}' {look}>{escape(words)}</text>"
 
 
 def _nth(value: Any, n: int) -> Any:
