@@ -2,6 +2,7 @@
 
 import { decimal, percent } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
+import { rowHeading } from "./row_panel.js";
 import { NONE } from "./run.js";
 import { TrafficPanel } from "./traffic_panel.js";
 
@@ -30,19 +31,11 @@ export class BackwardRowPanel {
     ].join();
   }
 
-  paint(pen, box, { model, run, step, row, following, still }) {
-    const { u, theme } = pen,
-      y = box.y + 24 * u,
+  paint(pen, box, view) {
+    const { model, run, step, row } = view,
+      { u, theme } = pen,
       gap = 26 * u;
-    pen.rule(box.x, box.y, box.w);
-    const width = pen.text(`Row ${model.rows[row]}, backward`, box.x, y, { size: 15, weight: 600 });
-    const where = following ? "follows the tile at work" : "kept in view; Esc follows again";
-    pen.text(
-      `computed · query tile ${model.blockOf(row)} · ${where}${still ? "" : " · ↑ ↓ choose"}`,
-      box.x + width + 12 * u,
-      y,
-      { size: 12.5, color: theme.muted },
-    );
+    rowHeading(pen, box, "backward", view);
     const known = this.known(model, run, step, row),
       small = Math.max(0.15 * box.w, 150 * u),
       wide = (box.w - 2 * small - 3 * gap) / 2;

@@ -5,6 +5,7 @@ import { rowState } from "./row_state.js";
 
 const NARROW = 600; // units: below it the numbers stand in two columns
 const SHORT = 200; // units of width below which a number has room for few words
+const KEPT = "kept in view; Esc follows again";
 const LEAST = 90; // units of height that a number with its trace takes
 
 /** A number of a row; what it is called where a softmax is online, where it takes whole rows, and in little room. */
@@ -19,6 +20,18 @@ const STATISTICS = [
   statistic("lse", "lse", ["m + log l", "m + log l", "m + log l"], "S", decimal),
 ];
 
+/** A rule, whose row it is, and what is said of it; how much of a line that takes. */
+export function rowHeading(pen, box, what, { model, row, following, still }, kept = KEPT) {
+  const { u, theme } = pen,
+    y = box.y + 24 * u;
+  pen.rule(box.x, box.y, box.w);
+  const width = pen.text(`Row ${model.rows[row]}, ${what}`, box.x, y, { size: 15, weight: 600 });
+  const where = following ? "follows the tile at work" : kept,
+    facts = ["computed", `query tile ${model.blockOf(row)}`, where, ...(still ? [] : ["↑ ↓ choose"])],
+    look = { size: 12.5, color: theme.muted, room: box.w - width - 12 * u };
+  return width + 36 * u + pen.text(facts, box.x + width + 12 * u, y, look);
+}
+
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
 export class RowPanel {
   signature({ model, run, step, row, following }) {
@@ -27,22 +40,13 @@ export class RowPanel {
   }
 
   paint(pen, box, view) {
-    const { model, run, step, row, following } = view,
+    const { model, run, step, row } = view,
       { u, theme } = pen;
     const state = rowState(model, run, step, row);
-    pen.rule(box.x, box.y, box.w);
-    const heading = `Row ${model.rows[row]}, ${run.rows === "whole" ? "softmax over the whole row" : "online softmax"}`;
-    const y = box.y + 24 * u;
-    const width = pen.text(heading, box.x, y, { size: 15, weight: 600 });
-    const block = model.blockOf(row);
-    const where = following
-      ? "follows the tile at work"
-      : run.keysOutside && !view.pinned
-        ? "waits in memory between its visits"
-        : "kept in view; Esc follows again";
-    const place = ["computed", `query tile ${block}`, where, ...(view.still ? [] : ["↑ ↓ choose"])],
-      look = { size: 12.5, color: theme.muted, room: box.w - width - 12 * u };
-    const taken = width + 36 * u + pen.text(place, box.x + width + 12 * u, y, look);
+    const y = box.y + 24 * u,
+      what = run.rows === "whole" ? "softmax over the whole row" : "online softmax",
+      waits = run.keysOutside && !view.pinned,
+      taken = rowHeading(pen, box, what, view, waits ? "waits in memory between its visits" : undefined);
     if (model.agreement) {
       const color = model.agrees ? theme.good : theme.bad;
       pen.right(model.agreement, box.x + box.w, y, { size: 12.5, color, room: box.w - taken });
