@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import update_wrapper
 from threading import RLock
@@ -23,23 +22,14 @@ def cached(most: int, most_bytes: int) -> Callable[[Callable], Cache]:
 LEAVES = frozenset({bool, int, float, type(None), frozenset, FunctionType, EnumType})
 
 
-@dataclass(slots=True)
-class _Result:
-    """What was made, its bytes when they were counted last, and whether there may be others now."""
-
-    value: Any
-    size: int = 0
-    uncounted: bool = False
-
-
 class Cache:
     """A function with its latest results; of several threads that ask for one at once the first makes it."""
 
     def __init__(self, make: Callable, most: int, most_bytes: int):
         self._make, self._most, self._most_bytes = make, most, most_bytes
-        self._results: OrderedDict[Hashable, _Result] = OrderedDict()
-        self._uncounted: list[_Result] = []
-        self._bytes = 0  # of all results, as counted
+        self._results: OrderedDict[Hashable, Any] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}  # their bytes, as counted last
+        self._used: set[Hashable] = set()  # since then: arrays may come to a result when they are asked for
         self._making: dict[Hashable, RLock] = {}
         self._lock = RLock()
         update_wrapper(self, make)
@@ -49,7 +39,6 @@ class Cache:
         with self._lock:
             if key in self._results:
                 return self._given(key)
-        with self._lock:
             making = self._making.setdefault(key, RLock())
         with making:
             with self._lock:
@@ -58,52 +47,43 @@ class Cache:
             try:
                 value = self._make(*args, **named)
                 with self._lock:
-                    self._results[key] = made = _Result(value)
-                    self._count_later(made)
-                    while len(self._results) > self._most or self._recounted() > self._most_bytes:
-                        self._drop(self._results.popitem(last=False)[1])
-            finally:  # and not before it is kept: who asks in between would make it again
+                    self._results[key] = value
+                    self._used.add(key)
+                    self._drop_oldest()
+            finally:  # and not before it is held: who asks in between would make it again
                 with self._lock:
                     self._making.pop(key, None)
         return value
 
-    def _recounted(self) -> int:
-        """Bytes of all results; a few of the latest may be left for the next time, as counting takes long."""
-        return self.bytes if len(self._uncounted) > self._most // 16 else self._bytes
-
     def _given(self, key: Hashable) -> Any:
         self._results.move_to_end(key)
-        result = self._results[key]
-        self._count_later(result)  # arrays may come to a result when they are asked for
-        return result.value
+        self._used.add(key)
+        return self._results[key]
 
-    def _count_later(self, result: _Result) -> None:
-        if not result.uncounted:
-            result.uncounted = True
-            self._uncounted.append(result)
+    def _drop_oldest(self) -> None:
+        """Forget what is too much; a few of the latest are counted the next time, as counting takes long."""
+        if len(self._used) > self._most // 16:
+            self._count()
+        while len(self._results) > self._most or sum(self._sizes.values()) > self._most_bytes:
+            key, _ = self._results.popitem(last=False)
+            self._sizes.pop(key, None)
 
-    def _drop(self, result: _Result) -> None:
-        self._bytes -= result.size
-        result.size, result.uncounted = 0, False
+    def _count(self) -> None:
+        self._sizes |= {key: array_bytes(self._results[key]) for key in self._used & self._results.keys()}
+        self._used.clear()
 
     @property
     def bytes(self) -> int:
         """Of all results."""
         with self._lock:
-            for result in self._uncounted:
-                if result.uncounted:  # and not dropped meanwhile
-                    size = array_bytes(result.value)
-                    self._bytes += size - result.size
-                    result.size, result.uncounted = size, False
-            self._uncounted.clear()
-            return self._bytes
+            self._count()
+            return sum(self._sizes.values())
 
     def cache_clear(self) -> None:
         """Forget every result."""
         with self._lock:
-            self._results.clear()
-            self._uncounted.clear()
-            self._bytes = 0
+            for held in (self._results, self._sizes, self._used):
+                held.clear()
 
 
 def array_bytes(value: Any) -> int:
