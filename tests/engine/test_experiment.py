@@ -34,9 +34,17 @@ WINDOW = "a whole number from 1 to 1,048,576, or two, keys before and after, as 
         ({"heads": 6, "kv_heads": 4}, "kv_heads is 4; it must be a divisor of heads, which is 6"),
         ({"dtype": "int8"}, "dtype is 'int8'; it must be one of float16, bfloat16, float32"),
         ({"causal": "maybe"}, "causal is 'maybe'; it must be true or false"),
+        ({"seq": 10**20}, f"seq is {10**20}; it must be a whole number from 1 to 1,048,576"),
+        ({"seq": "1,02"}, "seq is '1,02'; it must be a whole number from 1 to 1,048,576"),
+        ({"window": ":4"}, f"window is ':4'; it must be {WINDOW}"),
         ({"window": 0}, f"window is 0; it must be {WINDOW}"),
         ({"window": "1:2:3"}, f"window is '1:2:3'; it must be {WINDOW}"),
         ({"window": (4, 2**20)}, f"window is '(4, 1048576)'; it must be {WINDOW}"),
+        (
+            {"documents": "1,,2"},
+            "documents is '1,,2'; it must be a whole number from 1 to 1,048,576, or lengths "
+            "that add up to seq_kv, as 100:28",
+        ),
         ({"documents": "600,300"}, f"documents is '600:300'; it must be {LENGTHS}"),
         ({"hardware": "tpu"}, f"hardware is 'tpu'; it must be one of {', '.join(GPUS)}"),
     ],

@@ -8,7 +8,6 @@ ms or ns, complete events (X) and counters (C) name their process, and counters'
 import csv
 import io
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -153,16 +152,3 @@ def test_a_trace_too_large_for_a_browser_is_refused_in_a_sentence():
     assert len(timeline) > MOST_SLICES
     with pytest.raises(TimelineError, match=f"at most {MOST_SLICES:,} blocks"):
         chrome_trace(timeline)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"start": np.zeros(1)}, "equally long"),
-        ({"sms": 10**9}, "1 to 1,024 SMs"),
-        ({"order": "sideways"}, "order must be one of"),
-    ],
-)
-def test_a_timeline_that_cannot_be_gets_a_sentence(changes, said):
-    with pytest.raises(TimelineError, match=said):
-        replace(simulate_timeline(SMALL), **changes)

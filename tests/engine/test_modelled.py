@@ -123,16 +123,6 @@ def test_flash1_with_few_heads_leaves_most_of_the_gpu_idle():
     assert many < 1.3 * few
 
 
-def test_one_more_program_than_sms_takes_another_wave():
-    seconds = [
-        simulate(
-            Experiment.of(heads=heads, seq=128, seq_kv=65536, head_dim=128, block_q=128)
-        ).modelled.seconds
-        for heads in (132, 133)
-    ]
-    assert seconds[1] > 1.8 * seconds[0]
-
-
 @given(experiments())
 def test_steps_add_up_to_the_modelled_time(experiment):
     simulation = simulate(experiment)

@@ -148,27 +148,3 @@ def test_the_command_line_exports_what_was_simulated_and_recorded(kind, read, tm
         assert main(["trace", *RECORDED.split(), *more, "--format", kind, "--out", str(out)]) == 0
         assert capsys.readouterr().out.startswith(f"{out}: 512 blocks, ")
         assert read(out.read_text()).origin.startswith(origin)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ("--seq 100 --out x --block-q 65", "block_q is 65"),
-        ("--seq 100 --out x --format xml", "invalid choice: 'xml'"),
-        ("--seq 100", "--out"),
-        ("--seq 100 --out x --order sideways", "invalid choice: 'sideways'"),
-        ("--seq 123 --out x --recorded", "not among the"),
-        ("--seq 1048576 --algorithm standard --out x", "at most 200,000 blocks"),
-        ("--seq 65536 --heads 128 --out x", "at most 100,000 blocks"),
-        ("--seq 100 --out /nowhere/x", "out is '/nowhere/x', which cannot be written"),
-    ],
-)
-def test_a_bad_value_ends_with_2_and_one_line(arguments, named, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as caught:
-        main(["trace", *arguments.split()])
-    assert caught.value.code == 2
-    said = capsys.readouterr().err
-    assert named in said
-    assert said.count("\n") == 1
-    assert not list(tmp_path.iterdir())

@@ -200,17 +200,6 @@ def test_exit_codes_say_whether_there_are_findings(monkeypatch, capsys, findings
     assert ("No findings." in capsys.readouterr().out) != bool(findings)
 
 
-@pytest.mark.parametrize(
-    ("words", "named"), [("nowhere.py", "nowhere.py"), ("my.py --seq 0", "seq is 0"), ("", "file")]
-)
-def test_what_cannot_be_served_is_a_line_and_exit_code_2(capsys, words, named):
-    with pytest.raises(SystemExit) as end:
-        main(["kernel", *words.split()])
-    assert end.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert named in line
-
-
 def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
     file = tmp_path / "leaves.py"
     file.write_text("def attention(q, k, v):\n    print('{}')\n    raise SystemExit(3)\n")
