@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from app.figures.base import LEGEND, Figure, drawn, line, marks, upright
 from app.figures.colours import Palette
-from app.figures.units import log_ticks, seconds_text, share_text, short
+from app.figures.units import log_axis, log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
 from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
@@ -73,13 +72,9 @@ def efficiency(
         traces,
         colours,
         height=HEIGHT,
-        x={
-            "type": "log",
-            "title_text": "GPUs",
-            "tickvals": [tick for tick in TICKS if tick <= most],
-            "ticktext": [f"{tick:,}" for tick in TICKS if tick <= most],
-            "range": [-0.06, math.log10(most) + 0.08],
-        },
+        x=log_axis(
+            [tick for tick in TICKS if tick <= most], "{:,}".format, 1, most, 0.06, 0.08, title_text="GPUs"
+        ),
         y={
             "range": [0, top + 0.06],
             "tickvals": [share / 5 for share in range(8)],
@@ -132,22 +127,12 @@ def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) ->
         for name, (each, colour) in lines.items()
     ]
     places = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
-    ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs")
+    ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs", lambda value: seconds_text(value * 1e-6))
     return drawn(
         traces,
         colours,
         height=HEIGHT,
-        x={
-            "type": "log",
-            "title_text": "tokens per GPU",
-            "tickvals": tokens[::2],
-            "ticktext": [short(each) for each in tokens[::2]],
-            "range": [math.log10(tokens[0]), math.log10(tokens[-1])],
-        },
-        y={
-            **ticks,
-            "ticktext": [seconds_text(value * 1e-6) for value in ticks["tickvals"]],
-            "title_text": "a round",
-        },
+        x=log_axis(tokens[::2], short, tokens[0], tokens[-1], 0, title_text="tokens per GPU"),
+        y={"title_text": "a round", **ticks},
         shapes=[upright(x, *look, 1.5) for x, *look in places if tokens[0] <= x <= tokens[-1]],
     )

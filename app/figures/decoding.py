@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,7 +10,7 @@ import numpy as np
 
 from app.figures.base import Figure, axis, drawn, line, marks, note, upright
 from app.figures.colours import Palette
-from app.figures.units import log_ticks, scaled, seconds_text
+from app.figures.units import log_axis, log_ticks, scaled, seconds_text
 from engine.studies.decoding import Parts
 
 HEIGHT = 250
@@ -59,19 +58,14 @@ def speed_by_splits(
     """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""
     low, high = min(splits), max(splits)
     values = [value for one in lines for value in one.values(metric)]
+    times = log_ticks(min(values) / 1.2, max(values) * 1.2, "s", seconds_text)
     powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
     return drawn(
         [_trace(one, metric, low, high) for one in lines],
         colours,
         height=HEIGHT,
-        x={
-            "type": "log",
-            "tickvals": powers,
-            "ticktext": [f"{power}" for power in powers],
-            "range": [math.log10(low) - 0.05, math.log10(high) + 0.05],
-            "title_text": "number of splits",
-        },
-        y=_times(min(values), max(values)) if metric == TIME else _rates(max(values)),
+        x=log_axis(powers, str, low, high, 0.05, title_text="number of splits"),
+        y=times if metric == TIME else _rates(max(values)),
         legend=False,
         shapes=[upright(mark, colours.muted)] if mark else [],
     )
@@ -106,11 +100,6 @@ def key(lines: Sequence[Line], metric: str) -> str:
 
 def _text(metric: str):
     return seconds_text if metric == TIME else lambda value: scaled(value, "B/s")
-
-
-def _times(low: float, high: float) -> dict:
-    ticks = log_ticks(low / 1.2, high * 1.2, "s")
-    return {**ticks, "ticktext": [seconds_text(value) for value in ticks["tickvals"]]}
 
 
 def _rates(most: float) -> dict:

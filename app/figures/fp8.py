@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.figures.base import Figure, drawn, line, marks, note
 from app.figures.colours import Palette
-from app.figures.units import share_text
+from app.figures.units import log_axis, share_text
 from engine.recordings.timing import Fp8Timing
 
 NAMES = {
@@ -63,13 +63,14 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
             "title_text": "TFLOP/s, quantising included",
             "range": [min(speeds) - room, max(speeds) + 4 * room],
         },
-        y={
-            "type": "log",
-            "title_text": "error of O, per cent of O",
-            "tickvals": ticks,
-            "ticktext": [f"{100 * tick:g}%" for tick in ticks],
-            "range": [math.log10(min(errors) / 2), math.log10(max(errors) * 4)],
-        },
+        y=log_axis(
+            ticks,
+            lambda tick: f"{100 * tick:g}%",
+            min(errors) / 2,
+            max(errors) * 4,
+            0,
+            title_text="error of O, per cent of O",
+        ),
         annotations=[name for name in names if name],
     )
 

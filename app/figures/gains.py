@@ -28,8 +28,7 @@ def gains_by_length(
         if recorded:
             traces.append(_trace(recorded, ratio, name, origin, getattr(colours, tone), real=True))
     values = [value for trace in traces for value in trace["y"]] + [1.0]
-    ticks = log_ticks(min(values), max(values), "")
-    ticks["ticktext"] = [times_text(value) for value in ticks["tickvals"]]
+    ticks = log_ticks(min(values), max(values), "", times_text)
     lengths = [gain.keys for gain in modelled]
     at, label = of_length(keys, lengths[-1], colours)
     return drawn(

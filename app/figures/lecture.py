@@ -11,7 +11,7 @@ import numpy as np
 from app.figures.base import MONO, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.decoding import sms as squares
-from app.figures.units import bytes_text, log_ticks, seconds_text
+from app.figures.units import bytes_text, log_axis, log_ticks, seconds_text
 from engine.problem.hardware import KIB
 
 PLACE = "%{x:.0f} KiB: %{y:.3s}B"  # what a point of the chart of bytes says
@@ -224,13 +224,12 @@ def bytes_over_memory(
         marks(kib, counted, colours.v, PLACE, size=9, name="tiles, counted"),
         marks([kib[at]], [counted[at]], colours.o, PLACE, size=15, showlegend=False, **words),
     ]
-    ticks = {"tickvals": kib, "ticktext": [f"{size:.0f}" for size in kib], "type": "log"}
-    edges = [np.log10(kib[0]) - 0.12, np.log10(kib[-1]) + 0.12]
+    title = "M: memory for tiles, KiB per thread block"
     return drawn(
         traces,
         colours,
         height=240,
-        x={"title_text": "M: memory for tiles, KiB per thread block", **ticks, "range": edges},
+        x=log_axis(kib, "{:.0f}".format, kib[0], kib[-1], 0.12, title_text=title),
         y=log_ticks(low, high, "B"),
     )
 

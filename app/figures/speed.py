@@ -162,10 +162,7 @@ def _pairs(rows: Sequence[dict], legend: bool, colours: Palette) -> dict:
 
 def _ticks(metric: str, low: float, high: float, every: int = 1) -> dict:
     """A logarithmic axis with the metric's own words at every so many ticks."""
-    unit, text = UNITS[metric]
-    ticks = log_ticks(low, high, unit)
-    values = ticks["tickvals"][::every]
-    return {**ticks, "tickvals": values, "ticktext": [text(value) for value in values]}
+    return log_ticks(low, high, *UNITS[metric], every)
 
 
 def _linear(metric: str, most: float) -> dict:

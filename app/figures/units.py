@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -185,31 +186,30 @@ def bound_text(bound: float) -> str:
     return f"{digit}·10{str(exponent).translate(SUPERSCRIPTS)}"
 
 
-def log_ticks(low: float, high: float, unit: str) -> dict:
-    """A logarithmic Plotly axis from low to high, labelled with prefixed units, at most seven labels."""
+def log_axis(values, words: Callable, low: float, high: float, *room: float, **more) -> dict:
+    """A logarithmic Plotly axis from low to high, labelled at values; room beyond both in powers of 10."""
+    ends = [math.log10(low) - room[0], math.log10(high) + room[-1]]
+    return {"type": "log", "tickvals": values, "ticktext": [*map(words, values)], "range": ends, **more}
+
+
+def log_ticks(low: float, high: float, unit: str, words: Callable | None = None, every: int = 1) -> dict:
+    """Such an axis labelled with prefixed units, or other words, at most seven times."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 2 else (1,)
     powers = range(first, last + 1, max(1, -(-(last - first) // 6)))
-    values = [factor * 10.0**power for power in powers for factor in factors]
-    return {
-        "type": "log",
-        "tickvals": values,
-        "ticktext": [scaled(value, unit) if value >= 1 else f"{value:g} {unit}" for value in values],
-        "range": [math.log10(low) - 0.1, math.log10(high) + 0.1],
-    }
+    values = [factor * 10.0**power for power in powers for factor in factors][::every]
+
+    def prefixed(value: float) -> str:
+        return scaled(value, unit) if value >= 1 else f"{value:g} {unit}"
+
+    return log_axis(values, words or prefixed, low, high, 0.1)
 
 
 def length_ticks(lengths) -> dict:
-    """A logarithmic Plotly axis over sequence lengths, labelled at every second power of two."""
+    """Such an axis over sequence lengths, labelled at every second power of two."""
     values = [n for n in lengths if n & (n - 1) == 0]
     values = values[:: max(1, -(-len(values) // 7))]
-    return {
-        "type": "log",
-        "tickvals": values,
-        "ticktext": [short(n) for n in values],
-        "title_text": "sequence length N",
-        "range": [math.log10(min(lengths)) - 0.06, math.log10(max(lengths)) + 0.09],
-    }
+    return log_axis(values, short, min(lengths), max(lengths), 0.06, 0.09, title_text="sequence length N")
 
 
 def short(length: int) -> str:
