@@ -104,7 +104,7 @@ def _fault(record: Any) -> str | None:
         try:
             Experiment(problem=record)
         except ExperimentError as error:
-            return f"is no problem: {error}"
+            return f"is not a problem: {error}"
     elif isinstance(record, Decoding) and (fault := _blocks_fault(record)):
         return fault
     elif isinstance(record, Times):

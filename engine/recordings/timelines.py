@@ -91,7 +91,7 @@ def traced_fault(row: TracedCall) -> str | None:
         if row.times is None and row.order == launch(timeline.experiment).order:
             return "must have the times of the call without the trace"
     except (TimelineError, ExperimentError) as error:
-        return f"is no timeline: {error}"
+        return f"is not a timeline: {error}"
     return None
 
 

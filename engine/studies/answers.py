@@ -55,16 +55,16 @@ COMPARISONS = {
 @lru_cache(maxsize=512)
 def answer(text: str, experiment: Experiment) -> Answer:
     """The value of an expression for a scenario; raises AnswerError in one sentence."""
-    return _value(_parsed(text, "expression", "k_reads or bytes / bytes"), experiment)
+    return _value(_parsed(text, "an expression", "k_reads or bytes / bytes"), experiment)
 
 
 @lru_cache(maxsize=512)
 def holds(text: str, experiment: Experiment) -> bool:
     """Whether a condition is true of a scenario; raises AnswerError in one sentence."""
     must = "flash2.flops < standard.flops"
-    node = _parsed(text, "condition", must)
+    node = _parsed(text, "a condition", must)
     if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in COMPARISONS:
-        raise AnswerError(f"{quoted(text)} is no condition; it must be like {must}")
+        raise AnswerError(f"{quoted(text)} is not a condition; it must be like {must}")
     left, right = _value(node.left, experiment), _value(node.comparators[0], experiment)
     if left.unit != right.unit:
         raise AnswerError(f"{_unit(left)} and {_unit(right)} cannot be compared")
@@ -77,7 +77,7 @@ def _parsed(text: str, kind: str, must: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise AnswerError(f"{quoted(text)} is no {kind}; it must be like {must}") from None
+        raise AnswerError(f"{quoted(text)} is not {kind}; it must be like {must}") from None
 
 
 def _value(node: ast.AST, experiment: Experiment) -> Answer:
@@ -93,7 +93,7 @@ def _value(node: ast.AST, experiment: Experiment) -> Answer:
             return _recorded(algorithm, experiment)
         if algorithm not in ALGORITHMS:
             raise AnswerError(
-                f"{quoted(algorithm)} is no algorithm; it must be one of {', '.join(ALGORITHMS)}"
+                f"{quoted(algorithm)} is not an algorithm; it must be one of {', '.join(ALGORITHMS)}"
             )
         return _asked(node.attr, experiment.changed(algorithm=algorithm))
     raise AnswerError(
@@ -104,7 +104,7 @@ def _value(node: ast.AST, experiment: Experiment) -> Answer:
 
 def _asked(name: str, experiment: Experiment) -> Answer:
     if name not in QUANTITIES:
-        raise AnswerError(f"{quoted(name)} is no quantity; it must be one of {', '.join(QUANTITIES)}")
+        raise AnswerError(f"{quoted(name)} is not a quantity; it must be one of {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
     try:
         return Answer(quantity.of(experiment), quantity.unit, quantity.origin)

@@ -182,5 +182,5 @@ def _score(word: str) -> float:
         raise ValueError(f"{shown!r} is not a number; scores are numbers, or -inf for a masked key") from None
     if score != score or score > LARGEST_SCORE or (score < -LARGEST_SCORE and score != _NONE):
         limit = f"{LARGEST_SCORE:,.0f}"
-        raise ValueError(f"{shown!r} is no score; it must lie from -{limit} to {limit}, or be -inf")
+        raise ValueError(f"{shown!r} is not a score; it must lie from -{limit} to {limit}, or be -inf")
     return score

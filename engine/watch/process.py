@@ -53,9 +53,9 @@ def run(
     function: of REPORTS, or a module with a `report(file, experiment, stretch)` of its own.
     """
     if not file.is_file():
-        raise FailedError(f"{file} is no file that can be read")
+        raise FailedError(f"{file} is not a file that can be read")
     if file.suffix != ".py":
-        raise FailedError(f"{file} is no Python file: its name must end in .py")
+        raise FailedError(f"{file} is not a Python file: its name must end in .py")
     if find_spec("triton") is None:
         raise FailedError(f"{file.name} cannot be run, because Triton is not installed here")
     asked = {

@@ -77,7 +77,7 @@ def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     except SyntaxError as error:
-        raise NotServedError(f"line {error.lineno} is no Python: {error.msg}") from None
+        raise NotServedError(f"line {error.lineno} is not valid Python: {error.msg}") from None
     except SystemExit as end:
         raise NotServedError(f"{_where(end, str(file))} ends Python with sys.exit({end.code})") from None
     except KeyboardInterrupt:

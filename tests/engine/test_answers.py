@@ -94,9 +94,9 @@ def test_a_quantity_is_of_the_scenarios_own_algorithm_unless_one_is_named():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("k_read", "'k_read' is no quantity; it must be one of queries, "),
-        ("flash9.k_reads", "'flash9' is no algorithm; it must be one of standard, "),
-        ("k_reads +", "'k_reads +' is no expression"),
+        ("k_read", "'k_read' is not a quantity; it must be one of queries, "),
+        ("flash9.k_reads", "'flash9' is not an algorithm; it must be one of standard, "),
+        ("k_reads +", "'k_reads +' is not an expression"),
         ("__import__('os')", "cannot be computed; allowed are numbers"),
         ("keys ** 2", "cannot be computed"),
         ("dram_bytes + keys", "B and a number cannot be added"),
@@ -104,7 +104,7 @@ def test_a_quantity_is_of_the_scenarios_own_algorithm_unless_one_is_named():
         ("flops / dram_bytes", "FLOP over B has no unit here"),
         ("keys / tiles_skipped", "divides by 0"),
         ("'keys'", "cannot be computed"),
-        ("", "is no expression"),
+        ("", "is not an expression"),
     ],
 )
 def test_what_cannot_be_computed_is_one_sentence(text, sentence):
@@ -132,12 +132,12 @@ def test_a_condition_is_two_expressions_compared(text, true):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("keys", "'keys' is no condition; it must be like flash2.flops < standard.flops"),
-        ("1 < keys < 3", "is no condition"),
-        ("keys != 3", "is no condition"),
-        ("keys <", "'keys <' is no condition"),
+        ("keys", "'keys' is not a condition; it must be like flash2.flops < standard.flops"),
+        ("1 < keys < 3", "is not a condition"),
+        ("keys != 3", "is not a condition"),
+        ("keys <", "'keys <' is not a condition"),
         ("dram_bytes < keys", "B and a number cannot be compared"),
-        ("key < 3", "'key' is no quantity"),
+        ("key < 3", "'key' is not a quantity"),
     ],
 )
 def test_what_is_no_condition_is_one_sentence(text, sentence):

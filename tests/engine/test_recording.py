@@ -139,7 +139,7 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c["timings"][0].update(error=-1), "must be from 0 to"),
         (lambda c: c["timings"][0].pop("times"), "must have either times or the reason why it has none"),
         (lambda c: c["decoding"][0].pop("bytes_per_second"), "must have bytes per second where it has times"),
-        (lambda c: c["timings"][0]["problem"].update(heads=0), "is no problem: heads is 0; it must be"),
+        (lambda c: c["timings"][0]["problem"].update(heads=0), "is not a problem: heads is 0; it must be"),
         (lambda c: c["decoding"][0].update(block_kv=100), "has blocks that cannot be: block_kv is 100; it"),
         (lambda c: c["device"].update(gpu="a\nb"), "must be one line of at most"),
         (lambda c: c["device"].update(gpu="a" * 601), "must be one line of at most"),

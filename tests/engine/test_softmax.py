@@ -81,8 +81,8 @@ def test_typed_scores_are_read():
     [
         ("  ", "No scores were given; type at least one number, for example 0.5 1.2 -inf 3"),
         ("1 two", "'two' is not a number; scores are numbers, or -inf for a masked key"),
-        ("nan", "'nan' is no score; it must lie from -65,504 to 65,504, or be -inf"),
-        ("inf", "'inf' is no score; it must lie from -65,504 to 65,504, or be -inf"),
+        ("nan", "'nan' is not a score; it must lie from -65,504 to 65,504, or be -inf"),
+        ("inf", "'inf' is not a score; it must lie from -65,504 to 65,504, or be -inf"),
         ("1 " * 300, "300 scores were given; at most 256 can be shown"),
     ],
 )

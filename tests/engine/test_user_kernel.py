@@ -74,4 +74,4 @@ def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
     next(work)
     with pytest.raises(StopIteration) as end:
         next(work)
-    assert end.value.value["failed"].endswith("no.py is no file that can be read")
+    assert end.value.value["failed"].endswith("no.py is not a file that can be read")

@@ -136,7 +136,7 @@ def test_older_signatures_are_served_by_name(tmp_path, tail):
         ("def attention(q, k, v): raise ValueError('no')", "line 1 fails: ValueError: no"),
         ("import torch\ntorch.empty(10**15)", "line 2 fails: it needs more memory than it may use"),
         ("import sys\nsys.exit(3)", "line 2 ends Python with sys.exit(3)"),
-        ("def attention(q, k, v)\n", "line 1 is no Python"),
+        ("def attention(q, k, v)\n", "line 1 is not valid Python"),
         ("x = 1", "it defines no function attention"),
         ("def attention(q, k, v): return q", "attention launches no Triton kernel"),
         ("def attention(q, k, v, colour): return q", "attention asks for 'colour'"),
