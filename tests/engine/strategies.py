@@ -44,6 +44,16 @@ def experiments(draw, algorithms=None, same_length=False, masked=True, most_head
     )
 
 
+def on_one_gpu() -> st.SearchStrategy[Experiment]:
+    """Any experiment on one GPU, the backward pass and split keys among them."""
+    split = st.builds(
+        lambda one, splits: one.changed(splits=splits),
+        experiments(algorithms=("split_kv",)),
+        st.sampled_from([1, 2, 3, 5, 8, 40]),
+    )
+    return experiments((*offered(), "backward")) | split
+
+
 def dense_mask(problem: Problem) -> np.ndarray:
     """[seq_q, seq_kv] bool: what each query sees, from the definition."""
     position = np.arange(problem.seq_q)[:, None] + problem.seq_kv - problem.seq_q

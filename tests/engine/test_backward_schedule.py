@@ -7,13 +7,10 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.model.launch import launch
-from engine.model.traffic import counts
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
-from engine.studies.step_seconds import step_seconds
 from engine.trace.backward import GradientTrace, execute_backward
 from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
@@ -141,16 +138,6 @@ def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experim
     assert simulate(experiment).traffic.per_head.tiles_visited == len(seen)
 
 
-@given(BACKWARD)
-def test_totals_are_the_sums_over_all_steps(experiment):
-    schedule = simulate(experiment).schedule
-    assert counts(schedule).requested == schedule.columns.moved()
-    assert counts(schedule).flops == int(schedule.columns.flops.sum(dtype=np.int64))
-    seconds = step_seconds(launch(experiment))
-    assert (seconds > 0).all()
-    assert seconds.sum() == pytest.approx(simulate(experiment).modelled.seconds)
-
-
 @given(experiments(algorithms=("backward",), masked=False))
 def test_the_tiles_ask_for_what_the_formula_of_two_kernels_says(experiment):
     own_keys = experiment.changed(kv_heads=experiment.problem.heads)
@@ -159,14 +146,6 @@ def test_the_tiles_ask_for_what_the_formula_of_two_kernels_says(experiment):
         two_kernel_backward_bytes(experiment) * experiment.problem.batch * experiment.problem.heads
     )
     assert simulate(experiment).traffic.per_head.flops == backward_flops(experiment)[2]
-
-
-@given(BACKWARD)
-def test_compulsory_is_least_and_requested_most(experiment):
-    traffic = simulate(experiment).traffic
-    for tensor in traffic.requested.read:
-        assert traffic.compulsory.read[tensor] <= traffic.dram.read[tensor] <= traffic.requested.read[tensor]
-        assert traffic.compulsory.written[tensor] == traffic.requested.written[tensor]
 
 
 def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():

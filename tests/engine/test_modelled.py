@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 
 from engine import Experiment, simulate
+from engine.algorithms import offered
 from engine.model.launch import launch
 from engine.schedule.step import Operation
 from engine.studies.step_seconds import step_seconds
@@ -123,7 +124,7 @@ def test_flash1_with_few_heads_leaves_most_of_the_gpu_idle():
     assert many < 1.3 * few
 
 
-@given(experiments())
+@given(experiments((*offered(), "backward")))
 def test_steps_add_up_to_the_modelled_time(experiment):
     simulation = simulate(experiment)
     seconds = step_seconds(simulation.launch)

@@ -8,8 +8,7 @@ from engine import Experiment
 from engine.model.launch import schedule_of
 from engine.model.traffic import counts
 from engine.schedule.step import Operation, Tensor, block_bytes, matrix_flops
-from tests.engine.strategies import experiments
-from tests.engine.test_split_kv_schedule import split
+from tests.engine.strategies import on_one_gpu
 
 
 def walked(schedule) -> list[tuple]:
@@ -35,7 +34,7 @@ def rows_of(rows: np.ndarray, block: int) -> int:
     return int(rows.sum() if block < 0 else rows[block])
 
 
-@given(experiments() | split())
+@given(on_one_gpu())
 def test_columns_are_the_loops_walked_step_by_step(experiment):
     schedule = schedule_of(experiment)
     columns = schedule.columns
@@ -45,7 +44,7 @@ def test_columns_are_the_loops_walked_step_by_step(experiment):
     assert schedule.steps == len(columns)
 
 
-@given(experiments() | split())
+@given(on_one_gpu())
 def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
     schedule = schedule_of(experiment)
     columns, problem = schedule.columns, experiment.problem
@@ -60,7 +59,7 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
         assert columns.flops[at] == (matrix_flops(problem).of(rows, keys) if product else 0)
 
 
-@given(experiments() | split())
+@given(on_one_gpu())
 def test_totals_from_the_loop_nests_are_the_sums_over_all_steps(experiment):
     schedule = schedule_of(experiment)
     totals = counts(schedule)
