@@ -11,6 +11,7 @@ from engine.algorithms import ALGORITHMS, offered
 from engine.problem.dtype import DTYPES, Dtype, round_to
 from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
 from engine.trace.dense import exact_tiles
 from engine.trace.forward import execute
 from tests.conftest import forget
@@ -69,6 +70,13 @@ def test_no_kernel_takes_it():
     assert Experiment.of(dtype="toy8").unserved == "No kernel here takes toy8: it is modelled only."
 
 
-def test_numbers_of_an_unknown_one_are_refused():
-    with pytest.raises(ValueError, match=r"dtype is 'float12'; it must be one of float16, bfloat16, float32"):
-        round_to(np.zeros(1), "float12")
+@pytest.mark.parametrize(
+    "use",
+    [lambda: round_to(np.zeros(1), "float12"), lambda: Problem(dtype="float12").itemsize,
+     lambda: GPUS["h200"].products_per_second("float12")],
+)  # fmt: skip
+def test_an_unknown_one_is_refused_wherever_it_is_used(use):
+    with pytest.raises(
+        ValueError, match=r"^dtype is 'float12'; it must be one of float16, bfloat16, float32"
+    ):
+        use()

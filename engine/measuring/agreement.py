@@ -21,7 +21,7 @@ from engine.measuring.machine import machine
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
 from engine.problem.bounds import blocks
-from engine.problem.dtype import DTYPES
+from engine.problem.dtype import dtype_named
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.trace.dense import Held, exact_tiles
@@ -125,7 +125,7 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     largest = norms[0] * norms[1] * problem.head_dim**-0.5
     score = (problem.head_dim**0.5 + 4) * ROUNDING * largest
     if experiment.record.unfused:
-        score += DTYPES[problem.dtype].eps / 2 * largest  # S goes through memory in the tensors' dtype
+        score += dtype_named(problem.dtype).eps / 2 * largest  # S goes through memory in the tensors' dtype
     total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
     return {
         "O": _output_tolerance(experiment, exact, inputs),
@@ -141,7 +141,7 @@ def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
     problem = experiment.problem
     rounded = unfused(*_tensors(problem, inputs, "cpu"), problem)()
     error = np.abs(rounded[0, 0].double().numpy() - exact.out).max()
-    return float(2 * error + DTYPES[problem.dtype].eps * np.abs(exact.out).max())
+    return float(2 * error + dtype_named(problem.dtype).eps * np.abs(exact.out).max())
 
 
 def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:

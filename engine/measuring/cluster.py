@@ -21,7 +21,7 @@ from engine.algorithms import FORWARD
 from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.ranks import Ranks
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
-from engine.problem.dtype import DTYPES
+from engine.problem.dtype import dtype_named
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
 
@@ -174,7 +174,7 @@ def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Conten
     for one in entered:
         row = one.row(problem, direction, ranks.size)
         off, sentence = ranks.attempt(lambda one=one: error(ranks, one, small, direction))
-        allowed = max(ALLOWED * DTYPES[problem.dtype].eps, LEAST_ALLOWED)
+        allowed = max(ALLOWED * dtype_named(problem.dtype).eps, LEAST_ALLOWED)
         if sentence is None and off > allowed:
             sentence = f"not timed, because its result is wrong: off by {off:.2g}, allowed is {allowed:g}"
         rows[one.provider] = replace(row, error=off, allowed=allowed, skipped=sentence)

@@ -20,7 +20,7 @@ from engine.measuring.machine import machine
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
 from engine.problem.bounds import visible
-from engine.problem.dtype import DTYPES, round_to
+from engine.problem.dtype import dtype_named, round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
@@ -158,7 +158,7 @@ def exponents(problem: Problem, q, k, v, d_out) -> dict[str, float]:
 
 
 def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: float) -> float:
-    error, unit = np.abs(rounded - exact).max(), DTYPES[problem.dtype].eps * np.abs(exact).max()
+    error, unit = np.abs(rounded - exact).max(), dtype_named(problem.dtype).eps * np.abs(exact).max()
     return float(TIMES * (error + unit) + floor)
 
 

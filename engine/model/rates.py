@@ -84,7 +84,7 @@ class Rates:
     def of(cls, gpu: Gpu, dtype: str) -> Rates:
         """The rates that a GPU reaches in a dtype."""
         return cls(
-            matrix=MATRIX_SHARE * gpu.matrix_flops[dtype],
+            matrix=MATRIX_SHARE * gpu.products_per_second(dtype),
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
             cache=CACHE_SHARE * gpu.cache_bytes_per_second,

@@ -175,7 +175,8 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
 def peak_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's matrix products at the peak of its tensor cores."""
     gpu = launch.gpu
-    return gpu.sms * _products(launch, phase) / (RUNNING_CLOCK * gpu.matrix_flops[launch.problem.dtype])
+    rate = RUNNING_CLOCK * gpu.products_per_second(launch.problem.dtype)
+    return gpu.sms * _products(launch, phase) / rate
 
 
 def _products(launch: Launch, phase: Phase) -> float:

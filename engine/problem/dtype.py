@@ -60,11 +60,13 @@ DTYPES = {
 }
 
 
-def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity.
+def dtype_named(name: str) -> Dtype:
+    """The record of a dtype; raises ValueError for one that is not known here."""
+    if name not in DTYPES:
+        raise ValueError(f"dtype is {name!r}; it must be one of {', '.join(DTYPES)}")
+    return DTYPES[name]
 
-    Raises ValueError for a dtype that is not known here.
-    """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype is {dtype!r}; it must be one of {', '.join(DTYPES)}")
-    return DTYPES[dtype].round(np.asarray(array, np.float32))
+
+def round_to(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest values that a dtype has, ties to even, as float32; overflow gives infinity."""
+    return dtype_named(dtype).round(np.asarray(array, np.float32))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engine.problem.dtype import DTYPES
+from engine.problem.dtype import dtype_named
 
 KIB = 1024
 MIB = 1024**2
@@ -67,7 +67,7 @@ class Gpu:
 
     def products_per_second(self, dtype: str) -> float:
         """Dense peak of a matrix product in a dtype, FLOP/s."""
-        return self.matrix_flops[DTYPES[dtype].products]
+        return self.matrix_flops[dtype_named(dtype).products]
 
     def has_tensor_cores_for(self, dtype: str) -> bool:
         """Whether products of a dtype run on tensor cores, not on the units of float32."""

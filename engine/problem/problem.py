@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.problem.dtype import DTYPES
+from engine.problem.dtype import dtype_named
 from engine.problem.mask import NO_MASK, Mask
 
 
@@ -32,7 +32,7 @@ class Problem:
     @property
     def itemsize(self) -> int:
         """Bytes of one element of Q, K, V and O."""
-        return DTYPES[self.dtype].bytes
+        return dtype_named(self.dtype).bytes
 
     @property
     def all_heads(self) -> int:
@@ -70,7 +70,7 @@ class Problem:
     @property
     def unserved(self) -> str | None:
         """Why no kernel here runs it, in one sentence; None where some may."""
-        if not DTYPES[self.dtype].served:
+        if not dtype_named(self.dtype).served:
             return f"No kernel here takes {self.dtype}: it is modelled only."
         return self.mask.unserved
 

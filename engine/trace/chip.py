@@ -9,7 +9,7 @@ import numpy as np
 from engine.model.footprint import IN_REGISTERS
 from engine.model.launch import Launch
 from engine.problem.bounds import visible
-from engine.problem.dtype import DTYPES, round_to
+from engine.problem.dtype import dtype_named, round_to
 from engine.problem.hardware import KIB
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
@@ -98,13 +98,13 @@ class Memory:
         """A copy of a block, counted; as if it had so many rows, where those copied are not its own."""
         block = self.arrays[tensor][place].copy()
         values = block.size if rows is None else int(rows) * block.shape[-1]
-        self.read[tensor] += values * DTYPES[self.dtypes[tensor]].bytes
+        self.read[tensor] += values * dtype_named(self.dtypes[tensor]).bytes
         return block
 
     def store(self, tensor: Tensor, place: tuple[slice, ...], block: np.ndarray) -> None:
         """Put a block back, rounded to the tensor's dtype, counted."""
         self.arrays[tensor][place] = round_to(block, self.dtypes[tensor])
-        self.written[tensor] += block.size * DTYPES[self.dtypes[tensor]].bytes
+        self.written[tensor] += block.size * dtype_named(self.dtypes[tensor]).bytes
 
     def hold(self, tensor: Tensor, size: int) -> None:
         """Set room on the chip aside for a tile, in place of the tensor's last; raises SramOverflow.

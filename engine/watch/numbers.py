@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.problem.bounds import blocks, visible
-from engine.problem.dtype import DTYPES, round_to
+from engine.problem.dtype import dtype_named, round_to
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 
@@ -46,7 +46,7 @@ class Numbers:
         seen = visible(problem)
         out, lse = _softmax(scores, seen, values)
         out = np.nan_to_num(out)  # rows that see no key
-        rounding = max(DTYPES[problem.dtype].eps, EXP2)
+        rounding = max(dtype_named(problem.dtype).eps, EXP2)
         tolerance = rounding * (np.abs(out).max() + np.abs(v).max())
         return cls(problem, q, k, v, out, lse, float(tolerance))
 
