@@ -89,19 +89,11 @@ class AcrossPlayer extends TimedPlayer {
     const { at: time, shown, model } = this;
     this.stage.paint({ time, shown });
     this.tell(`${plural(model.gpus, "GPU")} over time`, {
-      sentence: this.words(this.playing),
+      sentence: this.standing(STANDS, () => sentence(model, model.runs[shown], time)),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: model.runs[shown].origin,
       run: shown,
     });
-  }
-
-  /** While it plays, words stand for a while before others replace them. */
-  words(playing) {
-    const now = performance.now();
-    if (!playing || !this.said || now - this.spoke > STANDS)
-      Object.assign(this, { spoke: now, said: sentence(this.model, this.model.runs[this.shown], this.at) });
-    return this.said;
   }
 
   passing(seconds) {

@@ -14,7 +14,7 @@ export class TimedPlayer extends StageView {
   /** `pause` is that of a calm clock, `state` what the picture remembers beside where it is, `at`. */
   constructor(parent, Controls, pause, state) {
     super(parent.querySelector(".player"), pause);
-    Object.assign(this, { at: 0, loop: false, ...state });
+    Object.assign(this, state);
     this.tip = new Tip(this.root);
     this.controls = new Controls(this.root, this);
   }
@@ -24,33 +24,9 @@ export class TimedPlayer extends StageView {
     return this.model.longest;
   }
 
-  get playing() {
-    return this.clock.playing;
-  }
-
-  get fraction() {
-    return this.at / this.last;
-  }
-
-  set fraction(part) {
-    this.at = part >= 1 ? this.last : part * this.last;
-  }
-
-  seek(at) {
-    this.at = clamp(at, 0, this.last);
-    this.draw();
-  }
-
   step(by, far = false) {
     this.clock.stop();
     this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
-  }
-
-  toggle() {
-    if (!this.playing && this.at >= this.last) this.at = 0;
-    if (this.playing) this.clock.stop();
-    else this.clock.start();
-    this.draw();
   }
 
   setSpeed(speed) {
@@ -73,13 +49,6 @@ export class TimedPlayer extends StageView {
 
   leave() {
     this.tip.hide();
-  }
-
-  advance(seconds) {
-    this.at += this.passing(seconds);
-    if (this.at >= this.last && !this.loop) this.clock.stop();
-    if (this.at >= this.last) this.at = this.loop ? 0 : this.last;
-    this.draw();
   }
 
   /** The moment's words and the bar's marks; `name` is what the canvas shows. */

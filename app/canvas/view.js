@@ -1,6 +1,7 @@
 // What all pictures in the browser share: made once for a place on the page, drawn anew as room, theme and data change.
 
 import { Clock } from "./clock.js";
+import { clamp } from "./format.js";
 import { Stage } from "./stage.js";
 import { readTheme, wear } from "./theme.js";
 import { equalBytes } from "./unpack.js";
@@ -37,10 +38,60 @@ export class View {
 }
 
 /**
+ * A picture with a playhead: `at` is where it stands, from 0 to `last`; `passing(seconds)` is how far it comes in so
+ * many seconds of the clock, and `draw()` draws it there.
+ */
+export class PlayedView extends View {
+  constructor(root, canvas, pause) {
+    super(root, canvas, pause);
+    Object.assign(this, { at: 0, loop: false });
+  }
+
+  get playing() {
+    return this.clock.playing;
+  }
+
+  get fraction() {
+    return this.at / this.last;
+  }
+
+  set fraction(part) {
+    this.at = part >= 1 ? this.last : part * this.last;
+  }
+
+  seek(at) {
+    this.at = clamp(at, 0, this.last);
+    this.draw();
+  }
+
+  toggle() {
+    if (!this.playing && this.at >= this.last) this.at = 0;
+    if (this.playing) this.clock.stop();
+    else this.clock.start();
+    this.draw();
+  }
+
+  advance(seconds) {
+    this.at += this.passing(seconds);
+    if (this.at >= this.last && !this.loop) this.clock.stop();
+    if (this.at >= this.last) this.at = this.loop ? 0 : this.last;
+    this.draw();
+  }
+
+  /** Words for now; while it plays they stand for so many ms at least before others replace them. */
+  standing(least, words) {
+    const now = performance.now();
+    if (!this.playing || !this.said || now - this.spoke > least)
+      Object.assign(this, { spoke: now, said: words() });
+    return this.said;
+  }
+}
+
+/**
  * A picture on a stage, of one block of bytes: `load(bytes)` sets `bytes` and `model` with its `palettes`, `layout()`
  * has its panels in their boxes, `leave()` forgets the pointer, and `draw()` paints.
  */
-export class StageView extends View {
+export class StageView extends PlayedView {
   constructor(root, pause) {
     const stage = new Stage(root);
     super(root, stage.canvas, pause);

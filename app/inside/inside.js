@@ -1,9 +1,9 @@
 // The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
 
-import { clamp, duration } from "../canvas/format.js";
+import { duration } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { Transport } from "../canvas/transport.js";
-import { View } from "../canvas/view.js";
+import { PlayedView } from "../canvas/view.js";
 import { sentenceAt } from "./lane_words.js";
 import { leftOf, pictureOf } from "./picture.js";
 
@@ -19,7 +19,7 @@ const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
 class InsideTransport extends Transport {
   constructor(root, view) {
     super(root, view, false);
-    this.slider.addEventListener("input", () => view.move(this.slider.value / STEPS));
+    this.slider.addEventListener("input", () => view.seek(this.slider.value / STEPS));
   }
 
   keyActions(_, target) {
@@ -29,12 +29,12 @@ class InsideTransport extends Transport {
   }
 }
 
-class InsideView extends View {
+class InsideView extends PlayedView {
   constructor(parent) {
     const root = parent.querySelector(".inside"),
       picture = root.querySelector(".picture");
     super(root, picture, CALM_PAUSE);
-    Object.assign(this, { picture, share: null });
+    Object.assign(this, { picture, at: null, last: 1 }); // shares of the way
     this.controls = new InsideTransport(root, this);
   }
 
@@ -42,13 +42,15 @@ class InsideView extends View {
     const told = JSON.stringify(data);
     if (!this.dress(data.palettes) && told === this.told) return;
     Object.assign(this, { data, told, width: 0 });
-    this.share ??= this.telling();
+    this.at ??= this.telling();
     this.fit();
   }
 
   /** The share of the way at which softmax and products are under way at once. */
   telling() {
-    const softmax = this.data.lanes[1].marks.filter(([operation]) => operation === "softmax");
+    const softmax = this.data.lanes[1].marks.filter(
+      ([operation]) => this.data.operations[operation].row === "softmax",
+    );
     const [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
     return (start + end) / 2 / this.data.seconds;
   }
@@ -62,7 +64,7 @@ class InsideView extends View {
     this.picture.innerHTML = pictureOf(this.data, this.across, this.theme, u);
     this.head = this.picture.querySelector(".head");
     this.left = leftOf(this.across);
-    this.move(this.share);
+    this.draw();
   }
 
   /** How large the picture is: it grows with the page's type. */
@@ -70,48 +72,29 @@ class InsideView extends View {
     return Math.max(1, parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE);
   }
 
-  move(share) {
-    this.share = clamp(share, 0, 1);
-    const seconds = this.share * this.data.seconds,
-      x = this.left + this.share * (this.across - this.left - 8);
+  draw() {
+    const seconds = this.at * this.data.seconds,
+      x = this.left + this.at * (this.across - this.left - 8);
     this.head.setAttribute("x1", x);
     this.head.setAttribute("x2", x);
     for (const mark of this.picture.querySelectorAll("g[data-start]")) {
       const lit = seconds >= mark.dataset.start && seconds < mark.dataset.end;
       mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
     }
-    this.controls.scrub(Math.round(this.share * STEPS), STEPS);
-    this.tell(seconds);
-  }
-
-  /** What happens at a moment; while it plays, words stand for a while before others replace them. */
-  tell(seconds) {
-    const { playing } = this.clock,
-      now = performance.now();
-    if (!playing || now - (this.spoke || 0) > STANDS)
-      Object.assign(this, { spoke: now, sentence: sentenceAt(this.data, seconds) });
-    const where = `${duration(seconds)} of ${duration(this.data.seconds)}`;
-    this.controls.show({ sentence: this.sentence, where, playing });
+    this.controls.scrub(Math.round(this.at * STEPS), STEPS);
+    this.controls.show({
+      sentence: this.standing(STANDS, () => sentenceAt(this.data, seconds)),
+      where: `${duration(seconds)} of ${duration(this.data.seconds)}`,
+      playing: this.playing,
+    });
   }
 
   step(by) {
-    this.move(this.share + by * STEP);
+    this.seek(this.at + by * STEP);
   }
 
-  toggle() {
-    if (this.clock.playing) this.clock.stop();
-    else {
-      if (this.share >= 1) this.move(0);
-      this.clock.start();
-    }
-    this.move(this.share);
-  }
-
-  /** Moves on by so many seconds of the clock. */
-  advance(seconds) {
-    const share = this.share + seconds / WALK_SECONDS;
-    if (share >= 1) this.clock.stop();
-    this.move(share);
+  passing(seconds) {
+    return seconds / WALK_SECONDS;
   }
 }
 
