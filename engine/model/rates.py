@@ -18,10 +18,12 @@ CACHE_SHARE = 0.694  # 9.4 TB/s
 CACHE_BYTES_PER_CLOCK = 64  # that one SM takes from L2 by copies that run ahead (Hopper's tuning guide)
 LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # the same by loads that wait for one another
 
-# Waits, seconds.
-LATENCY = 0.7e-6  # a round trip to DRAM with its address arithmetic: a chain of dependent loads
-L2_LATENCY = LATENCY / 2  # the same where L2 answers
-L1_LATENCY = 20e-9  # where L1 does: 33 cycles, and a store before
+# Waits, seconds: a loop that loads one tile of 64 columns after another, each when it has the last, waits so
+# much longer where DRAM, or L2, has them than where L1 does (32 to 128 rows on an H200: 0.45 to 1.0 and 0.27
+# to 0.48 microseconds).
+LATENCY = 0.7e-6
+L2_LATENCY = LATENCY / 2
+L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
 LAUNCH = 2e-6  # start of a kernel: an empty one under the profiler
 LAUNCH_BETWEEN_EVENTS = 3e-6  # the same between two events
 COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors

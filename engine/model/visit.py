@@ -153,6 +153,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         )  # each warp waits by itself
     if is_online(phase) or launch.pipeline.returning:
         softmax += VISIT_CYCLES / launch.gpu.clock_hz
+    # a word that finds no register waits for L1 by itself
+    softmax += L1_LATENCY * spilled_words(launch.algorithm, launch.schedule, phase)
     return Visit(tensor, softmax, copies, masking=masking)
 
 
@@ -315,8 +317,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
     visit = visit_of(launch, phase, rates)
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
-    spilled = L1_LATENCY * spilled_words(launch.algorithm, launch.schedule, phase)
-    copies = moved(launch, phase.each) / rate + spilled
+    copies = moved(launch, phase.each) / rate
     visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
     if launch.tiling.block_q >= WARP_GROUP_ROWS:
         return visit

@@ -38,7 +38,7 @@ TIMINGS = (
 LAST_TILES = (
     "Without a mask the kernel of FlashAttention-3 shares out its last tiles among all SMs from d = 128 on, "
     "where that pays. The model does not, so a last round in which few SMs work takes it longer: up to 3% "
-    "after fifteen full rounds, a third and more after one."
+    "after fifteen full rounds, a quarter and more after one."
 )
 
 
