@@ -34,13 +34,15 @@ from engine.studies.model_errors import (
 # by GPU and kind: calls, and what half and 95% of them are off by, in per cent, as found and rounded up
 BOUNDS = {
     "h200": {
-        TIMED: (226, 3.12, 12.05), SWEPT: (147, 4.27, 14.69), MASKED: (6, 3.86, 8.78), BACKWARDS: (60, 8.01, 22.46),
+        TIMED: (226, 3.12, 12.05), SWEPT: (147, 4.27, 14.69), MASKED: (6, 3.86, 8.78),
+        BACKWARDS: (60, 8.01, 22.46),
         DECODED: (72, 7.72, 18.13), COUNTED: (127, 3.29, 9.87), DRAM: (44, 5.75, 65.74),
         DRAWN_TIMES: (232, 3.06, 10.85), DRAWN_DRAM: (232, 0.22, 6.86), DRAWN_L2: (232, 0.01, 1.89),
         DRAWN_REQUESTS: (116, 0.01, 0.06),
     },
     "h100": {
-        TIMED: (222, 3.36, 12.79), SWEPT: (147, 4.6, 15.33), MASKED: (6, 3.26, 10.3), BACKWARDS: (60, 10.66, 31.23),
+        TIMED: (222, 3.36, 12.79), SWEPT: (147, 4.6, 15.33), MASKED: (6, 3.26, 10.3),
+        BACKWARDS: (60, 10.66, 31.23),
         DECODED: (72, 5.69, 19.18), COUNTED: (127, 2.55, 9.8), DRAM: (54, 6.04, 100.85),
         DRAWN_TIMES: (145, 2.74, 12.88), DRAWN_DRAM: (145, 0.35, 8.35), DRAWN_L2: (145, 0.01, 0.94),
         DRAWN_REQUESTS: (116, 0.01, 0.05),
