@@ -96,7 +96,10 @@ def test_a_trace_of_several_gpus_is_one_too_and_as_long_as_its_run():
     trace = strictly(cluster_trace(run))
     check_events(trace)
     ends = [event["ts"] + event["dur"] for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(ends) == len(run.marks)
     assert max(ends) == pytest.approx(run.seconds * 1e6)
+    assert {event["pid"] for event in trace["traceEvents"]} == {1, 2}  # a process for each GPU
+    assert trace["otherData"]["origin"] == "modelled"
 
 
 def test_slices_are_the_blocks_and_none_overlaps_another_on_its_thread(traces):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -33,18 +32,8 @@ from engine.studies.several_gpus import (
     spread_of,
     taught,
 )
-from engine.studies.timeline_files import cluster_trace
+from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import again, html, opened
-
-
-def unpacked(payload: bytes) -> tuple[dict, dict[str, np.ndarray]]:
-    """Header and arrays, read as the browser reads them."""
-    size = int.from_bytes(payload[:4], "little")
-    header = json.loads(payload[4 : 4 + size])
-    return header, {
-        name: np.frombuffer(payload, dtype, length, 4 + size + offset)
-        for name, dtype, offset, length in header["arrays"]
-    }
 
 
 def runs(gpus: int = 4, beside: str = ORDERS, causal: bool = True):
@@ -54,7 +43,7 @@ def runs(gpus: int = 4, beside: str = ORDERS, causal: bool = True):
 @pytest.mark.parametrize(("gpus", "beside"), [(4, ORDERS), (4, WAYS), (16, WAYS)])
 def test_the_browser_gets_every_mark_of_every_run(gpus, beside):
     drawn = runs(gpus, beside)
-    header, arrays = unpacked(build(drawn))
+    header, arrays = unpack(build(drawn))
     assert header["kinds"] == list(KINDS)
     assert len(header["runs"]) == len(drawn) == len({run["name"] for run in header["runs"]})
     for number, (run, about) in enumerate(zip(drawn, header["runs"], strict=True)):
@@ -90,16 +79,6 @@ def test_every_gpu_has_a_colour_of_its_own_in_both_themes():
         for colours in owner_colours(gpus).values():
             assert len(set(colours)) == gpus
             assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours)
-
-
-def test_a_trace_has_a_process_for_each_gpu():
-    run = runs(gpus=2)[0]
-    trace = json.loads(cluster_trace(run))
-    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert {event["pid"] for event in trace["traceEvents"]} == {1, 2}
-    assert len(slices) == len(run.marks)
-    assert max(event["ts"] + event["dur"] for event in slices) == pytest.approx(run.seconds * 1e6)
-    assert trace["otherData"]["origin"] == "modelled"
 
 
 def test_the_page_says_the_models_and_the_recordings_numbers():

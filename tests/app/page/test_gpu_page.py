@@ -27,11 +27,11 @@ from engine.recordings.timelines import (
     modelled_seconds,
     nearest_call,
     same_call_in_order,
-    timeline_of,
     traced_calls,
 )
 from engine.recordings.timing import Times
 from engine.studies.drawable import MOST_BLOCKS, watchable
+from tests.app.player.test_player_payload import unpack
 
 TICK = 32
 
@@ -57,20 +57,10 @@ def recorded(monkeypatch) -> Recording:
     return recording
 
 
-def unpacked(payload: bytes) -> tuple[dict, dict[str, np.ndarray]]:
-    """Header and arrays, read as the browser reads them."""
-    size = int.from_bytes(payload[:4], "little")
-    header = json.loads(payload[4 : 4 + size])
-    return header, {
-        name: np.frombuffer(payload, dtype, length, 4 + size + offset)
-        for name, dtype, offset, length in header["arrays"]
-    }
-
-
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])
 def test_the_browser_gets_every_block_of_the_timeline(algorithm):
     timeline = simulate_timeline(Experiment.of(algorithm=algorithm, seq=512, heads=4, splits=2))
-    header, arrays = unpacked(build([timeline]))
+    header, arrays = unpack(build([timeline]))
     assert header["lanes"][0]["kernels"] == list(timeline.kernels)
     np.testing.assert_array_equal(arrays["lane0.sm"], timeline.sm)
     np.testing.assert_array_equal(arrays["lane0.query"], timeline.query_block)
@@ -85,7 +75,7 @@ def test_what_is_said_of_a_run_is_that_of_its_blocks():
     """One wave of 132 equal blocks and one block more: it runs alone for the second half."""
     experiment = Experiment.of(heads=133, seq=128, seq_kv=65536, head_dim=128, block_q=128, hardware="h200")
     timeline = simulate_timeline(experiment)
-    (lane,) = unpacked(build([timeline]))[0]["lanes"]
+    (lane,) = unpack(build([timeline]))[0]["lanes"]
     ends = np.sort(timeline.end)
     assert (lane["waves"], lane["source"], lane["name"]) == (2, "modelled", "natural order")
     assert lane["tail"] == pytest.approx(1e6 * (ends[-1] - ends[0]))
@@ -139,14 +129,6 @@ def test_a_call_that_ran_as_modelled_is_not_off(recorded):
     median, worst, calls = model_errors(recorded.timelines[:1], "h200")["flash2"]
     assert calls == 1
     assert median == worst == pytest.approx(0, abs=1e-9)
-
-
-def test_a_recorded_timeline_is_that_of_its_call(recorded):
-    row = recorded.timelines[0]
-    timeline = timeline_of(row, "recorded", "h200")
-    again = simulate_timeline(timeline.experiment, row.order)
-    np.testing.assert_array_equal(timeline.sm, again.sm)
-    np.testing.assert_allclose(timeline.end, again.end, atol=2 * row.tick)
 
 
 def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
