@@ -210,7 +210,8 @@ def _staying(blocks: _Blocks) -> Cost:
         asked = later * blocks.units[HBM] * launch.gpu.sms / kernel.blocks
     visits = _visits(launch, kernel, visit.cut(launch.pipeline, 1, launch.tiling.block_q))
     cold = COLD_BLOCK + _asked_at_once(blocks, 1)
-    return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, visit.tensor)
+    tensor = visit.tensor * by_instructions(launch, kernel.phase)
+    return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, tensor)
 
 
 def apart(launch: Launch) -> Launch:

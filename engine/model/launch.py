@@ -76,6 +76,8 @@ class Kernel:
 class Launch:
     """An algorithm's schedule on a GPU.
 
+    `launch(Experiment())` has one kernel of 256 blocks, of which an SM holds 4.
+
     Attributes:
         algorithm: its record.
         problem: what is computed, over batch and heads.

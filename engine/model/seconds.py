@@ -23,6 +23,8 @@ LAUNCHING, TAIL = "launch", "tail"
 class Modelled:
     """A modelled time.
 
+    `simulate(Experiment()).modelled` takes 16.6e-6 s and is held up by "exp".
+
     Attributes:
         seconds: of all kernels together, over batch and heads.
         bound: what holds it up, all kernels together, by the name that it has in `busy`.

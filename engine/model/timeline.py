@@ -32,6 +32,7 @@ class Timeline:
     """Which block of work ran on which SM and when. Arrays are [blocks], in the order they were launched.
 
     A block of work is what one block of threads computes; where these stay and draw tiles (flash3), one tile.
+    `simulate_timeline(Experiment())` has 256 blocks on 132 SMs, with a `busy_share` of 0.98.
 
     Attributes:
         experiment: the problem, algorithm, tiling and GPU.

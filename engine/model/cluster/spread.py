@@ -26,6 +26,8 @@ GROUP_BYTES = 48 * MIB  # that a group brings at least: smaller ones take longer
 class Spread:
     """One sequence over `gpus`; problem is the whole of it, with as many keys as queries.
 
+    `modelled(Spread(problem, 4)).efficiency` is what four GPUs make of it by a ring, beside one.
+
     Attributes:
         zigzag: of 2 G chunks GPU r holds r and 2 G - 1 - r; else chunk r of G.
         hardware: the key of the GPU.
