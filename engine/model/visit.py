@@ -83,8 +83,8 @@ def with_copies(pipeline: Pipeline, arithmetic: float, copies: float) -> float:
 class Visit:
     """Seconds that a visit takes units of its SM.
 
-    `visit.taken(launch.pipeline, 2, 64)` is 0.70e-6 where each of two blocks of FlashAttention-2 on an SM of an
-    H200 visits a tile of 64 x 64 at d 64.
+    `visit.taken(launch.pipeline, 2, 64)` is 0.70e-6 where each of two blocks of FlashAttention-2 on an SM of
+    an H200 visits a tile of 64 x 64 at d 64.
 
     Attributes:
         tensor: the matrix products.
