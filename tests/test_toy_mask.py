@@ -27,6 +27,7 @@ from engine.problem.inputs import make_inputs
 from engine.problem.mask import Mask, MaskError
 from engine.trace.dense import exact_tiles
 from engine.trace.forward import execute
+from engine.trace.rows import row_statistics
 from engine.worker.jobs import JobError
 from tests.conftest import forget
 
@@ -85,6 +86,8 @@ def test_the_trace_equals_float64(algorithm):
     trace, exact = execute(one, *inputs), exact_tiles(one, *inputs)
     np.testing.assert_allclose(trace.out, exact.out, atol=2e-5)
     np.testing.assert_allclose(trace.lse, exact.lse, atol=2e-5)
+    rows = row_statistics(one, *inputs[:2], np.arange(96))
+    np.testing.assert_allclose(rows.lse, exact.lse, atol=2e-5)
 
 
 def test_links_restore_it():

@@ -66,6 +66,7 @@ def test_the_outline_has_the_edges_of_what_every_row_sees(experiment):
         for at in range(end - first)
     ]
     assert drawn == list(zip(*visible_keys(problem, np.arange(problem.seq_q)), strict=True))
+    assert {slope for _, _, *edges in pieces for slope in edges[::2]} <= {0, 1}
     assert len(pieces) <= 8 * len(problem.mask.document_edges(problem.seq_kv))
 
 
