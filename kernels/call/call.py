@@ -128,6 +128,11 @@ class Call:
         """The same without a mask."""
         return self.tile._replace(CAUSAL=False, WINDOWED=False)
 
+    @cached_property
+    def tile_in_ranges(self) -> Tile:
+        """The same where ranges say what is seen."""
+        return self.unmasked_tile._replace(RANGES=True)
+
 
 def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
     """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers.

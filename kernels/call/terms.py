@@ -65,4 +65,4 @@ def score_of(call: Call, terms: Terms | None) -> tuple[float, float | None]:
 
 def tile_of(call: Call, terms: Terms | None) -> Tile:
     """With the plain mask, or none where the ranges say what is seen."""
-    return call.tile if terms is None else call.unmasked_tile._replace(RANGES=True)
+    return call.tile if terms is None else call.tile_in_ranges

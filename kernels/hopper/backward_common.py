@@ -1,7 +1,5 @@
 """What both backward kernels do alike: copy rows, store dK and dV."""
 
-from typing import NamedTuple
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
@@ -9,20 +7,6 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from kernels.hopper.dq_sums import held, held_layout
 from kernels.hopper.producer import load
 from kernels.hopper.warp_group import ROWS
-
-
-class How(NamedTuple):
-    """What the kernels are compiled for: `Visits`' mask, how dQ is added up (BULK, FULL), their resources."""
-
-    CAUSAL: bool
-    WINDOWED: bool
-    SQUARE: bool
-    SHARED: bool
-    BUFFERS: int
-    CONSUMER_REGISTERS: int
-    PRODUCER_REGISTERS: int
-    BULK: bool = False
-    FULL: bool = False
 
 
 @gluon.jit

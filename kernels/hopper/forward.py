@@ -6,8 +6,6 @@ scores of key block j together with P V of key block j - 1; its softmax runs und
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, algorithm 2.
 """
 
-from typing import NamedTuple
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
@@ -24,29 +22,6 @@ KEYS_BARRIER = gl.constexpr(11)  # and the one after it: a buffer of K each
 VALUES_BARRIER = gl.constexpr(13)
 
 
-class How(NamedTuple):
-    """What the kernel is compiled for: mask and ways to compute the same, see `Schedule`; its resources."""
-
-    CAUSAL: bool
-    WINDOWED: bool
-    ALIGNED: bool
-    EDGES: str
-    SHIFTED: bool
-    WIDE: bool
-    HELD: int
-    PAIRED: bool
-    CHAINS: bool
-    PLACED: bool
-    ALL_SEE: bool
-    Q_BUFFERS: int
-    TURNS: bool
-    CONSUMERS: int
-    KV_BUFFERS: int
-    CONSUMER_REGISTERS: int
-    PRODUCER_REGISTERS: int
-    TRACED: bool
-
-
 @gluon.jit(
     do_not_specialize=[
         "batch_heads", "heads_per_kv_head", "heads_together", "query_blocks", "window",
@@ -60,6 +35,7 @@ def attention_kernel(
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
+    HOW has the mask and ways to compute the same, see `Schedule`, and the kernel's buffers and registers.
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
     blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.launch.block_times`.
     splits, if not None: parts of the keys, over each of which out_tensor, a pointer to float32, and lse have

@@ -4,8 +4,6 @@ Q, K and V come as `fp8_quantise` leaves them.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3.
 """
 
-from typing import NamedTuple
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
@@ -17,19 +15,6 @@ from kernels.hopper.producer import produce
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import make_tile_blocks
 from kernels.hopper.warp_group import ROWS
-
-
-class How(NamedTuple):
-    """What the kernel is compiled for, see `kernels.hopper.forward`."""
-
-    CAUSAL: bool
-    ALIGNED: bool
-    Q_BUFFERS: int
-    KV_BUFFERS: int
-    TURNS: bool
-    CONSUMERS: int
-    CONSUMER_REGISTERS: int
-    PRODUCER_REGISTERS: int
 
 
 @gluon.jit(

@@ -4,8 +4,6 @@ Lengths and tables are read on the GPU, so that a CUDA graph replays with new on
 one page, or in several whole ones. Slots behind a sequence's last key may hold anything.
 """
 
-from typing import NamedTuple
-
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
@@ -174,23 +172,6 @@ def _produce(
         elif schedule.CAUSAL:
             tile = draw(counter, next_tiles, tile_visit, schedule, tile)
         tile_visit += 1
-
-
-class How(NamedTuple):
-    """What the kernel is compiled for, see `kernels.hopper.forward` and below."""
-
-    CAUSAL: bool
-    PAIRED: bool
-    PARTS: int
-    PRODUCERS: int
-    REST: int
-    BLOCK_KV: int
-    Q_BUFFERS: int
-    TURNS: bool
-    CONSUMERS: int
-    KV_BUFFERS: int
-    CONSUMER_REGISTERS: int
-    PRODUCER_REGISTERS: int
 
 
 @gluon.jit(

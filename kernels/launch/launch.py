@@ -91,10 +91,11 @@ def launch(
     so, None in the interpreter.
     """
     options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
-    device = flat(tensors)[0].device
+    each = flat(tensors)
+    device = each[0].device
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
     if again := _LAUNCHED.get(alike):
-        again(*addresses(tensors))
+        again(*addresses(each))
         return again
     try:
         with on_device(device):
@@ -114,9 +115,11 @@ address = torch.Tensor.data_ptr  # of a tensor: what is mapped takes less time t
 
 
 def addresses(tensors: Iterable) -> list[int]:
-    """Of tensors, of those that TMA descriptors describe, and of each in a tuple; None has none."""
+    """Of tensors, and of those that TMA descriptors describe; None has none."""
     return [
-        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr() for tensor in flat(tensors)
+        (tensor if isinstance(tensor, torch.Tensor) else tensor.base).data_ptr()
+        for tensor in tensors
+        if tensor is not None
     ]
 
 

@@ -16,8 +16,13 @@ MOST_ADDRESSES = 4096  # of a tensor, for which a TMA descriptor is kept; a memo
 
 def flat(tensors: Sequence) -> list:
     """Tensors and descriptors without None, those of tuples too."""
-    each = (tensor if isinstance(tensor, tuple) else (tensor,) for tensor in tensors)
-    return [tensor for group in each for tensor in group if tensor is not None]
+    found = []
+    for tensor in tensors:  # nested comprehensions would take longer
+        if isinstance(tensor, tuple):
+            found.extend(flat(tensor))
+        elif tensor is not None:
+            found.append(tensor)
+    return found
 
 
 class Relaunch:

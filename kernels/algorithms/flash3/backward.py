@@ -157,12 +157,10 @@ def _launch(
     tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call, cut: Shares | None
 ) -> Relaunch | None:
     """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
-    from kernels.hopper.backward_common import How
-
     programs, descriptors, arguments = _prepared(tensors, call, cut)
     if arguments.get("BULK"):
         sums = _descriptor_of_sums(sums)
-    arguments = flash3.compiled_for(How, arguments)
+    arguments = flash3.compiled_for(arguments)
     with on_device(tensors[0].device):
         return flash3.started(_kernel(call.head_dim), programs, (*descriptors, sums), arguments)
 

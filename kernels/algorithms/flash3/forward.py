@@ -1,6 +1,7 @@
 """FlashAttention-3's forward pass on Hopper: its tilings, and its launch."""
 
 import math
+from collections import namedtuple
 from collections.abc import Iterator
 from functools import cache
 
@@ -81,7 +82,7 @@ def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
 
 def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Relaunch | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.hopper.forward import How, attention_kernel
+    from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
     arguments["TRACED"] = times is not None
@@ -89,13 +90,14 @@ def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None =
     blocks = times and times.room("attention", tiles, q.device)
     tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, None, None)
     with on_device(q.device):
-        return started(attention_kernel, programs, tensors, compiled_for(How, arguments))
+        return started(attention_kernel, programs, tensors, compiled_for(arguments))
 
 
-def compiled_for(how: type, arguments: dict) -> dict:
+def compiled_for(arguments: dict) -> dict:
     """The arguments as a kernel in Gluon takes them: what it is compiled for, in capitals, as one record."""
-    known = how(**{name: value for name, value in arguments.items() if name.isupper()})
-    return {**{name: value for name, value in arguments.items() if not name.isupper()}, "HOW": known}
+    known = {name: value for name, value in arguments.items() if name.isupper()}
+    others = {name: value for name, value in arguments.items() if name not in known}
+    return {**others, "HOW": namedtuple("How", known)(**known)}
 
 
 def started(

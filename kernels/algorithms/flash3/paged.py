@@ -67,7 +67,7 @@ def flash3_pages(q, k_cache, v_cache, block_table, lengths, call: Call, added: i
 
 def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, added: int):
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.hopper.pages import COLUMNS, How, paged_attention_kernel
+    from kernels.hopper.pages import COLUMNS, paged_attention_kernel
     from kernels.hopper.warp_group import ROWS
 
     tiling = PAGED_TILING[call.head_dim]
@@ -100,4 +100,4 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
     tensors = (ends[0], *pools, ends[1], lse, zeroed_counter(q.device), block_table, lengths)
     programs = min(multiprocessors(q.device), call.batch * call.heads * _query_blocks(call))
     with on_device(q.device):
-        return started(paged_attention_kernel, programs, tensors, compiled_for(How, arguments))
+        return started(paged_attention_kernel, programs, tensors, compiled_for(arguments))

@@ -54,11 +54,11 @@ def flash3_split(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _launch(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
     """Start one block of threads for each part of a tile; returns what does so again."""
-    from kernels.hopper.forward import How, attention_kernel
+    from kernels.hopper.forward import attention_kernel
 
     tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
     arguments |= {"splits": call.splits, "TRACED": False}
     tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None, None)
     programs = min(multiprocessors(q.device), tiles * call.splits)
     with on_device(q.device):
-        return started(attention_kernel, programs, tensors, compiled_for(How, arguments))
+        return started(attention_kernel, programs, tensors, compiled_for(arguments))

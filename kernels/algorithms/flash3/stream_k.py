@@ -58,13 +58,13 @@ def flash3_cut(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relaunch | None]:
     """Start a block of threads an SM, and what merges pieces; returns what does so again."""
-    from kernels.hopper.forward import How, attention_kernel
+    from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
     arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
     tensors = (*descriptors, lse, zeroed_counter(q.device), None, *room)
     with on_device(q.device):
-        attend = started(attention_kernel, programs, tensors, compiled_for(How, arguments))
+        attend = started(attention_kernel, programs, tensors, compiled_for(arguments))
         return attend, _merge(room, out, lse, call, arguments["query_blocks"])
 
 

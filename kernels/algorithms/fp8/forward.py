@@ -49,7 +49,7 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
 
 def _launch(tensors: tuple, call: Call) -> Relaunch | None:
     """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
-    from kernels.hopper.fp8 import How, attention_fp8_kernel
+    from kernels.hopper.fp8 import attention_fp8_kernel
 
     q, k, v, out, *others = tensors
     chosen = dict(TILING[call.head_dim])
@@ -78,6 +78,6 @@ def _launch(tensors: tuple, call: Call) -> Relaunch | None:
     ]
     programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
     tensors = (*descriptors, *others, flash3.zeroed_counter(q.device))
-    arguments = flash3.compiled_for(How, arguments)
+    arguments = flash3.compiled_for(arguments)
     with on_device(q.device):
         return flash3.started(attention_fp8_kernel, programs, tensors, arguments)
