@@ -14,6 +14,7 @@ from engine.schedule.nest import Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
+from kernels.tilings import flash2 as kernel
 
 VISIT = (  # Algorithm 1's inner loop
     load(Tensor.K),
@@ -23,14 +24,6 @@ VISIT = (  # Algorithm 1's inner loop
     Step(Operation.RESCALE),  # α, and P = exp(S - m)
     Step(Operation.ACCUMULATE),  # l = α l + rowsum P, O = α O + P V
 )
-# what the kernel takes in 16 bits where K and V are copied by TMA and no blocks are given
-OWN_BLOCKS = {64: (64, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
-OTHER_BLOCKS = 128, 64  # of other head dimensions, which TMA does not copy
-FLOAT32_BLOCKS = {64: (32, 32), 128: (32, 16), 256: (16, 16)}  # by head dimension up to; TMA copies none
-OWN_STAGES = {64: 2, 128: 3, 256: 2}  # tiles of K and V in flight
-SHORT = 1024  # keys up to which it takes other blocks
-SHORT_BLOCKS, SHORT_STAGES = {128: (64, 64)}, 3
-HEADS_TOGETHER = {64: 16, 128: 8, 256: 8}  # that start their heaviest query blocks together, beyond SHORT
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
@@ -57,15 +50,11 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 
 def own_tiling(problem: Problem) -> Tiling:
-    """By head dimension; another one where keys are few, or in float32."""
-    taken = problem.head_dim
-    if problem.dtype == "float32":
-        return Tiling(*next(blocks for size, blocks in FLOAT32_BLOCKS.items() if size >= taken))
-    if taken not in OWN_BLOCKS:
-        return Tiling(*OTHER_BLOCKS)
-    if problem.seq_kv <= SHORT and taken in SHORT_BLOCKS:
-        return Tiling(*SHORT_BLOCKS[taken], stages=SHORT_STAGES, own=True)
-    return Tiling(*OWN_BLOCKS[taken], stages=OWN_STAGES[taken], own=True)
+    """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one."""
+    if problem.dtype == "float32" or problem.head_dim not in kernel.OWN_TILING:
+        return Tiling(*kernel.default_blocks(problem.head_dim, problem.itemsize))
+    block_q, block_kv, _, stages = kernel.own_tiling(problem.head_dim, problem.seq_kv)
+    return Tiling(block_q, block_kv, stages=stages, own=True)
 
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:
@@ -75,8 +64,8 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """Several in the kernel's own tiling, with many keys and no window; with blocks given, one by one."""
-    many = taken.own and problem.seq_kv > SHORT and problem.mask.window is None
-    return HEADS_TOGETHER[problem.head_dim] if many else 1
+    many = taken.own and problem.seq_kv > kernel.SHORT and problem.mask.window is None
+    return kernel.HEADS_TOGETHER[problem.head_dim] if many else 1
 
 
 def loops(problem: Problem, taken: Tiling) -> int:

@@ -17,14 +17,15 @@ from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor
+from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, TILING
 
-BLOCKS = {64: (192, 128), 128: (128, 128), 256: (128, 64)}  # query, key rows by head dimension
 CONSUMER_ROWS = 64  # query rows of a warp group
-FEW_KEYS = 768  # that a query sees on average: with fewer, head dimension 64 is cut as 128 is
-KEYS_TOGETHER = 32 * 2**20  # bytes of K and V of the heads whose tiles are taken together, heaviest first
+BLOCKS = {  # query, key rows by head dimension
+    head_dim: (CONSUMER_ROWS * each["CONSUMERS"], each["BLOCK_KV"]) for head_dim, each in TILING.items()
+}
 KV_BUFFERS = 2  # for K and for V: one fills while the other is used
 LARGEST_BUFFERED = 128  # head dimension up to which there is a second Q buffer, for the next tile's
-FUSED_HEAD_DIMS = (64, 128, 256)  # that its own backward pass, one kernel, serves; else flash2's runs
+FUSED_HEAD_DIMS = tuple(BACKWARD_TILING)  # that its own backward pass, one kernel, serves; else flash2's runs
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
@@ -71,9 +72,9 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 
 
 def heads_together(problem: Problem, taken: Tiling) -> int:
-    """As many as their K and V fit KEYS_TOGETHER; with a window, those that a query sees."""
+    """As many as their K and V fit L2_FOR_KEYS; with a window, those that a query sees."""
     seen = problem.mask.span(problem.seq_kv)
-    return problem.group * max(1, KEYS_TOGETHER // (2 * seen * problem.head_dim * problem.itemsize))
+    return problem.group * max(1, L2_FOR_KEYS // (2 * seen * problem.head_dim * problem.itemsize))
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:

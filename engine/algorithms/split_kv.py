@@ -19,8 +19,8 @@ from engine.schedule.nest import ROWS, Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes, load, store
+from kernels.tilings.split_kv import COMBINED
 
-COMBINED_AT_ONCE = 16  # splits, of one row, by a program of the second kernel
 SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
 LARGEST_ROWS, LARGEST_ROWS_FLOAT32 = 64, (32, 16)  # of float32 the second from a head dimension of 129
 LARGEST_SPLITS = 1024
@@ -114,7 +114,7 @@ def combination(bounds: KeyBounds, splits: int) -> Phase:
         shared=True,
         launched=ROWS,
         rows=1,
-        round_trips=1 + blocks(splits, COMBINED_AT_ONCE),  # all lse, then O of some splits at a time
+        round_trips=1 + blocks(splits, COMBINED),  # all lse, then O of some splits at a time
     )
 
 
@@ -122,7 +122,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     """The tiles of a split, and those that combine one row's splits."""
     partial = block_bytes(problem, Tensor.PARTIAL).of(1, 1)
     combine = (
-        Part(f"{COMBINED_AT_ONCE} partial O", Tensor.PARTIAL, COMBINED_AT_ONCE * partial),
+        Part(f"{COMBINED} partial O", Tensor.PARTIAL, COMBINED * partial),
         Part("O", Tensor.O, problem.head_dim * ACCUMULATOR_BYTES),
     )
     return {"split": fused_parts(problem, tiling), "combine": combine}

@@ -15,8 +15,7 @@ from engine.schedule.nest import ROWS, TILE, Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
-
-SOFTMAX_TILE = 2048  # elements of S that a block of the softmax takes, in whole rows, at least one
+from kernels.tilings.standard import SOFTMAX_TILE
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
-from engine.algorithms.flash2 import SHORT
 from engine.experiment import Experiment
 from engine.measuring.trial import attempt, mask_arguments, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
 from engine.worker.jobs import JobError
+from kernels.tilings.flash2 import SHORT
 
 SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
 MOST_PROCESSES = 14

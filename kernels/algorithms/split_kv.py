@@ -21,13 +21,13 @@ from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import interpreted, launch, multiprocessors, output_like, warps
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.tile.tile import head_start, inlined, log_sum_exp, narrowed, normalised
+from kernels.tilings.split_kv import COMBINED
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
 KEYS_A_ROW = 4  # of a split, at least: its O, in float32, is written and read once more for every row
 PACKED = 4  # times fewer rows in the tiles of split_kv, padding included, than in flash2's: it is done first
 PROGRAMS_PER_SM = 2
 RESIDENT_TILE = 128 * 128  # keys times head dim of the tiles that an SM's shared memory holds three pairs of
-COMBINED = 16  # partial results of a row that a program combines at a time, or rows of one
 COMBINE_PROGRAMS_PER_SM = 8
 
 

@@ -29,9 +29,9 @@ from kernels.tile.tile import (
     visible,
     widened,
 )
+from kernels.tilings.standard import SOFTMAX_TILE
 
 MAX_ROW = 65536  # keys of a row: in float32 they fill an SM's registers
-SOFTMAX_TILE = 2048  # elements of S that a softmax program holds, where a row is shorter than that
 INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
 
 

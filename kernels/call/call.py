@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 
 from kernels.tile.tile import Tile
+from kernels.tilings import flash2
+from kernels.tilings.flash2 import MAX_HEAD_DIM
 
-MAX_HEAD_DIM = 256
 MIN_BLOCK = 16  # tl.dot takes no less
 
 
@@ -135,15 +136,8 @@ class Call:
 
 
 def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    """(block_q, block_kv) of flash2: the largest that compile for Hopper without spilling registers.
-
-    head_dim is the larger one of Q and K's and of V's.
-    """
-    if dtype != torch.float32:
-        return (128, 64) if head_dim <= MAX_HEAD_DIM else (64, 64)
-    if head_dim <= 64:
-        return 32, 32
-    return (32, 16) if head_dim <= 128 else (16, 16)
+    """(block_q, block_kv) of flash2 unless it has blocks of its own, see `kernels.tilings.flash2`."""
+    return flash2.default_blocks(head_dim, dtype.itemsize)
 
 
 def split_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:

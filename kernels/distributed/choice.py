@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from kernels.call.call import Call
 from kernels.distributed.layout import Layout
+from kernels.tilings.methods import GROUP_BYTES, GROUPS
 
-GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for
-GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
 FLOPS = {4: 35e12, 2: 670e12}  # a second, by the bytes of an element
 FLOPS_OF_FEW_COLUMNS = 500e12  # at a head_dim up to 64
 COPIED, SENT, BETWEEN_HOSTS = 350e9, 155e9, 45e9  # bytes/s into a GPU: copy engines, NCCL, InfiniBand

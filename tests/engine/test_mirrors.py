@@ -2,13 +2,12 @@
 
 from collections import Counter
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from engine import Experiment
-from engine.algorithms import flash1, flash2, flash3, split_kv, standard
+from engine.algorithms import flash2, flash3
 from engine.algorithms.ring import Order
 from engine.model.cluster import seconds as cluster
 from engine.model.cluster.spread import Spread
@@ -106,23 +105,6 @@ def test_flash3_starts_as_many_heads_together_as_its_kernel(window, together):
     assert flash3.heads_together(experiment.problem, experiment.tiling) == together
 
 
-def test_constants_are_those_of_the_kernels():
-    kernel0, kernel2, kernel3, kernel_split, backward = (
-        import_module(f"kernels.algorithms.{name}")
-        for name in ("standard", "flash2.forward", "flash3.forward", "split_kv", "flash3.backward")
-    )
-
-    together = {head_dim: kernel2.HEADS_TOGETHER[head_dim] for head_dim in flash2.HEADS_TOGETHER}
-    assert together == flash2.HEADS_TOGETHER  # the model has no V of another head dim
-    assert kernel2.SHORT == flash2.SHORT
-    assert kernel3.L2_FOR_KEYS == flash3.KEYS_TOGETHER
-    assert kernel3.FEW_KEYS == flash3.FEW_KEYS
-    assert kernel0.SOFTMAX_TILE == standard.SOFTMAX_TILE
-    assert kernel_split.COMBINED == split_kv.COMBINED_AT_ONCE
-    assert set(backward.TILING) == set(flash3.FUSED_HEAD_DIMS)
-    assert flash1.ALGORITHM.kernel == "flash1"
-
-
 @pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather", "all_to_all"])
 @pytest.mark.parametrize("kv_heads", [4, 16])
 def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
@@ -164,12 +146,3 @@ def test_a_ring_fetches_what_the_kernels_fetch(zigzag, window):
             if transfer.source != transfer.target:
                 sent[transfer.source, transfer.target] += 2 * transfer.rows * 16 * 2
     assert dict(execute_ring(experiment, order, q, q, q).links) == dict(sent)
-
-
-@pytest.mark.parametrize("seq_kv", [1, 63, 500, 1000, 2048, 2049, 100_000])
-def test_the_softmax_takes_the_kernels_rows(seq_kv):
-    from triton import next_power_of_2
-
-    from kernels.algorithms.standard import SOFTMAX_TILE
-
-    assert standard.softmax_rows(seq_kv) == max(1, SOFTMAX_TILE // next_power_of_2(seq_kv))

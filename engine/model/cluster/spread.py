@@ -7,8 +7,8 @@ from functools import cached_property
 
 from engine.algorithms.ring import Order
 from engine.model.cluster.fabric import USUAL, Fabric, Way, way
-from engine.problem.hardware import MIB
 from engine.problem.problem import Problem
+from kernels.tilings.methods import GROUP_BYTES, GROUPS
 
 RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
     "ring",  # K and V pulled from their owners by copy engines, a block per round
@@ -18,8 +18,6 @@ RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
     "two_level",  # a ring of hosts, in each of which a ring of GPUs turns: modelled only
 )
 RINGS = (RING, RING_SEND, TWO_LEVEL)
-GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come
-GROUP_BYTES = 48 * MIB  # that a group brings at least: smaller ones take longer to start than to move
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.algorithms.flash2.kernel import How, flash2_kernel
-from kernels.call.call import MAX_HEAD_DIM, Call
+from kernels.call.call import Call
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.call.tma import DTYPES, TMA_ALIGNMENT, unserved_strides
 from kernels.launch.block_times import BlockTimes
@@ -20,24 +20,13 @@ from kernels.launch.launch import (
     stages,
     warps,
 )
-
-# block_q, block_kv, warps, stages by head dim, for K and V by TMA: the fastest of those measured on an H200
-OWN_TILING = {64: (64, 128, 4, 2), 128: (128, 128, 8, 3), 256: (128, 64, 8, 2)}
-SHORT = 1024  # keys up to which smaller blocks, two an SM, are faster
-SHORT_TILING = {128: (64, 64, 4, 3)}
-# the same by head dims of K and V, where V has one of its own
-V_TILING = {(192, 128): (128, 64, 8, 3), (64, 256): (128, 64, 8, 3), (64, 512): (64, 32, 8, 3)}
-# causal heads, with more keys, that start with the query blocks that see most: the last of them all end alike
-HEADS_TOGETHER = {64: 16, 128: 8, 256: 8, 512: 8}
+from kernels.tilings import flash2 as tilings
+from kernels.tilings.flash2 import HEADS_TOGETHER, MAX_HEAD_DIM, OWN_TILING, SHORT, V_TILING
 
 
 def own_tiling(call: Call) -> tuple[int, int, int, int]:
     """block_q, block_kv, warps and most stages of a call whose K and V are copied by TMA."""
-    if call.v_dim is not None:
-        return V_TILING[call.head_dim, call.v_dim]
-    if call.seq_kv <= SHORT and call.head_dim in SHORT_TILING:
-        return SHORT_TILING[call.head_dim]
-    return OWN_TILING[call.head_dim]
+    return tilings.own_tiling(call.head_dim, call.seq_kv, call.v_dim)
 
 
 def served_by_tma(call: Call, q, k, v) -> bool:

@@ -14,13 +14,9 @@ from kernels.call.call import Call
 from kernels.call.tma import unserved_strides
 from kernels.launch.launch import multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch
+from kernels.tilings.flash3 import BACKWARD_HOW as HOW
+from kernels.tilings.flash3 import BACKWARD_TILING as TILING
 
-_HOW = {"BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-TILING = {
-    64: {"BLOCK_Q": 128, "BLOCK_KV": 128, **_HOW},
-    128: {"BLOCK_Q": 64, "BLOCK_KV": 128, **_HOW},
-    256: {"BLOCK_Q": 64, "BLOCK_KV": 64, **_HOW},
-}
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 MOST_TOGETHER = 4  # blocks of more heads side by side were slower, but where a window hides most queries
 LONG = 4096  # keys
@@ -181,7 +177,7 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None)
     descriptors = [flash3._descriptor(*pair) for pair in by_rows]
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
-    chosen = {name: value for name, value in TILING[call.head_dim].items() if name in _HOW}
+    chosen = {name: value for name, value in TILING[call.head_dim].items() if name in HOW}
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "heads_together": heads_together(call, q.element_size()),

@@ -11,23 +11,14 @@ from kernels.call.tma import outer_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch, current_stream
+from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, L2_FOR_KEYS, TILING
 
-_TWO_CONSUMERS = {"CONSUMERS": 2, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
-_THREE_CONSUMERS = {"CONSUMERS": 3, "KV_BUFFERS": 2, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
-TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp takes as long as the products
-    64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": True, **_THREE_CONSUMERS},
-    128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
-    256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
-}
-FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
-FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
 CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
 # without a window maxima are taken in several chains; where causal the producer places tiles for consumers
 SHORT_WAITS = (64,)
-L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
 COUNTERS = 1024  # filled at a time
 COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
 
