@@ -79,9 +79,10 @@ def test_traffic_and_pairs_are_counted():
     assert visible_pairs(found.experiment.problem) == seen.sum()
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("algorithm", offered())
-def test_the_trace_equals_float64(algorithm):
-    one = strided(algorithm=algorithm, causal=True, stride=3, dtype="float32")
+def test_the_trace_equals_float64(algorithm, causal):
+    one = strided(algorithm=algorithm, causal=causal, stride=3, dtype="float32")
     inputs = [array[0] for array in make_inputs(one.problem)]
     trace, exact = execute(one, *inputs), exact_tiles(one, *inputs)
     np.testing.assert_allclose(trace.out, exact.out, atol=2e-5)
