@@ -34,6 +34,10 @@ IN_REGISTERS = (
 class Footprint:
     """What one thread block keeps on the chip.
 
+    >>> from engine import Experiment, simulate
+    >>> simulate(Experiment.of(head_dim=64, block_q=64, block_kv=64)).footprint.verdict
+    'Fits: 24 KiB of 227 KiB of shared memory'
+
     Attributes:
         kernel: the kernel that holds the most.
         parts: its tiles.

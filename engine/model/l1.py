@@ -46,7 +46,7 @@ def from_l2(launch: Launch) -> int:
 
 
 def requested_by_warps(launch: Launch, requested: Bytes) -> int:
-    """Bytes that warps and TMA ask for, over batch and heads: each that holds a row asks for its m and l.
+    """Bytes that warps and TMA request, over batch and heads: each that holds a row requests its m and l.
 
     One warp does; where products have fewer than 64 rows, all of them. So it is in compiled code of flash1,
     the one kernel that reads m and l.
@@ -58,16 +58,16 @@ def requested_by_warps(launch: Launch, requested: Bytes) -> int:
 
 def _of_kernel(launch: Launch, kernel: Kernel) -> float:
     phase = kernel.phase
-    asked = requested_bytes(replace(launch.schedule, phases=(phase,)))
+    requested = requested_bytes(replace(launch.schedule, phases=(phase,)))
     if phase.launched == TILE:
-        return asked.total_read - _neighbours_share(launch, kernel) * asked.read[Tensor.Q]
+        return requested.total_read - _neighbours_share(launch, kernel) * requested.read[Tensor.Q]
     if number_by_number(launch.schedule, phase):
-        return asked.total_read + _split_sectors(launch, kernel)
+        return requested.total_read + _split_sectors(launch, kernel)
     if not phase.rewritten and not is_online(phase):
-        return asked.total_read
+        return requested.total_read
     spilled = kernel.heads * launch.schedule.bounds.visible
     spilled *= spilled_bytes(launch.algorithm, launch.schedule, phase)
-    return asked.total_read + spilled - (_walked_hits(launch, kernel) if phase.rewritten else 0)
+    return requested.total_read + spilled - (_walked_hits(launch, kernel) if phase.rewritten else 0)
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:
@@ -95,9 +95,9 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     """The same of one head, where so many share the SM's L1."""
     phase, tiling, amounts = kernel.phase, launch.tiling, launch.schedule.amounts
     kept = KEPT * l1_bytes(launch, kernel) / together
-    asked = sum(amounts[tensor].factor for tensor in phase.loaded)
+    requested = sum(amounts[tensor].factor for tensor in phase.loaded)
     spilled = spilled_bytes(launch.algorithm, launch.schedule, phase)
-    row = asked + spilled / tiling.block_q  # both pass L1
+    row = requested + spilled / tiling.block_q  # both pass L1
     passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
     passes = [
@@ -106,7 +106,7 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     ]
     near = [(low, high) for low, high in passes if 0 < high - low < FORGOTTEN * kept / row]
     every = max(1, -(-len(near) // PASSES))
-    return asked / row * every * sum(_followed(near[::every], block, row, kept, passing))
+    return requested / row * every * sum(_followed(near[::every], block, row, kept, passing))
 
 
 def _followed(
@@ -142,7 +142,7 @@ def _neighbours_share(launch: Launch, kernel: Kernel) -> float:
 
 
 def _split_sectors(launch: Launch, kernel: Kernel) -> float:
-    """Bytes of sectors beyond what is asked, where rows of S or P begin within one: once more at every edge.
+    """Bytes of sectors beyond those requested, where rows of S or P begin within one: again at every edge.
 
     Blocks of whole rows read a run of them in one go. By key blocks a sector that two share comes twice,
     unless it is still in L1, through which the lines of a block's rows and V pass meanwhile.

@@ -25,6 +25,10 @@ ORDERS = (HEAVY_FIRST, NATURAL)  # of a head's query blocks
 class Kernel:
     """One kernel's blocks of threads; where these stay on their SM and draw tiles (flash3), its tiles.
 
+    >>> (kernel,) = launch(Experiment.of(seq=1024, heads=16, causal=True)).kernels
+    >>> kernel.blocks, kernel.resident
+    (256, 4)
+
     Attributes:
         phase: its loop nest.
         heads: that have the same blocks; key heads where one block serves all that share one.

@@ -83,6 +83,13 @@ def walk(
     sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place. The
     slowest group of SMs is slower than the fastest by apart, a share. Those on an SM begin in step; in every
     turn a share, spreading, of what is missing to even distances between them is made up.
+
+    Two programs walk over the same three chunks one after the other, and use two others between two uses:
+
+    >>> none, three = np.zeros(2, int), np.full(2, 3)
+    >>> two = Programs(none, none, three, reverse=False, around=0.0, visit=0.0, pace=np.ones(2))
+    >>> walk(two, np.ones(3), sms=1, places=1, most_steps=10).since.tolist()
+    [2.0, 2.0, 2.0]
     """
     slots = np.arange(min(sms * places, len(programs.stream)))
     speed, behind = 1 - apart * (slots % sms % GROUPS) / (GROUPS - 1), slots // sms / places

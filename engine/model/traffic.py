@@ -55,6 +55,11 @@ class Counts:
 class Traffic:
     """Totals over batch and heads, in bytes, FLOPs and tiles.
 
+    >>> from engine import Experiment, simulate
+    >>> moved = simulate(Experiment.of(seq=2048, causal=True)).traffic
+    >>> moved.requested.total_read, moved.compulsory.total_read, moved.dram.total_read
+    (142606336, 12582912, 12582912)
+
     Attributes:
         per_head: one head's.
         heads: how many, batch times heads.

@@ -8,6 +8,7 @@ import pytest
 MODULES = (
     "problem.dtype", "problem.mask", "problem.problem", "problem.bounds", "parameter", "experiment",
     "schedule.step", "schedule.nest", "schedule.columns", "schedule.schedule", "schedule.bytes",
+    "model.launch", "model.traffic", "model.l2", "model.reuse", "model.footprint",
     "trace.forward", "recordings.recording",
 )  # fmt: skip
 
