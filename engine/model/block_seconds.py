@@ -16,6 +16,7 @@ import numpy as np
 from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, threads_of, tiles_in_flight
+from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
     BLOCK_COPY,
     BLOCK_INSTRUCTIONS,
@@ -34,9 +35,9 @@ from engine.model.rates import (
     in_norm,
     running_clock,
 )
-from engine.model.rows import is_softmax, waits_for_rows
 from engine.model.traffic import Traffic, counts, requested_bytes
 from engine.model.unfused import fetch_wait, fetching_seconds, row_seconds, row_wait, tile_seconds
+from engine.model.unfused_rows import is_softmax, waits_for_rows
 from engine.model.visit import (
     by_instructions,
     copied_at_once,
@@ -48,7 +49,6 @@ from engine.model.visit import (
     visit_of,
     visit_seconds,
 )
-from engine.model.work import Lengths, Visits, Work
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule

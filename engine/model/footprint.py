@@ -18,7 +18,7 @@ from engine.experiment import Experiment
 from engine.model.device_memory import memory_bytes
 from engine.model.launch import Launch
 from engine.model.occupancy import MOST_REGISTERS, threads_of
-from engine.model.rows import REGISTER_BYTES
+from engine.model.unfused_rows import REGISTER_BYTES
 from engine.problem.hardware import GB, KIB, Gpu
 from engine.schedule.nest import Phase
 from engine.schedule.step import Operation, Tensor

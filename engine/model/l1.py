@@ -18,8 +18,8 @@ from statistics import NormalDist
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import NARROW, RESERVED, WARP, is_online, set_aside, spilled_bytes, threads_of
 from engine.model.rates import WARP_GROUP_ROWS
-from engine.model.rows import number_by_number
 from engine.model.traffic import requested_bytes
+from engine.model.unfused_rows import number_by_number
 from engine.problem.gpu import KIB
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import ROWS, TILE

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from engine.algorithms import Algorithm, Pipeline
 from engine.model.rates import WARP_GROUP_ROWS
-from engine.model.rows import (
+from engine.model.unfused_rows import (
     REGISTER_BYTES,
     has_rows,
     is_softmax,

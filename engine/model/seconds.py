@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from engine.algorithms import Pipeline
 from engine.model.block_seconds import EXP, HBM, L2, TENSOR, started, work_of
 from engine.model.launch import Launch
+from engine.model.placement import Work
 from engine.model.traffic import Traffic
 from engine.model.visit import arithmetic_seconds, with_copies
-from engine.model.work import Work
 
 LAUNCHING, TAIL = "launch", "tail"
 

@@ -1,7 +1,7 @@
 """What the kernels of unfused attention take (S = Q K^T, softmax, P V): their instructions and their waits.
 
 Instructions of a thread are counted in compiled code (sm_90). Rows whose length is no multiple of 16 move
-number by number, which takes more of them; see `engine.model.rows`.
+number by number, which takes more of them; see `engine.model.unfused_rows`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.model.rates import (
     Rates,
     running_clock,
 )
-from engine.model.rows import number_by_number, padded_row, rows_spill
+from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
 from engine.model.visit import copied_at_once, loads, moved, peak_seconds
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import Tensor

@@ -11,9 +11,9 @@ from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
 from engine.model.block_seconds import started, work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
+from engine.model.placement import PLACED_ONE_BY_ONE
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
 from engine.model.timeline import TimelineError
-from engine.model.work import PLACED_ONE_BY_ONE
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS

@@ -12,8 +12,8 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.model.launch import Launch, launch
-from engine.model.rows import rows_spill
 from engine.model.unfused import fetching_seconds, issued_seconds
+from engine.model.unfused_rows import rows_spill
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recordings
 
