@@ -186,11 +186,6 @@ def test_a_process_that_ends_while_it_has_nothing_to_do_leaves_nothing_open(work
     assert process.stdout.closed
 
 
-def test_the_client_imports_no_torch():
-    program = "import sys, engine.worker.client; sys.exit('torch' in sys.modules or 'triton' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE).returncode == 0
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux tells who started whom")
 def test_what_a_job_has_detached_ends_with_it(worker):
     job = worker.submit(f"{JOBS}:fork", {})

@@ -52,14 +52,10 @@ def test_another_recording_of_the_shelf_can_be_chosen_and_stays(upload):
         assert recording.chosen_recording().device.gpu == "NVIDIA H100 80GB HBM3"
 
 
-def test_an_uploaded_recording_is_shown_instead(upload):
+def test_an_uploaded_recording_is_shown_instead_and_the_shelf_can_still_be_chosen(upload):
     theirs = dumps(recordings()[0]).replace('"gpu": "NVIDIA H200"', '"gpu": "NVIDIA T4"', 1)
     upload(theirs.encode())
     assert recording.chosen_recording().device.gpu == "NVIDIA T4"
-
-
-def test_the_shelf_can_still_be_chosen_beside_an_upload(upload):
-    upload(dumps(recordings()[0]).replace('"gpu": "NVIDIA H200"', '"gpu": "NVIDIA T4"', 1).encode())
     name = next(name for name in recording._all() if not name.startswith("yours"))
     upload(dumps(recordings()[0]).encode(), name)
     assert recording.chosen_recording() == recordings()[0]
