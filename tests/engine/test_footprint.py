@@ -135,17 +135,6 @@ def test_the_roofline_bends_at_its_ridge():
     assert line.attainable([1e9]).tolist() == [line.peak_flops]
 
 
-def test_tensor_cores_of_a_t4_know_no_bfloat16():
-    assert GPUS["t4"].matrix_flops["bfloat16"] == GPUS["t4"].matrix_flops["float32"]
-
-
-@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
-def test_peaks_of_float32_follow_from_clock_and_cores(gpu):
-    """64 or 128 fused multiply-adds a clock and SM: a misread datasheet would not."""
-    operations = gpu.matrix_flops["float32"] / (2 * gpu.sms * gpu.clock_hz)
-    assert min(abs(operations / 64 - 1), abs(operations / 128 - 1)) < 0.09
-
-
 def test_a_simulation_carries_its_footprint():
     experiment = Experiment.of()
     assert simulate(experiment).footprint == footprint(launch(experiment))
