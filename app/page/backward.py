@@ -94,7 +94,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
         ["kept in memory", *_by_way(costs.kept)],
         ["crosses HBM", *_by_way(costs.moved)],
-        ["asked of L2", *_by_way(costs.requested)],
+        ["requested from L2", *_by_way(costs.requested)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     st.html(

@@ -55,7 +55,7 @@ WORTH = (
     "without",
     "time, modelled",
     "factor",
-    "asked of L2, counted",
+    "requested from L2, counted",
     "crosses HBM, modelled",
     "what happens instead",
 )
@@ -178,7 +178,7 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     """Time and bytes of what is switched on, beside FlashAttention-3's."""
     time = "does not fit" if shown.seconds is None else seconds_text(shown.seconds)
     st.metric("Time, modelled", time, _against(shown.seconds, full.seconds), **GREY)
-    for label, kind in (("Asked of L2, counted", "requested"), ("Crosses HBM, modelled", "dram")):
+    for label, kind in (("Requested from L2, counted", "requested"), ("Crosses HBM, modelled", "dram")):
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
         st.metric(label, bytes_text(value), _against(value, usual), **GREY)
     looping = shown.techniques >= LOOP

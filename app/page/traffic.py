@@ -32,13 +32,13 @@ from engine.studies.survey import (
 
 KINDS = {
     "dram": "crosses HBM",
-    "requested": "asked of L2",
+    "requested": "requested from L2",
     "compulsory": "compulsory",
 }
 MEANINGS = {
     "requested": (
-        "**Asked of L2** are the bytes that the tiles request, counted. For FlashAttention-1 and unfused "
-        "attention an SM's own L1 cache answers some of them; the page Agreement models how many."
+        "**Requested from L2** are the bytes that the tiles request, counted. For FlashAttention-1 and "
+        "unfused attention an SM's own L1 cache answers some of them; the page Agreement models how many."
     ),
     "dram": (
         "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each "
@@ -106,7 +106,7 @@ def _headline(simulations) -> str:
 
 
 def _origin(kind: str) -> str:
-    return {"dram": "bytes across HBM, modelled", "requested": "bytes asked of L2, counted"}.get(
+    return {"dram": "bytes across HBM, modelled", "requested": "bytes requested from L2, counted"}.get(
         kind, "compulsory bytes, counted"
     )
 
@@ -128,7 +128,7 @@ def _numbers(simulations, kind: str) -> None:
 def _blocks(experiment: Experiment, colours: Palette) -> None:
     if not experiment.record.compared:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
-    st.markdown(f"**Over block sizes**: asked of L2, {short(experiment.algorithm)}, counted")
+    st.markdown(f"**Over block sizes**: requested from L2, {short(experiment.algorithm)}, counted")
     tiling = experiment.tiling
     st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(

@@ -28,7 +28,7 @@ const GUIDE = [
     "O",
     "pale while it accumulates, full when written for good; where it comes and goes, every part is one rewrite",
   ],
-  ["asked of L2", "bytes that one head's tiles request, counted; 1 MB = 10⁶ bytes"],
+  ["requested from L2", "bytes that one head's tiles request, counted; 1 MB = 10⁶ bytes"],
   [
     "crosses HBM",
     "what of that L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
@@ -55,7 +55,10 @@ const BACKWARD_GUIDE = [
   GUIDE[3],
   ["striped", "a gradient, in the colour of its tensor: pale while it accumulates, full when written"],
   ["δ", "one number per row, rowsum(dO ∘ O)"],
-  ["asked of L2", GUIDE[5][1] + "; K, V, dK and dV of kernel 2 count once for all heads that share them"],
+  [
+    "requested from L2",
+    GUIDE[5][1] + "; K, V, dK and dV of kernel 2 count once for all heads that share them",
+  ],
   GUIDE[6],
   GUIDE[8],
   GUIDE[9],

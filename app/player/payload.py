@@ -136,9 +136,9 @@ def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
 
 
 def all_heads(experiment: Experiment) -> dict[str, int]:
-    """What all heads together ask of L2, and what of it crosses HBM: bytes."""
+    """What all heads together request from L2, and what of it crosses HBM: bytes."""
     moved = simulate(experiment).traffic
-    return {"asked": moved.requested.total, "crossing": moved.dram.total}
+    return {"requested": moved.requested.total, "crossing": moved.dram.total}
 
 
 @lru_cache(maxsize=16)

@@ -189,7 +189,7 @@ class Player extends Position {
       "aria-label",
       `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
         `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
-        `Asked of L2 so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written; ` +
+        `Requested from L2 so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written; ` +
         `across HBM, modelled: ${traffic(run.readAt(this.stepNow, "crossing"))} and ${traffic(run.writtenAt(this.stepNow, "crossing"))}.`,
     );
   }

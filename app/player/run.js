@@ -26,7 +26,7 @@ export class Run {
     };
     this.phase = lookUp(0);
     [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
-    this.moved = { asked: [this.readBytes, this.writtenBytes], crossing: [6, 7].map(accumulate) }; // of L2, and across HBM
+    this.moved = { requested: [this.readBytes, this.writtenBytes], crossing: [6, 7].map(accumulate) }; // of L2, and across HBM
     this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
     this.total = this.readAt(this.steps) + this.writtenAt(this.steps);
     this.crossing = this.readAt(this.steps, "crossing") + this.writtenAt(this.steps, "crossing");
@@ -133,12 +133,12 @@ export class Run {
     return found;
   }
 
-  /** What the steps have read, asked of L2 or crossing HBM; -1 is before the first step, `steps` after the last. */
-  readAt(step, level = "asked") {
+  /** What the steps have read, requested from L2 or crossing HBM; -1 is before the first step, `steps` after the last. */
+  readAt(step, level = "requested") {
     return this.moved[level][0][clamp(step + 1, 0, this.steps)];
   }
 
-  writtenAt(step, level = "asked") {
+  writtenAt(step, level = "requested") {
     return this.moved[level][1][clamp(step + 1, 0, this.steps)];
   }
 
@@ -160,8 +160,8 @@ export class Run {
     return low;
   }
 
-  /** What a step moves: bytes asked of L2, or across HBM. */
-  bytesOf(step, level = "asked") {
+  /** What a step moves: bytes requested from L2, or across HBM. */
+  bytesOf(step, level = "requested") {
     return this.moved[level].reduce((sum, total) => sum + total[step + 1] - total[step], 0);
   }
 
@@ -170,7 +170,7 @@ export class Run {
     return this.bytesOf(step, "crossing") / (this.bytesOf(step) || 1);
   }
 
-  /** What the steps on one tile ask of L2; what is loaded or stored once for a whole block is not among it. */
+  /** What the steps on one tile request from L2; what is loaded or stored once for a whole block is not among it. */
   bytesOfTile(i, j) {
     let read = 0,
       written = 0;

@@ -1,4 +1,4 @@
-// What the tiles have asked of L2, and what of that has crossed HBM, each beside another run.
+// What the tiles have requested from L2, and what of that has crossed HBM, each beside another run.
 
 import { grouped, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
@@ -6,13 +6,13 @@ import { compared } from "./size_words.js";
 
 /** The two places where bytes are told apart: one of them is counted, the other modelled. */
 export const LEVELS = [
-  { level: "asked", title: "Asked of L2", origin: "counted" },
+  { level: "requested", title: "Requested from L2", origin: "counted" },
   { level: "crossing", title: "Crosses HBM", origin: "modelled" },
 ];
 const GROUP = 92,
   ROW = 30; // units of height: a heading with two bars, and a bar
 
-const wholeOf = (run, level) => (level === "asked" ? run.total : run[level]);
+const wholeOf = (run, level) => (level === "requested" ? run.total : run[level]);
 
 export class TrafficPanel {
   signature({ run, step }) {
@@ -41,7 +41,7 @@ export class TrafficPanel {
       pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         least = box.w < 270 * u ? "≥ " : "at least ",
-        bound = model.against.least && level === "asked" ? least : "",
+        bound = model.against.least && level === "requested" ? least : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
       pen.right(words, right, y, { size: 12, weight: 700 });
       this.rows(view).forEach(([name, other, step], row) => {
@@ -64,7 +64,7 @@ export class TrafficPanel {
     const words =
       asked.heads === 1
         ? ""
-        : `One head; all ${grouped(asked.heads)}: ${traffic(all.asked)} and ${traffic(all.crossing)}`;
+        : `One head; all ${grouped(asked.heads)}: ${traffic(all.requested)} and ${traffic(all.crossing)}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
     pen.text(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, {
       size: 12.5,

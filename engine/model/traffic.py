@@ -63,7 +63,7 @@ class Traffic:
     Attributes:
         per_head: one head's.
         heads: how many, batch times heads.
-        requested: what the tiles ask of L2.
+        requested: what the tiles request from L2.
         compulsory: what each kernel must fetch and leave once.
         dram: modelled.
         dram_range: between what they lie.

@@ -27,7 +27,7 @@ MICRO = 1e6
 
 
 def chrome_trace(timeline: Timeline) -> str:
-    """A Chrome trace: SMs as threads, blocks as slices, blocks running and bytes asked for as counters.
+    """A Chrome trace: SMs as threads, blocks as slices, blocks running and bytes requested as counters.
 
     Where an SM holds several blocks at once each place is a thread of its own. Times are in microseconds.
     Raises TimelineError where there are too many blocks for a browser.
@@ -102,7 +102,7 @@ def _slices(timeline: Timeline) -> list[dict[str, Any]]:
                     **where,
                     "wave": wave,
                     "tiles visited": visited,
-                    "bytes asked for": moved,
+                    "bytes requested": moved,
                 },
             }
         )
@@ -116,7 +116,7 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
     tracks = (
         ("blocks running", "blocks", times, running),
         (
-            "bytes asked for by ended blocks",
+            "bytes requested by ended blocks",
             "bytes",
             timeline.end[order],
             np.cumsum(block_requests(timeline)[1][order]),

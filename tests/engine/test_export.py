@@ -123,7 +123,7 @@ def test_a_slice_says_which_tile_it_is_and_what_it_asks_for():
     tile = 64 * 64 * 2
     assert heaviest["args"] == {
         "kernel": "attention", "head": 0, "query block": 3, "wave": 0, "tiles visited": 4,
-        "bytes asked for": 2 * tile + 4 * 2 * tile + 64 * 4,
+        "bytes requested": 2 * tile + 4 * 2 * tile + 64 * 4,
     }  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def test_counters_end_with_nothing_running_and_all_bytes_asked_for():
     last = {event["name"]: event["args"] for event in events}
     assert last["blocks running"] == {"blocks": 0}
     requested = simulate(SMALL).traffic.requested.total
-    assert last["bytes asked for by ended blocks"] == {"bytes": requested}
+    assert last["bytes requested by ended blocks"] == {"bytes": requested}
 
 
 def test_csv_has_a_row_a_block_with_its_tiles_and_bytes():

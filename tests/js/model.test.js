@@ -23,7 +23,7 @@ test("bytes add up step by step, from none to all", () => {
   assert.equal(run.total, 528);
 });
 
-test("what crosses HBM adds up beside what is asked of L2", () => {
+test("what crosses HBM adds up beside what is requested from L2", () => {
   each([-1, 0, 1, 2, 8, 30], (step) => run.readAt(step, "crossing"), [0, 32, 64, 96, 128, 256]);
   assert.deepEqual([run.writtenAt(30, "crossing"), run.crossing], [80, 336]);
 });

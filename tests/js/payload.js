@@ -123,7 +123,7 @@ export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {})
     operations: OPERATIONS,
     tensors: TENSORS,
     against: { title: "standard", total: 1056, crossing: 1008 },
-    all: { asked: 528, crossing: 336 },
+    all: { requested: 528, crossing: 336 },
     runs: { toy: { ...RUN, ...run } },
     ...header,
   };

@@ -44,7 +44,7 @@ const model = new Model(toy()),
 
 test("a bar is as long as its bytes of the most there are: read, written, and the whole behind them", () => {
   const pen = writing();
-  amountBar(pen, { x: 100, y: 0, w: 528 }, { title: "a toy", run, step: 14, level: "asked", most: 1056 });
+  amountBar(pen, { x: 100, y: 0, w: 528 }, { title: "a toy", run, step: 14, level: "requested", most: 1056 });
   const wide = (color) => pen.boxes.find((box) => box.color === color);
   near(wide(THEME.panel).w, 528); // 1,056 bytes
   near(wide(THEME.cell).w, 264); // 528 of all

@@ -66,4 +66,4 @@ def test_a_pages_table_carries_the_engines_bytes():
         simulate(Experiment.of(algorithm=name)).traffic.requested.total
         for name in ("standard", "flash1", "flash2")
     ]
-    assert requested == ["asked of L2 (B)", *expected]
+    assert requested == ["requested from L2 (B)", *expected]

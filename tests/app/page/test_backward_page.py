@@ -76,7 +76,7 @@ def test_the_table_of_costs_by_hand(own_worker):
         bytes_text(16 * each) for each in (2 * 1024**2, 2 * statistics, 3 * statistics)
     ]
     assert rows["crosses HBM"][0] == bytes_text(16 * 2 * (7 * 1024**2 + 8 * 1024 * 64))
-    assert rows["asked of L2"][2] == bytes_text(16 * two_kernels)
+    assert rows["requested from L2"][2] == bytes_text(16 * two_kernels)
 
 
 def test_the_recorded_times_are_the_recordings(own_worker):

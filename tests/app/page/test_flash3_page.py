@@ -74,7 +74,7 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     assert "softmax under products need queries outside, in parallel, so they are off" in words
     assert metrics(app)["Tensor cores busy in the loop, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
-    assert metrics(app)["Asked of L2, counted"] != before["Asked of L2, counted"]
+    assert metrics(app)["Requested from L2, counted"] != before["Requested from L2, counted"]
 
 
 def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
@@ -173,6 +173,6 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     unfused = simulate(experiment.changed(algorithm="standard")).traffic
     alone = flash3._worth_row(variant(experiment, without("fusion")), full, "fusion")
     moved = dict(zip(flash3.WORTH, alone, strict=True))
-    assert moved["asked of L2, counted"] == bytes_text(unfused.requested.total)
+    assert moved["requested from L2, counted"] == bytes_text(unfused.requested.total)
     assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
     assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"

@@ -103,7 +103,7 @@ def test_flash3_is_drawn_on_its_own_blocks_beside_others_on_theirs():
 
 
 def moved(block: bytes, name: str) -> tuple[float, float]:
-    """Bytes of one run's steps as the browser adds them up: asked of L2, and across HBM."""
+    """Bytes of one run's steps as the browser adds them up: requested from L2, and across HBM."""
     header, arrays = unpack(block)
     table = np.array(header["runs"][name]["kinds"])[arrays[f"{name}.kind"]]
     return table[:, 3:5].sum(), table[:, 6:8].sum()
@@ -122,7 +122,7 @@ def test_bytes_are_those_of_every_page_whichever_algorithm_is_picked(algorithm, 
         heads = traffic.requested.total / 16, traffic.dram.total / 16
         assert moved(block, name) == pytest.approx(heads, rel=1e-9), name
     assert header["all"] == {
-        "asked": pytest.approx(16 * moved(block, algorithm)[0]),
+        "requested": pytest.approx(16 * moved(block, algorithm)[0]),
         "crossing": pytest.approx(16 * moved(block, algorithm)[1]),
     }
     against = header["against"]
