@@ -83,17 +83,6 @@ def test_kernels_are_matched_to_the_scenario_whose_marker_came_before():
     assert causal.kernels[0].l2_hit_percent is None
 
 
-def test_tile_requests_equal_the_hardware_counter():
-    full, _, causal = rows_of(SCENARIOS, REASONS, parsed(PRINTED), METRICS)
-    for row in (full, causal):
-        experiment = Experiment.of(
-            seq=4096, head_dim=128, block_q=row.block_q, block_kv=row.block_kv, causal=row.problem.mask.causal
-        )
-        asked = traffic(launch(experiment)).requested
-        assert row.total("tile_read") == asked.total_read
-        assert row.total("tile_written") == asked.total_written
-
-
 def test_scenarios_that_the_time_did_not_reach_have_no_row():
     rows = list(rows_of(SCENARIOS, [None], parsed(PRINTED), METRICS))
     assert [identity(row) for row in rows] == [identity(SCENARIOS[0])]

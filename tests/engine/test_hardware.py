@@ -131,6 +131,8 @@ def test_the_memory_of_a_recorded_gpu_is_what_was_recorded():
         ("NVIDIA GH200 480GB", "gh200"),
         ("NVIDIA H100 80GB HBM3", "h100"),
         ("NVIDIA B300 SXM6 AC", "b300"),
+        ("NVIDIA H200", "h200"),
+        ("Tesla T4", "t4"),
         ("AMD Instinct MI300X", "mi300x"),
         ("NVIDIA L40", None),
         ("NVIDIA A10G", None),

@@ -77,8 +77,3 @@ def test_what_is_drawn_has_at_most_so_many_tiles_and_keeps_its_blocks(experiment
         for length, longer in ((problem.seq_q, before.seq_q), (problem.seq_kv, before.seq_kv)):
             assert length == pytest.approx(max(1, longer / factor), abs=1)
         assert (problem.mask.window is None) == (before.mask.window is None)
-
-
-def test_a_million_tokens_are_drawn_as_64_by_64_tiles():
-    small = drawable(Experiment.of(seq=2**20, window=2**18))
-    assert (small.problem.seq_q, small.problem.mask.window) == (4096, 1024)

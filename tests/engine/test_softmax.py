@@ -64,10 +64,8 @@ def test_a_row_that_sees_no_key_has_no_weights():
 
 def test_presets_show_what_they_say():
     steps = {name: online_steps(np.array(preset.scores), 4) for name, preset in PRESETS.items()}
-    assert (np.diff(steps["rising"].m) > 0).all()
     assert steps["spike"].alpha[2] < 1e-3
     assert steps["spike"].alpha[3] == 1
-    assert (steps["masked"].m[0], steps["masked"].l[0]) == (-np.inf, 0)
     assert (steps["settled"].alpha[1:] == 1).all()
     assert np.exp(max(PRESETS["overflow"].scores)) > np.finfo(np.float16).max
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from app.figures.algorithms import LOOKS, SPARE, UNKNOWN, implementation, look
@@ -26,19 +24,6 @@ def toy(lay_algorithm):
     """An algorithm that is one file in a folder of its own."""
     lay_algorithm("toy_of_a_test", RECORD)
     return ALGORITHMS["toy"]
-
-
-def charts(app) -> str:
-    """Everything that Plotly is told to draw."""
-    return json.dumps([json.loads(chart.proto.spec) for chart in app.get("plotly_chart")])
-
-
-def test_it_stands_among_the_others_in_tables_and_charts(open_app, toy):
-    traffic = open_app("traffic", algorithm="flash2")
-    assert not traffic.exception
-    assert any("Toy 9 read" in block.proto.body for block in traffic.get("html"))
-    assert '"name": "Toy 9"' in charts(traffic)
-    assert '"name": "Toy 9"' in charts(open_app("speed", algorithm="flash2"))
 
 
 def test_it_is_drawn_in_a_spare_tone(toy):

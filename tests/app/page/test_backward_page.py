@@ -103,19 +103,6 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert pass_times(recording, 77, False, 4096) is None
 
 
-def test_the_modelled_backward_times_are_near_the_recorded_ones():
-    recording = recordings()[0]
-    for shape in ((64, False), (64, True), (128, False), (128, True)):
-        timings = timings_of(recording, *shape, "backward")
-        recorded = {row.problem.seq_kv: row for row in timings if row.provider == "flash2"}
-        for row in modelled_backward(timings, "h200"):
-            if row["keys"] >= 2048:
-                assert row["p50"] == pytest.approx(recorded[row["keys"]].times.p50, rel=0.2)
-                assert row["tflops"] * row["p50"] == pytest.approx(
-                    recorded[row["keys"]].tflops * recorded[row["keys"]].times.p50
-                )
-
-
 @pytest.mark.parametrize("head_dim", [64, 256])
 def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
     page = unfolded(opened("backward", head_dim=head_dim), "backward times")
