@@ -22,6 +22,8 @@ from app.frame import style
 from app.scenario.link import LECTERN, MOST_CHARACTERS, MOST_VALUES, TOO_LONG
 from app.take_home import made
 
+# pages that show charts as they open: theirs is the largest of Streamlit's scripts
+CHARTS = ("claims", "softmax", "decoding", "flash3", "across", "traffic", "speed", "agreement")
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"
@@ -49,7 +51,8 @@ def _opened(request: Request) -> Response:
         return RedirectResponse(f"{request.url.path.rpartition('/')[2] or './'}?{TOO_LONG}=true")
     aside = request.url.path != "/" and not {"present", LECTERN} & modes.keys()
     presented = modes.get("present") == ["true"] and LECTERN not in modes
-    response = HTMLResponse(document(aside, presented), headers={"Cache-Control": "no-cache"})
+    charts = request.url.path.rpartition("/")[2] in CHARTS
+    response = HTMLResponse(document(aside, presented, charts), headers={"Cache-Control": "no-cache"})
     if serving.COOKIE not in request.cookies:
         name = secrets.token_urlsafe(16)
         response.set_cookie(serving.COOKIE, name, httponly=True, samesite="strict")
@@ -80,11 +83,12 @@ def _script(request: Request) -> Response:
     return Response(packed, headers=kept, media_type=media)
 
 
-@lru_cache(maxsize=3)
-def document(aside: bool, presented: bool) -> str:
+@lru_cache(maxsize=6)
+def document(aside: bool, presented: bool, charts: bool) -> str:
     """The document's text, of a page with a sidebar or without, or of one that is shown to a room."""
     static = Path(st.__file__).parent / "static"
-    scripts = (script.name for name in SCRIPTS for script in (static / "static" / "js").glob(f"{name}.*.js"))
+    names = (*SCRIPTS, "PlotlyChart") if charts else SCRIPTS
+    scripts = (script.name for name in names for script in (static / "static" / "js").glob(f"{name}.*.js"))
     early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
     head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{style.early(aside, presented)}</head>"
     return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)

@@ -10,6 +10,7 @@ import pytest
 
 from app import scenario
 from app.contents import HOME, OWN, PAGES
+from app.frame.document import CHARTS
 from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
@@ -47,6 +48,11 @@ def test_a_page_opens_with_every_preset(open_app, page):
     for name in scenario.PRESETS:
         app.sidebar.selectbox(key="scenario preset").set_value(name).run()
         assert not app.exception, name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_draws_charts_is_asked_for_early_where_a_page_opens_with_one(open_app, page):
+    assert bool(open_app(page).get("plotly_chart")) == (page in CHARTS)
 
 
 def ends():
