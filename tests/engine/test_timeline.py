@@ -25,37 +25,18 @@ def timeline(**changed) -> Timeline:
     return Timeline(Experiment(), MODELLED, **given)
 
 
-def test_waves_count_how_often_a_place_was_filled():
-    assert timeline().wave.tolist() == [0, 0, 0, 1]
-
-
-def test_a_block_takes_the_lowest_free_place():
-    assert timeline().place.tolist() == [0, 0, 1, 0]
-
-
-def test_busy_time_is_that_of_at_least_one_block():
-    assert timeline().busy.tolist() == [6, 2, 0]
-    assert timeline().busy_share == pytest.approx(8 / 18)
-
-
-def test_the_busiest_sm_works_so_much_longer_than_the_average():
-    assert timeline().imbalance == pytest.approx(6 / (8 / 3) - 1)
-
-
-def test_the_tail_begins_when_the_first_sm_has_nothing_left():
-    assert timeline().tail == 6
+def test_what_is_read_off_it_by_hand():
+    one = timeline()
+    assert one.wave.tolist() == [0, 0, 0, 1]  # how often a place was filled before
+    assert one.place.tolist() == [0, 0, 1, 0]  # the lowest that is free
+    assert one.busy.tolist() == [6, 2, 0]  # seconds in which an SM has at least one block
+    assert one.busy_share == pytest.approx(8 / 18)
+    assert one.imbalance == pytest.approx(6 / (8 / 3) - 1)  # of the busiest SM over the average
+    assert one.tail == 6  # from when the first SM has nothing left
     assert timeline(sm=[0, 1, 0, 2]).tail == pytest.approx(6 - 2)
-
-
-def test_so_many_blocks_run_from_each_time_on():
-    times, blocks = timeline().running
-    assert times.tolist() == [0, 1, 2, 3, 4, 6]
-    assert blocks.tolist() == [2, 3, 2, 1, 1, 0]
-
-
-def test_waves_of_each_kernel_count_from_zero():
+    assert [each.tolist() for each in one.running] == [[0, 1, 2, 3, 4, 6], [2, 3, 2, 1, 1, 0]]
     two = timeline(kernels=("scores", "output"), resident=(2, 1), kernel=[0, 0, 0, 1])
-    assert two.wave.tolist() == [0, 0, 0, 0]
+    assert two.wave.tolist() == [0, 0, 0, 0]  # each kernel's from zero
 
 
 def test_equal_timelines_are_those_with_equal_columns():

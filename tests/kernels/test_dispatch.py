@@ -50,17 +50,31 @@ def test_without_a_gpu_auto_is_flash2():
     assert explain(Q, Q, Q, algorithm="flash1") == "flash1 runs: it was asked for"
 
 
-def test_auto_is_flash3_where_it_serves(monkeypatch):
-    on_gpu(monkeypatch)
-    long = torch.zeros(1, dtype=torch.float16).expand(1, 32, 2000, 64)
-    assert chosen(long, long) == ("flash3", "auto prefers it on a Hopper GPU")
+NOT_SERVED = "flash3 takes a head_dim of 64, 128 or 256, got 80"
+SHARED = "it takes the queries of 4 heads that share their keys together"
+SHORT = 1, 32, 200, 64
+CHOICES = {  # shapes of Q and K, what else is given, and what auto takes of it and says
+    "where flash3 serves": ((1, 32, 2000, 64), (1, 32, 2000, 64), {}, "flash3", "it on a Hopper GPU"),
+    "done before it has started": (SHORT, SHORT, {}, "flash2", "for 200 keys and 64 programs flash3 takes"),
+    "more of them": ((3, 32, 200, 64), (3, 32, 200, 64), {}, "flash3", ""),
+    "tiles of 64 rows fill the SMs": ((1, 66, 100, 256), (1, 66, 5000, 256), {}, "flash3", ""),
+    "half of the SMs": ((1, 30, 100, 256), (1, 30, 5000, 256), {}, "split_kv", ""),
+    "where it does not": (SHORT, SHORT, {"reason": NOT_SERVED}, "flash2", NOT_SERVED),
+    "blocks": (SHORT, SHORT, {"block_kv": 64}, "flash2", "with blocks given, auto is flash2"),
+    "few queries": ((1, 32, 1, 64), (1, 8, 65536, 64), {}, "split_kv", "start 32 programs on 132 SMs"),
+    "no SM is idle": ((16, 32, 1, 64), (16, 8, 4096, 64), {}, "split_kv", SHARED),  # but reads four times
+    "more queries": ((16, 32, 33, 64), (16, 8, 4096, 64), {}, "flash3", ""),
+}
 
 
-def test_auto_is_flash2_for_what_it_finishes_before_flash3_has_started(monkeypatch):
-    on_gpu(monkeypatch)
-    assert chosen() == ("flash2", "for 200 keys and 64 programs flash3 takes longer to start")
-    many = Q.expand(3, -1, -1, -1)
-    assert chosen(many, many)[0] == "flash3"
+@pytest.mark.parametrize(("q", "k", "given", "algorithm", "says"), CHOICES.values(), ids=CHOICES)
+def test_auto_chooses_and_says_why(monkeypatch, q, k, given, algorithm, says):
+    given = dict(given)
+    on_gpu(monkeypatch, reason=given.pop("reason", None))
+    one = torch.zeros(1, dtype=torch.float16)
+    found, reason = chosen(one.expand(*q), one.expand(*k), **given)
+    assert found == algorithm
+    assert says in reason
 
 
 def test_the_reason_counts_the_programs_of_flash2_as_it_would_run(monkeypatch):
@@ -68,30 +82,6 @@ def test_the_reason_counts_the_programs_of_flash2_as_it_would_run(monkeypatch):
     on_gpu(monkeypatch)
     monkeypatch.setattr(flash2_module, "tma_serves", lambda *arguments: True)
     assert chosen() == ("flash2", "for 200 keys and 128 programs flash3 takes longer to start")
-
-
-def test_auto_does_not_split_into_one(monkeypatch):
-    """66 programs of flash2 leave half of the SMs idle, but tiles of 64 rows fill them, one an SM."""
-    on_gpu(monkeypatch)
-    rows, keys = (torch.zeros(1, dtype=torch.float16).expand(1, 66, length, 256) for length in (100, 5000))
-    assert chosen(rows, keys)[0] == "flash3"
-    assert chosen(rows[:, :30], keys[:, :30])[0] == "split_kv"
-
-
-def test_auto_is_flash2_where_flash3_does_not_serve(monkeypatch):
-    on_gpu(monkeypatch, reason="flash3 takes a head_dim of 64, 128 or 256, got 80")
-    assert chosen() == ("flash2", "flash3 takes a head_dim of 64, 128 or 256, got 80")
-
-
-def test_auto_with_blocks_is_flash2(monkeypatch):
-    on_gpu(monkeypatch)
-    assert chosen(block_kv=64) == ("flash2", "with blocks given, auto is flash2")
-
-
-def test_auto_splits_the_keys_of_few_queries(monkeypatch):
-    on_gpu(monkeypatch)
-    keys = torch.zeros(1, dtype=torch.float16).expand(1, 8, 65536, 64)
-    assert chosen(Q[:, :, :1], keys) == ("split_kv", "flash2 would start 32 programs on 132 SMs")
 
 
 @pytest.mark.parametrize(
@@ -119,18 +109,6 @@ def test_auto_splits_the_keys_of_flash3s_tiles(
         assert reason == f"it splits the keys of each tile in {splits}, so that most SMs have a part"
         asked, _ = dispatch.chosen(q, k, k, False, None, None, "flash3", None, None)
         assert asked.splits is None  # by its name it is what the paper describes
-
-
-def test_auto_packs_the_queries_of_heads_that_share_keys(monkeypatch):
-    """Sixteen sequences, one query each: no SM is idle, but flash3 would read every key head four times."""
-    on_gpu(monkeypatch)
-    query, keys = (
-        torch.zeros(1, dtype=torch.float16).expand(16, heads, length, 64)
-        for heads, length in ((32, 1), (8, 4096))
-    )
-    reason = "it takes the queries of 4 heads that share their keys together"
-    assert chosen(query, keys) == ("split_kv", reason)
-    assert chosen(query.expand(-1, -1, 33, -1), keys)[0] == "flash3"
 
 
 @pytest.mark.parametrize(
