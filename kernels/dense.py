@@ -13,10 +13,7 @@ from kernels.dispatch.ranged import attention_in_ranges
 
 @signed
 def attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    **given: Unpack[Asked],
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Asked]
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """softmax(scale q k^T) v, [batch, heads, seq_q, head_dim of v]; with return_lse also the log-sum-exp.
 

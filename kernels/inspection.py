@@ -49,12 +49,7 @@ class Traced:
 
 
 @signed
-def explain(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    **given: Unpack[Explained],
-) -> str:
+def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Explained]) -> str:
     """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
     options = asked(given, Explained)
     mask, features = plain_mask(options), PLAIN
@@ -66,12 +61,7 @@ def explain(
 
 
 @signed
-def probe_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    **given: Unpack[Probing],
-) -> Probed:
+def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Probing]) -> Probed:
     """`attention` with the probe on: also m, l and alpha after every tile, see `Probed`."""
     options = asked(given, Probing)
     algorithm = fallback().key if options.algorithm == "auto" else options.algorithm

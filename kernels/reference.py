@@ -31,10 +31,7 @@ def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torc
 
 @signed
 def reference_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    **given: Unpack[Seen],
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Seen]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim of v] and natural lse [batch, heads, seq_q], both float64.
 

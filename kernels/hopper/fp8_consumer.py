@@ -15,14 +15,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.consumer import skip
-from kernels.hopper.fp8_softmax import (
-    HEADROOM,
-    as_operand,
-    in_place,
-    new_reference,
-    rescaled,
-    softmax_step,
-)
+from kernels.hopper.fp8_softmax import HEADROOM, as_operand, in_place, new_reference, rescaled, softmax_step
 from kernels.hopper.tiles import next_tile
 from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
 

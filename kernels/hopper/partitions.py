@@ -25,11 +25,7 @@ def start(
     """
     if CONSUMERS == 2:
         gl.warp_specialize(
-            [
-                (_run_one, (CONSUME, shared, 0)),
-                (_run_one, (CONSUME, shared, 1)),
-                (_run, (PRODUCE, produced)),
-            ],
+            [(_run_one, (CONSUME, shared, 0)), (_run_one, (CONSUME, shared, 1)), (_run, (PRODUCE, produced))],
             [4, 1],
             [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
         )

@@ -7,13 +7,7 @@ import pytest
 import torch
 from triton.runtime.errors import OutOfResources
 
-from kernels import (
-    OutOfSharedMemoryError,
-    attention,
-    interpreted,
-    probe_attention,
-    reference_attention,
-)
+from kernels import OutOfSharedMemoryError, attention, interpreted, probe_attention, reference_attention
 from kernels.dispatch.dispatch import checked
 from kernels.distributed.agreement import described
 from kernels.launch.launch import launch
