@@ -62,6 +62,7 @@ def _start_d_values(
     SCORES: gl.constexpr = accumulator_layout(QUERIES)
     OPERANDS: gl.constexpr = accumulator_layout(K.shape[1])
     nothing = gl.zeros([ROWS, QUERIES], gl.float32, SCORES)
+    # S^T = K Q_i^T and dP^T = V dO_i^T are issued, P under dP
     queries.wait_full(visit)
     S = warpgroup_mma(K, rows_of(queries, visit, FROM).permute((1, 0)), nothing, use_acc=False, is_async=True)
     d_outs.wait_full(visit)
@@ -79,6 +80,7 @@ def _start_d_values(
     else:
         d_V = warpgroup_mma(P, rows_of(d_outs, visit, FROM), d_V, is_async=True)
         d_P = warpgroup_mma_wait(1, deps=[d_P])
+    # dS = P o (dP - delta), which both consumers need for dQ
     d_S = (weights * d_P).to(K.dtype)
     if FROM > 0:
         leave_nothing(exchange, visit, CONSUMER, FROM)
@@ -131,6 +133,7 @@ def _visit(
     keys, _, queries, _, _, _, exchange = queues
     place = visits.next_place(last_place)
     d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, queues, visits, scale_log2, CONSUMER, CUT=CUT)
+    # dQ of the visit before, and dK += dS^T Q_i
     d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
     d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
     d_Q = warpgroup_mma_wait(1, deps=[d_Q])

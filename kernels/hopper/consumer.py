@@ -69,12 +69,14 @@ def _visit_others(
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
     out, running_max, running_sum, visit = state
     for step in range(last - first):
+        # S of key block j is issued, then O += P V of block j - 1
         keys.wait_full(visit + 1)
         turns.take()
         S = start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV)
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
         turns.pass_on()
+        # the softmax of block j, under P V of block j - 1 and the other consumers' products
         S = warpgroup_mma_wait(1, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, view, last - 1 - step, False, SCORES, turns.CONSUMER)
@@ -84,6 +86,7 @@ def _visit_others(
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
+        # O rescaled by alpha, P of block j as an operand of the next step
         out = out * beside(alpha, OUT)
         P = weights_of(weights, Q, OUT, schedule.PAIRED, schedule.BLOCK_KV)
         visit += 1
@@ -164,6 +167,7 @@ def consume(
         view = positions, schedule.whole_blocks(row, ROWS, before, schedule.later(tile)), before
         if schedule.SKIPS:
             visit = skip(tile_end - end, visit, keys, values, turns)
+        # wait for Q_i and the first K_j: S = Q_i K_j^T alone, and its softmax
         queries.wait_full(tile_visit)
         Q_block = queries.block(tile_visit, CONSUMER)
         Q = Q_block.reshape([ROWS, HEAD_DIM])
@@ -178,10 +182,12 @@ def consume(
         keys.release(visit)
         tiles.clean(values, visit, schedule, end - 1)
         P, running_max, running_sum = _first_weights(S, Q, end - 1, view, scale_log2, schedule, turns, OUT)
+        # all other key blocks: Q K^T of one is issued before the softmax that waits for P V of the one before
         P, out, running_max, running_sum, visit = _visit_others(
             end - 1, first, P, (out, running_max, running_sum, visit),
             Q, held, keys, values, schedule, view, scale_log2, turns, HELD,
         )  # fmt: skip
+        # the last P V, under which the next tile is asked for
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
         place = schedule.out_batch(tile, batch), head
@@ -200,6 +206,7 @@ def consume(
                 tile = next_tile(next_tiles, tile_visit)
                 if schedule.SKIPS:
                     tile_row, batch, head = tiles.place(tile)
+        # O_i = O / l and L_i = m + log l
         state = out, running_max, running_sum
         if schedule.CUT:
             store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)

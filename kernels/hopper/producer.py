@@ -55,12 +55,14 @@ def produce(inputs, queues, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: 
         before = schedule.before(row)
         first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, schedule.BLOCK_Q, before))
         key = (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV - before
+        # Q_i, and the first K_j and V_j
         load(keys, visit, k_tensor, batch, kv_head, key)
         load(queries, tile_visit, q_tensor, batch, head, row)
         _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
         if AHEAD:
             # before the other copies: a consumer without a row asks before it hands back what others see
             tile = draw(counter, next_tiles, tile_visit, schedule, tile)
+        # each other K_j and V_j, once the consumers have released the buffer's stage
         for _ in range(end - first - 1):
             key -= schedule.BLOCK_KV
             visit += 1
