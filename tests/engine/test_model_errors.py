@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -26,6 +27,7 @@ from engine.studies.model_errors import (
     MASKED,
     SWEPT,
     TIMED,
+    Held,
     error,
     errors,
     held_calls,
@@ -67,11 +69,17 @@ SEEDS = {
 }
 
 
+@cache
+def every_call(hardware: str) -> tuple[Held, ...]:
+    """Every call that was recorded on a GPU, beside its model."""
+    return held_calls(recording_of(hardware))
+
+
 @pytest.mark.parametrize(
     ("hardware", "kind"), [(gpu, kind) for gpu, kinds in BOUNDS.items() for kind in kinds]
 )
 def test_the_model_is_as_near_to_each_kind_of_call_as_is_told(hardware, kind):
-    (found,) = (one for one in errors(recording_of(hardware)) if one.kind == kind)
+    found = error(kind, [one.off for one in every_call(hardware) if one.kind == kind])
     count, half, most = BOUNDS[hardware][kind]
     assert found.count == count
     assert found.median < half / 100
@@ -87,7 +95,7 @@ def test_the_times_of_no_algorithm_are_far_off(algorithm):
     times = [
         one.off
         for hardware in BOUNDS
-        for one in held_calls(recording_of(hardware))
+        for one in every_call(hardware)
         if one.experiment.algorithm == algorithm and one.kind in (TIMED, SWEPT, MASKED, COUNTED, DRAWN_TIMES)
     ]
     found, (half, most) = error(TIMED, times), BY_ALGORITHM[algorithm]
@@ -116,9 +124,7 @@ def test_times_of_flash2_are_those_of_the_file():
             one = Experiment.of(algorithm="flash2", hardware="h200", **mask, **problem).in_own_tiling()
             off.append(abs(simulate(one).modelled.seconds / row["times"]["p50"] - 1))
     held = [
-        one.off
-        for one in held_calls(recording_of("h200"))
-        if (one.kind, one.experiment.algorithm) == (TIMED, "flash2")
+        one.off for one in every_call("h200") if (one.kind, one.experiment.algorithm) == (TIMED, "flash2")
     ]
     assert sorted(held) == pytest.approx(sorted(off))
     assert len(off) == 60
@@ -131,7 +137,7 @@ def test_calls_drawn_by_lot_are_those_that_the_lot_gives_and_nothing_else_record
     assert {identity(row) for row in calls} == {identity(one) for one in random_calls(SEEDS[name])}
     recording = recording_of(name[:4])
     assert not {identity(row) for row in calls} & {identity(row) for row in recording.counters}
-    held = {one.recorded for one in held_calls(recording) if one.kind == DRAWN_DRAM}
+    held = {one.recorded for one in every_call(name[:4]) if one.kind == DRAWN_DRAM}
     assert {row.total("dram_read") for row in calls} <= held
 
 
@@ -140,7 +146,7 @@ def test_bytes_of_flash3_from_l2_are_counted_exactly():
     for hardware in BOUNDS:
         off = [
             one.off
-            for one in held_calls(recording_of(hardware))
+            for one in every_call(hardware)
             if (one.kind, one.experiment.algorithm) == (DRAWN_L2, "flash3")
         ]
         assert sorted(off)[-2] < 1e-3
@@ -148,11 +154,7 @@ def test_bytes_of_flash3_from_l2_are_counted_exactly():
 
 def test_what_dram_delivers_beyond_the_compulsory_bytes_is_judged_by_itself():
     """Q, K and V once are 2 B a number in 16 bits; what a call reads beyond that is what L2 has lost."""
-    held = [
-        one
-        for one in held_calls(recording_of("h200"))
-        if (one.kind, one.experiment.algorithm) == (DRAM, "flash2")
-    ]
+    held = [one for one in every_call("h200") if (one.kind, one.experiment.algorithm) == (DRAM, "flash2")]
     beyond = []
     for row in json.loads((SHELF / "h200.json").read_text())["counters"]:
         if (row["provider"], row["direction"]) == ("flash2", "forward") and "kernels" in row:
