@@ -1,6 +1,9 @@
 """What cannot be served is refused in one sentence: the argument, the value, what it must be."""
 
+import ast
+import inspect
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 from triton.runtime.errors import OutOfResources
 
 from kernels import OutOfSharedMemoryError, attention, interpreted, probe_attention, reference_attention
+from kernels.call.options import DEFAULTS, Options
 from kernels.dispatch.dispatch import checked
 from kernels.distributed.agreement import described
 from kernels.launch.launch import launch
@@ -99,6 +103,37 @@ def test_the_reference_names_a_bad_argument(changed, message):
     with pytest.raises((ValueError, TypeError)) as refusal:
         reference_attention(**{**tensors, **changed})
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(attention, "sofcap"), (probe_attention, "softcap"), (reference_attention, "splits")],
+)
+def test_an_option_that_a_function_does_not_take_is_named(function, name):
+    q = torch.zeros(SHAPE)
+    with pytest.raises(
+        TypeError, match=rf"^{name} is no option here, it must be one of causal, window, scale, "
+    ):
+        function(q, q, q, **{name: 3})
+
+
+def test_a_signature_shows_every_option_by_its_name_and_default():
+    shown = inspect.signature(attention).parameters
+    named = {name: each.default for name, each in shown.items() if each.kind is each.KEYWORD_ONLY}
+    assert list(shown) == ["q", "k", "v", *named]
+    assert tuple(named) == Options._fields
+    assert {name: each for name, each in named.items() if each is not None} == DEFAULTS
+
+
+def test_kernels_take_fewer_than_twenty_parameters():
+    """Strides, terms and what a kernel is compiled for come as tuples, sizes one by one."""
+    counts = {}
+    for path in (Path(__file__).resolve().parents[2] / "kernels").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.endswith("_kernel") and node.decorator_list:
+                counts[node.name, path.name] = len(node.args.args)
+    assert len(counts) > 15
+    assert max(counts.values()) < 20
 
 
 def test_a_row_too_long_for_standard_is_refused(device):
