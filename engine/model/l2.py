@@ -74,7 +74,7 @@ class DramRange:
     >>> from engine import Experiment, simulate
     >>> one = Experiment.of(algorithm="flash3", seq=65_536, heads=4, head_dim=64, hardware="h200")
     >>> [round(end / 1e6) for end in simulate(one.in_own_tiling()).traffic.dram_range.read]
-    [101, 154]
+    [101, 149]
     """
 
     read: tuple[int, int]
