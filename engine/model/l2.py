@@ -46,8 +46,8 @@ ROWS_SHARE = 0.5  # of a tile's time in a warp-specialised kernel, what goes wit
 SURE_OF_L2, SURE_OF_COUNTER = 0.15, 0.03
 SIZES = np.array([1, 1 + SURE_OF_L2, 1 - SURE_OF_L2])  # of L2, for the modelled bytes, the fewest, the most
 NONE = np.zeros(len(SIZES))
-CHUNKS = 32  # that a head's K and V are cut into at most: programs in the same one are taken to be together
-MOST_WAVES = 12  # over whole heads are followed; those after them are taken to go on alike
+CHUNKS = 64  # that a head's K and V are cut into at most: programs in the same one are taken to be together
+MOST_WAVES = 24  # over whole heads are followed; those after them are taken to go on alike
 
 
 @dataclass(frozen=True)
