@@ -106,7 +106,7 @@ def _headline(simulations) -> str:
 
 
 def _origin(kind: str) -> str:
-    return {"dram": "bytes across HBM, modelled", "requested": "bytes requested from L2, counted"}.get(
+    return {"dram": "bytes across HBM, modelled", "requested": "requested from L2, counted"}.get(
         kind, "compulsory bytes, counted"
     )
 
@@ -128,7 +128,7 @@ def _numbers(simulations, kind: str) -> None:
 def _blocks(experiment: Experiment, colours: Palette) -> None:
     if not experiment.record.compared:  # it chooses its blocks itself
         experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
-    st.markdown(f"**Over block sizes**: requested from L2, {short(experiment.algorithm)}, counted")
+    st.markdown(f"**Over block sizes**: {short(experiment.algorithm)}, requested, counted")
     tiling = experiment.tiling
     st.html(figures.bytes_by_tiling(by_tiling(experiment), (tiling.block_q, tiling.block_kv), colours))
     st.caption(
