@@ -33,33 +33,42 @@ class Relaunch:
     """
 
     def __init__(self, compiled, programs: int, tensors: Sequence, constants: Sequence):
-        """tensors come first in the kernel's signature: each a tensor, a TMA descriptor, None, or a tuple."""
-        arguments, self._places, self._groups, count = [], [], [], 0
+        """tensors come first in the kernel's signature: each a tensor, a TMA descriptor, None, or a tuple.
+
+        A tuple's tensors stand behind all arguments, until it is put together for a launch.
+        """
+        arguments, self._maps, places, groups = [], [], [], []
         encodings = iter(getattr(compiled.metadata, "tensordesc_meta", None) or ())
         for tensor in tensors:
             maps = _Maps(tensor, next(encodings)) if hasattr(tensor, "base") else None
-            taken = len(flat([tensor]))
             if isinstance(tensor, tuple):
-                self._groups.append((len(arguments), _from_addresses(tensor, count)))
-            elif tensor is not None:
-                self._places.append((len(arguments), maps, count))
+                groups.append((len(arguments), tensor))
+            if tensor is not None:
+                places.append(len(arguments))
+                self._maps.extend([None] * len(flat([tensor])) if maps is None else [maps])
             arguments.extend([tensor] if maps is None else maps.described(tensor.base.data_ptr()))
-            count += taken
         arguments.extend(constants)
 
-        encoded = any(maps is not None for _, maps, _ in self._places)
+        encoded = any(maps is not None for maps in self._maps)
         launcher, given = copy(compiled.run), []
         launch, launcher.launch = launcher.launch, lambda *handed: given.extend(handed)
         launcher(programs, 1, 1, 0, compiled.function, compiled.packed_metadata, None, None, None, *arguments)
         self._nested = isinstance(given[-1], tuple) and given[-1][0] is arguments[0]  # from Triton 3.7 on
         self._fixed = given[4 : -1 if self._nested else -len(arguments)]
         self._launch = getclosurevars(launch).nonlocals["launcher"] if encoded else launch
-        for place, *_ in self._places + self._groups:
+        for place in places:
             arguments[place] = None  # or the tensors would live as long
+        self._count, self._groups, self._places = len(arguments), [], places
+        for place, group in groups:
+            at = places.index(place)
+            there = [len(arguments) + index for index, each in enumerate(group) if each is not None]
+            places[at : at + 1] = there
+            self._groups.append((place, slice(len(arguments), len(arguments) + len(group))))
+            arguments.extend([None] * len(group))
         self._arguments = arguments
         first = flat(tensors)[0]
         self._device = getattr(first, "base", first).device.index
-        self._programs, self._count = programs, count
+        self._programs = programs
         self._compiled = compiled
 
     def __call__(self, *addresses: int) -> None:
@@ -67,13 +76,13 @@ class Relaunch:
         if current_device() != self._device:  # making it the current one takes microseconds
             with torch.cuda.device(self._device):
                 return self(*addresses)
-        if len(addresses) != self._count:
-            raise ValueError(f"there are {len(addresses)} addresses, there must be {self._count}")
         arguments = self._arguments.copy()
-        for place, maps, at in self._places:
-            arguments[place] = addresses[at] if maps is None else maps[addresses[at]]
-        for place, those in self._groups:
-            arguments[place] = addresses[those] if type(those) is slice else those(addresses)
+        for place, maps, address in zip(self._places, self._maps, addresses, strict=True):
+            arguments[place] = address if maps is None else maps[address]
+        if self._groups:
+            for place, those in self._groups:
+                arguments[place] = tuple(arguments[those])
+            del arguments[self._count :]
         stream, fixed = current_stream(self._device), self._fixed
         if knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls:
             fixed = self._hooked(stream)
@@ -88,15 +97,6 @@ class Relaunch:
         metadata = self._compiled.launch_metadata((self._programs, 1, 1), stream)
         hooks = [metadata, knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook]
         return [*self._fixed[: packed + 1], *hooks, *self._fixed[packed + 4 :]]
-
-
-def _from_addresses(group: tuple, first: int):
-    """A slice or a function that makes an argument's tuple of all addresses, its own from the first on."""
-    if all(tensor is not None for tensor in group):
-        return slice(first, first + len(group))
-    places = iter(range(first, first + len(group)))
-    template = [None if tensor is None else next(places) for tensor in group]
-    return lambda addresses: tuple([None if place is None else addresses[place] for place in template])
 
 
 class _Maps(dict):
