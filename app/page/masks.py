@@ -36,7 +36,7 @@ COLUMNS = (
     "partial",
     "skipped",
     "share visited",
-    "seen",
+    "pairs left",
     "wasted",
     "bytes, counted",
     "FLOPs, counted",
@@ -70,7 +70,7 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
     """Every mask's tiles, bytes, work and time, and what the columns mean."""
     st.html(scrolled(_table(found), TALL))
     st.caption(
-        "'Seen' is the share of query–key pairs the mask allows. A partial tile, crossed by the mask's "
+        "'Pairs left' is the share of query–key pairs that the mask allows. A partial tile, crossed by the mask's "
         "edge, is still computed in full; 'wasted' is the share of scores computed and then masked. Tile "
         "counts are for one head; bytes, FLOPs and time are for all heads, with FlashAttention-2 and the "
         "scenario's blocks. Time falls less than work, or not at all, where all thread blocks run at once, "
@@ -101,7 +101,7 @@ def _recorded(recording: Recording | None) -> None:
             ]
             for cost in costs
         ]
-        columns = (f"{direction}: mask or term", "seen", "time", "TFLOP/s", "of plain")
+        columns = (f"{direction}: mask or term", "pairs left", "time", "TFLOP/s", "of plain")
         st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
     problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
     st.caption(

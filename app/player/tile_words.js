@@ -19,7 +19,7 @@ export function tileWords(model, run, i, j) {
         : "full: the mask hides nothing of it",
     ...model.rangeWords(i, j),
     `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
-    read + written ? `asks L2 for ${traffic(read + written)}, counted` : "asks for nothing",
+    read + written ? `requests ${traffic(read + written)} from L2, counted` : "requests nothing",
     ...(written ? [`${traffic(written)} of that written`] : []),
   ];
 }

@@ -29,7 +29,7 @@ def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
     assert first.splitlines()[:2] == ["Tile (0, 0)", "partial: the mask hides some of it"]
     assert "queries 0 to 63" in first
     assert "softmax share 100%" in first
-    assert "asks L2 for 16.4 kB, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
+    assert "requests 16.4 kB from L2, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
     box = page.locator(".tip").bounding_box()
     canvas.hover(position={"x": 62, "y": 62})
     assert page.locator(".tip").bounding_box() == box

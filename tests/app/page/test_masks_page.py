@@ -62,7 +62,7 @@ def test_the_table_has_each_number_below_its_name():
         f"{flops / 1e9:.2f} GFLOP",
         seconds_text(one.modelled.seconds),
     ]
-    assert [*row][4:7] == ["share visited", "seen", "wasted"]
+    assert [*row][4:7] == ["share visited", "pairs left", "wasted"]
 
 
 def test_documents_set_here_are_the_scenarios():
