@@ -42,10 +42,21 @@ def opened() -> bool:
     return not on_network() or OPENED in sys.argv
 
 
+def here(address: str | None, host: str) -> bool:
+    """Whether a request is made at the machine: from its own address, by a name that leads to it alone.
+
+    By a proxy that runs on the machine every request has its own address, and the name of the site.
+    """
+    try:
+        return at_loopback(address) and at_loopback(urlsplit(f"//{host}").hostname)
+    except ValueError:
+        return False
+
+
 def may_run() -> bool:
     """Whether this visitor may run kernels and upload: who sits at the machine may, wherever it listens."""
-    asked = urlsplit(f"//{st.context.headers.get('Host', '')}").hostname
-    return opened() or (st.context.ip_address is None and at_loopback(asked))
+    address = st.context.ip_address or "localhost"  # Streamlit has none for the machine's own
+    return opened() or here(address, st.context.headers.get("Host", ""))
 
 
 def _gone(name: str) -> None:

@@ -96,7 +96,8 @@ def _refusal(scope: dict) -> tuple[int, str] | None:
     path = scope.get("path", "")
     if scope.get("method") != "PUT" or UPLOADS not in path:
         return None
-    if not (serving.opened() or serving.at_loopback((scope.get("client") or ("",))[0])):
+    address, *_ = scope.get("client") or ("",)
+    if not (serving.opened() or serving.here(address, Headers(scope=scope).get("host", ""))):
         return 403, serving.REFUSED
     session = path.partition(UPLOADS)[2].partition("/")[0]
     try:

@@ -46,7 +46,9 @@ def _run(coroutine: Coroutine) -> Any:
         return thread.submit(asyncio.run, awaited()).result()
 
 
-def answer(path: str, method: str = "GET", client: str = "192.168.1.7") -> tuple[int, dict[str, str], str]:
+def answer(
+    path: str, method: str = "GET", client: str = "192.168.1.7", host: str = ""
+) -> tuple[int, dict[str, str], str]:
     """(status, headers, body) of a request that the guard lets an application answer, or answers itself."""
     sent = []
 
@@ -59,6 +61,7 @@ def answer(path: str, method: str = "GET", client: str = "192.168.1.7") -> tuple
         sent.append(message)
 
     scope = {"type": "http", "path": path, "method": method, "client": (client, 4711)}
+    scope["headers"] = [(b"host", host.encode())]
     _run(guard.Guard(application)(scope, None, send))
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, sent[1]["body"].decode()
@@ -141,7 +144,7 @@ def joined(said: dict | None = None, **headers: str) -> list[str]:
     return kinds
 
 
-HERE, LECTURE = "localhost:8501", "lecture.example.com"
+HERE, LECTURE, PROXY = "localhost:8501", "lecture.example.com", "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,10 @@ def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
     assert joined(host=LECTURE, origin=f"https://{LECTURE}") == ["websocket.receive"]
     assert serving.on_network()
     assert not serving.opened()
-    assert answer("/_stcore/upload_file/session/file", "PUT")[0] == 403
+    upload = "/_stcore/upload_file/session/file", "PUT"
+    for client, host in (("192.168.1.7", LECTURE), (PROXY, LECTURE), (PROXY, "[")):
+        assert answer(*upload, client, host)[::2] == (403, serving.REFUSED)
+    assert answer(*upload, PROXY, HERE)[0] != 403  # the machine's own browser, without the proxy
 
 
 def test_nothing_asks_outside_for_this_machines_address():
