@@ -1,8 +1,9 @@
 """What a GPU reaches of its vendor's peaks, and what kernels take of it: rates of the time model.
 
-Each is of one of three kinds. A share of a peak, or a wait, that a micro-benchmark of one kernel measures on
-any GPU; those here are an H200's and are taken to hold for others. A number of instructions, counted in what
-the compiler makes of the kernels (sm_90, Triton 3.6). A figure of the architecture, with its source.
+Each is of one of four kinds. A share of a peak, or a wait, that a micro-benchmark of one kernel can measure
+on any GPU; those here are an H200's and are taken to hold for others. A number of instructions, counted in
+what the compiler makes of the kernels (sm_90, Triton 3.6). A figure of the architecture, with its source. And
+what warps wait for one another, the last section, which is read off recorded calls of an H200.
 """
 
 from __future__ import annotations
