@@ -151,7 +151,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
 
         here = machine()
         tensors = _tensors(experiment.problem, inputs, "cuda" if here.cuda else "cpu")
-        probed = kernels.probe_attention(*tensors, **Kernel.of(experiment).options())
+        probed = kernels.probe_attention(*tensors, **Kernel.of(experiment).options)
     parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
     held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
     return held, here.device, kernels.interpreted()

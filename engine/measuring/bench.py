@@ -56,16 +56,15 @@ class Bench:
         times = self._in_turns([light, *({name: right[name]} for name in heavy)])
         alone = self._alone(light, times) if self.alone else {}
         rows = []
-        for one in entered:
-            checked = found[one.name]
-            spent = times.get(one.name, checked)
-            row = Timing(one.name, one.label, direction, problem)
+        for row in self.planned(problem, direction):
+            checked = found[row.provider]
+            spent = times.get(row.provider, checked)
             if isinstance(spent, str):
                 rows.append(replace(row, skipped=spent))
                 continue
-            self.remember(one, problem, direction, spent.p50)
             figures = {"error": checked.error, "allowed": checked.allowed}
-            rows.append(replace(row, times=spent, alone=alone.get(one.name), **figures))
+            rows.append(replace(row, times=spent, alone=alone.get(row.provider), **figures))
+        self.remember(rows)
         return rows
 
     @property
@@ -77,9 +76,17 @@ class Bench:
         """Those whose forward or backward pass is timed."""
         return [one for one in self.implementations if direction == FORWARD or one.backward]
 
-    def remember(self, one: Implementation, problem: Problem, direction: str, seconds: float) -> None:
-        """How long one took, to foresee longer sequences."""
-        self.pace[one.name, direction, problem.head_dim] = seconds / one.work(problem)
+    def planned(self, problem: Problem, direction: str) -> list[Timing]:
+        """The rows of a problem before they are timed."""
+        return [Timing(one.name, one.label, direction, problem) for one in self.entered(direction)]
+
+    def remember(self, rows: Iterable[Timing]) -> None:
+        """How long each took, to foresee longer sequences."""
+        known = {one.name: one for one in self.implementations}
+        for row in rows:
+            if row.times is not None and row.provider in known:
+                work = known[row.provider].work(row.problem)
+                self.pace[row.provider, row.direction, row.problem.head_dim] = row.times.p50 / work
 
     def _checked(
         self, entered: list[Implementation], problem: Problem, direction: str, tiling: Tiling | None

@@ -8,7 +8,7 @@ from functools import partial
 
 from engine.measuring import clock
 from engine.measuring.implementations import implementations
-from engine.measuring.trial import Trial
+from engine.measuring.trial import Checked, Trial, in_turns
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Decoding
 
@@ -20,7 +20,6 @@ COPIED = 2**30  # bytes
 REPEATS = clock.Repeats(10, 30, 0.03)
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
 COPY, SPLIT, PAGED = "copy", "split_kv", "attention_paged"
-COPIES = -1  # where the copy stands among the calls
 PAGE_SIZES = (16, 64, 256)
 
 
@@ -69,19 +68,14 @@ def planned(problem: Problem) -> dict[Decoding, Callable]:
 
 def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
     """All that is planned, each checked first, and a copy, timed in turns."""
-    trial, rows = Trial.of(problem, cuda), {}
-    calls: dict[int, Callable] = {}
-    for index, (row, prepare) in enumerate(planned(problem).items()):
-        found = trial.checked(prepare)
-        rows[index] = replace(row, skipped=found) if isinstance(found, str) else row
-        if not isinstance(found, str):
-            calls[index] = found.call
-    rows[COPIES] = Decoding(COPY, "device copy, read plus written", problem)
-    calls[COPIES] = _copy(cuda)
-    moved = dict.fromkeys(calls, key_bytes(problem)) | {COPIES: COPIED if cuda else COPIED // 64}
-    for index, times in clock.in_turns(calls, REPEATS, cuda).items():
-        rows[index] = replace(rows[index], times=times, bytes_per_second=moved[index] / times.p50)
-    return list(rows.values())
+    trial, size = Trial.of(problem, cuda), COPIED if cuda else COPIED // 64
+    found = {row: trial.checked(prepare) for row, prepare in planned(problem).items()}
+    found[Decoding(COPY, "device copy, read plus written", problem)] = Checked(_copy(size, cuda))
+    rows = []
+    for row in in_turns(found, REPEATS, cuda):
+        moved = size if row.provider == COPY else key_bytes(problem)
+        rows.append(replace(row, bytes_per_second=row.times and moved / row.times.p50))
+    return rows
 
 
 def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
@@ -100,11 +94,10 @@ def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
     return lambda: attention_paged(q, *caches, table, lengths, causal=problem.mask.causal)
 
 
-def _copy(cuda: bool) -> Callable:
-    """A copy that reads half of COPIED bytes and writes as much."""
+def _copy(size: int, cuda: bool) -> Callable:
+    """A copy that reads half of so many bytes and writes as much."""
     import torch
 
-    size = (COPIED if cuda else COPIED // 64) // 2
-    source = torch.ones(size, dtype=torch.uint8, device="cuda" if cuda else "cpu")
+    source = torch.ones(size // 2, dtype=torch.uint8, device="cuda" if cuda else "cpu")
     target = torch.empty_like(source)
     return lambda: target.copy_(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ ALLOWED = (
     f"{TIMES} times the error of unfused PyTorch on the same rows, plus {TIMES} rounding units of the largest"
     " output"
 )
+
+Terms = Mapping[str, Any]  # prefix, softcap, sinks and alibi_slopes, as `kernels.attention` takes them
+NO_TERMS: Terms = {}
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class ExactGradients:
         return float(torch.stack(differences).max())
 
 
-def exact_output(q, k, v, problem: Problem) -> ExactOutput:
+def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOutput:
     """Sampled rows in float64, so that no N x N matrix is needed; and how far off unfused PyTorch is."""
     import torch
 
@@ -73,28 +77,48 @@ def exact_output(q, k, v, problem: Problem) -> ExactOutput:
     outputs, errors = [], []
     for batch, head in places:
         own = q[batch, head, rows], k[batch, head // group], v[batch, head // group]
-        exact = _attended(*(tensor.double() for tensor in own), rows, problem)
+        wide = [tensor.double() for tensor in own]
+        exact, rounded = (_attended(*each, rows, problem, _of_head(terms, head)) for each in (wide, own))
         outputs.append(exact)
-        errors.append(float((_attended(*own, rows, problem).double() - exact).abs().max()))
+        errors.append(float((rounded.double() - exact).abs().max()))
     outputs = torch.stack(outputs)
     unit = torch.finfo(q.dtype).eps * float(outputs.abs().max())
     return ExactOutput(places, rows, outputs, TIMES * max(errors) + TIMES * unit)
 
 
-def exact_gradients(q, k, v, d_out, problem: Problem) -> ExactGradients:
+def exact_gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> ExactGradients:
     """Of the first and the last head; heads must not be shared. Allowed is what ALLOWED says."""
     import torch
 
     places = tuple({(0, 0), (problem.batch - 1, problem.heads - 1)})
     exact, allowed = [], 0.0
     for place in places:
-        own = [tensor[place] for tensor in (q, k, v, d_out)]
-        exact.append(_gradients(*(tensor.double() for tensor in own), problem))
-        for rounded, true in zip(_gradients(*own, problem), exact[-1], strict=True):
+        own, of_head = [tensor[place] for tensor in (q, k, v, d_out)], _of_head(terms, place[1])
+        exact.append(gradients(*(tensor.double() for tensor in own), problem, of_head))
+        for rounded, true in zip(gradients(*own, problem, of_head), exact[-1], strict=True):
             unit = torch.finfo(q.dtype).eps * float(true.abs().max())
             error = float((rounded.double() - true).abs().max())
             allowed = max(allowed, TIMES * error + TIMES * unit)
     return ExactGradients(places, tuple(exact), allowed)
+
+
+def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tuple:
+    """dQ, dK, dV of one head in the tensors' dtype, summed over chunks in at least float32."""
+    import torch
+
+    wide = torch.promote_types(q.dtype, torch.float32)
+    d_q, d_k, d_v = (torch.zeros(each.shape, dtype=wide, device=k.device) for each in (q, k, v))
+    for start in range(0, problem.seq_q, CHUNK):
+        rows = slice(start, start + CHUNK)
+        queries = torch.arange(start, min(start + CHUNK, problem.seq_q), device=q.device)
+        leaves = [tensor.detach().requires_grad_() for tensor in (q[rows], k, v)]
+        with torch.enable_grad():
+            out = _attended(*leaves, queries, problem, terms)
+        for total, part in zip(
+            (d_q[rows], d_k, d_v), torch.autograd.grad(out, leaves, d_out[rows]), strict=True
+        ):
+            total += part
+    return d_q, d_k, d_v
 
 
 def hidden_keys(problem: Problem, queries):
@@ -106,40 +130,34 @@ def hidden_keys(problem: Problem, queries):
     return torch.as_tensor(~visible(problem, queries.cpu().numpy()), device=queries.device)
 
 
-def _weights(q, k, queries, problem: Problem):
-    """[queries, seq_kv]: P of some queries, in the dtype of what is given; 0 for one that sees no key."""
-    import torch
+def _attended(q, k, v, queries, problem: Problem, terms: Terms):
+    """[queries, head_dim of v]: attention of some queries of a head; matrices have the dtype that is given.
 
-    scores = (q @ k.mT) * problem.scale
-    hidden = hidden_keys(problem, queries)
-    if hidden is not None:
-        scores.masked_fill_(hidden, -torch.inf)
-    return torch.softmax(scores, -1).nan_to_num_(0.0)
-
-
-def _attended(q, k, v, queries, problem: Problem):
-    """[queries, head_dim]: attention of some queries, in the dtype of what is given."""
-    return _weights(q, k, queries, problem) @ v
-
-
-def _gradients(q, k, v, d_out, problem: Problem) -> tuple:
-    """dQ, dK, dV of one head in the tensors' dtype, summed over chunks in at least float32."""
+    A query that sees no key gets 0.
+    """
     import torch
 
     wide = torch.promote_types(q.dtype, torch.float32)
-    d_q = torch.empty_like(q)
-    d_k, d_v = (torch.zeros(k.shape, dtype=wide, device=k.device) for _ in range(2))
-    for start in range(0, problem.seq_q, CHUNK):
-        rows = slice(start, start + CHUNK)
-        queries = torch.arange(start, min(start + CHUNK, problem.seq_q), device=q.device)
-        weights = _weights(q[rows], k, queries, problem)
-        d_weights = d_out[rows] @ v.mT
-        delta = (weights * d_weights).sum(-1, keepdim=True, dtype=wide).to(q.dtype)
-        d_scores = weights * (d_weights - delta)
-        d_q[rows] = (d_scores @ k) * problem.scale
-        d_k += (d_scores.mT @ q[rows]).to(wide) * problem.scale
-        d_v += (weights.mT @ d_out[rows]).to(wide)
-    return d_q, d_k, d_v
+    scores, hidden = ((q @ k.mT) * problem.scale).to(wide), hidden_keys(problem, queries)
+    if softcap := terms.get("softcap"):
+        scores = softcap * torch.tanh(scores / softcap)
+    if "alibi_slopes" in terms:
+        keys = torch.arange(problem.seq_kv, device=q.device)
+        scores = scores - terms["alibi_slopes"] * (queries[:, None] + problem.offset - keys).abs()
+    if hidden is not None:
+        hidden[:, : terms.get("prefix", 0)] = False
+        scores = scores.masked_fill(hidden, torch.finfo(wide).min)
+    if "sinks" in terms:  # one more key, without a value
+        scores = torch.cat((scores, terms["sinks"].to(wide).expand(len(scores), 1)), 1)
+    weights = torch.softmax(scores, -1)[:, : problem.seq_kv].to(q.dtype)
+    return (weights if hidden is None else weights.masked_fill(hidden, 0.0)) @ v
+
+
+def _of_head(terms: Terms, head: int) -> Terms:
+    """The terms of the scores as one head has them."""
+    return {
+        name: value[head] if name in ("sinks", "alibi_slopes") else value for name, value in terms.items()
+    }
 
 
 def _spread(length: int, most: int, device):

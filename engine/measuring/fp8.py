@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.trial import attempt, not_timed, random_inputs, training_problem
+from engine.measuring.trial import Checked, attempt, in_turns, not_timed, random_inputs, training_problem
 from engine.problem.problem import Problem
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing
 
@@ -42,19 +42,15 @@ def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list
     tensors = random_inputs(problem, cuda)
     if rows[0].inputs == "outliers":
         tensors = with_outliers(tensors)
-    exact, calls, found = _exact(tensors, problem), {}, {}
+    exact, found = _exact(tensors, problem), {}
     for row in rows:
         call = _call(row.numbers, tensors, problem)
         out, reason = attempt(call, cuda)
         error = None if reason else _relative_error(out, exact)
         if error is not None and not error < WRONG:
             reason = not_timed(f"it is off by {error:.2g} of O")
-        found[row.numbers] = replace(row, skipped=reason, relative_error=None if reason else error)
-        if reason is None:
-            calls[row.numbers] = call
-    for numbers, times in clock.in_turns(calls, repeats, cuda).items():
-        found[numbers] = replace(found[numbers], times=times)
-    return list(found.values())
+        found[row if reason else replace(row, relative_error=error)] = reason or Checked(call)
+    return in_turns(found, repeats, cuda)
 
 
 def with_outliers(tensors: Sequence) -> tuple:

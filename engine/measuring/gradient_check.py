@@ -15,12 +15,13 @@ import numpy as np
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING
+from engine.measuring.exact import gradients
 from engine.measuring.interpreter import quick
 from engine.measuring.machine import machine
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
 from engine.problem.bounds import visible
-from engine.problem.dtype import dtype_named, round_to
+from engine.problem.dtype import dtype_named
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
@@ -97,29 +98,15 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
     return GradientCheck(experiment, device, interpreted, allowed, largest, date)
 
 
-def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str | None = None) -> Gradients:
-    """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, in float64.
+def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:
+    """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, which all have this dtype."""
+    import torch
 
-    With a dtype, as unfused attention has them: every matrix that would go through memory rounded to it.
-    """
-    heads = [
-        _unfused_head(problem, own, k, v, gradient, dtype) for own, gradient in zip(q, d_out, strict=True)
-    ]
+    q, k, v, d_out = (torch.from_numpy(each).to(getattr(torch, dtype)) for each in (q, k, v, d_out))
+    heads = [gradients(own, k, v, gradient, problem) for own, gradient in zip(q, d_out, strict=True)]
     d_q, d_k, d_v = zip(*heads, strict=True)
-    return {"dQ": np.stack(d_q), "dK": sum(d_k), "dV": sum(d_v)}
-
-
-def _unfused_head(problem: Problem, q, k, v, d_out, dtype: str | None) -> tuple[np.ndarray, ...]:
-    def stored(matrix: np.ndarray) -> np.ndarray:
-        return matrix if dtype is None else round_to(matrix, dtype).astype(np.float64)
-
-    q, k, v, d_out = (array.astype(np.float64) for array in (q, k, v, d_out))
-    weights = stored(_weights(problem, stored(q @ k.T * problem.scale))[0])
-    d_weights = stored(d_out @ v.T)
-    delta = (weights * d_weights).sum(1, keepdims=True)
-    d_scores = stored(weights * (d_weights - delta))
-    gradients = (d_scores @ k * problem.scale, d_scores.T @ q * problem.scale, weights.T @ d_out)
-    return tuple(stored(gradient) for gradient in gradients)
+    found = {"dQ": torch.stack(d_q), "dK": sum(d_k), "dV": sum(d_v)}
+    return {name: gradient.double().numpy() for name, gradient in found.items()}
 
 
 def _weights(problem: Problem, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,7 +167,7 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
         place = {"device": "cuda" if here.cuda else "cpu", "dtype": dtype}
         tensors = [torch.from_numpy(array).to(**place) for array in (q[None], k[None, None], v[None, None])]
         tensors = [tensor.requires_grad_() for tensor in tensors]
-        out = kernels.attention(*tensors, **run.options())
+        out = kernels.attention(*tensors, **run.options)
         out.backward(torch.from_numpy(d_out[None]).to(**place))
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
     return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()

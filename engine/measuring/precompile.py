@@ -15,6 +15,7 @@ from engine.experiment import Experiment
 from engine.measuring.trial import attempt, mask_arguments, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
+from engine.recordings.recording import Row
 from engine.worker.jobs import JobError
 from kernels.tilings.flash2 import SHORT
 
@@ -41,20 +42,30 @@ class Kernel:
         tiling = experiment.tiling
         return cls(experiment.algorithm, experiment.problem, FORWARD, tiling.block_q, tiling.block_kv)
 
-    def options(self, problem: Problem | None = None) -> dict[str, Any]:
-        """What `kernels.attention` is given beside tensors, of its problem or of another like it."""
+    @classmethod
+    def of_row(cls, row: Row) -> Kernel:
+        """What a row of a recording is a call of."""
+        own = {name: getattr(row, name, None) for name in ("block_q", "block_kv", "warps", "stages")}
+        algorithm, direction = getattr(row, "algorithm", None), getattr(row, "direction", FORWARD)
+        order = getattr(row, "order", None)
+        return cls(algorithm or row.provider, row.problem, direction, **own, traced_order=order)
+
+    @property
+    def smaller(self) -> Kernel:
+        """One that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
+        problem = self.problem
+        rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
+        if ALGORITHMS[self.algorithm].unfused:
+            rows, keys = 16, problem.seq_kv
+        sizes = {"batch": 1, "heads": 2 * problem.group, "kv_heads": 2, "seq_q": rows, "seq_kv": keys}
+        mask = problem.mask.resized(keys, problem.seq_kv)
+        return replace(self, problem=replace(problem, **sizes, mask=mask))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `kernels.attention` is given beside tensors."""
         blocks = {"block_q": self.block_q, "block_kv": self.block_kv}
-        return {"algorithm": self.algorithm, **mask_arguments(problem or self.problem), **blocks}
-
-
-def smaller(problem: Problem, algorithm: str) -> Problem:
-    """A problem that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
-    group = problem.group
-    rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
-    if ALGORITHMS[algorithm].unfused:
-        rows, keys = 16, problem.seq_kv
-    mask = problem.mask.resized(keys, problem.seq_kv)
-    return replace(problem, batch=1, heads=2 * group, kv_heads=2, seq_q=rows, seq_kv=keys, mask=mask)
+        return {"algorithm": self.algorithm, **mask_arguments(self.problem), **blocks}
 
 
 def _few(length: int) -> int:
@@ -83,20 +94,19 @@ def _compiled(kernel: Kernel) -> Kernel:
 
     torch.set_num_threads(1)
     cuda = torch.cuda.is_available()
-    problem = smaller(kernel.problem, kernel.algorithm)
-    inputs = random_inputs(problem, cuda)
     backward = kernel.direction == BACKWARD
+    inputs = [tensor.requires_grad_(backward) for tensor in random_inputs(kernel.problem, cuda)]
     with suppress(JobError):
-        attempt(lambda: _run(kernel, [tensor.requires_grad_(backward) for tensor in inputs], problem), cuda)
+        attempt(lambda: _run(kernel, inputs), cuda)
     return kernel
 
 
-def _run(kernel: Kernel, inputs, problem: Problem) -> None:
+def _run(kernel: Kernel, inputs) -> None:
     from kernels import attention, launch_options, trace_attention
 
     if kernel.traced_order is not None:
-        trace_attention(*inputs, **kernel.options(problem), heavy_first=kernel.traced_order == HEAVY_FIRST)
+        trace_attention(*inputs, **kernel.options, heavy_first=kernel.traced_order == HEAVY_FIRST)
     with launch_options(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
-        out = attention(*inputs, **kernel.options(problem))
+        out = attention(*inputs, **kernel.options)
     if kernel.direction == BACKWARD:
         out.sum().backward()

@@ -9,29 +9,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
-from engine.algorithms import BACKWARD, FORWARD
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, timelines, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
 from engine.measuring.machine import device, machine
-from engine.measuring.precompile import Kernel, compile_all, smaller
+from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.random_calls import random_calls
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, seconds
-from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import RecordingError
-from engine.recordings.recording import Counters, identity
-from engine.recordings.timing import Timing
+from engine.recordings.recording import Counters, Row, TracedCall
+from engine.recordings.timing import Decoding, Timing
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -41,6 +40,24 @@ COMPILING = 0.5  # of the time left, at most
 REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = clock.Repeats(4, 20, 0.06)
 ALONE = clock.Repeats(4, 10, 0.04)
+
+
+def in_groups(
+    recorder: Recorder, section: str, groups: Iterable[list[Row]], measure: Callable, said: Callable
+) -> None:
+    """Measure rows, a group at once, where the recording lacks one of them, until the time is up."""
+    wanted = missing(recorder, section, groups)
+    for index, rows in enumerate(wanted):
+        if recorder.left <= 0:
+            return
+        found = measure(rows)
+        recorder.add(section, found)
+        recorder.tell(f"{section} {index + 1}/{len(wanted)}: {said(found)}")
+
+
+def missing(recorder: Recorder, section: str, groups: Iterable[list[Row]]) -> list[list[Row]]:
+    """The groups of which the recording lacks a row."""
+    return [rows for rows in groups if not all(recorder.has(section, row) for row in rows)]
 
 
 def contenders_bench() -> Bench:
@@ -54,41 +71,37 @@ def record_timings(
 ) -> None:
     """Every contender over N, head dim and mask, forward and backward; short sequences first."""
     bench = bench or contenders_bench()
+    bench.remember(recorder.rows["timings"].values())
     problems = [
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
     ]
-    wanted = [(problem, direction) for problem in problems for direction in (FORWARD, BACKWARD)]
-    wanted = [pair for pair in wanted if not _is_complete(recorder, bench, *pair)]
+    groups = [bench.planned(problem, way) for problem in problems for way in (FORWARD, BACKWARD)]
     if bench.cuda:
-        compile_ahead(recorder, _timed_kernels(bench, wanted))
-    for index, (problem, direction) in enumerate(wanted):
-        if recorder.left <= 0:
-            return
-        rows = bench.timings(problem, direction)
-        recorder.add("timings", rows)
-        mask = problem.mask.text
-        what = f"N {problem.seq_kv} d {problem.head_dim} {mask} {direction}"
+        compile_ahead(recorder, chain(*missing(recorder, "timings", groups)))
+
+    def said(rows: list[Timing]) -> str:
+        problem = rows[0].problem
         best = max((row for row in rows if row.times), key=lambda row: row.tflops, default=None)
         rate = f"best {best.provider} {best.tflops:.0f} TFLOP/s" if best else "nothing ran"
-        recorder.tell(f"timings {index + 1}/{len(wanted)}: {what}: {rate}")
+        return f"N {problem.seq_kv} d {problem.head_dim} {problem.mask.text} {rows[0].direction}: {rate}"
+
+    in_groups(
+        recorder, "timings", groups, lambda rows: bench.timings(rows[0].problem, rows[0].direction), said
+    )
 
 
 def record_variants(recorder: Recorder) -> None:
     """flash2 under many masks and terms, all of a direction in turns with the plain ones."""
-    for direction in (FORWARD, BACKWARD):
-        wanted = variants.plan(direction)
-        if recorder.left > 0 and not all(recorder.has("variants", row) for row in wanted):
-            rows = variants.timed(wanted, IN_TURNS, cuda=True)
-            recorder.add("variants", rows)
-            recorder.tell(f"variants: {len(rows)} {direction}")
+    groups = [variants.plan(direction) for direction in (FORWARD, BACKWARD)]
+    timed = partial(variants.timed, repeats=IN_TURNS, cuda=True)
+    in_groups(recorder, "variants", groups, timed, lambda rows: f"{len(rows)} {rows[0].direction}")
 
 
 def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels."""
-    wanted = [one for one in sweep.plan() if not recorder.has("sweep", sweep.row_of(one))]
-    done = compile_ahead(recorder, wanted)
-    for problem in dict.fromkeys(one.problem for one in wanted):
-        ready = [one for one in done if one.problem == problem]
+    done = compile_ahead(recorder, [row for row in sweep.plan() if not recorder.has("sweep", row)])
+    for problem in dict.fromkeys(row.problem for row in done):
+        ready = [row for row in done if row.problem == problem]
         recorder.tell(f"sweep: {len(ready)} configurations at d {problem.head_dim}")
         for row in sweep.timed(ready, cuda=True):
             recorder.add("sweep", [row])
@@ -98,36 +111,27 @@ def record_sweep(recorder: Recorder) -> None:
 
 def record_decoding(recorder: Recorder) -> None:
     """One query against many keys, over the number of splits, and in pages."""
-    for problem in decoding.plan():
-        if recorder.left <= 0:
-            return
-        if not all(recorder.has("decoding", row) for row in decoding.planned(problem)):
-            rows = decoding.rows_of(problem, cuda=True)
-            recorder.add("decoding", rows)
-            best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
-            rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
-            recorder.tell(f"decoding {problem.seq_kv} keys: fastest {rate}")
+
+    def said(rows: list[Decoding]) -> str:
+        best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
+        rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
+        return f"{best.problem.seq_kv} keys: fastest {rate}"
+
+    groups = (list(decoding.planned(problem)) for problem in decoding.plan())
+    in_groups(recorder, "decoding", groups, lambda rows: decoding.rows_of(rows[0].problem, cuda=True), said)
 
 
 def record_fp8(recorder: Recorder) -> None:
     """Attention in FP8 beside float16: times in turns, and errors."""
-    for rows in fp8.plan():
-        if recorder.left <= 0:
-            return
-        if not all(recorder.has("fp8", row) for row in rows):
-            found = fp8.timed(rows, IN_TURNS, cuda=True)
-            recorder.add("fp8", found)
-            recorder.tell(f"fp8: {fp8.line(found)}")
+    timed = partial(fp8.timed, repeats=IN_TURNS, cuda=True)
+    in_groups(recorder, "fp8", fp8.plan(), timed, fp8.line)
 
 
-def record_counters(
-    recorder: Recorder, plan: Callable[[], list[Counters]] = scenarios.plan, times: int = 1
-) -> None:
+def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:
     """The hardware's counters, read by ncu, the middle ones of so many calls alike."""
     find_ncu()
     wanted = [row for row in plan() if not recorder.has("counters", row)]
-    kernels = [scenarios.kernel_of(row) for row in wanted if not row.provider.startswith("sdpa_")]
-    compile_ahead(recorder, kernels)
+    compile_ahead(recorder, wanted)
     counted = profiled_counters([row for row in wanted for _ in range(times)], recorder.left)
     for index, row in enumerate(middle_rows(counted, times)):
         recorder.add("counters", [row])
@@ -144,15 +148,15 @@ def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
 
 def record_timelines(recorder: Recorder) -> None:
     """Which SM ran each block of threads, and when."""
-    wanted = [one for one in timelines.plan() if not recorder.has("timelines", timelines.row_of(one))]
-    compile_ahead(recorder, wanted)
-    for index, one in enumerate(wanted):
-        if recorder.left <= 0:
-            return
-        row = timelines.traced_row(one)
-        recorder.add("timelines", [row])
+
+    def said(rows: list[TracedCall]) -> str:
+        (row,) = rows
         what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
-        recorder.tell(f"timelines {index + 1}/{len(wanted)}: {one.algorithm} N {one.problem.seq_q}: {what}")
+        return f"{row.provider} N {row.problem.seq_q}: {what}"
+
+    groups = [[row] for row in scenarios.plan("timelines")]
+    compile_ahead(recorder, chain(*missing(recorder, "timelines", groups)))
+    in_groups(recorder, "timelines", groups, lambda rows: [timelines.traced_row(row) for row in rows], said)
 
 
 def record_cluster(recorder: Recorder) -> None:
@@ -177,32 +181,14 @@ def _median(row: ClusterTiming) -> float:
     return row.times.median
 
 
-def compile_ahead(recorder: Recorder, kernels: list[Kernel]) -> list[Kernel]:
-    """Those compiled in time."""
-    kernels = list(dict.fromkeys(kernels))
-    done = list(compile_all(kernels, COMPILING * recorder.left))
-    recorder.tell(f"compiled {len(done)} of {len(kernels)} kernels")
-    return done
-
-
-def _is_complete(recorder: Recorder, bench: Bench, problem: Problem, direction: str) -> bool:
-    """Whether a problem's rows are all there; what they took is remembered."""
-    entered, known = bench.entered(direction), recorder.rows["timings"]
-    rows = [known.get(identity(Timing(one.name, one.label, direction, problem))) for one in entered]
-    for one, row in zip(entered, rows, strict=True):
-        if row is not None and row.times is not None:
-            bench.remember(one, problem, direction, row.times.p50)
-    return None not in rows
-
-
-def _timed_kernels(bench: Bench, wanted: list[tuple[Problem, str]]) -> list[Kernel]:
-    """What the timings need compiled, each on the least problem that compiles the same."""
-    return [
-        Kernel(one.name, smaller(problem, one.name), direction)
-        for problem, direction in wanted
-        for one in bench.entered(direction)
-        if one.ours
-    ]
+def compile_ahead(recorder: Recorder, rows: Iterable[Row]) -> list[Row]:
+    """Those of this project's kernels that were compiled in time."""
+    kernels = {row: Kernel.of_row(row) for row in rows}
+    kernels = {row: kernel.smaller for row, kernel in kernels.items() if kernel.algorithm in ALGORITHMS}
+    wanted = list(dict.fromkeys(kernels.values()))
+    done = set(compile_all(wanted, COMPILING * recorder.left))
+    recorder.tell(f"compiled {len(done)} of {len(wanted)} kernels")
+    return [row for row, kernel in kernels.items() if kernel in done]
 
 
 RECORD = {
@@ -211,8 +197,8 @@ RECORD = {
     "sweep": record_sweep,
     "decoding": record_decoding,
     "fp8": record_fp8,
-    "counters": record_counters,
-    "drawn": partial(record_counters, plan=random_calls, times=REPEATED),
+    "counters": partial(record_counters, plan=partial(scenarios.plan, "counters"), times=1),
+    "drawn": record_counters,
     "timelines": record_timelines,
     "cluster": record_cluster,
 }

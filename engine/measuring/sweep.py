@@ -9,11 +9,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import Trial, training_problem
-from engine.problem.problem import Problem
 from engine.recordings.timing import TilingTiming
 
 BLOCKS = (16, 32, 64, 128, 256)
@@ -29,40 +27,37 @@ REPEATS = clock.Repeats(3, 8, 0.02)
 LONGEST = 0.1  # seconds per call; slower is recorded from one call
 
 
-def plan() -> list[Kernel]:
+def plan() -> list[TilingTiming]:
     """Everything a recording tries, small blocks first; each at its first number of stages before others."""
     problems = [training_problem(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
     everything = [
-        Kernel(name, problem, FORWARD, *config)
+        TilingTiming(name, problem, *config)
         for name, stages in STAGES.items()
         for problem, *config in product(problems, BLOCKS, BLOCKS, WARPS, stages)
     ]
     return sorted(everything, key=lambda one: one.stages != STAGES[one.algorithm][0])
 
 
-def row_of(one: Kernel) -> TilingTiming:
-    """The row of a kernel before it ran."""
-    return TilingTiming(one.algorithm, one.problem, one.block_q, one.block_kv, one.warps, one.stages)
-
-
-def call_of(one: Kernel, q, k, v, problem: Problem):
+def call_of(row: TilingTiming, q, k, v, *_):
     """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
     from kernels import attention, launch_options
 
+    options = Kernel.of_row(row).options
+
     def call():
-        with launch_options(one.warps, one.stages):
-            return attention(q, k, v, **one.options())
+        with launch_options(row.warps, row.stages):
+            return attention(q, k, v, **options)
 
     return call
 
 
-def timed(wanted: list[Kernel], cuda: bool) -> Iterator[TilingTiming]:
-    """A row for each kernel of one problem, in random order so that clock drift favours no block size."""
+def timed(wanted: list[TilingTiming], cuda: bool) -> Iterator[TilingTiming]:
+    """The rows of one problem, measured in random order so that clock drift favours no block size."""
     if not wanted:
         return
     trial, seconds = Trial.of(wanted[0].problem, cuda), clock.stopwatch(cuda)
-    for one in random.Random(0).sample(wanted, len(wanted)):
-        row, found = row_of(one), trial.checked(partial(call_of, one))
+    for row in random.Random(0).sample(wanted, len(wanted)):
+        found = trial.checked(partial(call_of, row))
         if isinstance(found, str):
             yield replace(row, skipped=_short(found))
             continue

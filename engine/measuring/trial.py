@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
 from engine.algorithms import FORWARD
-from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
+from engine.measuring import clock
+from engine.measuring.exact import (
+    NO_TERMS,
+    ExactGradients,
+    ExactOutput,
+    Terms,
+    exact_gradients,
+    exact_output,
+)
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Row
 from engine.trace.chip import SramOverflow
 from engine.worker.jobs import JobError
 
@@ -26,8 +35,8 @@ class Checked:
     """A call whose result was found right, the greatest error on the rows compared, and what is allowed."""
 
     call: Callable[[], Any]
-    error: float
-    allowed: float
+    error: float | None = None
+    allowed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -46,17 +55,24 @@ class Trial:
     exact: ExactOutput | ExactGradients
 
     @classmethod
-    def of(cls, problem: Problem, cuda: bool, direction: str = FORWARD) -> Trial:
+    def of(
+        cls,
+        problem: Problem,
+        cuda: bool,
+        direction: str = FORWARD,
+        v_dim: int | None = None,
+        terms: Terms = NO_TERMS,
+    ) -> Trial:
         """A trial of the forward or of the backward pass."""
         import torch
 
         if problem.unserved:
             raise JobError(problem.unserved)
-        inputs = random_inputs(problem, cuda)
+        inputs = random_inputs(problem, cuda, v_dim)
         if direction == FORWARD:
-            return cls(problem, cuda, inputs, None, exact_output(*inputs, problem))
-        d_out = torch.randn_like(inputs[0])
-        return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem))
+            return cls(problem, cuda, inputs, None, exact_output(*inputs, problem, terms))
+        d_out = torch.randn_like(inputs[0][..., :v_dim])
+        return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem, terms))
 
     def checked(self, prepare: Callable, **options: Any) -> Checked | str:
         """The call that is prepared, if its result is right; else why not, in a sentence."""
@@ -86,6 +102,20 @@ class Trial:
             "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {self.exact.allowed:.2g}"
         )
         return not_timed(off)
+
+
+def in_turns(found: Mapping[Row, Checked | str], repeats: clock.Repeats, cuda: bool) -> list[Row]:
+    """The rows with the times of their calls, taken in turns, and their errors; or with why there is none."""
+    calls = {row: one.call for row, one in found.items() if isinstance(one, Checked)}
+    times = clock.in_turns(calls, repeats, cuda)
+    rows = []
+    for row, one in found.items():
+        if isinstance(one, str):
+            rows.append(replace(row, skipped=one))
+            continue
+        told = {name: getattr(one, name) for name in ("error", "allowed") if hasattr(row, name)}
+        rows.append(replace(row, times=times[row], **told))
+    return rows
 
 
 def not_timed(off: str) -> str:

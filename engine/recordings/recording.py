@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Union
 
 from engine.problem.problem import Problem
@@ -189,3 +189,9 @@ IDENTITY = (  # what a row may have that says what it is about
 def identity(row: Row) -> tuple:
     """What a row is about, without what was measured: two runs of the same thing have the same."""
     return (type(row).__name__, *(getattr(row, part, None) for part in IDENTITY))
+
+
+def unmeasured(row: Row) -> Row:
+    """A row without what was measured: a call as a plan has it."""
+    kept = [field.name for field in fields(row) if field.name in (*IDENTITY, "label")]
+    return type(row)(**{name: getattr(row, name) for name in kept})

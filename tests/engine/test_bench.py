@@ -11,6 +11,7 @@ from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.implementations import Implementation, implementations
 from engine.measuring.machine import Machine
 from engine.problem.problem import Mask, Problem, Tiling
+from engine.recordings.timing import Times, Timing
 from engine.worker.jobs import JobError
 
 FAST = clock.Repeats(2, 2, 0.0)
@@ -40,7 +41,7 @@ def test_wrong_gradients_are_not_timed():
 def test_memory_and_time_that_are_not_there_are_foreseen(monkeypatch):
     eager = implementations()["eager"]
     here = bench_of(eager)
-    here.remember(eager, TINY, "forward", 5.0)
+    here.remember([Timing("eager", "", "forward", TINY, Times(5.0, 5.0, 5.0, 1))])
     assert here.timings(TINY)[0].skipped.startswith("would take about 5.0 s per call")
     monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**9)
     row = here.timings(replace(TINY, heads=32, kv_heads=32, seq_q=32768, seq_kv=32768))[0]

@@ -25,6 +25,7 @@ from engine.measuring.measure import (
 )
 from engine.problem.bounds import visible_keys
 from engine.problem.flops import field_flops
+from engine.recordings.timing import Times, Timing
 from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
@@ -129,7 +130,8 @@ def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
 
 def test_a_slow_provider_is_left_out_of_longer_lengths(bench):
     eager = implementations()["eager"]
-    bench.remember(eager, Experiment.of(**TINY).problem, "forward", 10.0)
+    slow = Times(10.0, 10.0, 10.0, 1)
+    bench.remember([Timing("eager", "", "forward", Experiment.of(**TINY).problem, slow)])
     row = by_provider(replace(bench, implementations=[eager]), Experiment.of(**TINY))["eager"]
     assert "s per call; the limit here is" in row["skipped"]
 

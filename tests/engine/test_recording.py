@@ -253,11 +253,11 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
         return call
 
     monkeypatch.setattr(sweep, "call_of", call_of)
-    wanted = [sweep.Kernel("flash2", TINY, "forward", rows, 16, 4, 1) for rows in (16, 32)]
+    wanted = [TilingTiming("flash2", TINY, rows, 16, 4, 1) for rows in (16, 32)]
     rows = {row.block_q: row for row in sweep.timed(wanted, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
-    assert {identity(row) for row in rows.values()} == {identity(sweep.row_of(one)) for one in wanted}
+    assert {identity(row) for row in rows.values()} == {identity(one) for one in wanted}
 
 
 def test_the_command_line_needs_a_gpu_and_known_sections(tmp_path, capsys, monkeypatch):

@@ -10,12 +10,13 @@ import pytest
 
 from engine import Experiment
 from engine.__main__ import main
-from engine.measuring.timelines import plan, row_of, traced_kernel
+from engine.measuring.scenarios import plan
+from engine.measuring.timelines import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import Device, Recording, TracedCall, identity
+from engine.recordings.recording import Device, Recording, TracedCall, identity, unmeasured
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import Times
 from tests.engine.timeline_files import from_csv, from_json
@@ -126,17 +127,14 @@ def test_a_damaged_timeline_is_refused_with_the_place(written, change, sentence)
     assert "\n" not in str(caught.value)
 
 
-def test_the_plan_has_no_call_twice_and_every_kind():
-    calls = plan()
-    assert len({identity(row_of(one)) for one in calls}) == len(calls)
-    assert {one.algorithm for one in calls} == {"standard", "flash1", "flash2", "flash3"}
-    assert {one.traced_order for one in calls} == {HEAVY_FIRST, NATURAL}
-    assert sum(one.problem.mask.window is not None for one in calls) >= 3
-
-
-def test_the_recorded_timelines_are_those_of_the_plan_and_small():
+def test_the_recorded_timelines_are_of_every_kind_and_small():
     rows = [one for recording in recordings() for one in recording.timelines]
-    assert {identity(one) for one in rows} >= {identity(row_of(one)) for one in plan()}
+    calls = plan("timelines")
+    assert {identity(one) for one in rows} == {identity(one) for one in calls}
+    assert calls == [unmeasured(one) for one in recordings()[0].timelines]
+    assert {one.provider for one in calls} == {"standard", "flash1", "flash2", "flash3"}
+    assert {one.order for one in calls} == {HEAVY_FIRST, NATURAL}
+    assert sum(one.problem.mask.window is not None for one in calls) >= 3
     assert all(one.kernels for one in rows)
     assert len(dumps(Recording(DEVICE, timelines=tuple(rows)))) < 1.5e6
 

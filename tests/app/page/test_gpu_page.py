@@ -16,11 +16,12 @@ from app.page.parts.recorded import LAST_TILES
 from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.timelines import call, row_of, traced_kernel
+from engine.measuring.timelines import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
+from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
-from engine.recordings.recording import Recording
+from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
     hardware_of,
     model_errors,
@@ -36,16 +37,22 @@ from tests.app.player.test_player_payload import unpack
 TICK = 32
 
 
-def recorded_call(order: str, **changes):
+def traced(provider: str, seq: int, order: str, causal: bool) -> TracedCall:
+    """A call before it is traced."""
+    problem = Problem(1, 16, 16, seq, seq, 128, "float16", Mask(causal))
+    return TracedCall(provider, order, problem, 128, 64)
+
+
+def recorded_call(order: str):
     """A traced call as a GPU would record it that runs exactly as the model says."""
-    one = call("flash2", 1024, order=order, causal=True, **changes)
+    one = traced("flash2", 1024, order, causal=True)
     experiment = Experiment(problem=one.problem).changed(block_q=128, block_kv=64)
     timeline = simulate_timeline(experiment, order)
     ticks = np.stack([timeline.start, timeline.end], 1) / (TICK * 1e-9)
     blocks = np.column_stack([timeline.sm, np.floor(ticks).astype(np.int64) * TICK])
     times = Times(*[simulate(experiment).modelled.seconds] * 3, 20)
     kernel = traced_kernel("attention", blocks, TICK)
-    return replace(row_of(one), sms=132, tick=TICK * 1e-9, times=times, kernels=(kernel,))
+    return replace(one, sms=132, tick=TICK * 1e-9, times=times, kernels=(kernel,))
 
 
 @pytest.fixture
@@ -112,8 +119,8 @@ def test_a_run_is_named_with_its_whole_mask(mask, words):
 
 
 def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():
-    rows = [row_of(call("flash2", n, causal=mask)) for n in (1024, 16384) for mask in (False, True)]
-    rows.append(row_of(call("flash1", 4096, causal=True)))
+    rows = [traced("flash2", n, HEAVY_FIRST, mask) for n in (1024, 16384) for mask in (False, True)]
+    rows.append(traced("flash1", 4096, NATURAL, True))
     found = nearest_call(rows, Experiment.of(algorithm="flash2", seq=8192, head_dim=128, causal=True))
     assert (found.provider, found.problem.seq_q, found.problem.mask.causal) == ("flash2", 16384, True)
     assert nearest_call([], Experiment()) is None
