@@ -27,8 +27,8 @@ from app.sidebar.unused import unused
 from engine import simulate
 from engine.algorithms import backward, flash3
 from engine.experiment import Experiment
-from engine.measuring.agreement import PAIRS
-from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, GradientCheck, small_backward
+from engine.measuring.agreement import PAIRS, Agreement
+from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
@@ -256,15 +256,15 @@ def _check(experiment: Experiment) -> None:
 def _draw(job: Job | None) -> None:
     if job is None or job.result is None:
         return
-    check: GradientCheck = job.result
+    check: Agreement = job.result
     agrees = all(check.holds(gradient) for gradient in GRADIENTS)
     verdict(agrees, check.device, f"the kernels {compiled(check.interpreted)}", check.date)
     head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
     rows = [
         [
             name,
-            *(f"{check.largest[name, pair]:.1e}" if check.largest[name, pair] else "0" for pair in PAIRS),
-            f"{check.allowed[name]:.1e}",
+            *(f"{off:.1e}" if (off := check.largest(name, pair)) else "0" for pair in PAIRS),
+            f"{check.tolerance[name]:.1e}",
             "agrees" if check.holds(name) else "differs",
         ]
         for name in GRADIENTS

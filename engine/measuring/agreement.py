@@ -55,7 +55,7 @@ class Agreement:
         tolerance: by quantity; l's is relative to l, the others are absolute.
         tiles: by quantity and pair, the largest difference in each tile, [query blocks, key blocks]; NaN
             where not visited, infinite where one of the two lacks a number. O and lse belong to a query
-            block: [query blocks, 1].
+            block: [query blocks, 1]; gradients to no tile: [1, 1].
         date: when, ISO 8601.
     """
 
@@ -65,6 +65,11 @@ class Agreement:
     tolerance: Mapping[str, float]
     tiles: Tiles
     date: str
+
+    @classmethod
+    def now(cls, *found: Any) -> Agreement:
+        """What was found at this moment."""
+        return cls(*found, datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -102,8 +107,7 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     exact = exact_tiles(experiment, *inputs)
     allowed = tolerances(experiment, exact, inputs)
     tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    return Agreement(experiment, device, interpreted, allowed, tiles, date)
+    return Agreement.now(experiment, device, interpreted, allowed, tiles)
 
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:

@@ -6,15 +6,13 @@ torch and kernels are imported inside functions; it runs in the worker process.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
-from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING
+from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING, Agreement
 from engine.measuring.exact import gradients
 from engine.measuring.interpreter import quick
 from engine.measuring.machine import machine
@@ -41,30 +39,6 @@ ORIGIN = (
 Gradients = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class GradientCheck:
-    """How far three computations of dQ, dK and dV are apart.
-
-    Attributes:
-        experiment: what was run.
-        device, interpreted: where the kernels ran.
-        allowed: by gradient, absolute.
-        largest: by gradient and pair, the largest absolute difference; infinite where one is no number.
-        date: when, ISO 8601.
-    """
-
-    experiment: Experiment
-    device: str
-    interpreted: bool
-    allowed: Mapping[str, float]
-    largest: Mapping[tuple[str, tuple[str, str]], float]
-    date: str
-
-    def holds(self, gradient: str) -> bool:
-        """Whether every pair is within what is allowed."""
-        return all(self.largest[gradient, pair] <= self.allowed[gradient] for pair in PAIRS)
-
-
 def small_backward(experiment: Experiment) -> Experiment:
     """What is run for an experiment: one key head with its query heads, seconds even when interpreted."""
     problem = experiment.problem
@@ -73,7 +47,7 @@ def small_backward(experiment: Experiment) -> Experiment:
     return quick(experiment.changed(algorithm=backward.ALGORITHM.key, **alone), MOST_SECONDS, MOST_SCORES)
 
 
-def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
+def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Backward page; its payload is a small backward's flat values."""
     experiment = Experiment.of(**payload)
     problem = experiment.problem
@@ -89,13 +63,12 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, GradientCheck]:
     floors = {**cancellation(problem, *inputs), **exponents(problem, *inputs)}
     allowed = {name: _allowed(problem, rounded[name], exact[name], floors[name]) for name in GRADIENTS}
     held = {"kernel": kernel, "trace": trace, "float64": exact}
-    largest = {
-        (name, pair): _largest(held[pair[0]][name], held[pair[1]][name])
+    differences = {
+        (name, pair): np.array([[_largest(held[pair[0]][name], held[pair[1]][name])]])
         for name in GRADIENTS
         for pair in PAIRS
     }
-    date = datetime.now(UTC).isoformat(timespec="seconds")
-    return GradientCheck(experiment, device, interpreted, allowed, largest, date)
+    return Agreement.now(experiment, device, interpreted, allowed, differences)
 
 
 def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:

@@ -125,17 +125,8 @@ def _row(machine: Machine, experiment: Experiment, timing: Timing, note: str) ->
     }
     if timing.times is None:
         return row
-    times = timing.times
-    return row | {
-        "repeats": times.repeats,
-        "p20": times.p20,
-        "p50": times.p50,
-        "p80": times.p80,
-        "tflops": timing.tflops,
-        "tokens_per_second": problem.batch * problem.seq_q / times.p50,
-        "error": timing.error,
-        "allowed": timing.allowed,
-    }
+    found = {"repeats": timing.times.repeats, **timing.figures}
+    return row | found | {"error": timing.error, "allowed": timing.allowed}
 
 
 def main(arguments: list[str]) -> int:

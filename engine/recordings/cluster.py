@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
 
 ONE, BOTH = "one", "both"  # the provider on one GPU; the direction of forward and backward together
@@ -55,6 +56,13 @@ class GpuMarks:
     kind: tuple[int, ...]
     start: tuple[int, ...]
     length: tuple[int, ...]
+
+    @property
+    def possible(self) -> bool:
+        """Whether every mark has a known kind, a start and a length."""
+        alike = len(self.kind) == len(self.start) == len(self.length)
+        known = all(0 <= kind < len(KINDS) for kind in self.kind)
+        return alike and known and all(value >= 0 for value in (*self.start, *self.length))
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,43 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from engine.experiment import Experiment, ExperimentError
-from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.recording import Counters, TracedCall
+from engine.recordings.recording import TracedCall
 from engine.recordings.timelines import traced_fault
-from engine.recordings.timing import (
-    INPUTS,
-    NUMBERS,
-    TERMS,
-    Decoding,
-    Fp8Timing,
-    TilingTiming,
-    Times,
-    Timing,
-    VariantTiming,
-)
+from engine.recordings.timing import INPUTS, NUMBERS, TERMS, Decoding, Fp8Timing, Times, VariantTiming
 
-EITHER = "must have either {} or the reason why it has none"
+MEASURED = ("kernels", "marks", "times")  # what a row has, or the reason why not
+RULES = (  # the records that must keep it, what must hold, and what is said where it does not
+    (
+        Times,
+        lambda one: 0 < one.p20 <= one.p50 <= one.p80,
+        "has percentiles that are not positive and rising",
+    ),
+    (
+        Extent,
+        lambda one: 0 < one.least <= one.median <= one.most,
+        "has times that are not positive and rising",
+    ),
+    (GpuMarks, lambda one: one.possible, "has marks that cannot be"),
+    (ClusterTiming | ClusterTimeline, lambda one: one.gpus >= 1, "must have at least one GPU"),
+    (ClusterTimeline, lambda one: len(one.marks) in (0, one.gpus), "must have marks of every GPU"),
+    (
+        Fp8Timing,
+        lambda one: one.numbers in NUMBERS and one.inputs in INPUTS,
+        f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}",
+    ),
+    (
+        VariantTiming,
+        lambda one: one.term in (None, *TERMS),
+        f"has a term that is not known: it must be one of {', '.join(TERMS)}",
+    ),
+    (
+        Decoding,
+        lambda one: (one.times is None) == (one.bytes_per_second is None),
+        "must have bytes per second where it has times",
+    ),
+)
 COMPUTED = {"tflops"}  # said by earlier files, too, and not looked at
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
@@ -100,57 +119,23 @@ def _record(kind: type, value: Any, where: str) -> Any:
 
 def _fault(record: Any) -> str | None:
     """What is wrong with values that each have the right type."""
-    if isinstance(record, Problem):
-        try:
-            Experiment(problem=record)
-        except ExperimentError as error:
-            return f"is not a problem: {error}"
-    elif isinstance(record, Decoding) and (fault := _blocks_fault(record)):
-        return fault
-    elif isinstance(record, Times):
-        if not 0 < record.p20 <= record.p50 <= record.p80:
-            return "has percentiles that are not positive and rising"
-    elif isinstance(record, Extent):
-        if not 0 < record.least <= record.median <= record.most:
-            return "has times that are not positive and rising"
-    elif isinstance(record, ClusterTiming | ClusterTimeline | GpuMarks):
-        return _cluster_fault(record)
-    elif isinstance(record, Fp8Timing) and (record.numbers not in NUMBERS or record.inputs not in INPUTS):
-        return f"must have numbers of {', '.join(NUMBERS)}, and inputs of {', '.join(INPUTS)}"
-    elif isinstance(record, VariantTiming) and record.term not in (None, *TERMS):
-        return f"has a term that is not known: it must be one of {', '.join(TERMS)}"
-    elif isinstance(record, Timing | TilingTiming | Decoding):
-        if (record.times is None) == (record.skipped is None):
-            return EITHER.format("times")
-        if isinstance(record, Decoding) and (record.times is None) != (record.bytes_per_second is None):
-            return "must have bytes per second where it has times"
-    elif isinstance(record, TracedCall):
+    measured = next((name for name in MEASURED if hasattr(record, name)), None)
+    if measured and bool(getattr(record, measured)) == (record.skipped is not None):
+        return f"must have either {measured} or the reason why it has none"
+    for kind, holds, sentence in RULES:
+        if isinstance(record, kind) and not holds(record):
+            return sentence
+    if isinstance(record, TracedCall):
         return traced_fault(record)
-    elif isinstance(record, Counters) and bool(record.kernels) == (record.skipped is not None):
-        return EITHER.format("kernels")
-    return None
-
-
-def _cluster_fault(record: Any) -> str | None:
-    if isinstance(record, GpuMarks):
-        alike = len(record.kind) == len(record.start) == len(record.length)
-        known = all(0 <= kind < len(KINDS) for kind in record.kind)
-        ends = all(value >= 0 for value in (*record.start, *record.length))
-        return None if alike and known and ends else "has marks that cannot be"
-    if record.gpus < 1:
-        return "must have at least one GPU"
-    if isinstance(record, ClusterTiming):
-        return None if (record.times is None) == (record.skipped is not None) else EITHER.format("times")
-    if bool(record.marks) == (record.skipped is not None):
-        return EITHER.format("marks")
-    return None if len(record.marks) in (0, record.gpus) else "must have marks of every GPU"
-
-
-def _blocks_fault(record: Decoding) -> str | None:
     try:
-        Experiment(problem=record.problem).changed(block_q=record.block_q, block_kv=record.block_kv)
+        if isinstance(record, Problem):
+            Experiment(problem=record)
+        elif isinstance(record, Decoding):
+            Experiment(problem=record.problem).changed(block_q=record.block_q, block_kv=record.block_kv)
     except ExperimentError as error:
-        return f"has blocks that cannot be: {error}"
+        return (
+            f"{'is not a problem' if isinstance(record, Problem) else 'has blocks that cannot be'}: {error}"
+        )
     return None
 
 

@@ -83,11 +83,7 @@ def recorded_rows(timings: Sequence[Timing]) -> list[Row]:
             "provider": row.provider,
             "label": row.label,
             "keys": row.problem.seq_kv,
-            "p20": row.times.p20,
-            "p50": row.times.p50,
-            "p80": row.times.p80,
-            "tflops": row.tflops,
-            "tokens_per_second": row.problem.batch * row.problem.seq_q / row.times.p50,
+            **row.figures,
             "speedup": base[row.problem.seq_kv] / row.times.p50 if row.problem.seq_kv in base else None,
         }
         for row in timed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.algorithms import BACKWARD
 from engine.problem.flops import BACKWARD_FLOPS, field_flops, pair_flops
@@ -67,6 +68,13 @@ class Timing:
     def tflops(self) -> float | None:
         """10^12 of these FLOPs per second."""
         return self.times and self.times.tflops(self.flops)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What a page or a table shows of its times, by name."""
+        times, tokens = self.times, self.problem.batch * self.problem.seq_q
+        rates = {"tflops": self.tflops, "tokens_per_second": tokens / times.p50}
+        return {"p20": times.p20, "p50": times.p50, "p80": times.p80, **rates}
 
 
 @dataclass(frozen=True)

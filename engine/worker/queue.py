@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from operator import attrgetter
 from threading import Condition
 from typing import Any
 
@@ -78,35 +79,12 @@ class Job:
         with self._queue.changed:
             return self._queue.seconds_ahead(self._run)
 
-    @property
-    def progress(self) -> float:
-        """0 to 1."""
-        return self._run.fraction
-
-    @property
-    def message(self) -> str:
-        """What the job does now."""
-        return self._run.message
-
-    @property
-    def rows(self) -> tuple[dict[str, Any], ...]:
-        """Partial results so far, in the order in which they came."""
-        return tuple(self._run.rows)
-
-    @property
-    def result(self) -> Any:
-        """What the job returned; None before it is done."""
-        return self._run.result
-
-    @property
-    def error(self) -> str | None:
-        """Why it failed, in one sentence."""
-        return self._run.error
-
-    @property
-    def finished_at(self) -> float | None:
-        """When it ended, seconds since the epoch."""
-        return self._run.finished_at
+    progress = property(attrgetter("_run.fraction"), doc="0 to 1.")
+    message = property(attrgetter("_run.message"), doc="What the job does now.")
+    rows = property(lambda self: tuple(self._run.rows), doc="Partial results so far, as they came.")
+    result = property(attrgetter("_run.result"), doc="What the job returned; None before it is done.")
+    error = property(attrgetter("_run.error"), doc="Why it failed, in one sentence.")
+    finished_at = property(attrgetter("_run.finished_at"), doc="When it ended, seconds since the epoch.")
 
     def cancel(self) -> None:
         """Give up this claim; the run stops, at once, when nobody else wants it."""

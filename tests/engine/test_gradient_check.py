@@ -37,7 +37,7 @@ def test_kernels_scheduler_and_float64_agree(kernel_worker, values):
     job = ended(kernel_worker, Experiment.of(**{**SMALL, **values}))
     assert job.error is None
     assert all(job.result.holds(gradient) for gradient in GRADIENTS)
-    assert all(0 <= difference < np.inf for difference in job.result.largest.values())
+    assert all(0 <= job.result.largest(*place) < np.inf for place in job.result.tiles)
 
 
 @pytest.mark.parametrize(("field", "name"), [("d_q", "dQ"), ("d_v", "dV")])
@@ -56,7 +56,7 @@ def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, 
     monkeypatch.setattr(subject, "_kernel", kernel)
     *_, result = returned(check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
     assert [gradient for gradient in GRADIENTS if not result.holds(gradient)] == [name]
-    assert result.largest[name, ("kernel", "float64")] <= result.allowed[name]
+    assert result.largest(name, ("kernel", "float64")) <= result.tolerance[name]
 
 
 @pytest.mark.parametrize(("dropped", "holds"), [(0, True), (3, False), (13, False)], ids=str)
