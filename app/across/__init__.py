@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from app.canvas.moving import Moving
+from app.canvas.moving import Played
 
 # of what `payload` packs
-ACROSS = Moving(
-    "attention_across_gpus", Path(__file__).with_name("across.html"), "Across GPUs", on_canvas=True
-)
+ACROSS = Played("attention_across_gpus", Path(__file__).with_name("across.css"), "Across GPUs")

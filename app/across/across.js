@@ -3,96 +3,82 @@
 import { duration, plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
-import { AcrossControls } from "./controls.js";
 import { LanesPanel } from "./lanes.js";
 import { acrossLayout } from "./layout.js";
 import { Runs } from "./run.js";
-import { markWords, sentence } from "./story.js";
+import { sentence } from "./story.js";
 
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 900; // ms that words stand for at least while it plays
+const BAR = {
+  label: "One sequence over several GPUs",
+  slider: "Time",
+  speeds: [0.25, 0.5, 1, 2, 4], // of the way that the playhead walks by itself
+  arrows: "to what starts or ends before, or next",
+  options: [
+    {
+      ...{ name: "shown", key: "m", label: "Run in the ring", choices: [] },
+      title: "Which run the ring and the sentence are of (m)",
+      told: "another run in the ring and the sentence",
+    },
+  ],
+  guide: [
+    ["colour", "a GPU, and the keys and values that it owns"],
+    ["S", "rows and columns are chunks of the sequence; the strips at their edges say which GPU holds each"],
+    ["ring", "outside a GPU's own colour, inside that of the keys with which it computes; empty: idle"],
+    ["K V", "a block on its way from its owner"],
+    ["line", "one GPU: computing above, transfers below; hatched: idle"],
+    ["pale", "still to come"],
+    ["merge", "m, l and O of all rounds become one"],
+  ],
+};
 
 class AcrossPlayer extends TimedPlayer {
+  Model = Runs;
+
   constructor(parent) {
-    super(parent, AcrossControls, CALM_PAUSE, { speed: 1, shown: 0, spoke: 0 });
+    super(parent, BAR, CALM_PAUSE, { speed: 1, shown: 0 });
   }
 
-  load(bytes) {
-    const part = this.model ? this.fraction : null;
-    this.bytes = bytes.slice();
-    this.model = new Runs(this.bytes);
-    if (part === null) this.at = this.model.runs[0].telling();
+  load(part) {
+    const { runs } = this.model;
+    if (part === null) this.at = runs[0].telling();
     else this.fraction = part;
-    this.shown = Math.min(this.shown, this.model.runs.length - 1);
-    this.controls.offer(this.model.runs);
-  }
-
-  // moving in time
-
-  seek(at) {
-    this.spoke = 0;
-    super.seek(at);
+    this.shown = Math.min(this.shown, runs.length - 1);
+    this.controls.offer(
+      "shown",
+      runs.map((_, n) => n),
+      (n) => runs[n].name,
+    );
   }
 
   eventBeside(by) {
-    const least = this.model.longest * 1e-6,
-      { events } = this.model.runs[this.shown];
-    const next =
-      by > 0
-        ? events.find((time) => time > this.at + least)
-        : events.findLast((time) => time < this.at - least);
-    return next ?? (by > 0 ? this.model.longest : 0);
-  }
-
-  // what is shown
-
-  showRun(number) {
-    this.shown = number;
-    this.spoke = 0;
-    this.draw();
-  }
-
-  nextRun() {
-    this.showRun((this.shown + 1) % this.model.runs.length);
-  }
-
-  get lanes() {
-    return this.stage.panels.filter((panel) => panel instanceof LanesPanel);
+    return this.model.runs[this.shown].eventBeside(this.at, by);
   }
 
   /** A press on a run's lanes goes to that moment, and shows the run. */
   press(event) {
     super.press();
-    const chart = this.lanes.find((panel) => panel.holds(event.offsetX, event.offsetY));
+    const lanes = this.stage.panels.filter((panel) => panel instanceof LanesPanel),
+      chart = lanes.find((panel) => panel.holds(event.offsetX, event.offsetY));
     if (!chart) return;
     this.shown = chart.number;
     this.seek(chart.timeAt(event.offsetX));
   }
 
-  hover(x, y) {
-    for (const chart of this.lanes) {
-      const n = chart.markAt(x, y);
-      if (n >= 0) return this.tip.show(this.stage, chart.place(n), markWords(chart.run, n));
-    }
-    this.leave();
-  }
-
-  // drawing
-
   layout() {
     return acrossLayout(this.model, this.stage);
   }
 
-  draw() {
-    if (!this.stage.pen) return;
+  paint() {
     const { at: time, shown, model } = this;
     this.stage.paint({ time, shown });
     this.tell(`${plural(model.gpus, "GPU")} over time`, {
       sentence: this.standing(STANDS, () => sentence(model, model.runs[shown], time)),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: model.runs[shown].origin,
-      run: shown,
+      shown,
     });
   }
 
@@ -101,11 +87,5 @@ class AcrossPlayer extends TimedPlayer {
   }
 }
 
-/** For tests `window.__across` tells and moves the moment. */
-const show = showing(AcrossPlayer, (player) => {
-  window.__across = {
-    seek: (time) => player.seek(time),
-    state: () => ({ time: player.at, longest: player.model.longest, ...player.controls.shown }),
-  };
-});
+const show = showing(AcrossPlayer, "__across");
 export default show;

@@ -1,6 +1,6 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
-import { hatching, Pen, sheet } from "../canvas/pen.js";
+import { Pen, sheet } from "../canvas/pen.js";
 import { channels, mix } from "../canvas/theme.js";
 
 const WAITING = 0.16,
@@ -8,20 +8,18 @@ const WAITING = 0.16,
 const AXES = 116; // units of width: what is said of both directions
 
 export class GridPanel {
-  constructor(number) {
-    this.number = number;
-  }
+  follows = ["time"];
 
-  layout({ model, u, dpr, theme }, box) {
-    const run = model.runs[this.number],
+  layout(box) {
+    const { model, theme, u } = this,
+      run = model.runs[this.number],
       side = Math.max(40, Math.min(box.w - 26 * u, box.h - 44 * u));
-    Object.assign(this, { model, run, dpr, theme });
+    this.run = run;
     this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
     this.gap = this.map.each > 7 ? 1 : 0;
     this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
     this.channels = this.done.map(channels);
-    this.picture = document.createElement("canvas");
-    this.picture.width = this.picture.height = run.chunks;
+    this.picture = sheet({ x: 0, y: 0, w: run.chunks, h: run.chunks }, 1).canvas;
     this.base = this.drawBase(u);
   }
 
@@ -31,22 +29,14 @@ export class GridPanel {
       { chunks, owners } = run,
       ctx = sheet({ x: 0, y: 0, w: map.side, h: map.side }, dpr),
       pen = new Pen(ctx, theme, u),
-      hidden = hatching(ctx, theme.hatch, 5, dpr),
       waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING));
     for (let q = 0; q < chunks; q++)
       for (let k = 0; k < chunks; k++) {
         const [x, y, w] = [k * map.each, q * map.each, map.each - this.gap];
         if (!model.causal || k <= q) pen.box(x, y, w, w, waiting[owners[q]], 1);
-        else {
-          ctx.fillStyle = hidden;
-          ctx.fillRect(x, y, w, w);
-        }
+        else pen.hatch(x, y, w, w, theme.hatch, 5);
       }
     return ctx.canvas;
-  }
-
-  signature({ time }) {
-    return String(time);
   }
 
   /** Which part of every tile is computed, 0 to 1, and which is at work. */

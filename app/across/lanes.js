@@ -2,40 +2,35 @@
 
 import { duration, percent, subscript } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
-import { hatching, Pen } from "../canvas/pen.js";
+import { Pen } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 import { NOBODY } from "./run.js";
+import { markWords } from "./story.js";
 
 const PALE = 0.26; // of what is still to come
 const MOVES = 0.36; // of a line's height, for transfers
 
 export class LanesPanel extends LaneChart {
-  constructor(number, lowest) {
-    super();
-    Object.assign(this, { number, lowest });
-  }
+  follows = ["time", "shown"];
 
-  layout({ model, u, dpr, theme }, box) {
-    const run = model.runs[this.number];
-    const left = 52 * u,
+  layout(box) {
+    const { model, u } = this,
+      left = 52 * u,
       top = 24 * u,
       axis = this.lowest ? 24 * u : 8 * u;
-    Object.assign(this, { model, run, dpr, theme, u, pictures: new Map() });
+    this.run = model.runs[this.number];
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h: box.h - top - axis };
     this.high = this.plot.h;
     this.row = this.plot.h / model.gpus;
   }
 
-  signature({ time, shown }) {
-    return `${time} ${shown === this.number}`;
-  }
-
-  /** The mark at a point, or -1. */
-  markAt(px, py) {
-    if (!this.holds(px, py)) return -1;
+  /** Where the mark at a point lies, and its words. */
+  pointed(px, py) {
+    if (!this.holds(px, py)) return null;
     const place = (py - this.plot.y) / this.row,
-      gpu = Math.floor(place);
-    return this.run.markAt(gpu, place - gpu > 1 - MOVES, this.timeAt(px));
+      gpu = Math.floor(place),
+      n = this.run.markAt(gpu, place - gpu > 1 - MOVES, this.timeAt(px));
+    return n < 0 ? null : [this.place(n), () => markWords(this.run, n)];
   }
 
   /** Where a mark lies: [x, y, width, height]. */
@@ -95,10 +90,16 @@ export class LanesPanel extends LaneChart {
   }
 
   drawn(ctx, strength) {
-    const { plot, dpr, theme, u, run } = this,
+    const { plot, theme, u, run } = this,
       pen = new Pen(ctx, theme, u);
-    ctx.fillStyle = hatching(ctx, mix(theme.hatch, theme.panel, strength), 6, dpr);
-    ctx.fillRect(plot.x, plot.y, this.x(run.length) - plot.x, plot.h);
+    pen.hatch(
+      plot.x,
+      plot.y,
+      this.x(run.length) - plot.x,
+      plot.h,
+      mix(theme.hatch, theme.panel, strength),
+      6,
+    );
     for (let n = 0; n < run.count; n++) this.mark(pen, n, strength);
   }
 

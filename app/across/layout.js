@@ -10,37 +10,29 @@ const MOST_GRIDS = 2,
   LEAST_RING = 190; // units of height that a ring with its blocks takes
 
 /** Grids above the ring at the left, lanes of all runs at the right; on a phone the lanes below. */
-export function acrossLayout(model, { width: w, height: h, u }) {
+export function acrossLayout({ runs }, { width: w, height: h, u }) {
   const narrow = w < NARROW,
     gap = 24 * u,
-    grids = model.runs.map((_, n) => n).filter((n) => model.runs[n].hasTiles && model.runs[n].ring);
-  grids.length = Math.min(MOST_GRIDS, grids.length);
+    grids = [...runs.keys()].filter((n) => runs[n].hasTiles && runs[n].ring).slice(0, MOST_GRIDS);
+  const eachOf = (side) => (side - (grids.length - 1) * gap) / Math.max(1, grids.length),
+    highOf = (side, most) => Math.min(eachOf(side) + 20 * u, most);
   const usual = clamp(0.31 * w, 300 * u, 520 * u),
-    low = !narrow && grids.length > 0 && h - highOf(usual, grids, u, 0.52 * h) - 16 * u < LEAST_RING * u,
+    low = !narrow && grids.length > 0 && h - highOf(usual, 0.52 * h) - 16 * u < LEAST_RING * u,
     side = narrow ? w : low ? 0.42 * w : usual, // a low picture has the grids alone, and larger
-    high = highOf(side, grids, u, narrow ? 0.28 * h : low ? h : 0.52 * h),
-    each = eachOf(side, grids, u);
-  const panels = grids.map((n, at) => ({
-    panel: new GridPanel(n),
-    box: { x: at * (each + gap), y: 0, w: each, h: high },
-  }));
-  const circle = narrow ? 0.3 * h : h - high - 16 * u;
-  if (!low) panels.push({ panel: new CirclePanel(), box: { x: 0, y: high + 16 * u, w: side, h: circle } });
-  const left = narrow ? 0 : side + gap,
-    top = narrow ? high + circle + 32 * u : 0;
-  return [...panels, ...lanesIn(model, { x: left, y: top, w: w - left, h: h - top }, u)];
-}
-
-const eachOf = (side, grids, u) => (side - (grids.length - 1) * 24 * u) / Math.max(1, grids.length);
-
-const highOf = (side, grids, u, most) => Math.min(eachOf(side, grids, u) + 20 * u, most);
-
-function lanesIn(model, { x, y, w, h }, u) {
-  const count = model.runs.length,
-    axis = 16 * u,
-    each = (h - axis) / count;
-  return model.runs.map((_, n) => ({
-    panel: new LanesPanel(n, n === count - 1),
-    box: { x, y: y + n * each, w, h: each + (n === count - 1 ? axis : 0) },
-  }));
+    high = highOf(side, narrow ? 0.28 * h : low ? h : 0.52 * h),
+    each = eachOf(side),
+    circle = narrow ? 0.3 * h : h - high - 16 * u,
+    left = narrow ? 0 : side + gap,
+    top = narrow ? high + circle + 32 * u : 0,
+    axis = 16 * u, // below the lowest lanes
+    lane = (h - top - axis) / runs.length;
+  return [
+    ...grids.map((number, n) => [GridPanel, { x: n * (each + gap), y: 0, w: each, h: high }, { number }]),
+    ...(low ? [] : [[CirclePanel, { x: 0, y: high + 16 * u, w: side, h: circle }]]),
+    ...runs.map((_, number) => {
+      const lowest = number === runs.length - 1,
+        box = { x: left, y: top + number * lane, w: w - left, h: lane + (lowest ? axis : 0) };
+      return [LanesPanel, box, { number, lowest }];
+    }),
+  ];
 }

@@ -6,20 +6,15 @@ import { NOBODY } from "./run.js";
 const CALLED = 24; // GPUs up to which each has its number
 
 export class CirclePanel {
-  layout({ model, u }, box) {
-    const top = 26 * u,
-      radius = Math.max(30, Math.min(box.w, box.h - top) / 2 - 46 * u);
-    Object.assign(this, {
-      model,
-      radius,
-      x: box.x + box.w / 2,
-      y: box.y + top + (box.h - top) / 2,
-      dot: Math.min(21 * u, (radius * 2.2) / Math.max(4, model.gpus)),
-    });
-  }
+  follows = ["time", "shown"];
 
-  signature({ time, shown }) {
-    return `${time} ${shown}`;
+  layout(box) {
+    const { model, u } = this,
+      top = 26 * u;
+    this.radius = Math.max(30, Math.min(box.w, box.h - top) / 2 - 46 * u);
+    this.x = box.x + box.w / 2;
+    this.y = box.y + top + (box.h - top) / 2;
+    this.dot = Math.min(21 * u, (this.radius * 2.2) / Math.max(4, model.gpus));
   }
 
   /** Where a GPU stands, the first on top. */

@@ -1,31 +1,22 @@
 // A run, unpacked once: what every GPU does, from when to when.
 
+import { Spans } from "../canvas/spans.js";
 import { unpack } from "../canvas/unpack.js";
 
 export const NOBODY = -1; // the owner of what is no one GPU's
 
-class Run {
-  constructor(header, arrays, prefix, kinds) {
-    Object.assign(this, header, { kinds });
-    const columns = ["gpu", "kind", "round", "owner", "start", "end", "tileFrom", "tileQuery", "tileKey"];
-    for (const name of columns) this[name] = arrays[`${prefix}.${name}`];
-    this.count = this.gpu.length;
+class Run extends Spans {
+  constructor(about, columns, kinds) {
+    super({ ...about, kinds }, columns, [about.length]);
     this.chunks = this.owners.length;
     this.hasTiles = this.tileQuery.length > 0;
     [this.computing, this.transfer, this.network, this.merging, this.packing] = kinds.map((_, n) => n);
     this.rounds = Math.max(...this.round) + 1;
     this.used = this.whenUsed();
-    this.events = Float32Array.from(new Set([0, ...this.start, ...this.end, this.length])).sort();
   }
 
   moves(n) {
     return this.kind[n] === this.transfer || this.kind[n] === this.network;
-  }
-
-  /** The part of a mark that is done, 0 to 1; below 0 before it starts. */
-  progress(n, time) {
-    if (time < this.start[n]) return -1;
-    return time >= this.end[n] ? 1 : (time - this.start[n]) / (this.end[n] - this.start[n]);
   }
 
   /** Marks under way at a time; several panels ask for the same. */
@@ -95,7 +86,7 @@ export class Runs {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header);
-    this.runs = header.runs.map((about, n) => new Run(about, arrays, `run${n}`, header.kinds));
+    this.runs = header.runs.map((about, n) => new Run(about, arrays[`run${n}`], header.kinds));
     this.longest = Math.max(...this.runs.map(({ length }) => length));
   }
 }

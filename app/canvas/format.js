@@ -64,6 +64,17 @@ export function duration(seconds) {
   return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
 }
 
+/** Microseconds, with as many places as a step of them needs. */
+export function microseconds(value, step = 0.01) {
+  const [whole, part] = value.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0).split(".");
+  return grouped(Number(whole)) + (part ? `.${part}` : "");
+}
+
+/** How many microseconds a unit has in which times up to the longest are short to read, and its name. */
+export function unitOf(longest) {
+  return longest < 1e4 ? [1, "µs"] : longest < 1e7 ? [1e3, "ms"] : [1e6, "s"];
+}
+
 /** A share of a whole, 0 to 1; nearly none and nearly all do not read as none and all. */
 export function percent(part) {
   if (part === 0) return "0%";
@@ -91,17 +102,20 @@ export function subscript(n) {
   return String(n).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
 }
 
-/** How many of the sorted values are at most x. */
-export function countUpTo(sorted, x) {
+/** How many values come before the first of which something does not hold, where it holds of none after. */
+export function countWhile(values, holds) {
   let low = 0,
-    high = sorted.length;
+    high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle] <= x) low = middle + 1;
+    if (holds(values[middle])) low = middle + 1;
     else high = middle;
   }
   return low;
 }
+
+/** How many of the sorted values are at most x. */
+export const countUpTo = (sorted, x) => countWhile(sorted, (value) => value <= x);
 
 /** A round step that cuts a span into no more than so many parts: 1, 2 or 5 times a power of ten. */
 export function roundStep(span, most) {

@@ -6,10 +6,12 @@ import { sheet } from "./pen.js";
 const MOST_KEPT = 8; // pictures
 
 /**
- * `layout` sets `model` with its `longest`, `plot`, where the lanes lie, `high`, how far below its top the pictures
- * reach, `pictures`, `dpr` and `theme`; `drawn(ctx, ...values)` draws what is asked for by these values.
+ * A panel of a model with its `longest`: `layout` sets `plot`, where the lanes lie, and `high`, how far below its top
+ * the pictures reach; `drawn(ctx, ...values)` draws what is asked for by these values.
  */
 export class LaneChart {
+  pictures = new Map();
+
   x(time, [from, to] = [0, this.model.longest]) {
     return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
   }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,7 +16,7 @@ from app.canvas.scripts import loader
 from app.scenario.offers import offer
 
 CANVAS_STYLE = Path(__file__).parent / "canvas.css"
-SHARED = re.compile(r"<!-- (\S+\.html) -->")  # what HTML has in common with others: <!-- buttons.html -->
+FRAME = '<div class="player" tabindex="0" role="region"></div>'  # which the script fills
 
 
 @dataclass(frozen=True)
@@ -35,13 +34,12 @@ class Component:
 
     @cached_property
     def html(self) -> str:
-        """Its HTML, whole."""
-        own = self.file.read_text("utf-8")
-        return SHARED.sub(lambda found: (self.file.parent / found[1]).read_text("utf-8"), own)
+        """Its HTML."""
+        return self.file.read_text("utf-8")
 
     @cached_property
     def css(self) -> str:
-        """Its style sheet, whole."""
+        """Its style sheet."""
         return self.file.with_suffix(".css").read_text("utf-8")
 
     @cached_property
@@ -52,10 +50,8 @@ class Component:
     @cached_property
     def mount(self) -> Callable[..., Any]:
         """Streamlit's own call, registered when a page first needs it."""
-        script = loader(self.name, self.js)
-        if self.file.suffix == ".js":
-            return st.components.v2.component(self.name, js=script)
-        return st.components.v2.component(self.name, html=self.html, css=self.css, js=script)
+        parts = {} if self.file.suffix == ".js" else {"html": self.html, "css": self.css}
+        return st.components.v2.component(self.name, js=loader(self.name, self.js), **parts)
 
 
 @dataclass(frozen=True)
@@ -64,16 +60,9 @@ class Moving(Component):
 
     Args:
         title: of what it shows, as a file to take home names it.
-        on_canvas: whether it wears what pictures with a stage and a transport share.
     """
 
     title: str
-    on_canvas: bool = False
-
-    @cached_property
-    def css(self) -> str:
-        """Its style sheet, whole."""
-        return f"{CANVAS_STYLE.read_text('utf-8')}\n{super().css}" if self.on_canvas else super().css
 
     def offline(self, data: Any, title: str, above: str = "", below: str = "") -> str:
         """An HTML file that shows the same without server and network, between some HTML of its own."""
@@ -88,3 +77,18 @@ class Moving(Component):
         title = title or self.title
         offer(title, partial(self.offline, data, title))
         self.mount(key=key, data=data, height=height or "content")
+
+
+@dataclass(frozen=True)
+class Played(Moving):
+    """A moving picture with a stage and a transport: a script fills their frame, its CSS adds to theirs."""
+
+    @cached_property
+    def html(self) -> str:
+        """The frame, empty."""
+        return FRAME
+
+    @cached_property
+    def css(self) -> str:
+        """The style sheet of all stages and its own."""
+        return f"{CANVAS_STYLE.read_text('utf-8')}\n{super().css}"

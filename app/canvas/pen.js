@@ -85,6 +85,13 @@ export class Pen {
     ctx.stroke();
   }
 
+  /** Diagonal lines, so many pixels apart, over a box. */
+  hatch(x, y, w, h, color, pitch) {
+    if (w <= 0 || h <= 0) return;
+    this.ctx.fillStyle = hatching(this.ctx, color, pitch);
+    this.ctx.fillRect(x, y, w, h);
+  }
+
   rule(x, y, w) {
     this.ctx.fillStyle = this.theme.line;
     this.ctx.fillRect(x, Math.round(y), w, 1);
@@ -103,9 +110,10 @@ export function sheet({ x, y, w, h }, dpr) {
 
 const patterns = new Map();
 
-/** A repeating pattern of thin diagonal lines, sharp at the device's resolution. */
-export function hatching(ctx, color, pitch, scale) {
-  const name = `${color} ${pitch} ${scale}`;
+/** A repeating pattern of thin diagonal lines, sharp at the canvas's resolution. */
+export function hatching(ctx, color, pitch) {
+  const scale = ctx.getTransform().a,
+    name = `${color} ${pitch} ${scale}`;
   if (patterns.size > 30) patterns.clear(); // every size of the window has its own
   if (!patterns.has(name)) patterns.set(name, diagonals(ctx, color, pitch, scale));
   return patterns.get(name);

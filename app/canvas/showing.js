@@ -2,17 +2,17 @@
 
 /**
  * What Streamlit calls whenever the data or the theme change, without a word that the call before is over: what is
- * shown in a shadow root, a `Shown` with `update(data)` and `release()`, is made once. `tell` hands tests what they
- * ask of it.
+ * shown in a shadow root, a `Shown` with `update(data)` and `release()`, is made once. By a name the window offers
+ * tests what they ask of it.
  */
-export function showing(Shown, tell = () => {}) {
+export function showing(Shown, name = "") {
   const views = new WeakMap();
   return ({ data, parentElement }) => {
     if (!data) return undefined;
     const view = views.get(parentElement) ?? new Shown(parentElement);
     views.set(parentElement, view);
     view.update(data);
-    tell(view);
+    if (name) window[name] = view.asked;
     return () => view.release();
   };
 }

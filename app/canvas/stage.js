@@ -39,12 +39,17 @@ export class Stage {
     this.canvas.height = Math.round(height * dpr);
   }
 
-  /** Panels in their boxes, on an empty canvas. */
+  /**
+   * Panels in their boxes, on an empty canvas: `placed` are [class, box, what one panel of that class differs in].
+   * A panel knows its box, the model, theme, unit and resolution before its `layout()`; it is painted anew when what
+   * it `follows` of the view, by name, or its own `signature(view)` has changed.
+   */
   place(placed, model, theme) {
     const { u, dpr, width, height, ctx } = this;
-    this.panels = placed.map(({ panel, box }) => {
-      panel.layout?.({ model, theme, u, dpr }, box);
-      return Object.assign(panel, { box, last: null });
+    this.panels = placed.map(([Panel, box, own]) => {
+      const panel = Object.assign(new Panel(), { box, model, theme, u, dpr, last: [] }, own);
+      panel.layout?.(box);
+      return panel;
     });
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.clearRect(0, 0, width, height);
@@ -53,9 +58,9 @@ export class Stage {
 
   paint(view) {
     for (const panel of this.panels) {
-      const signature = panel.signature(view);
-      if (signature === panel.last) continue;
-      panel.last = signature;
+      const now = panel.signature ? [panel.signature(view)] : panel.follows.map((name) => view[name]);
+      if (now.every((value, n) => value === panel.last[n])) continue;
+      panel.last = now;
       const { x, y, w, h } = panel.box,
         margin = 4 * this.u;
       this.ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);

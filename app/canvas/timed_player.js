@@ -1,22 +1,56 @@
-// What pictures with a playhead over a run of their own share: moving in time, and the bar that they are played with.
+// What pictures with a playhead over a run of their own share: a stage of panels, and the bar that they are played with.
 
 import { clamp } from "./format.js";
+import { frameOf, helpPage } from "./frame.js";
+import { Stage } from "./stage.js";
 import { Tip } from "./tip.js";
-import { helpPage, Transport } from "./transport.js";
-import { StageView } from "./view.js";
+import { Transport } from "./transport.js";
+import { equalBytes } from "./unpack.js";
+import { PlayedView } from "./view.js";
+
+const MOST_FRAMES = 600; // whose times are kept
 
 /**
- * A picture has `load(bytes)`, which sets `model` with its `longest` and `palettes`; `layout()`; `eventBeside(by)`,
- * where the next or the last event is; `passing(seconds)`, how much of the run passes in so many seconds of the
- * clock; `hover(x, y)`, what the pointer is on; and `draw()`.
+ * A picture has `Model`, made of the payload's bytes, with `longest` and `palettes`; `load(part)`, which takes a new
+ * model, at what part of the run the one before stood, null at first; `layout()`, its panels and their boxes, see
+ * Stage; `eventBeside(by)`, where the next or the last event is; `passing(seconds)`, how much of the run passes in so
+ * many seconds of the clock; and `paint()`.
  */
-export class TimedPlayer extends StageView {
-  /** `pause` is that of a calm clock, `state` what the picture remembers beside where it is, `at`. */
-  constructor(parent, Controls, pause, state) {
-    super(parent.querySelector(".player"), pause);
-    Object.assign(this, state);
-    this.tip = new Tip(this.root);
-    this.controls = new Controls(this.root, this);
+export class TimedPlayer extends PlayedView {
+  /** `bar` is what frameOf needs, `pause` that of a calm clock, `state` what the picture remembers beside its place, `at`. */
+  constructor(parent, bar, pause, state, Controls = TimedControls) {
+    const root = parent.querySelector(".player");
+    root.setAttribute("aria-label", `${bar.label}. Press ? for its keys.`);
+    root.innerHTML = frameOf(bar);
+    const stage = new Stage(root);
+    super(root, stage.canvas, pause);
+    Object.assign(this, { stage, tip: new Tip(root), frames: [], ...state });
+    this.controls = new Controls(root, this, bar);
+  }
+
+  /** New data or a new theme: the picture changes within this task, and its place in the run stays. */
+  update(bytes) {
+    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
+    if (renewed) {
+      const part = this.model ? this.fraction : null;
+      this.bytes = bytes.slice();
+      this.model = new this.Model(this.bytes);
+      this.load(part);
+    }
+    if (this.dress(this.model.palettes) || renewed) this.fit(true);
+    if (renewed) this.redrawn = performance.now();
+  }
+
+  /** Lays out and draws everything anew where the room has changed, or anyway. */
+  fit(anyway = false) {
+    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
+    this.stage.place(this.layout(), this.model, this.theme);
+    this.leave();
+    this.draw();
+  }
+
+  draw() {
+    if (this.stage.pen) this.paint();
   }
 
   /** Where the run ends. */
@@ -29,22 +63,35 @@ export class TimedPlayer extends StageView {
     this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
   }
 
-  setSpeed(speed) {
-    this.speed = speed;
+  advance(seconds, now) {
+    super.advance(seconds);
+    this.frames.push([now, performance.now() - now]);
+    if (this.frames.length > MOST_FRAMES) this.frames.shift();
+  }
+
+  /** Another value of what the reader chooses, such as the speed. */
+  choose(name, value) {
+    this[name] = value;
+    this.spoke = 0;
     this.draw();
   }
 
   faster(by) {
-    const { speeds } = this.controls;
-    this.setSpeed(speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
+    const { speeds } = this.controls.bar;
+    this.choose("speed", speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
   }
 
   press() {
     this.root.focus({ preventScroll: true });
   }
 
-  point(event) {
-    this.hover(event.offsetX, event.offsetY);
+  /** Says what the pointer is on: the first panel that knows a box with words there. */
+  point({ offsetX: x, offsetY: y }) {
+    for (const panel of this.stage.panels) {
+      const found = panel.pointed?.(x, y, this);
+      if (found) return this.tip.show(this.stage, ...found);
+    }
+    this.leave();
   }
 
   leave() {
@@ -57,46 +104,91 @@ export class TimedPlayer extends StageView {
     this.controls.show({ part, playing, speed, ...words });
     this.stage.canvas.setAttribute("aria-label", `${name}. ${words.sentence}`);
   }
+
+  /** What tests and benchmarks ask: frames are [time, milliseconds of work], seek returns the milliseconds that it took. */
+  get asked() {
+    const { frames, controls } = this;
+    return {
+      frames,
+      seek: (at) => {
+        const start = performance.now();
+        this.seek(at);
+        return performance.now() - start;
+      },
+      state: () => ({ time: this.at, longest: this.model.longest, redrawn: this.redrawn, ...controls.shown }),
+    };
+  }
 }
 
-/** The bar below: what is played adds its own buttons, keys and help. */
+/** The bar below, with the options of one picture. */
 export class TimedControls extends Transport {
-  /** `arrows` is where the arrow keys lead, `keys` are those of this picture alone, `guide` how it is read. */
-  constructor(root, player, { speeds, named = (speed) => `${speed} ×`, arrows = "", keys = [], guide = [] }) {
+  constructor(root, player, bar) {
     super(root, player);
-    this.speeds = speeds;
-    this.speed = root.querySelector('[data-is="speed"]');
-    this.speed.append(...speeds.map((speed) => new Option(named(speed), speed)));
-    this.speed.addEventListener("change", () => player.setSpeed(Number(this.speed.value)));
+    Object.assign(this, { bar, selects: {}, choices: {} });
+    for (const option of bar.options ?? []) {
+      if (!option.choices) this.actions[option.name] = () => option.act(player, this);
+      else this.offer(option.name, option.choices, option.named);
+    }
+    this.offer("speed", bar.speeds, bar.named ?? ((speed) => `${speed} ×`));
     this.slider.addEventListener("input", () =>
       player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.last),
     );
     this.canvas.addEventListener("pointerdown", (event) => player.press(event));
     this.canvas.addEventListener("pointermove", (event) => player.point(event));
     this.canvas.addEventListener("pointerleave", () => player.leave());
-    const usual = [
-      ["Space", "play or pause"],
-      ["← →", arrows],
-      ["Shift ← →", "a twentieth of the run"],
-      ["Home End", "to the start, to the end"],
-    ];
-    const last = [
-      ["+ −", "faster, slower"],
-      ["f", "full screen"],
-      ["?", "this help"],
-    ];
-    this.help.innerHTML = helpPage([...usual, ...keys, ...last], guide);
+    this.explain(bar.guide);
+  }
+
+  /** What there is to choose from under a name, and what each is called. */
+  offer(name, choices, named = (_, n) => n) {
+    this.choices[name] = choices;
+    const select = this.root.querySelector(`[data-is="${name}"]`);
+    select.replaceChildren(...choices.map((choice, n) => new Option(named(choice, n), choice)));
+    select.onchange = () => this.player.choose(name, choices[select.selectedIndex]);
+    this.selects[name] = select;
+    this.shown = {};
+  }
+
+  /** The help: keys of what is there, and how the picture is read. */
+  explain(guide) {
+    const { arrows, far = "a twentieth of the run", keys = [], options = [] } = this.bar;
+    const there = ({ name, key }) => key && !this.root.querySelector(`[data-do="${name}"]`)?.hidden;
+    this.help.innerHTML = helpPage(
+      [
+        ["Space", "play or pause (Enter too)"],
+        ["← →", arrows],
+        ["Shift ← →", far],
+        ["Home End", "to the start, to the end"],
+        ...keys.map(([name, words]) => [name, words]),
+        ...options.filter(there).map(({ key, told }) => [key, told]),
+        ["+ −", "faster, slower"],
+        ["f", "full screen"],
+        ["?", "this help"],
+      ],
+      guide,
+    );
   }
 
   keyActions(far) {
-    return { ...super.keyActions(far), Escape: () => this.showHelp(false) };
+    const { player, bar, choices } = this,
+      own = (bar.keys ?? []).map(([, , actions]) => actions(player, far)),
+      next = (name) => {
+        const all = choices[name];
+        player.choose(name, all[(all.indexOf(player[name]) + 1) % all.length]);
+      };
+    for (const { name, key } of bar.options ?? [])
+      own.push({ [key]: choices[name] ? () => next(name) : this.actions[name] });
+    return Object.assign(super.keyActions(far), { Escape: () => this.showHelp(false) }, ...own);
   }
 
   /** All for a moment; only what differs is touched. */
   show(next) {
     const { shown, slider } = this;
     if (shown.part !== next.part) this.scrub(Math.round(next.part * slider.max), slider.max);
-    if (shown.speed !== next.speed) this.speed.value = next.speed;
+    for (const [name, select] of Object.entries(this.selects))
+      if (shown[name] !== next[name]) select.selectedIndex = this.choices[name].indexOf(next[name]);
+    for (const { name, pressed } of this.bar.options ?? [])
+      if (pressed && shown[name] !== next[name]) this.press(name, next[name]);
     super.show(next);
   }
 }

@@ -11,10 +11,15 @@ export class Tip {
 
   hide() {
     this.aim.hidden = this.tip.hidden = true;
+    this.told = "";
   }
 
-  /** Frames a box of a stage and says so many lines beside it, the first as a title. */
-  show(stage, [x, y, w, h], [title, ...lines]) {
+  /** Frames a box of a stage and says `words()` beside it, lines of which the first is a title; a tip that stands is not made again. */
+  show(stage, box, words) {
+    if (this.told === box.join()) return;
+    const [x, y, w, h] = box,
+      [title, ...lines] = words();
+    this.told = box.join();
     this.tip.innerHTML = `<b>${title}</b>${lines.join("<br>")}`;
     this.aim.hidden = this.tip.hidden = false;
     place(this.aim, { left: x - 2, top: y - 2, width: w + 4, height: h + 4 });

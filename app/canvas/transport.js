@@ -10,20 +10,9 @@ export class Transport {
    * `everywhere` is whether its keys are heard where nothing has the focus.
    */
   constructor(root, player, everywhere = true) {
-    const find = (selector) => root.querySelector(selector);
-    Object.assign(this, {
-      root,
-      player,
-      shown: {},
-      now: find(".now"),
-      canvas: find(".stage canvas"),
-      help: find(".help"),
-    });
-    Object.assign(this, {
-      slider: find("input[type=range]"),
-      where: find(".where"),
-      length: find(".length"),
-    });
+    const selectors = [".now", ".stage canvas", ".help", "input[type=range]", ".where", ".length"],
+      [now, canvas, help, slider, where, length] = selectors.map((selector) => root.querySelector(selector));
+    Object.assign(this, { root, player, now, canvas, help, slider, where, length, shown: {} });
     this.actions = {
       start: () => player.seek(0),
       end: () => player.seek(Infinity),
@@ -105,11 +94,4 @@ export class Transport {
     this.slider.value = position;
     this.slider.style.setProperty("--part", `${(100 * position) / Math.max(1, last)}%`);
   }
-}
-
-/** The keys and the reading guide, side by side. */
-export function helpPage(keys, guide) {
-  const list = (title, entries) =>
-    `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
-  return `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
 }

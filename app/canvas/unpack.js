@@ -9,14 +9,16 @@ const TYPES = {
   float32: Float32Array,
 };
 
-/** Header and arrays of a payload; `bytes` must start its buffer, as typed arrays need aligned offsets. */
+/** Header and arrays of a payload, those called "name.column" together under their name; `bytes` must start its buffer, as typed arrays need aligned offsets. */
 export function unpack(bytes) {
   const { buffer } = bytes;
   const size = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
   const arrays = {};
   for (const [name, type, offset, length] of header.arrays) {
-    arrays[name] = new TYPES[type](buffer, 4 + size + offset, length);
+    const [column, table] = name.split(".").reverse();
+    if (table) arrays[table] ??= {};
+    (arrays[table] ?? arrays)[column] = new TYPES[type](buffer, 4 + size + offset, length);
   }
   return { header, arrays };
 }

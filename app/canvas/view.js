@@ -2,9 +2,7 @@
 
 import { Clock } from "./clock.js";
 import { clamp } from "./format.js";
-import { Stage } from "./stage.js";
 import { readTheme, wear } from "./theme.js";
-import { equalBytes } from "./unpack.js";
 
 /** A picture has `update(data)`; `fit()`, which draws it in the room that there is; and `advance(seconds, now)`. */
 export class View {
@@ -61,6 +59,7 @@ export class PlayedView extends View {
 
   seek(at) {
     this.at = clamp(at, 0, this.last);
+    this.spoke = 0;
     this.draw();
   }
 
@@ -78,40 +77,11 @@ export class PlayedView extends View {
     this.draw();
   }
 
-  /** Words for now; while it plays they stand for so many ms at least before others replace them. */
+  /** Words for now, which `words()` makes; while it plays they stand for so many ms at least before others replace them. */
   standing(least, words) {
     const now = performance.now();
     if (!this.playing || !this.said || now - this.spoke > least)
       Object.assign(this, { spoke: now, said: words() });
     return this.said;
-  }
-}
-
-/**
- * A picture on a stage, of one block of bytes: `load(bytes)` sets `bytes` and `model` with its `palettes`, `layout()`
- * has its panels in their boxes, `leave()` forgets the pointer, and `draw()` paints.
- */
-export class StageView extends PlayedView {
-  constructor(root, pause) {
-    const stage = new Stage(root);
-    super(root, stage.canvas, pause);
-    this.stage = stage;
-  }
-
-  /** New data or a new theme: the picture changes within this task; whether the data are new. */
-  update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) this.load(bytes);
-    if (this.dress(this.model.palettes) || renewed) this.fit(true);
-    return renewed;
-  }
-
-  /** Lays out and draws everything anew where the room has changed, or anyway; whether it did. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return false;
-    this.stage.place(this.layout(), this.model, this.theme);
-    this.leave();
-    this.draw();
-    return true;
   }
 }

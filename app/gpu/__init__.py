@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.canvas.moving import Moving
+from app.canvas.moving import Played
 
 # of what `payload` packs
-REPLAY = Moving("attention_on_the_gpu", Path(__file__).with_name("gpu.html"), "SMs over time", on_canvas=True)
+REPLAY = Played("attention_on_the_gpu", Path(__file__).with_name("gpu.css"), "SMs over time")

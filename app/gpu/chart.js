@@ -1,58 +1,45 @@
 // SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
 
-import { duration, grouped, percent } from "../canvas/format.js";
+import { duration, microseconds, percent, unitOf } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { COLOURINGS, NOWHERE } from "./placement.js";
+import { blockWords } from "./story.js";
 
 const STRENGTHS = 24; // shades of a colour
 const PALE = 0.28; // of what is still to come
 
-/** Microseconds, with as many places as a step of them needs. */
-export function microseconds(value, step = 0.01) {
-  const [whole, part] = value.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0).split(".");
-  return grouped(Number(whole)) + (part ? `.${part}` : "");
-}
-
-/** How many microseconds a unit has in which times up to the longest are short to read, and its name. */
-export function unitOf(longest) {
-  return longest < 1e4 ? [1, "µs"] : longest < 1e7 ? [1e3, "ms"] : [1e6, "s"];
-}
-
 export class ChartPanel extends LaneChart {
-  constructor(number) {
-    super();
-    this.number = number;
-  }
+  follows = ["time", "window", "colouring"];
 
-  layout({ model, u, dpr, theme }, box) {
+  layout(box) {
+    const { u, lane } = this;
     this.low = box.h < 170 * u; // as in a hall's type, where a line of words and the SMs must do
     this.narrow = !this.low && box.w < 660 * u;
-    const lane = model.lanes[this.number],
-      left = 46 * u,
+    const left = 46 * u,
       top = (this.narrow ? 62 : 26) * u,
       strip = this.low ? 0 : 30 * u,
       gap = this.low ? 0 : 8 * u,
       axis = 26 * u;
     const h = box.h - top - strip - axis - gap;
-    Object.assign(this, { model, lane, dpr, theme, u, pictures: new Map() });
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
     this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
     this.high = h + gap + strip;
     this.row = h / lane.sms;
   }
 
-  signature({ time, window: [from, to], colouring }) {
-    return [time, from, to, colouring].join();
-  }
-
-  /** The block at a point, or -1. */
-  blockAt(px, py, window) {
+  /** Where the block at a point lies in the window, and its words. */
+  pointed(px, py, { window }) {
     const { plot, lane } = this;
-    if (!this.holds(px, py)) return NOWHERE;
+    if (!this.holds(px, py)) return null;
     const place = (py - plot.y) / this.row,
-      sm = Math.floor(place);
-    return lane.blockAt(sm, place - sm, this.timeAt(px, window));
+      sm = Math.floor(place),
+      n = lane.blockAt(sm, place - sm, this.timeAt(px, window));
+    if (n === NOWHERE) return null;
+    const [top, thick] = this.line(n),
+      left = Math.max(plot.x, this.x(lane.start[n], window)),
+      right = Math.min(plot.x + plot.w, this.x(lane.end[n], window));
+    return [[left, top, right - left, thick], () => blockWords(this.model, lane, n)];
   }
 
   /** Where a block's line begins, and how thick it is. */

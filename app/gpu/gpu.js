@@ -1,69 +1,96 @@
 // One canvas, one clock: a GPU's execution in slow motion.
 
-import { clamp, countUpTo, duration, grouped, plural } from "../canvas/format.js";
+import { clamp, duration, grouped, microseconds, plural, unitOf } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
-import { ChartPanel, microseconds, unitOf } from "./chart.js";
-import { GpuControls, PACES } from "./controls.js";
+import { ChartPanel } from "./chart.js";
 import { HeadsPanel } from "./heads_and_tiles.js";
 import { gpuLayout } from "./layout.js";
 import { COLOURINGS, NOWHERE, Recorded } from "./placement.js";
-import { blockWords, sentence } from "./story.js";
+import { sentence } from "./story.js";
 
 const CALM_PAUSE = 200; // ms between the pictures of a calm replay
 const WHOLE_RUN = 20; // seconds that the first pace takes for the run, about
+const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second
+const BAR = {
+  label: "The GPU's SMs over time",
+  slider: "Time",
+  speeds: PACES,
+  named: (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per s`,
+  arrows: "to the block that starts or ends before, or next",
+  options: [
+    {
+      ...{ name: "colouring", key: "c", label: "Colour by", choices: Object.keys(COLOURINGS) },
+      named: (name) => `by ${COLOURINGS[name][0]}`,
+      title: "What the colour of a block says (c)",
+      told: "colour by query block, head or wave",
+    },
+    {
+      ...{ name: "whole", key: "0", words: "Whole run", act: (player) => player.zoomOut() },
+      title: "The whole run (0); the wheel zooms, dragging moves",
+      told: "the whole run; the wheel zooms, dragging moves",
+    },
+  ],
+  keys: [
+    [
+      ...["↑ ↓", "another head (Shift: ten further)"],
+      (player, far) => ({
+        ArrowUp: () => player.moveHead(far ? -10 : -1),
+        ArrowDown: () => player.moveHead(far ? 10 : 1),
+      }),
+    ],
+  ],
+  guide: [
+    ["line", "one SM; where it holds several blocks at once, they share its line"],
+    ["bar", "one thread block, from its start to its end"],
+    ["shade", "the later a block's query block, head or wave, the stronger its colour"],
+    ["pale", "still to come"],
+    ["tail", "from when the first SM has nothing left to do until the end"],
+    ["wave", "how often the block's place on its SM had been filled before"],
+    ["tiles", "a block's visits are drawn at an even pace between its start and its end"],
+  ],
+};
 
 class GpuPlayer extends TimedPlayer {
+  Model = Recorded;
+
   constructor(parent) {
-    super(parent, GpuControls, CALM_PAUSE, { head: 0, colouring: "query", speed: 10, window: [0, 1] });
+    super(parent, BAR, CALM_PAUSE, { head: 0, colouring: "query", speed: 10, window: [0, 1] });
+    const { canvas } = this.stage;
+    canvas.addEventListener("pointerup", (event) => this.lift(event));
+    canvas.addEventListener("wheel", (event) => this.zoom(event), { passive: false });
+    canvas.addEventListener("dblclick", () => this.zoomOut());
   }
 
-  load(bytes) {
-    const part = this.model ? this.fraction : 0.45;
-    this.bytes = bytes.slice();
-    this.model = new Recorded(this.bytes);
-    this.fraction = part;
+  load(part) {
+    this.fraction = part ?? 0.45;
     this.head = Math.min(this.head, this.model.heads - 1);
     this.window = [0, this.model.longest];
     const far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest));
     this.speed = PACES.reduce((best, pace) => (far(pace) < far(best) ? pace : best));
   }
 
-  // moving in time
-
   eventBeside(by) {
-    const events = this.model.lanes.map(({ events }) => {
-      const at = countUpTo(events, this.at);
-      return by > 0
-        ? (events[at] ?? Infinity)
-        : (events[at - 1 - (events[at - 1] === Math.fround(this.at) ? 1 : 0)] ?? 0);
-    });
+    const events = this.model.lanes.map((lane) => lane.eventBeside(this.at, by));
     return by > 0 ? Math.min(...events) : Math.max(...events);
   }
 
   // what is shown
 
-  setColouring(colouring) {
-    this.colouring = colouring;
-    this.draw();
-  }
-
-  nextColouring() {
-    const names = Object.keys(COLOURINGS);
-    this.setColouring(names[(names.indexOf(this.colouring) + 1) % names.length]);
-  }
-
   moveHead(by) {
-    this.head = clamp(this.head + by, 0, this.model.heads - 1);
-    this.draw();
+    this.choose("head", clamp(this.head + by, 0, this.model.heads - 1));
   }
 
-  get charts() {
-    return this.stage.panels.filter((panel) => panel instanceof ChartPanel);
+  /** The chart at a point, at its side of which the names of SMs stand. */
+  chartAt({ offsetX: x, offsetY: y }) {
+    const charts = this.stage.panels.filter((panel) => panel instanceof ChartPanel);
+    return charts.find(
+      ({ box, plot }) => x >= plot.x && x < plot.x + plot.w && y >= box.y && y < box.y + box.h,
+    );
   }
 
   zoom(event) {
-    const chart = this.charts.find(({ plot }) => event.offsetX >= plot.x && event.offsetX < plot.x + plot.w);
+    const chart = this.chartAt(event);
     if (!chart || event.deltaY === 0 || !(event.ctrlKey || this.zoomed || event.deltaY < 0)) return;
     event.preventDefault();
     const [from, to] = this.window,
@@ -80,8 +107,7 @@ class GpuPlayer extends TimedPlayer {
   /** Show a span of time, kept within the run. */
   show(from, span) {
     const start = clamp(from, 0, this.model.longest - span);
-    this.window = [start, start + span];
-    this.draw();
+    this.choose("window", [start, start + span]);
   }
 
   zoomOut() {
@@ -92,17 +118,8 @@ class GpuPlayer extends TimedPlayer {
     super.press();
     const heads = this.stage.panels.find((panel) => panel instanceof HeadsPanel),
       head = heads?.headAt(event.offsetX, event.offsetY) ?? NOWHERE;
-    if (head !== NOWHERE) {
-      this.head = head;
-      return this.draw();
-    }
-    const chart = this.charts.find(
-      ({ plot, strip }) =>
-        event.offsetX >= plot.x &&
-        event.offsetX < plot.x + plot.w &&
-        event.offsetY >= plot.y &&
-        event.offsetY < strip.y + strip.h,
-    );
+    if (head !== NOWHERE) return this.choose("head", head);
+    const chart = this.chartAt(event);
     if (!chart) return;
     this.held = { chart, x: event.offsetX, window: this.window, moved: false };
     this.stage.canvas.setPointerCapture(event.pointerId);
@@ -110,11 +127,8 @@ class GpuPlayer extends TimedPlayer {
 
   point(event) {
     if (!this.held) return super.point(event);
-    const {
-      chart,
-      x,
-      window: [from, to],
-    } = this.held;
+    const { chart, x, window } = this.held,
+      [from, to] = window;
     if (Math.abs(event.offsetX - x) > 3) this.held.moved = true;
     if (this.held.moved && this.zoomed)
       this.show(from - ((event.offsetX - x) / chart.plot.w) * (to - from), to - from);
@@ -127,30 +141,15 @@ class GpuPlayer extends TimedPlayer {
     if (held && !held.moved) this.seek(held.chart.timeAt(event.offsetX, this.window));
   }
 
-  /** What the block under the pointer is; the tip stands beside the block, not at the pointer. */
-  hover(x, y) {
-    for (const chart of this.charts) {
-      const n = chart.blockAt(x, y, this.window);
-      if (n === NOWHERE) continue;
-      const { lane, plot } = chart,
-        [top, thick] = chart.line(n);
-      const left = Math.max(plot.x, chart.x(lane.start[n], this.window)),
-        right = Math.min(plot.x + plot.w, chart.x(lane.end[n], this.window));
-      return this.tip.show(this.stage, [left, top, right - left, thick], blockWords(this.model, lane, n));
-    }
-    this.leave();
-  }
-
   // drawing
 
   layout() {
     return gpuLayout(this.model, this.stage);
   }
 
-  draw() {
-    if (!this.stage.pen) return;
-    const { at: time, head, colouring, model } = this;
-    this.stage.paint({ time, head, colouring, window: this.window });
+  paint() {
+    const { at: time, head, colouring, window, model } = this;
+    this.stage.paint({ time, head, colouring, window });
     const [unit, name] = unitOf(model.longest),
       step = unit > 1 ? 0.01 : model.longest < 1000 ? 0.1 : 1;
     const title = `${plural(model.sms, "SM")} over time`;
@@ -159,7 +158,7 @@ class GpuPlayer extends TimedPlayer {
       sentence: sentence(model, time),
       where: `${microseconds(time / unit, step)} ${name}, ${grouped(1e6 / this.speed)}× slower`,
       length: duration(model.longest / 1e6),
-      colouring,
+      ...{ colouring, head, window },
     });
   }
 
@@ -168,17 +167,5 @@ class GpuPlayer extends TimedPlayer {
   }
 }
 
-/** For tests `window.__gpu` tells and moves the moment. */
-const show = showing(GpuPlayer, (player) => {
-  window.__gpu = {
-    seek: (time) => player.seek(time),
-    state: () => ({
-      time: player.at,
-      head: player.head,
-      window: player.window,
-      longest: player.model.longest,
-      ...player.controls.shown,
-    }),
-  };
-});
+const show = showing(GpuPlayer, "__gpu");
 export default show;

@@ -1,7 +1,7 @@
 // What the blocks compute: which query blocks of all heads are done, and the tiles of one head as they were visited.
 
 import { clamp, grouped, plural } from "../canvas/format.js";
-import { hatching } from "../canvas/pen.js";
+import { sheet } from "../canvas/pen.js";
 import { channels, mix } from "../canvas/theme.js";
 import { NOWHERE } from "./placement.js";
 
@@ -16,24 +16,16 @@ function rowsOf(lane, n, queryBlocks) {
 
 /** All heads side by side, a query block a line: waiting, at work, written. */
 export class HeadsPanel {
-  constructor(number) {
-    this.number = number;
-  }
+  follows = ["time", "head"];
 
-  layout({ model, u }, box) {
-    const lane = model.lanes[this.number],
+  layout(box) {
+    const { model, u } = this,
       top = 42 * u;
-    Object.assign(this, { model, lane });
-    this.finalKernel = lane.kernels.length - 1;
+    [this.lane] = model.lanes;
     const h = Math.min(box.h - top - 2 * u, (box.w / model.heads) * model.queryBlocks * 2.5);
     this.map = { x: box.x, y: box.y + top, w: Math.min(box.w, Math.max(h / 6, 26 * u * model.heads)), h };
     this.states = new Uint8Array(model.heads * model.queryBlocks);
-    this.picture = document.createElement("canvas");
-    [this.picture.width, this.picture.height] = [model.heads, model.queryBlocks];
-  }
-
-  signature({ time, head }) {
-    return `${time} ${head}`;
+    this.picture = sheet({ x: 0, y: 0, w: model.heads, h: model.queryBlocks }, 1).canvas;
   }
 
   /** The head at a point, or -1. */
@@ -83,7 +75,7 @@ export class HeadsPanel {
     states.fill(WAITING);
     for (let n = 0; n < lane.count; n++) {
       if (time < lane.start[n]) continue;
-      const done = time >= lane.end[n] && lane.kernel[n] === this.finalKernel,
+      const done = time >= lane.end[n] && lane.kernel[n] === lane.kernels.length - 1,
         [low, high] = rowsOf(lane, n, queryBlocks);
       for (let i = low; i <= high; i++) {
         const at = i * model.heads + lane.head[n];
@@ -100,25 +92,20 @@ export class HeadsPanel {
 
 /** One head's score matrix: each block of work fills the tiles that it has visited, and says on which SM it runs. */
 export class TilesPanel {
-  constructor(number) {
-    this.number = number;
-  }
+  follows = ["time", "head"];
 
-  layout({ model, u }, box) {
-    const lane = model.lanes[this.number],
+  layout(box) {
+    const { model, u } = this,
+      [lane] = model.lanes,
       left = 50 * u,
       top = 26 * u;
-    Object.assign(this, { model, lane });
+    this.lane = lane;
     const room = { w: box.w - left, h: box.h - top - 22 * u },
       aspect = clamp(model.seq_q / model.seq_kv, 0.4, 1.4);
     const w = Math.min(room.w, room.h / aspect);
     this.grid = { x: box.x + left, y: box.y + top, w, h: w * aspect };
     this.blocks = Array.from({ length: model.heads }, () => []);
     for (let n = 0; n < lane.count; n++) this.blocks[lane.head[n]].push(n);
-  }
-
-  signature({ time, head }) {
-    return `${time} ${head}`;
   }
 
   paint(pen, box, { time, head }) {
@@ -136,8 +123,7 @@ export class TilesPanel {
       });
     const cw = grid.w / keyBlocks,
       ch = grid.h / queryBlocks;
-    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, window.devicePixelRatio || 1);
-    ctx.fillRect(grid.x, grid.y, grid.w, grid.h);
+    pen.hatch(grid.x, grid.y, grid.w, grid.h, theme.hatch, 7 * u);
     for (let i = 0; i < queryBlocks; i++) {
       pen.box(
         grid.x + model.first[i] * cw,

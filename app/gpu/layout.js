@@ -6,31 +6,22 @@ import { ChartPanel } from "./chart.js";
 import { HeadsPanel, TilesPanel } from "./heads_and_tiles.js";
 
 /** Charts of all timelines at the left, what they compute at the right; on a phone below them, side by side. */
-export function gpuLayout(model, { width: w, height: h, u }) {
+export function gpuLayout({ lanes }, { width: w, height: h, u }) {
   const narrow = w < NARROW,
     gap = (narrow ? 20 : 30) * u,
-    side = narrow ? (w - gap) / 2 : clamp(0.27 * w, 230 * u, 420 * u);
-  const low = narrow ? 220 * u : 0,
+    side = narrow ? (w - gap) / 2 : clamp(0.27 * w, 230 * u, 420 * u),
+    low = narrow ? 220 * u : 0,
     wide = narrow ? w : w - side - gap,
-    between = 12 * u;
-  const each = (h - low - (model.lanes.length - 1) * between) / model.lanes.length,
-    upper = 0.4 * h,
+    between = 12 * u,
+    each = (h - low - (lanes.length - 1) * between) / lanes.length,
+    upper = narrow ? low - between : 0.4 * h,
+    top = narrow ? h - upper : 0,
     right = w - side;
-  const [written, tiles] = narrow
-    ? [
-        { x: 0, y: h - low + between, w: side, h: low - between },
-        { x: right, y: h - low + between, w: side, h: low - between },
-      ]
-    : [
-        { x: right, y: 0, w: side, h: upper },
-        { x: right, y: upper + 22 * u, w: side, h: h - upper - 22 * u },
-      ];
   return [
-    ...model.lanes.map((_, n) => ({
-      panel: new ChartPanel(n),
-      box: { x: 0, y: n * (each + between), w: wide, h: each },
-    })),
-    { panel: new HeadsPanel(0), box: written },
-    { panel: new TilesPanel(0), box: tiles },
+    ...lanes.map((lane, n) => [ChartPanel, { x: 0, y: n * (each + between), w: wide, h: each }, { lane }]),
+    [HeadsPanel, { x: narrow ? 0 : right, y: top, w: side, h: upper }],
+    narrow
+      ? [TilesPanel, { x: right, y: top, w: side, h: upper }]
+      : [TilesPanel, { x: right, y: upper + 22 * u, w: side, h: h - upper - 22 * u }],
   ];
 }

@@ -1,23 +1,20 @@
 // A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
 
 import { countUpTo } from "../canvas/format.js";
+import { Spans } from "../canvas/spans.js";
 import { unpack } from "../canvas/unpack.js";
 
 export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
 export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
 
-class Placement {
-  constructor(header, arrays, prefix, sms) {
-    Object.assign(this, header, { sms });
-    for (const name of ["sm", "start", "end", "head", "query", "key", "kernel", "wave"])
-      this[name] = arrays[`${prefix}.${name}`];
-    this.count = this.sm.length;
+class Placement extends Spans {
+  constructor(about, columns, sms) {
+    super({ ...about, sms }, columns);
     this.starts = this.start.slice().sort();
     this.ends = this.end.slice().sort();
     this.microseconds = this.ends.at(-1); // as rounded as the ends are, so that all are done then
     this.place();
     this.share();
-    this.events = Float32Array.from(new Set([0, ...this.starts, ...this.ends])).sort();
   }
 
   /** The place of each block among those that share its SM, and when each SM has work at all. */
@@ -80,12 +77,6 @@ class Placement {
     return { done, running: started - done, busy: countUpTo(this.begun, time) - countUpTo(this.ended, time) };
   }
 
-  /** The part of a block that is done, 0 to 1; -1 before it starts. */
-  progress(n, time) {
-    if (time < this.start[n]) return -1;
-    return time >= this.end[n] ? 1 : (time - this.start[n]) / (this.end[n] - this.start[n]);
-  }
-
   /** The block at a height within an SM's line, 0 to 1, at a time; or -1. */
   blockAt(sm, height, time) {
     const running = (n) => time >= this.start[n] && time < this.end[n];
@@ -107,7 +98,7 @@ export class Recorded {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { first: arrays.first, stop: arrays.stop });
-    this.lanes = header.lanes.map((lane, n) => new Placement(lane, arrays, `lane${n}`, header.sms));
+    this.lanes = header.lanes.map((lane, n) => new Placement(lane, arrays[`lane${n}`], header.sms));
     this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
   }
 }

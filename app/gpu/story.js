@@ -1,7 +1,6 @@
 // A moment of the GPU, and one block, in words.
 
-import { capital, duration, grouped, percent, plural } from "../canvas/format.js";
-import { microseconds } from "./chart.js";
+import { capital, duration, grouped, microseconds, percent, plural } from "../canvas/format.js";
 import { NOWHERE } from "./placement.js";
 
 /** What happens now, in one sentence, of the first lane. */

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.canvas.moving import Moving
+from app.canvas.moving import Played
 
 HERE = Path(__file__).parent
-PLAYER = Moving("attention_player", HERE / "player.html", "Player", on_canvas=True)  # of what `payload` packs
+PLAYER = Played("attention_player", HERE / "player.css", "Player")  # of what `payload` packs

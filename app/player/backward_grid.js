@@ -1,6 +1,5 @@
 // The score matrix in a backward pass: gradients beside their tensors.
 
-import { hatching } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter, paled } from "./grid_painter.js";
@@ -12,15 +11,7 @@ const GRADIENT_STRIPES = 5; // px between the stripes that tell a gradient from 
 /** A box in a tensor's colour, striped: the tensor's gradient. */
 function gradientBox(pen, x, y, w, h, color, radius = 2) {
   pen.box(x, y, w, h, color, radius);
-  if (w <= 0 || h <= 0) return;
-  const { ctx, u, theme } = pen;
-  ctx.fillStyle = hatching(
-    ctx,
-    mix(theme.ground, color, 0.55),
-    GRADIENT_STRIPES * u,
-    window.devicePixelRatio || 1,
-  );
-  ctx.fillRect(x, y, w, h);
+  pen.hatch(x, y, w, h, mix(pen.theme.ground, color, 0.55), GRADIENT_STRIPES * pen.u);
 }
 
 /** The room that the gradients take around a grid, in units. */
@@ -105,8 +96,8 @@ class BackwardPainter extends GridPainter {
 }
 
 export class BackwardGridPanel extends GridPanel {
-  layout(view, box) {
-    const { model, u, dpr, theme } = view;
+  layout(box) {
+    const { model, u, dpr, theme } = this;
     this.grid = new BackwardLayout(model, { ...box, h: box.h - 44 * u }, u, dpr);
     this.painter = new BackwardPainter(model, model.run, this.grid, theme, u);
   }

@@ -6,9 +6,7 @@ import { onChip } from "./on_chip.js";
 import { NONE } from "./run.js";
 
 export class ChipPanel {
-  signature({ run, step }) {
-    return `${run.name} ${step}`;
-  }
+  follows = ["run", "step"];
 
   paint(pen, box, { model, run, step }) {
     const { u } = pen,

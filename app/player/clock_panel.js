@@ -6,9 +6,7 @@ import { drawnNote } from "./size_words.js";
 
 /** All on one scale of modelled time, kernel by kernel. */
 export class ClockPanel {
-  signature({ seconds }) {
-    return seconds;
-  }
+  follows = ["seconds"];
 
   /** What the clock counts, and on what. */
   about({ chip, asked, scaled, drawn }) {

@@ -3,54 +3,79 @@
 import { capital, counted } from "../canvas/format.js";
 import { TimedControls } from "../canvas/timed_player.js";
 import { inFullScreen } from "../canvas/transport.js";
-import { helpOf } from "./guide.js";
+import { BACKWARD_GUIDE, GUIDE } from "./guide.js";
 import { StepsTable } from "./steps_table.js";
 
-export const SPEEDS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-const speedName = (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×";
+export const BAR = {
+  label: "Player: attention, tile by tile",
+  slider: "Position",
+  speeds: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+  named: (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×",
+  arrows: "one step back or forward",
+  far: "one tile back or forward",
+  options: [
+    {
+      ...{ name: "loop", key: "l", words: "Loop", title: "Start again at the end (l)", told: "loop" },
+      ...{ pressed: true, act: (player) => player.choose("loop", !player.loop) },
+    },
+    {
+      ...{ name: "race", key: "r", words: "Race", told: "race of the algorithms" },
+      ...{ pressed: true, act: (player) => player.setRace(!player.race) },
+    },
+    {
+      ...{
+        name: "table",
+        key: "t",
+        words: "Table",
+        title: "The steps as a table (t)",
+        told: "the steps as a table",
+      },
+      ...{ pressed: true, act: (_, controls) => controls.showTable(!controls.table.open) },
+    },
+    {
+      ...{ name: "link", key: "c", words: "<span>Link</span>", told: "copy a link to this moment" },
+      ...{ title: "Copy a link to this moment (c)", act: (_, controls) => controls.copyLink() },
+    },
+  ],
+  keys: [
+    [
+      ...["↑ ↓", "another row (Shift: another query tile)"],
+      (player, far) => ({ ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far) }),
+    ],
+    [
+      "Esc",
+      "close, leave full screen; follow the tile at work again",
+      (player) => ({ Escape: () => player.controls.escape() }),
+    ],
+  ],
+  guide: GUIDE,
+};
 
 export class Controls extends TimedControls {
-  constructor(root, player) {
-    super(root, player, { speeds: SPEEDS, named: speedName });
-    this.ticks = root.querySelector(".ticks");
-    this.table = new StepsTable(root.querySelector(".steps"), player);
-    Object.assign(this.actions, {
-      loop: () => player.setLoop(!player.loop),
-      race: () => player.setRace(!player.race),
-      link: () => this.copyLink(),
-      table: () => this.showTable(!this.table.open),
-      earlier: () => this.table.turn(-1),
-      later: () => this.table.turn(1),
-    });
-  }
-
-  keyActions(far) {
-    const { player, actions } = this;
-    return {
-      ...super.keyActions(far),
-      r: actions.race,
-      l: actions.loop,
-      t: actions.table,
-      c: actions.link,
-      Escape: () => this.escape(),
-      ArrowUp: () => player.moveRow(-1, far),
-      ArrowDown: () => player.moveRow(1, far),
-    };
+  constructor(root, player, bar) {
+    super(root, player, bar);
+    this.ticks = document.createElement("canvas");
+    this.ticks.className = "ticks";
+    this.ticks.ariaHidden = "true";
+    this.slider.before(this.ticks);
+    this.table = new StepsTable(player);
+    this.actions.earlier = () => this.table.turn(-1);
+    this.actions.later = () => this.table.turn(1);
   }
 
   escape() {
     if (!this.help.hidden) this.showHelp(false);
     else if (this.table.open) this.showTable(false);
     else if (inFullScreen()) document.exitFullscreen();
-    else this.player.follow();
+    else this.player.choose("pinned", null);
   }
 
-  /** What the reader can do and read with this model. */
+  /** What the reader can do and read with this model: a race needs others, a backward pass has gradients. */
   suit(model, races) {
     const race = this.root.querySelector('[data-do="race"]');
     race.hidden = !races;
     race.title = `${capital(counted(model.algorithms.length))} algorithms on one clock (r)`;
-    this.help.innerHTML = helpOf(model, races);
+    this.explain(model.backward ? BACKWARD_GUIDE : GUIDE);
   }
 
   async copyLink() {
@@ -69,14 +94,10 @@ export class Controls extends TimedControls {
   }
 
   show(next) {
-    const { shown } = this,
-      { last, race, loop } = next;
-    if (shown.last !== last) {
-      this.slider.max = last;
-      shown.part = null; // the scrubber stands elsewhere
+    if (this.shown.last !== next.last) {
+      this.slider.max = next.last;
+      this.shown.part = null; // the scrubber stands elsewhere
     }
-    if (shown.race !== race) this.press("race", race);
-    if (shown.loop !== loop) this.press("loop", loop);
     super.show(next);
   }
 

@@ -6,7 +6,7 @@ import { Stage } from "../canvas/stage.js";
 import { SANS } from "../canvas/theme.js";
 import { commonColours, GifEncoder } from "./gif.js";
 import { layoutOf } from "./layout.js";
-import { Narrator } from "./narrator.js";
+import { wordsOf } from "./narrator.js";
 import { blockSentence } from "./story.js";
 import { visitsCsv } from "./visit_columns.js";
 
@@ -24,7 +24,6 @@ class Film {
       clock = { playing: false },
       own = { model, run, theme, race, pinned, slot, speeds, clock };
     this.player = Object.assign(Object.create(player), own); // never seen: the same run and row, at a moment of its own
-    this.player.narrator = new Narrator(this.player);
     const { width, height, edge, head, foot } = FILM,
       w = width - 2 * edge,
       h = height - head - foot;
@@ -47,7 +46,7 @@ class Film {
       { width, height, edge, head, foot } = FILM;
     player.at = position;
     stage.paint({ ...player.view, still: true });
-    const { sentence, where, length } = player.narrator.words(player.stepNow);
+    const { sentence, where, length } = wordsOf(player, player.stepNow);
     ctx.fillStyle = theme.ground;
     ctx.fillRect(0, 0, width, height);
     this.headline(leaps && !player.race ? blockSentence(model, run, player.stepNow) : sentence);

@@ -25,8 +25,7 @@ export class GridLayers {
       { dpr } = layout;
     const ctx = sheet({ x: layout.x0, y: layout.y0, w: layout.w, h: layout.h }, dpr);
     const pen = new Pen(ctx, theme, u);
-    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * u, dpr);
-    ctx.fillRect(layout.x0, layout.y0, layout.w, layout.h);
+    pen.hatch(layout.x0, layout.y0, layout.w, layout.h, theme.hatch, 7 * u);
     this.cells(pen, phase);
     this.maskedHalves(pen);
     if (phase === this.run.phases.length) this.shares(pen);
@@ -97,7 +96,7 @@ export class GridLayers {
     });
     ctx.fillStyle = veil(theme.ground, 0.62);
     ctx.fill();
-    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u, layout.dpr);
+    ctx.fillStyle = hatching(ctx, theme.hatch, 7 * pen.u);
     ctx.fill();
     ctx.restore();
   }

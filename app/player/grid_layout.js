@@ -52,6 +52,12 @@ export class GridLayout {
     return [i, j];
   }
 
+  /** Where the tile at a point lies, and its words. */
+  pointed(px, py, words) {
+    const tile = this.tileAt(px, py);
+    return tile && [this.cell(...tile), () => words(...tile)];
+  }
+
   /** The query block at a height, or -1. */
   queryAt(py) {
     if (py < this.y0 || py >= this.y0 + this.h) return -1;

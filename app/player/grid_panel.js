@@ -5,16 +5,21 @@ import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./size_words.js";
+import { tileWords } from "./tile_words.js";
 
 export class GridPanel {
-  layout(view, box) {
-    const { model, u, dpr, theme } = view;
+  follows = ["run", "step", "row"];
+
+  layout(box) {
+    const { model, u, dpr, theme } = this;
     this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
     this.painter = new GridPainter(model, model.run, this.grid, theme, u);
   }
 
-  signature({ step, row, run }) {
-    return `${run.name} ${step} ${row}`;
+  /** Where the tile at a point lies, and its words. */
+  pointed(x, y) {
+    const { model, run } = this.painter;
+    return this.grid.pointed(x, y, (i, j) => tileWords(model, run, i, j));
   }
 
   paint(pen, box, { model, run, step, row }) {

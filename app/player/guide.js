@@ -1,25 +1,6 @@
-// The player's help: its keys, and how its picture is read.
+// How the player's picture is read.
 
-import { counted } from "../canvas/format.js";
-import { helpPage } from "../canvas/transport.js";
-
-const MOVING = [
-  ["Space", "play or pause (Enter too)"],
-  ["← →", "one step back or forward"],
-  ["Shift ← →", "one tile back or forward"],
-  ["Home End", "to the start, to the end"],
-  ["↑ ↓", "another row (Shift: another query tile)"],
-  ["+ −", "faster, slower"],
-];
-const OTHERS = [
-  ["l", "loop"],
-  ["t", "the steps as a table"],
-  ["c", "copy a link to this moment"],
-  ["f", "full screen"],
-  ["?", "this help"],
-  ["Esc", "close, leave full screen; follow the tile at work again"],
-];
-const GUIDE = [
+export const GUIDE = [
   ["tile", "one block of S = Q Kᵀ: a query tile meets a key tile"],
   ["framed", "the tile at work now"],
   ["mauve", "done; the stronger, the more softmax mass of its rows lies in it"],
@@ -46,7 +27,8 @@ const GUIDE = [
   ["1×", "one tile per second; in the race, the slowest takes 24 s"],
 ];
 
-const BACKWARD_GUIDE = [
+/** The same of a backward pass, which has gradients. */
+export const BACKWARD_GUIDE = [
   ...GUIDE.slice(0, 2),
   [
     "mauve",
@@ -68,9 +50,3 @@ const BACKWARD_GUIDE = [
   ],
   ["1×", "one tile per second"],
 ];
-
-/** What the reader can do and read with a model: a race needs others, a backward pass has gradients. */
-export function helpOf(model, races) {
-  const race = ["r", `race of the ${counted(model.algorithms.length)} algorithms`];
-  return helpPage([...MOVING, ...(races ? [race] : []), ...OTHERS], model.backward ? BACKWARD_GUIDE : GUIDE);
-}

@@ -28,12 +28,11 @@ function panelsOf(model) {
 export function layoutOf({ width: w, height: h, u }, model, race) {
   const narrow = w < NARROW,
     crowded = w < ROOMY * u;
-  if (race) return narrow || (u > 1 && crowded) ? clockAlone(w, h) : raceLayout(w, h, u, model);
+  if (race && (narrow || (u > 1 && crowded))) return [[ClockPanel, { x: 0, y: 0, w, h }]];
+  if (race) return raceLayout(w, h, u, model);
   const layout = narrow && w <= 1.2 * h ? phoneLayout : crowded ? tabletLayout : singleLayout;
   return layout(w, h, u, model);
 }
-
-const clockAlone = (w, h) => [{ panel: new ClockPanel(), box: { x: 0, y: 0, w, h } }];
 
 function singleLayout(w, h, u, model) {
   const [Grid, Traffic, Row] = panelsOf(model);
@@ -52,15 +51,12 @@ function singleLayout(w, h, u, model) {
     codeH = both("chip", "code") ? clamp(0.42 * top, LEAST.code * u, 196 * u) : 0,
     above = (part) => top - part - BETWEEN * u;
   return [
-    { panel: new Grid(), box: { x: 0, y: 0, w: gridW, h: top } },
-    trafficH < top && {
-      panel: new MemoryPanel(),
-      box: { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) },
-    },
-    { panel: new ChipPanel(), box: { x: chipX, y: 0, w: chipW, h: codeH ? above(codeH) : top } },
-    { panel: new Traffic(), box: { x: memoryX, y: top - trafficH, w: memoryW, h: trafficH } },
-    codeH && { panel: new CodePanel(), box: { x: chipX, y: top - codeH, w: chipW, h: codeH } },
-    { panel: new Row(), box: { x: 0, y: h - below, w, h: below } },
+    [Grid, { x: 0, y: 0, w: gridW, h: top }],
+    trafficH < top && [MemoryPanel, { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) }],
+    [ChipPanel, { x: chipX, y: 0, w: chipW, h: codeH ? above(codeH) : top }],
+    [Traffic, { x: memoryX, y: top - trafficH, w: memoryW, h: trafficH }],
+    codeH && [CodePanel, { x: chipX, y: top - codeH, w: chipW, h: codeH }],
+    [Row, { x: 0, y: h - below, w, h: below }],
   ].filter(Boolean);
 }
 
@@ -70,18 +66,18 @@ function tabletLayout(w, h, u, model) {
     gap = 24 * u,
     left = (w - gap) / 2,
     right = { x: left + gap, w: w - left - gap },
-    row = { panel: new Row(), box: { x: 0, y: h - LEAST.row * u, w, h: LEAST.row * u } },
+    row = [Row, { x: 0, y: h - LEAST.row * u, w, h: LEAST.row * u }],
     above = h - (LEAST.row + 8) * u,
     lower = above - LEAST.chip * u;
   const beside = (high) => [
-    { panel: new Grid(), box: { x: 0, y: 0, w: left, h: high } },
-    { panel: new Traffic(), box: { ...right, y: 0, h: Math.min(high, 212 * u) } },
+    [Grid, { x: 0, y: 0, w: left, h: high }],
+    [Traffic, { ...right, y: 0, h: Math.min(high, 212 * u) }],
   ];
   if (lower >= (LEAST.grid + BETWEEN) * u)
     return [
       ...beside(lower - BETWEEN * u),
-      { panel: new MemoryPanel(), box: { x: 0, y: lower, w: left + gap - 8 * u, h: LEAST.chip * u } },
-      { panel: new ChipPanel(), box: { ...right, y: lower, h: LEAST.chip * u } },
+      [MemoryPanel, { x: 0, y: lower, w: left + gap - 8 * u, h: LEAST.chip * u }],
+      [ChipPanel, { ...right, y: lower, h: LEAST.chip * u }],
       row,
     ];
   if (above >= LEAST.grid * u) return [...beside(above), row];
@@ -98,27 +94,22 @@ function phoneLayout(w, h, u, model) {
     row = numbers(model, { x: 0, y: h - low, w, h: low }, u),
     below = traffic + (row.length ? low + between : 0),
     top = Math.min(w + 60 * u, h - below - between);
-  return [
-    { panel: new Grid(), box: { x: 0, y: 0, w, h: top } },
-    { panel: new Traffic(), box: { x: 0, y: top + between, w, h: traffic } },
-    ...row,
-  ];
+  return [[Grid, { x: 0, y: 0, w, h: top }], [Traffic, { x: 0, y: top + between, w, h: traffic }], ...row];
 }
 
 /** What one row knows, as numbers alone; a backward pass has too many, and a low box no room. */
 function numbers(model, box, u) {
-  return model.backward || box.h < LEAST.numbers * u ? [] : [{ panel: new RowPanel(), box }];
+  return model.backward || box.h < LEAST.numbers * u ? [] : [[RowPanel, box]];
 }
 
 function raceLayout(w, h, u, model) {
   const gap = 44 * u,
     count = model.algorithms.length,
     each = (w - (count - 1) * gap) / count,
-    lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u),
-    clock = h - lanes;
-  const boxes = model.algorithms.map((name, n) => ({
-    panel: new RacePanel(name),
-    box: { x: n * (each + gap), y: 0, w: each, h: lanes },
-  }));
-  return [...boxes, { panel: new ClockPanel(), box: { x: 0, y: lanes, w, h: clock } }];
+    lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u);
+  const lane = (n) => ({ x: n * (each + gap), y: 0, w: each, h: lanes });
+  return [
+    ...model.algorithms.map((name, n) => [RacePanel, lane(n), { name }]),
+    [ClockPanel, { x: 0, y: lanes, w, h: h - lanes }],
+  ];
 }

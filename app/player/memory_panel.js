@@ -16,8 +16,9 @@ function sizeOf({ seq_q, seq_kv, head_dim, itemsize }, tensor) {
 }
 
 export class MemoryPanel {
-  layout({ model, u }, box) {
-    const { memories } = model.chip,
+  layout(box) {
+    const { u } = this,
+      { memories } = this.model.chip,
       top = box.y + 40 * u,
       h = box.h - 40 * u,
       middle = top + h / 2;
@@ -40,7 +41,7 @@ export class MemoryPanel {
       pipe(this.hbm.x + this.hbm.w, this.l2.x, memories.HBM),
       pipe(this.l2.x + this.l2.w, box.x + box.w, memories.L2),
     ];
-    Object.assign(this, { middle, u });
+    this.middle = middle;
   }
 
   signature({ run, step, at, span }) {

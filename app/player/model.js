@@ -15,15 +15,8 @@ export class Model extends Tiles {
     this.runs = {};
     this.algorithms = Object.keys(header.runs);
     for (const name of this.algorithms) {
-      const column = (part) => arrays[`${name}.${part}`];
-      this.runs[name] = new Run(
-        name,
-        header.runs[name],
-        header,
-        column("kind"),
-        column("query"),
-        column("key"),
-      );
+      const { kind, query, key } = arrays[name];
+      this.runs[name] = new Run(name, header.runs[name], header, kind, query, key);
     }
     this.run = this.runs[this.algorithm];
     this.run.findVisits();
@@ -51,11 +44,9 @@ export class Model extends Tiles {
   /** The model on the tiles of a run, which may have its own. */
   on({ name, tile }) {
     if (!tile) return this;
-    const own = Object.keys(this.arrays).filter((key) => key.startsWith(`${name}.`)),
-      arrays = own.map((key) => [key.slice(name.length + 1), this.arrays[key]]);
     const model = Object.assign(Object.create(this), {
       drawn: { ...this.drawn, ...tile },
-      arrays: { ...this.arrays, ...Object.fromEntries(arrays) },
+      arrays: { ...this.arrays, ...this.arrays[name] },
     });
     model.rows = model.arrays.rows;
     model.layTiles();

@@ -2,16 +2,15 @@
 
 import { clamp, traffic } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
-import { Controls, SPEEDS } from "./controls.js";
+import { BAR, Controls } from "./controls.js";
 import { takeHome } from "./film.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
 import { FLIGHT_SECONDS } from "./flights.js";
 import { layoutOf } from "./layout.js";
 import { Model } from "./model.js";
-import { Narrator } from "./narrator.js";
+import { wordsOf } from "./narrator.js";
 import { Position, RACE_MARKS } from "./position.js";
 import { NONE } from "./run.js";
-import { tileWords } from "./tile_words.js";
 
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
@@ -19,9 +18,10 @@ const FEW_TILES = 36,
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
 class Player extends Position {
+  Model = Model;
+
   constructor(parent) {
-    super(parent, Controls, { slot: 0.5, pinned: null });
-    this.narrator = new Narrator(this);
+    super(parent, BAR, { slot: 0.5, pinned: null }, Controls);
     this.root.takeHome = takeHome(this);
   }
 
@@ -40,22 +40,15 @@ class Player extends Position {
     return { loop, race, slot, pinned, speeds };
   }
 
-  /** The place in the run stays. */
-  update(bytes) {
-    if (super.update(bytes)) this.redrawn = performance.now();
-  }
-
-  load(bytes) {
-    const fraction = this.model ? this.fraction : null;
-    this.bytes = bytes.slice();
-    this.model = new Model(this.bytes);
+  load(part) {
     this.run = this.model.run;
-    if (fraction !== null && !this.model.begin) this.fraction = fraction;
+    if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();
     this.controls.suit(this.model, this.races);
-    const visits = this.run.visits;
-    const most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
-    if (!this.chosen) this.speeds.single = SPEEDS.find((speed) => visits / speed <= most) || SPEEDS.at(-1);
+    const { visits } = this.run,
+      most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
+    if (!this.chosen)
+      this.speeds.single = BAR.speeds.find((speed) => visits / speed <= most) || BAR.speeds.at(-1);
   }
 
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
@@ -106,8 +99,7 @@ class Player extends Position {
     const row = far
       ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot)
       : from + by;
-    this.pinned = model.rows[clamp(row, 0, model.rows.length - 1)];
-    this.draw();
+    this.choose("pinned", model.rows[clamp(row, 0, model.rows.length - 1)]);
   }
 
   /** A press on a row of the grid keeps that row in view. */
@@ -116,13 +108,7 @@ class Player extends Position {
     if (this.race) return;
     const { grid } = this.stage.panels[0];
     if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
-    this.pinned = this.model.rows[this.model.nearest(Math.floor((y - grid.y0) / grid.perQuery))];
-    this.draw();
-  }
-
-  follow() {
-    this.pinned = null;
-    this.draw();
+    this.choose("pinned", this.model.rows[this.model.nearest(Math.floor((y - grid.y0) / grid.perQuery))]);
   }
 
   link() {
@@ -136,30 +122,8 @@ class Player extends Position {
   // drawing
 
   layout() {
+    this.paintTicks();
     return layoutOf(this.stage, this.model, this.race);
-  }
-
-  /** What the tile under the pointer is; a tip that stands is not made again. */
-  hover(x, y) {
-    for (const [n, { grid, painter }] of this.stage.panels.entries()) {
-      const tile = grid?.tileAt(x, y),
-        name = `${n} ${tile}`;
-      if (!tile) continue;
-      if (name !== this.pointed)
-        this.tip.show(this.stage, grid.cell(...tile), tileWords(painter.model, painter.run, ...tile));
-      this.pointed = name;
-      return;
-    }
-    this.leave();
-  }
-
-  leave() {
-    this.pointed = "";
-    super.leave();
-  }
-
-  fit(anyway = false) {
-    if (super.fit(anyway)) this.paintTicks();
   }
 
   paintTicks() {
@@ -173,10 +137,16 @@ class Player extends Position {
     this.controls.paintTicks(parts, this.theme.muted);
   }
 
-  /** Draws this moment now. */
-  draw() {
-    if (!this.stage.pen) return;
-    this.paint();
+  paint() {
+    const { stage, view, position, last, playing, race, loop, speed, model, row, run } = this;
+    stage.paint(view);
+    const stands = { position, part: position / last, last, playing, race, loop, speed };
+    this.controls.show({
+      ...wordsOf(this, view.step),
+      ...stands,
+      row: model.rows[row],
+      algorithm: run.name,
+    });
     clearTimeout(this.tableTimer);
     if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
   }
@@ -217,41 +187,7 @@ class Player extends Position {
     if (race || !clock.playing || clock.calm.matches) return 0;
     return Math.max(1, (FLIGHT_SECONDS * speed * run.steps) / run.visits);
   }
-
-  paint() {
-    const { stage, controls, narrator, view, position, last, playing, race, loop, speed } = this;
-    stage.paint(view);
-    const stands = { position, part: position / last, last, playing, race, loop, speed };
-    controls.show({ ...narrator.words(view.step), ...stands });
-  }
 }
 
-/**
- * For tests and benchmarks `window.__player` offers: seek(position) draws at once and returns the milliseconds it took;
- * state() tells position, last, playing, race, row, sentence, and when the latest payload stood on the canvas;
- * frames lists [time, milliseconds of work] of played frames.
- */
-const show = showing(Player, (player) => {
-  const { frames, controls } = player;
-  window.__player = {
-    frames,
-    seek(position) {
-      const start = performance.now();
-      player.seek(position);
-      return performance.now() - start;
-    },
-    state: () => ({
-      position: player.position,
-      last: player.last,
-      playing: player.playing,
-      race: player.race,
-      loop: player.loop,
-      speed: player.speed,
-      row: player.model.rows[player.row],
-      algorithm: player.run.name,
-      redrawn: player.redrawn,
-      ...controls.shown,
-    }),
-  };
-});
+const show = showing(Player, "__player");
 export default show;

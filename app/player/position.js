@@ -6,13 +6,11 @@ import { TimedPlayer } from "../canvas/timed_player.js";
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 export const RACE_MARKS = 10000; // positions of the scrubber in a race
 const CALM_PAUSE = 200; // ms between the pictures of a calm player
-const MOST_FRAMES = 600; // whose times are kept
 
 /** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
 export class Position extends TimedPlayer {
-  constructor(parent, Controls, state) {
-    const own = { race: false, speeds: { single: 0, race: 1 }, frames: [] };
-    super(parent, Controls, CALM_PAUSE, { ...own, ...state });
+  constructor(parent, bar, state, Controls) {
+    super(parent, bar, CALM_PAUSE, { race: false, speeds: { single: 0, race: 1 }, ...state }, Controls);
   }
 
   // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
@@ -38,6 +36,11 @@ export class Position extends TimedPlayer {
     return this.speeds[this.race ? "race" : "single"];
   }
 
+  set speed(speed) {
+    this.speeds[this.race ? "race" : "single"] = speed;
+    if (!this.race) this.chosen = true;
+  }
+
   step(by, far = false) {
     this.clock.stop();
     if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
@@ -47,11 +50,6 @@ export class Position extends TimedPlayer {
     const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
     const target = by > 0 ? (starts[0] ?? this.run.steps) : (starts.at(-1) ?? -1);
     this.seek(target + 1);
-  }
-
-  setLoop(on) {
-    this.loop = on;
-    this.draw();
   }
 
   /** Whether there is another algorithm to run against. */
@@ -70,19 +68,7 @@ export class Position extends TimedPlayer {
     this.fit(true);
   }
 
-  setSpeed(speed) {
-    this.speeds[this.race ? "race" : "single"] = speed;
-    if (!this.race) this.chosen = true;
-    this.draw();
-  }
-
   passing(seconds) {
     return seconds * this.speed * (this.race ? RACE_MARKS / RACE_SECONDS : this.run.steps / this.run.visits);
-  }
-
-  advance(seconds, now) {
-    super.advance(seconds);
-    this.frames.push([now, performance.now() - now]);
-    if (this.frames.length > MOST_FRAMES) this.frames.shift();
   }
 }

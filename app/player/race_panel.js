@@ -3,19 +3,17 @@
 import { capital, duration } from "../canvas/format.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
+import { GridPanel } from "./grid_panel.js";
 import { doing } from "./race_story.js";
 import { amountBar, LEVELS } from "./traffic_panel.js";
 
 const PLACES = ["first", "second", "third", "fourth"];
 
 /** One lane of the race: its grid, its clock, its bytes. */
-export class RacePanel {
-  constructor(name) {
-    this.name = name;
-  }
-
-  layout({ model, u, dpr, theme }, box) {
-    const run = model.runs[this.name],
+export class RacePanel extends GridPanel {
+  layout(box) {
+    const { model, u, dpr, theme } = this,
+      run = model.runs[this.name],
       room = { x: box.x, y: box.y + 42 * u, w: box.w, h: box.h - 118 * u },
       tiles = model.on(run);
     this.grid = new GridLayout(tiles, room, { left: 20 * u, right: 44 * u }, u, dpr);

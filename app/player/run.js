@@ -1,6 +1,6 @@
 // One algorithm's steps, accumulated once; what a picture asks of them is a lookup.
 
-import { clamp } from "../canvas/format.js";
+import { clamp, countWhile } from "../canvas/format.js";
 
 export const NONE = 255; // a step on no query tile, or on no key tile
 
@@ -150,14 +150,7 @@ export class Run {
   stepAt(seconds) {
     if (seconds <= 0) return -1;
     if (seconds >= this.time) return this.steps;
-    let low = 0,
-      high = this.steps - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.seconds[middle + 1] < seconds) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return countWhile(this.seconds, (ended) => ended < seconds) - 1;
   }
 
   /** What a step moves: bytes requested from L2, or across HBM. */

@@ -5,9 +5,16 @@ import { drawnNote } from "./size_words.js";
 import { visitColumns } from "./visit_columns.js";
 
 const TABLE_ROWS = 16;
+const HTML = `<table><caption></caption><thead><tr></tr></thead><tbody></tbody></table>
+<div class="pager"><button data-do="earlier">Earlier</button><button data-do="later">Later</button><button data-do="table">Close</button></div>`;
 
 export class StepsTable {
-  constructor(root, player) {
+  /** The table stands within a player's root. */
+  constructor(player) {
+    const root = document.createElement("section"),
+      ariaLabel = "Steps around the current one";
+    Object.assign(root, { className: "steps behind", ariaLabel, innerHTML: HTML });
+    player.root.append(root);
     Object.assign(this, { root, player, page: null }); // no page: that of the current visit
   }
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.canvas.moving import Moving
+from app.canvas.moving import Played
 
 # of what `payload` packs
-WATCHED = Moving("attention_watched", Path(__file__).with_name("watched.html"), "Your kernel", on_canvas=True)
+WATCHED = Played("attention_watched", Path(__file__).with_name("watched.css"), "Your kernel")

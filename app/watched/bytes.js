@@ -7,9 +7,11 @@ const NAMED = ["Q", "K", "V", "O"];
 const MOST_ROWS = 8;
 
 export class BytesPanel {
-  layout({ model }) {
-    this.model = model;
-    const { own, flash2 } = model;
+  follows = ["position"];
+
+  layout() {
+    const { model } = this,
+      { own, flash2 } = model;
     const names = [
       ...new Set([...NAMED.filter((name) => flash2 || own.totals.has(name)), ...own.totals.keys()]),
     ];
@@ -18,10 +20,6 @@ export class BytesPanel {
       [...run.totals.values()].map(({ read, written }) => read + written),
     );
     this.most = Math.max(1, ...sizes);
-  }
-
-  signature({ position }) {
-    return String(position);
   }
 
   paint(pen, box, { position }) {

@@ -1,10 +1,10 @@
 // The tiles that a run touched up to a moment; those that no mask asks for, those twice and those missing marked.
 
 import { plural } from "../canvas/format.js";
-import { hatching } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "../player/grid_layout.js";
 import { GridPainter } from "../player/grid_painter.js";
+import { tileWords } from "./story.js";
 
 const BEFORE = [{ leaves: "nothing" }]; // of the player's phases: a grid before anything is done
 const MOVES = { visit: ["Q", "K"], meet: ["V"] }; // what a product takes
@@ -63,8 +63,7 @@ class TouchedPainter extends GridPainter {
   }
 
   striped(pen, [x, y, w, h], color) {
-    pen.ctx.fillStyle = hatching(pen.ctx, color, 5 * pen.u, this.layout.dpr);
-    pen.ctx.fillRect(x, y, w, h);
+    pen.hatch(x, y, w, h, color, 5 * pen.u);
     pen.frame(x, y, w, h, color, 1.8 * pen.u, 2.5);
   }
 
@@ -92,25 +91,20 @@ class TouchedPainter extends GridPainter {
 const grown = ([x, y, w, h], u) => [x - 1.5 * u, y - 1.5 * u, w + 3 * u, h + 3 * u];
 
 export class TouchedPanel {
-  /** `number` is 0 for the own run, 1 for FlashAttention-2's. */
-  constructor(number) {
-    this.number = number;
-  }
-
-  layout({ model, theme, u, dpr }, box) {
-    const run = Object.assign(model.runs[this.number], { model: this.number === 1 });
-    this.grid = new GridLayout(
-      model,
-      { ...box, y: box.y + 12 * u, h: box.h - 34 * u },
-      { left: 18 * u, right: 48 * u },
-      u,
-      dpr,
-    );
-    Object.assign(this, { run, painter: new TouchedPainter(model, run, this.grid, theme, u) });
+  layout(box) {
+    const { model, theme, u, dpr, number } = this,
+      room = { ...box, y: box.y + 12 * u, h: box.h - 34 * u };
+    this.run = Object.assign(model.runs[number], { model: number === 1 });
+    this.grid = new GridLayout(model, room, { left: 18 * u, right: 48 * u }, u, dpr);
+    this.painter = new TouchedPainter(model, this.run, this.grid, theme, u);
   }
 
   signature({ position, beside }) {
-    return String(this.number ? beside : position);
+    return this.number ? beside : position;
+  }
+
+  pointed(x, y) {
+    return this.grid.pointed(x, y, (i, j) => tileWords(this.model, this.run, i, j));
   }
 
   paint(pen, box, { model, position, beside }) {

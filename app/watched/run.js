@@ -4,14 +4,12 @@ import { countUpTo } from "../canvas/format.js";
 import { unpack } from "../canvas/unpack.js";
 import { Tiles } from "../player/tiles.js";
 
-const COLUMNS = ["kind", "tensor", "line", "program", "query", "key", "bytes"];
 const NONE = -1;
 
 /** Steps of one head; at a position n so many are done, step n - 1 is at work, and past the last none is. */
 export class Run {
-  constructor(header, arrays, prefix, kinds) {
-    Object.assign(this, header, { kinds });
-    for (const name of COLUMNS) this[name] = arrays[`${prefix}.${name}`];
+  constructor(about, columns, kinds) {
+    Object.assign(this, about, columns, { kinds });
     this.steps = this.kind.length;
     this.visitSteps = [];
     for (let n = 0; n < this.steps; n++) if (this.does(n) === "visit") this.visitSteps.push(n);
@@ -74,7 +72,7 @@ export class Watched extends Tiles {
     super();
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { arrays });
-    this.runs = header.runs.map((about, n) => new Run(about, arrays, n ? "flash2" : "own", header.kinds));
+    this.runs = header.runs.map((about, n) => new Run(about, arrays[n ? "flash2" : "own"], header.kinds));
     [this.own, this.flash2] = this.runs;
     this.longest = this.own.steps + 1; // the last position is that of a run that is over
     if (!this.tiled) return;

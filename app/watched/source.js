@@ -1,21 +1,22 @@
 // The file's lines: the one at work lit and kept in view, findings below the lines that they are about.
 
+/** An element with a text, set as text. */
+const made = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+
 export class Source {
   constructor(root) {
-    this.box = root.querySelector(".source");
-    this.lit = 0;
+    this.box = made("div", "");
+    const about = "The file's source, with the line at work and the findings";
+    Object.assign(this.box, { className: "source", tabIndex: 0, role: "group", ariaLabel: about });
+    root.querySelector(".stage").after(this.box);
   }
 
-  /** Lines and findings of another run; the text is set as text. */
+  /** Lines and findings of another run. */
   load({ source, findings }) {
     this.lit = 0;
     this.lines = source.map((text, n) => {
-      const line = document.createElement("div"),
-        number = document.createElement("i"),
-        words = document.createElement("span");
-      number.textContent = n + 1;
-      words.textContent = text || " ";
-      line.append(number, words);
+      const line = made("div", "");
+      line.append(made("i", n + 1), made("span", text || " "));
       return line;
     });
     this.box.replaceChildren(...this.lines);
@@ -23,9 +24,7 @@ export class Source {
       const place = this.lines[line - 1];
       if (!place) continue;
       place.classList.add("wrong");
-      const note = document.createElement("p");
-      note.textContent = sentence;
-      place.after(note);
+      place.after(made("p", sentence));
     }
     this.first = findings.find(({ line }) => this.lines[line - 1])?.line ?? 0;
     this.keep();

@@ -4,30 +4,57 @@ import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { BytesPanel } from "./bytes.js";
-import { WatchedControls } from "./controls.js";
 import { TouchedPanel } from "./grids.js";
 import { Watched } from "./run.js";
 import { Source } from "./source.js";
-import { sentence, tileWords } from "./story.js";
+import { sentence } from "./story.js";
 
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const STEPS_PER_SECOND = 4,
   LEAST_ROOM = 330, // units, below which bytes leave no room for the grids
   LONGEST = 40; // seconds from the start to the end, at the usual speed
+const BAR = {
+  label: "Your kernel, step by step",
+  slider: "Step",
+  speeds: [0.25, 0.5, 1, 2, 4, 8],
+  arrows: "one step back, one on",
+  options: [
+    {
+      ...{ name: "finding", key: "n", words: "Next mark", act: (player) => player.nextMark() },
+      title: "To the next tile that is marked (n)",
+      told: "to the next marked tile",
+    },
+  ],
+  keys: [["r", "run the file again", () => ({ r: runAgain })]],
+  guide: [
+    ["tile", "a block of Q times a block of Kᵀ, as the kernel multiplied it"],
+    ["striped, extra", "the mask hides all of it: wasted work"],
+    ["striped, 2 ×", "visited more than once"],
+    ["dashed, missing", "the mask leaves some of it, but nobody visited it"],
+    ["pale stripes", "hidden by the mask"],
+    ["line in a bar", "what FlashAttention-2 moves of that tensor"],
+    ["wavy line", "a line with a finding, which stands below it"],
+  ],
+};
+
+/** The page's own button: here while the picture has the focus, else the page hears the key itself. */
+const runAgain = () => document.querySelector(".st-key-kernel_again button")?.click();
 
 class WatchedPlayer extends TimedPlayer {
+  Model = Watched;
+
   constructor(parent) {
-    super(parent, WatchedControls, CALM_PAUSE, { speed: 1 });
+    super(parent, BAR, CALM_PAUSE, { speed: 1 });
     this.source = new Source(this.root);
   }
 
-  /** The share of the way stays; at first the run is shown done, with all that is marked. */
-  load(bytes) {
-    const part = this.model ? this.fraction : 1;
-    this.bytes = bytes.slice();
-    this.model = new Watched(this.bytes);
-    this.at = Math.round(part * this.model.longest);
-    this.controls.suit(this.model);
+  /** At first the run is shown done, with all that is marked. */
+  load(part) {
+    const { longest, marked } = this.model;
+    this.at = Math.round((part ?? 1) * longest);
+    this.controls.slider.max = longest;
+    this.controls.shown = {};
+    this.root.querySelector('[data-do="finding"]').disabled = !marked?.size;
     this.source.load(this.model);
   }
 
@@ -46,49 +73,41 @@ class WatchedPlayer extends TimedPlayer {
     if (at > 0) this.seek(at);
   }
 
-  hover(x, y) {
-    for (const { grid, run } of this.stage.panels) {
-      const tile = grid?.tileAt(x, y);
-      if (tile) return this.tip.show(this.stage, grid.cell(...tile), tileWords(this.model, run, ...tile));
-    }
-    this.leave();
-  }
-
   /** Both grids side by side, bytes below; on a phone the grids one below the other. */
   layout() {
     const { width: w, height: h, u } = this.stage,
-      rows = this.model.tiled
-        ? Math.min(8, Math.max(4, this.model.own.totals.size))
-        : this.model.own.totals.size,
-      low = (30 + 26 * rows) * u,
-      bytes = { panel: new BytesPanel(), box: { x: 0, y: h - low, w, h: low } };
-    const crowded = h < LEAST_ROOM * u;
-    if (!this.model.tiled) return [{ ...bytes, box: { x: 0, y: 0, w, h } }];
-    const narrow = w < NARROW * 0.8,
+      { tiled, own } = this.model,
+      rows = tiled ? Math.min(8, Math.max(4, own.totals.size)) : own.totals.size,
+      low = (30 + 26 * rows) * u;
+    if (!tiled) return [[BytesPanel, { x: 0, y: 0, w, h }]];
+    const crowded = h < LEAST_ROOM * u,
+      narrow = w < NARROW * 0.8,
       gap = 26 * u,
       room = crowded ? h : h - low - 14 * u,
       each = narrow ? { w, h: (room - gap) / 2 } : { w: (w - gap) / 2, h: room };
-    return [0, 1]
-      .map((n) => ({
-        panel: new TouchedPanel(n),
-        box: narrow ? { x: 0, y: n * (each.h + gap), ...each } : { x: n * (each.w + gap), y: 0, ...each },
-      }))
-      .concat(crowded ? [] : bytes);
+    const grids = [0, 1].map((number) => {
+      const box = {
+        x: narrow ? 0 : number * (each.w + gap),
+        y: narrow ? number * (each.h + gap) : 0,
+        ...each,
+      };
+      return [TouchedPanel, box, { number }]; // the own run, then FlashAttention-2's
+    });
+    return crowded ? grids : [...grids, [BytesPanel, { x: 0, y: h - low, w, h: low }]];
   }
 
-  draw() {
-    if (!this.stage.pen) return;
+  paint() {
     const { model } = this,
+      { own, longest } = model,
       position = Math.floor(this.at),
-      last = model.longest;
+      over = position > own.steps;
     this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
-    const over = position > model.own.steps;
-    this.source.show(position && !over ? Math.max(0, model.own.line[position - 1]) : 0);
-    this.tell(`Tiles and bytes of ${model.own.name}`, {
+    this.source.show(position && !over ? Math.max(0, own.line[position - 1]) : 0);
+    this.tell(`Tiles and bytes of ${own.name}`, {
       sentence: sentence(model, position),
-      where: over ? `all ${last - 1} steps` : `step ${position} of ${last - 1}`,
+      where: over ? `all ${longest - 1} steps` : `step ${position} of ${longest - 1}`,
       length: "counted in Triton's interpreter",
-      part: position / last,
+      part: position / longest,
       position,
     });
   }
@@ -98,16 +117,5 @@ class WatchedPlayer extends TimedPlayer {
   }
 }
 
-/** For tests `window.__watched` tells and moves the moment. */
-const show = showing(WatchedPlayer, (player) => {
-  window.__watched = {
-    seek: (time) => player.seek(time),
-    state: () => ({
-      time: player.at,
-      longest: player.model.longest,
-      line: player.source.lit,
-      ...player.controls.shown,
-    }),
-  };
-});
+const show = showing(WatchedPlayer, "__watched");
 export default show;

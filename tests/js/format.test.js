@@ -9,6 +9,7 @@ import {
   factor,
   grouped,
   inKb,
+  microseconds,
   percent,
   plural,
   roundStep,
@@ -18,7 +19,6 @@ import {
   traffic,
   wholePercent,
 } from "../../app/canvas/format.js";
-import { microseconds } from "../../app/gpu/chart.js";
 import { each } from "./each.js";
 
 /** What a call says of each of these numbers. */

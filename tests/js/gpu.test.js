@@ -2,9 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-
+import { microseconds, unitOf } from "../../app/canvas/format.js";
 import { Pen } from "../../app/canvas/pen.js";
-import { microseconds, unitOf } from "../../app/gpu/chart.js";
 import { sentence } from "../../app/gpu/story.js";
 
 test("an axis has the unit in which its longest time is short", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { OwnKeys } from "../../app/canvas/own_keys.js";
 import { Transport } from "../../app/canvas/transport.js";
-import { Controls } from "../../app/player/controls.js";
+import { BAR, Controls } from "../../app/player/controls.js";
 
 /** An element as far as controls know one: what was set on it can be read, and what listens to it called. */
 function element() {
@@ -27,6 +27,8 @@ function element() {
         this.attributes[name] = value;
       },
       append() {},
+      before() {},
+      replaceChildren() {},
       matches: () => false,
       querySelector: (selector) => kept.get(selector) ?? kept.set(selector, element()).get(selector),
     },
@@ -35,6 +37,7 @@ function element() {
 
 globalThis.window = element();
 globalThis.document = { fullscreenElement: null, body: {}, documentElement: {}, querySelectorAll: () => [] };
+document.createElement = element;
 globalThis.Option = class {};
 
 /** A key pressed on the root, and whether the browser was kept from its own answer. */
@@ -49,7 +52,8 @@ function pressed(root, key, held = {}) {
 /** A player that writes down what it was told. */
 function told() {
   const player = { calls: [] };
-  for (const name of ["seek", "step", "toggle", "faster", "moveRow", "setSpeed", "setRace", "setLoop"])
+  player.root = element();
+  for (const name of ["seek", "step", "toggle", "faster", "moveRow", "choose", "setRace"])
     player[name] = (...values) => player.calls.push([name, ...values].join(" "));
   return player;
 }
@@ -87,17 +91,17 @@ test("what the browser does with Control, Command or Alt stays its own", () => {
 test("up and down choose a row, letters do what their buttons do", () => {
   const root = element(),
     player = Object.assign(told(), { race: false, loop: true });
-  new Controls(root, player);
+  new Controls(root, player, BAR);
   for (const key of ["ArrowUp", "ArrowDown", "r", "l"]) pressed(root, key);
   pressed(root, "ArrowUp", { shiftKey: true });
-  const expected = "moveRow -1 false, moveRow 1 false, setRace true, setLoop false, moveRow -1 true";
+  const expected = "moveRow -1 false, moveRow 1 false, setRace true, choose loop false, moveRow -1 true";
   assert.equal(player.calls.join(", "), expected);
 });
 
 test("the scrubber stands where the player does, and leads it where it is put", () => {
   const root = element(),
     player = Object.assign(told(), { last: 12 }),
-    controls = new Controls(root, player),
+    controls = new Controls(root, player, BAR),
     slider = root.querySelector("input[type=range]");
   const stands = { last: 12, race: false, loop: false, speed: 1, playing: false },
     moment = { ...stands, part: 3 / 12, where: "3 of 12" };
@@ -108,7 +112,9 @@ test("the scrubber stands where the player does, and leads it where it is put", 
   assert.equal(slider.attributes["aria-valuetext"], "6 of 12");
   slider.value = "9";
   slider.heard.input();
-  root.querySelector('[data-is="speed"]').value = "0.25";
-  root.querySelector('[data-is="speed"]').heard.change();
-  assert.deepEqual(player.calls, ["seek 9", "setSpeed 0.25"]);
+  const speed = root.querySelector('[data-is="speed"]');
+  assert.equal(speed.selectedIndex, BAR.speeds.indexOf(1));
+  speed.selectedIndex = 1;
+  speed.onchange();
+  assert.deepEqual(player.calls, ["seek 9", "choose speed 0.25"]);
 });

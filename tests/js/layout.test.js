@@ -11,19 +11,19 @@ import { toy } from "./payload.js";
 
 const model = new Model(toy());
 const stage = (width, height, u = 1) => ({ width, height, u });
-const nameOf = ({ panel }) => panel.constructor.name.replace(/Panel$/, "");
+const nameOf = ([Panel]) => Panel.name.replace(/Panel$/, "");
 const named = (placed) => placed.map(nameOf).join(" ");
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
 /** Whether all boxes lie on the stage, and none on another. */
 function tidy(placed, { width, height }) {
-  placed.forEach(({ box }, n) => {
+  placed.forEach(([, box], n) => {
     assert.ok(
       box.x >= 0 && box.y >= 0 && box.x + box.w <= width + 1e-9 && box.y + box.h <= height + 1e-9,
       nameOf(placed[n]),
     );
     for (const other of placed.slice(n + 1))
-      assert.ok(!overlap(box, other.box), `${nameOf(placed[n])} on another`);
+      assert.ok(!overlap(box, other[1]), `${nameOf(placed[n])} on another`);
   });
 }
 
@@ -51,8 +51,8 @@ test("a race has a lane for each algorithm, equally wide, and the clock below", 
     const placed = layoutOf(stage(1390, 700), racing, true),
       lanes = placed.slice(0, count);
     assert.equal(named(placed), `${"Race ".repeat(count)}Clock`);
-    assert.equal(new Set(lanes.map(({ box }) => box.w.toFixed(6))).size, 1);
-    assert.ok(Math.abs(lanes.at(-1).box.x + lanes.at(-1).box.w - 1390) < 1e-9);
+    assert.equal(new Set(lanes.map(([, box]) => box.w.toFixed(6))).size, 1);
+    assert.ok(Math.abs(lanes.at(-1)[1].x + lanes.at(-1)[1].w - 1390) < 1e-9);
     tidy(placed, stage(1390, 700));
   }
 });
@@ -76,7 +76,7 @@ test("a window too small for every panel drops the code first, then memory, and 
       placed = layoutOf(size, model, false);
     assert.equal(named(placed), names);
     tidy(placed, size);
-    for (const one of placed) assert.ok(one.box.h >= (least[nameOf(one)] ?? 230));
+    for (const one of placed) assert.ok(one[1].h >= (least[nameOf(one)] ?? 230));
   }
 });
 
@@ -95,10 +95,10 @@ test("a tablet has two columns, and as many panels as its height holds", () => {
 });
 
 test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
-  const [grid, traffic] = layoutOf(stage(380, 700), model, false);
-  assert.ok(traffic.box.y >= grid.box.y + grid.box.h);
-  const [left, right] = layoutOf(stage(630, 300), model, false);
-  assert.equal(left.box.y, right.box.y);
+  const [[, grid], [, traffic]] = layoutOf(stage(380, 700), model, false);
+  assert.ok(traffic.y >= grid.y + grid.h);
+  const [[, left], [, right]] = layoutOf(stage(630, 300), model, false);
+  assert.equal(left.y, right.y);
   assert.equal(named(layoutOf(stage(639, 700), model, true)), "Clock");
   assert.equal(named(layoutOf(stage(380, 700), model, false)), "Grid Traffic Row");
   assert.equal(named(layoutOf(stage(380, 500), model, false)), "Grid Traffic");
@@ -118,14 +118,14 @@ test("tiles are as wide as their rows, the last ones narrower, and are found at 
 });
 
 test("the SMs keep most of a chart's height, however low it is", () => {
-  const lanes = [{ sms: 132 }];
+  const lane = { sms: 132 };
   for (const [w, h, u] of [
     [870, 170, 1.4], // beside another, in a hall's type
     [760, 250, 1],
     [348, 200, 0.83],
   ]) {
-    const chart = new ChartPanel(0);
-    chart.layout({ model: { lanes }, u, dpr: 1, theme: {} }, { x: 0, y: 0, w, h });
+    const chart = Object.assign(new ChartPanel(), { lane, u });
+    chart.layout({ x: 0, y: 0, w, h });
     assert.ok(chart.plot.h > 0.4 * h, `${w} by ${h}`);
     assert.ok(chart.strip.y + chart.strip.h < h);
   }
@@ -137,7 +137,7 @@ test("a low picture across GPUs has no ring, and larger grids instead", () => {
     low = acrossLayout(cluster, stage(890, 330));
   assert.equal(named(tall), "Grid Grid Circle Lanes Lanes");
   assert.equal(named(low), "Grid Grid Lanes Lanes");
-  assert.ok(low[0].box.w > 0.2 * 890 - 24);
+  assert.ok(low[0][1].w > 0.2 * 890 - 24);
   tidy(tall, stage(1110, 620));
   tidy(low, stage(890, 330));
   const alone = acrossLayout({ runs: [{ hasTiles: false, ring: true }] }, stage(890, 330));

@@ -5,15 +5,15 @@ import test from "node:test";
 import { sentenceAt } from "../../app/inside/lane_words.js";
 import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
-import { Narrator } from "../../app/player/narrator.js";
+import { wordsOf } from "../../app/player/narrator.js";
 import { raceSentence } from "../../app/player/race_story.js";
 import { sentence } from "../../app/player/story.js";
 import { PHASE, toy } from "./payload.js";
 
 const model = new Model(toy()),
   { run } = model;
-const playingAt = (speed) =>
-  new Narrator({ model, run, race: false, playing: true, speed, row: 2, seconds: 0 });
+const playingAt = (speed, step) =>
+  wordsOf({ model, run, race: false, playing: true, speed, row: 2, seconds: 0 }, step);
 
 test("where the row that is followed is in another tile, the sentence speaks of no row", () => {
   const [inTile0, inTile1] = [4, 19].map((step) => sentence(model, run, step, 2)); // row 3, of query tile 1
@@ -29,8 +29,8 @@ test("where the row that is followed is in another tile, the sentence speaks of 
 test("while it plays, the sentence names the block that the step is in, or none where blocks pass too fast to read", () => {
   // an outer block has 15 steps of 30 in 4 visits: at 16 visits a second it lasts 0.125 s, at 2 a whole second
   for (let step = 0; step < run.steps; step++) {
-    assert.match(playingAt(2).words(step).sentence, new RegExp(`^Query tile ${run.query[step]} stays`));
-    assert.match(playingAt(16).words(step).sentence, /^Each query tile stays/);
+    assert.match(playingAt(2, step).sentence, new RegExp(`^Query tile ${run.query[step]} stays`));
+    assert.match(playingAt(16, step).sentence, /^Each query tile stays/);
   }
 });
 

@@ -101,7 +101,7 @@ test("the fastest run is the first to be done, and the race lasts as long as the
   const { arrays } = unpack(toy());
   const of = (name) =>
     Object.fromEntries(
-      ["kind", "query", "key"].map((part) => [`${name}.${part}`, ["uint8", [...arrays[`toy.${part}`]]]]),
+      ["kind", "query", "key"].map((part) => [`${name}.${part}`, ["uint8", [...arrays.toy[part]]]]),
     );
   const timed = (factor) => ({ ...RUN, kinds: RUN.kinds.map((kind) => kind.with(5, factor * kind[5])) });
   const runs = { toy: timed(1), slow: timed(3), quick: timed(0.5) };

@@ -133,8 +133,8 @@ test("a tensor's bytes stand before FlashAttention-2's, which are in brackets", 
       right: (words) => said.push(words),
       box() {},
     },
-    panel = new BytesPanel();
-  panel.layout({ model });
+    panel = Object.assign(new BytesPanel(), { model });
+  panel.layout();
   panel.paint(pen, { x: 0, y: 0, w: 600, h: 140 }, { position: model.longest });
   assert.ok(said.includes("line, and in brackets: FlashAttention-2"));
   assert.ok(said.includes("128 B (64 B)"), said.join("; ")); // Q by two programs; its schedule here loads one
