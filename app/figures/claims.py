@@ -64,7 +64,7 @@ def card(one: Checked, link: str = "") -> str:
 
 def broken(course: BrokenUpdate, colours: Palette) -> Figure:
     """The largest error of O after every block, of the right update and of the broken one, logarithmic."""
-    blocks = list(range(1, len(course.m) + 1))
+    blocks = list(range(1, len(course.right) + 1))
     lines = (
         ("with the earlier sum rescaled", course.right, colours.good),
         ("as written", course.broken, colours.bad),

@@ -10,7 +10,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
-from engine.studies.claims import CLAIMS, articles, checked
+from engine.studies.claims import CLAIMS, FUSED_KERNELS, checked
 from engine.studies.claims.broken import broken_update, rising
 from engine.studies.claims.verdict import ABOUT, DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, check, verdict
 from engine.trace.softmax import PRESETS
@@ -157,7 +157,7 @@ def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_v
     ratios = [
         own["eager", *shape] / own[name, *shape]
         for shape in shapes
-        for name in articles.FUSED_KERNELS
+        for name in FUSED_KERNELS
         if (name, *shape) in own and ("eager", *shape) in own
     ]
     assert found(CROSSOVER) == (min(ratios), max(ratios))

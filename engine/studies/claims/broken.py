@@ -8,20 +8,16 @@ import numpy as np
 
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
-from engine.trace.softmax import PRESETS, falling
+from engine.trace.softmax import PRESETS, online_steps
 
 
 @dataclass(frozen=True)
 class BrokenUpdate:
-    """One row of attention, block by block, float64.
+    """The largest error of one row's O after every block, float64, by both updates.
 
-    Attributes:
-        m: [blocks] the running maximum.
-        right, broken: [blocks] largest error of O so far, relative to the largest number of the exact O
-            over the same keys.
+    right, broken: [blocks] relative to the largest number of the exact O over the same keys.
     """
 
-    m: np.ndarray
     right: np.ndarray
     broken: np.ndarray
 
@@ -29,29 +25,15 @@ class BrokenUpdate:
 def broken_update(scores: np.ndarray, values: np.ndarray, block: int) -> BrokenUpdate:
     """Both updates of O on one row: scores [keys], values [keys, d], `block` keys at a time.
 
-    Right: O = exp(m - m') O + exp(m_block - m') P V. Broken: O = O + exp(m_block - m') P V.
+    Right: O = exp(m - m') O + exp(S - m') V. Broken: O = O + exp(S - m') V.
     """
-    m, total = -np.inf, 0.0
-    right, broken = np.zeros(values.shape[1]), np.zeros(values.shape[1])
-    course = []
-    for start in range(0, len(scores), block):
-        part = scores[start : start + block]
-        peak = part.max()
-        weights = np.exp(part - peak)
-        new = max(m, peak)
-        alpha, share = falling(np.float64(m), np.float64(new)), np.exp(peak - new)
-        gathered = share * (weights @ values[start : start + block])
-        total = alpha * total + share * weights.sum()
-        right, broken, m = alpha * right + gathered, broken + gathered, new
-        exact = _exact(scores[: start + block], values[: start + block])
-        errors = (np.abs(each / total - exact).max() / np.abs(exact).max() for each in (right, broken))
-        course.append((m, *errors))
-    return BrokenUpdate(*np.array(course).T)
-
-
-def _exact(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
-    weights = np.exp(scores - scores.max())
-    return weights @ values / weights.sum()
+    steps, start, errors = online_steps(scores, block), 0, []
+    sums = np.zeros((2, values.shape[1]))  # right, and broken
+    for stop, alpha, weights, total in zip(steps.stops, steps.alpha, steps.weights, steps.l, strict=True):
+        sums = np.array([[alpha], [1.0]]) * sums + weights[start:stop] @ values[start:stop]
+        exact, start = weights @ values / total, stop
+        errors.append(np.abs(sums / total - exact).max(1) / np.abs(exact).max())
+    return BrokenUpdate(*np.array(errors).T)
 
 
 def rising(block: int = 2) -> BrokenUpdate:
