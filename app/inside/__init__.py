@@ -7,6 +7,7 @@ from typing import Any
 
 from app.canvas.moving import Moving
 from app.figures.shared_tables import palettes
+from engine.model.timeline import MODELLED
 from engine.studies.warp_groups import PV, QK, SOFTMAX, STORE, Inside
 
 INSIDE = Moving("inside_a_block", Path(__file__).with_name("inside.html"), "Inside one block")
@@ -26,23 +27,25 @@ BUSY = (("tensor cores", "S", (QK, PV)), ("softmax units", "statistics", (SOFTMA
 
 def payload(block: Inside) -> dict[str, Any]:
     """What the picture needs: lanes with marks of [operation, key block, start, end], seconds."""
-    lanes = block.lanes
+    marks = [[] for _ in block.lanes]
+    for mark in block.marks:
+        marks[mark.lane].append([mark.operation, mark.key_block, mark.start, mark.end])
     return {
         "lanes": [
             {
-                "name": lane.name,
-                "short": f"group {group}" if group else NARROW_NAMES.get(lane.name, lane.name),
-                "marks": [[mark.operation, mark.key_block, mark.start, mark.end] for mark in lane.marks],
+                "name": name,
+                "short": f"group {lane}" if lane else NARROW_NAMES.get(name, name),
+                "marks": marks[lane],
             }
-            for group, lane in enumerate(lanes.lanes)
+            for lane, name in enumerate(block.lanes)
         ],
         "rows": ROWS,
         "operations": {name: dict(zip(FIELDS, row, strict=True)) for name, row in OPERATIONS.items()},
         "outlined": STORE,
         "busy": BUSY,
         "palettes": palettes(),
-        "seconds": lanes.seconds,
+        "seconds": block.seconds,
         "switch": block.switch,
-        "origin": lanes.origin,
+        "origin": MODELLED,
         "visits": block.visits,
     }

@@ -205,7 +205,7 @@ def _against(value: float | None, full: float) -> str:
 
 def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
     """The lanes of a block; of FlashAttention-3 where what is on has no loop that keeps O on the chip."""
-    blocks = block.lanes.experiment.tiling
+    blocks = block.experiment.tiling
     whose = f"{blocks.block_q} × {blocks.block_kv}, {experiment.gpu.name}, modelled"
     if not shown.techniques >= LOOP:
         whose = "FlashAttention-3's with everything on, modelled"

@@ -203,7 +203,7 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
 
 
 def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
-    return [(mark.start, mark.end) for lane in block.lanes.lanes for mark in lane.marks if wanted(mark)]
+    return [(mark.start, mark.end) for mark in block.marks if wanted(mark)]
 
 
 def _rounding(experiment: Experiment, colours: Palette) -> None:

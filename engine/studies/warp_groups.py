@@ -17,7 +17,6 @@ from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
 from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, WARP_GROUP_ROWS, Rates
-from engine.model.timeline import MODELLED
 from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
 from engine.schedule.step import Tensor
 
@@ -29,11 +28,12 @@ QK, SOFTMAX, PV, STORE = "Q Kᵀ", "softmax", "P V", "store O"
 
 @dataclass(frozen=True)
 class Mark:
-    """One operation inside a block: what, on which key block (-1: none), from when to when.
+    """One operation inside a block: in which lane, what, on which key block (-1: none), from when to when.
 
     start and end are seconds from the block's start.
     """
 
+    lane: int
     operation: str
     key_block: int
     start: float
@@ -41,41 +41,13 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Lane:
-    """What one part of a block does: its copying warp, or one of its warp groups; marks in order of start."""
-
-    name: str
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Inside one block of an experiment.
-
-    Attributes:
-        origin: "modelled", or "recorded on" a GPU and a date.
-        head, query_block: which block it is.
-        lanes: side by side, the copying one first.
-    """
-
-    experiment: Experiment
-    origin: str
-    head: int
-    query_block: int
-    lanes: tuple[Lane, ...]
-
-    @property
-    def seconds(self) -> float:
-        """From the block's start to its last mark's end."""
-        return max(mark.end for lane in self.lanes for mark in lane.marks)
-
-
-@dataclass(frozen=True)
 class Inside:
-    """One tile of a block of threads and the start of its next.
+    """One tile of a block of threads and the start of its next, modelled.
 
     Attributes:
-        lanes: copies first, then the warp groups.
+        experiment: whose block it is, under FlashAttention-3.
+        lanes: names of what works side by side: the copying warp, and the warp groups.
+        marks: what they do, each lane's in order of start.
         visits: key blocks drawn of the tile; visits_in_all: how many it has.
         switch: seconds at which the first warp group starts on the next tile.
         idle: seconds that it waited for it.
@@ -84,7 +56,9 @@ class Inside:
         tensor_busy, softmax_busy: share of such a period in which the unit works.
     """
 
-    lanes: Lanes
+    experiment: Experiment
+    lanes: tuple[str, ...]
+    marks: tuple[Mark, ...]
     visits: int
     visits_in_all: int
     switch: float
@@ -93,28 +67,10 @@ class Inside:
     tensor_busy: float
     softmax_busy: float
 
-
-@dataclass(frozen=True)
-class Costs:
-    """What one SM takes, all in seconds.
-
-    Attributes:
-        product, softmax: one warp group's Q Kᵀ or P V, and its softmax, of one visit.
-        turn: what a unit loses when it passes from one warp group to the next.
-        copies: K and V of a visit, at the rate that all SMs together get them from L2.
-        query, key: the copy of Q of a tile, and of K (or V) of a visit, on its way from L2.
-        latency: from asking for a copy to its first byte.
-        store: O of a tile, until it has left.
-    """
-
-    product: float
-    softmax: float
-    turn: float
-    copies: float
-    query: float
-    key: float
-    latency: float
-    store: float
+    @property
+    def seconds(self) -> float:
+        """From the block's start to its last mark's end."""
+        return max(mark.end for mark in self.marks)
 
 
 @lru_cache(maxsize=128)
@@ -125,147 +81,130 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     (phase,) = run.schedule.phases
     in_all = int(phase.visits[-1])
     visits = min(in_all, MOST_VISITS)
-    groups = run.tiling.block_q // WARP_GROUP_ROWS
-    costs = _costs(run, pipeline, groups)
     keys = [int(phase.stop[-1]) - 1 - step for step in range(visits)]
-    block = _Block(pipeline, costs, groups)
+    block = _Block(run, pipeline)
     block.tile(keys)
     block.tile(keys[:NEXT_VISITS])
-    stored = next(mark.end for mark in block.marks[1] if mark.operation == STORE)
-    switch = next(mark.start for mark in block.marks[1] if mark.operation == QK and mark.start >= stored)
-    names = ["copies by TMA" if pipeline.specialised else "copies"]
-    names += [f"warp group {group + 1}" for group in range(groups)]
-    lanes = tuple(Lane(name, tuple(marks)) for name, marks in zip(names, block.marks, strict=True))
-    products, softmax = groups * 2 * costs.product, groups * costs.softmax
-    starts = [mark.start for mark in block.marks[1] if mark.operation == QK][:visits]
-    period = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), costs.copies)
+    first = [mark for mark in block.marks if mark.lane == 1]
+    stored = next(mark.end for mark in first if mark.operation == STORE)
+    starts = [mark.start for mark in first if mark.operation == QK]
+    switch = next(start for start in starts if start >= stored)
+    period = with_copies(pipeline, block.arithmetic, block.copies)
     # where all wait for copies, the last group's softmax has no other group's products to run under
-    period = max([period, *(later - before for before, later in pairwise(starts[-2:]))])
+    period = max([period, *(later - before for before, later in pairwise(starts[:visits][-2:]))])
     return Inside(
-        Lanes(experiment, MODELLED, 0, len(phase.visits) - 1, lanes),
+        experiment,
+        ("copies by TMA" if pipeline.specialised else "copies", *block.groups.values()),
+        tuple(block.marks),
         visits,
         in_all,
         switch,
         switch - stored,
         period,
-        products / period,
-        softmax / period,
-    )
-
-
-def _costs(run: Launch, pipeline: Pipeline, groups: int) -> Costs:
-    gpu, schedule, tiling = run.gpu, run.schedule, run.tiling
-    (phase,) = schedule.phases
-    rates = Rates.of(gpu, run.problem.dtype)
-    products, softmax, copies = visit_seconds(run, phase, rates)
-    query = gpu.sms * schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
-    # copies that run ahead have a latency and the SM's own way from L2; else all SMs' copies come at once
-    own_way = rates.cache / (CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz)
-    width, latency = (own_way, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
-    return Costs(
-        product=products / 2 / groups,
-        softmax=softmax / groups,
-        turn=(arithmetic_seconds(pipeline, products, softmax) - max(products, softmax)) / groups
-        if pipeline.overlapped
-        else 0.0,
-        copies=copies,
-        query=width * query,
-        key=width * copies / 2,
-        latency=latency,
-        store=own_way * query + LATENCY,
+        len(block.groups) * 2 * block.product / period,
+        len(block.groups) * block.softmax / period,
     )
 
 
 class _Block:
-    """A block of threads that works on one tile after another; `marks` by lane, the copies' first."""
+    """A block of threads that works on one tile after another.
 
-    def __init__(self, pipeline: Pipeline, costs: Costs, groups: int):
-        self.pipeline, self.costs, self.groups = pipeline, costs, groups
-        self.marks: list[list[Mark]] = [[] for _ in range(groups + 1)]
-        self.link = self.tensor = self.exponentials = 0.0
-        self.ready = [0.0] * groups  # when each warp group can go on
-        self.key_done: list[float] = []  # when the last group was done with K, and V, of each visit
-        self.value_done: list[float] = []
-        self.begins = 0.0
+    Attributes, all in seconds of one SM:
+        product, softmax: one warp group's Q Kᵀ or P V, and its softmax, of one visit; arithmetic: of all.
+        turn: what a unit loses when it passes from one warp group to the next.
+        copies: K and V of a visit, at the rate that all SMs together get them from L2.
+        query, key: the copy of Q of a tile, and of K (or V) of a visit, on its way from L2.
+        latency: from asking for a copy to its first byte.
+        store: O of a tile, until it has left.
+    """
+
+    def __init__(self, run: Launch, pipeline: Pipeline):
+        (phase,), gpu, tiling = run.schedule.phases, run.gpu, run.tiling
+        rates, count = Rates.of(gpu, run.problem.dtype), tiling.block_q // WARP_GROUP_ROWS
+        self.groups = {lane: f"warp group {lane}" for lane in range(1, count + 1)}
+        products, softmax, self.copies = visit_seconds(run, phase, rates)
+        self.product, self.softmax = products / 2 / count, softmax / count
+        self.arithmetic = arithmetic_seconds(pipeline, products, softmax)
+        self.turn = (self.arithmetic - max(products, softmax)) / count
+        # copies that run ahead have a latency and the SM's own way from L2; else all SMs' copies come at once
+        own_way = rates.cache / (CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz)
+        width, self.latency = (own_way, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
+        query = gpu.sms * run.schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
+        self.query, self.key, self.store = width * query, width * self.copies / 2, own_way * query + LATENCY
+        self.pipeline, self.marks = pipeline, []
+        self.link = self.tensor = self.exponentials = self.begins = 0.0
+        self.ready = dict.fromkeys(self.groups, 0.0)  # when each warp group can go on
+        self.done = {"K": [], "V": []}  # when the last group was done with those of each visit
         self.visit = 0  # of this tile and those before it
 
     def tile(self, keys: list[int]) -> None:
         """One tile that sees these key blocks."""
-        query = 0.0
-        for step, key in enumerate(keys):
-            k_there = self._copy("K", key, self._free(self.key_done), self.costs.key)
-            if step == 0:
-                query = self._copy("Q", -1, self.begins, self.costs.query)
-            v_there = self._copy("V", key, self._free(self.value_done), self.costs.key)
-            there = max(k_there, query) if self.pipeline.asynchronous else max(v_there, query)
+        before, query, value_before = None, 0.0, 0.0
+        for key in keys:
+            key_there = self._copy("K", key, self._free("K"), self.key)
+            if before is None:
+                query = self._copy("Q", -1, self.begins, self.query)
+            value_there = self._copy("V", key, self._free("V"), self.key)
+            there = max(key_there if self.pipeline.asynchronous else value_there, query)
             if self.pipeline.overlapped:
-                self._take_turns(step, keys, there, v_before=v_there if step == 0 else self.v_there)
-                self.v_there = v_there
+                self._take_turns(key, there, before, value_before)
             else:
-                self._in_step(key, there, v_there)
-            self.visit += 1
+                self._in_step(key, there, value_there)
+            self.visit, before, value_before = self.visit + 1, key, value_there
         if self.pipeline.overlapped:
-            self._last_product(keys[-1], self.v_there)
-        for group in range(self.groups):
-            self._mark(group + 1, STORE, -1, self.ready[group], self.costs.store)
-            self.ready[group] += self.costs.store
+            for group in self.groups:
+                self.ready[group] = self._product(group, PV, before, max(self.ready[group], value_before))
+            self.done["V"].append(self.tensor)
+        for group in self.groups:
+            self.ready[group] = self._mark(group, STORE, -1, self.ready[group], self.store)
         if not self.pipeline.specialised:  # the block ends, and another begins
-            self.begins = max(self.ready)
+            self.begins = max(self.ready.values())
 
-    def _free(self, done: list[float]) -> float:
-        """When a buffer is free for the next copy, or the copy is asked for."""
+    def _free(self, name: str) -> float:
+        """When the buffer of K or V is free for the next copy, or the copy is asked for."""
         if not self.pipeline.asynchronous:
-            return max(self.ready)
-        freed = done[self.visit - BUFFERS] if self.visit >= BUFFERS else 0.0
-        return max(freed, self.begins)
+            return max(self.ready.values())
+        return max(self.done[name][self.visit - BUFFERS] if self.visit >= BUFFERS else 0.0, self.begins)
 
     def _copy(self, name: str, key: int, asked: float, seconds: float) -> float:
         """Copies follow each other on the way from L2; returns when this one is there."""
         start = max(asked, self.link)
         self.link = start + seconds
-        self._mark(0, name, key, start, self.costs.latency + seconds)
-        return self.link + self.costs.latency
+        self._mark(0, name, key, start, self.latency + seconds)
+        return self.link + self.latency
 
-    def _take_turns(self, step: int, keys: list[int], k_there: float, v_before: float) -> None:
+    def _take_turns(self, key: int, there: float, before: int | None, value_before: float) -> None:
         """Overlap: a group issues Q Kᵀ with P V of the visit before; its softmax waits for both."""
-        costs, done = self.costs, []
-        for group in range(self.groups):
-            start = max(self.ready[group], self.tensor, k_there)
-            scored = self._mark(group + 1, QK, keys[step], start, costs.product)
-            self.tensor = scored
-            if step:
-                self.tensor = self._mark(group + 1, PV, keys[step - 1], max(scored, v_before), costs.product)
-            ended = self.tensor
-            self.tensor += costs.turn
-            begun = max(ended, self.exponentials)
-            softmax = self._mark(group + 1, SOFTMAX, keys[step], begun, costs.softmax)
-            self.exponentials = softmax + costs.turn
+        for group in self.groups:
+            scored = ended = self._product(group, QK, key, max(self.ready[group], there))
+            if before is not None:
+                ended = self._product(group, PV, before, value_before)
+            self.tensor += self.turn
+            softmax = self._mark(group, SOFTMAX, key, max(ended, self.exponentials), self.softmax)
+            self.exponentials = softmax + self.turn
             self.ready[group] = max(ended, softmax)
-            done.append((scored, ended))
-        self.key_done.append(max(scored for scored, _ in done))
-        if step:
-            self.value_done.append(max(ended for _, ended in done))
+        self.done["K"].append(scored)  # of the last group, to whom the tensor cores come last
+        if before is not None:
+            self.done["V"].append(ended)
 
-    def _last_product(self, key: int, v_there: float) -> None:
-        for group in range(self.groups):
-            start = max(self.ready[group], self.tensor, v_there)
-            self.tensor = self.ready[group] = self._mark(group + 1, PV, key, start, self.costs.product)
-        self.value_done.append(self.tensor)
+    def _product(self, group: int, operation: str, key: int, ready: float) -> float:
+        """The tensor cores take one group's product after another's; returns when this one ends."""
+        self.tensor = self._mark(group, operation, key, max(ready, self.tensor), self.product)
+        return self.tensor
 
-    def _in_step(self, key: int, k_there: float, v_there: float) -> None:
+    def _in_step(self, key: int, there: float, value_there: float) -> None:
         """No overlap: all groups do the same, and share the unit that does it."""
-        costs, groups = self.costs, self.groups
-        start = max(max(self.ready), k_there)
-        scored, weighed = start + groups * costs.product, start + groups * (costs.product + costs.softmax)
-        added = max(weighed, v_there)
-        for group in range(groups):
-            self._mark(group + 1, QK, key, start, groups * costs.product)
-            self._mark(group + 1, SOFTMAX, key, scored, groups * costs.softmax)
-            self.ready[group] = self._mark(group + 1, PV, key, added, groups * costs.product)
-        self.key_done.append(scored)
-        self.value_done.append(self.ready[0])
+        product, softmax = len(self.groups) * self.product, len(self.groups) * self.softmax
+        start = max(*self.ready.values(), there)
+        scored, weighed = start + product, start + len(self.groups) * (self.product + self.softmax)
+        for group in self.groups:
+            self._mark(group, QK, key, start, product)
+            self._mark(group, SOFTMAX, key, scored, softmax)
+            self.ready[group] = self._mark(group, PV, key, max(weighed, value_there), product)
+        self.done["K"].append(scored)
+        self.done["V"].append(max(self.ready.values()))
 
     def _mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
         """Write down what a lane does; returns when it ends."""
-        self.marks[lane].append(Mark(operation, key, start, start + seconds))
+        self.marks.append(Mark(lane, operation, key, start, start + seconds))
         return start + seconds

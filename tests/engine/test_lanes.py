@@ -35,8 +35,9 @@ def experiment(request) -> Experiment:
     return Experiment.of(algorithm="flash3", **request.param)
 
 
-def marks(block, *operations, lanes=slice(1, None)):
-    found = [m for lane in block.lanes.lanes[lanes] for m in lane.marks if m.operation in operations]
+def marks(block, *operations, lane=None):
+    """Those of the operations in a lane, or in all."""
+    found = [m for m in block.marks if m.operation in operations and lane in (None, m.lane)]
     return sorted(found, key=lambda mark: mark.start)
 
 
@@ -50,19 +51,18 @@ def test_a_unit_works_for_one_warp_group_at_a_time_when_they_take_turns(experime
 
 def test_a_warp_group_needs_k_for_its_scores_and_v_and_p_for_its_output(experiment, pipeline):
     block = inside(experiment, pipeline)
-    for group in range(1, len(block.lanes.lanes)):
-        lane = slice(group, group + 1)
+    for group in range(1, len(block.lanes)):
         for scores, softmax, output in zip(
-            marks(block, QK, lanes=lane),
-            marks(block, SOFTMAX, lanes=lane),
-            marks(block, PV, lanes=lane),
+            marks(block, QK, lane=group),
+            marks(block, SOFTMAX, lane=group),
+            marks(block, PV, lane=group),
             strict=True,
         ):
             assert scores.key_block == softmax.key_block == output.key_block
             assert scores.end <= softmax.start + NEAR
             assert softmax.end <= output.start + NEAR
-    copied = {name: marks(block, name, lanes=slice(0, 1)) for name in ("K", "V")}
-    users = {"K": marks(block, QK, lanes=slice(1, 2)), "V": marks(block, PV, lanes=slice(1, 2))}
+    copied = {name: marks(block, name, lane=0) for name in ("K", "V")}
+    users = {"K": marks(block, QK, lane=1), "V": marks(block, PV, lane=1)}
     for name, copies in copied.items():
         for copy, user in zip(copies, users[name], strict=True):
             assert copy.key_block == user.key_block
@@ -72,11 +72,11 @@ def test_a_warp_group_needs_k_for_its_scores_and_v_and_p_for_its_output(experime
 def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experiment, pipeline):
     block = inside(experiment, pipeline)
     for name, user in (("K", QK), ("V", PV)):
-        copies = marks(block, name, lanes=slice(0, 1))
+        copies = marks(block, name, lane=0)
         done = [
             max(mark.end for mark in users)
             for users in zip(
-                *(marks(block, user, lanes=slice(g, g + 1)) for g in range(1, len(block.lanes.lanes))),
+                *(marks(block, user, lane=g) for g in range(1, len(block.lanes))),
                 strict=True,
             )
         ]
@@ -91,7 +91,7 @@ def test_visits_follow_each_other_as_the_model_of_the_whole_launch_says(head_dim
     rates = Rates.of(experiment.gpu, "float16")
     products, softmax, copies = visit_seconds(run, run.schedule.phases[0], rates)
     whole = with_copies(pipeline, arithmetic_seconds(pipeline, products, softmax), copies)
-    starts = [mark.start for mark in marks(block, QK, lanes=slice(1, 2))]
+    starts = [mark.start for mark in marks(block, QK, lane=1)]
     # where all wait for copies, the last group's softmax has no other group's products to run under; at d 256
     # the round trips that copies are drawn with hold up products that follow each other
     late = 0.01 if pipeline.asynchronous else 0.2
@@ -105,7 +105,7 @@ def test_softmax_runs_under_another_groups_products_only_with_overlap():
 
     def together(pipeline):
         block = inside(experiment, pipeline)
-        own, others = marks(block, SOFTMAX, lanes=slice(1, 2)), marks(block, QK, PV, lanes=slice(2, 3))
+        own, others = marks(block, SOFTMAX, lane=1), marks(block, QK, PV, lane=2)
         return sum(max(0.0, min(a.end, b.end) - max(a.start, b.start)) for a in own for b in others)
 
     assert together(Pipeline(True, True, True)) > 0.5e-6
@@ -115,8 +115,8 @@ def test_softmax_runs_under_another_groups_products_only_with_overlap():
 @pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each.overlapped], ids=str)
 def test_a_groups_softmax_never_runs_under_its_own_products(experiment, pipeline):
     block = inside(experiment, pipeline)
-    for group in range(1, len(block.lanes.lanes)):
-        own = marks(block, QK, PV, SOFTMAX, lanes=slice(group, group + 1))
+    for group in range(1, len(block.lanes)):
+        own = marks(block, QK, PV, SOFTMAX, lane=group)
         assert all(before.end <= after.start + NEAR for before, after in pairwise(own))
 
 
@@ -132,13 +132,13 @@ def test_a_short_tile_is_drawn_whole_and_a_long_one_says_what_is_left_out():
     assert short.visits == short.visits_in_all == 3
     long = inside(Experiment.of(algorithm="flash3", seq=4096, head_dim=64), Pipeline(True, True, True))
     assert long.visits < long.visits_in_all == 32
-    assert len(marks(long, STORE, lanes=slice(1, 2))) == 2
+    assert len(marks(long, STORE, lane=1)) == 2
 
 
 def test_a_key_block_takes_as_long_as_the_picture_shows(experiment, pipeline):
     """From one visit's scores to the next one's, once copies are under way: never longer than is said."""
     block = inside(experiment, pipeline)
-    starts = [mark.start for mark in block.lanes.lanes[1].marks if mark.operation == QK][: block.visits]
+    starts = [mark.start for mark in marks(block, QK, lane=1)][: block.visits]
     drawn = [later - before for before, later in pairwise(starts)]
     assert all(gap <= block.period * (1 + 1e-9) for gap in drawn)
     if not pipeline.asynchronous and len(drawn) > 1:

@@ -160,7 +160,7 @@ def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
 def test_the_payload_holds_the_lanes_marks_in_seconds():
     block = inside(Experiment.of(seq=4096, head_dim=128), variant(Experiment.of(), ALL).pipeline)
     sent = payload(block)
-    assert [len(lane["marks"]) for lane in sent["lanes"]] == [len(lane.marks) for lane in block.lanes.lanes]
+    assert sum(len(lane["marks"]) for lane in sent["lanes"]) == len(block.marks)
     assert max(mark[3] for lane in sent["lanes"] for mark in lane["marks"]) == sent["seconds"]
 
 
