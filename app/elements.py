@@ -11,6 +11,8 @@ from app.figures.base import CONFIG, Figure
 from app.figures.units import moment
 from engine.problem.problem import Problem
 
+GREY = {"delta_color": "off", "delta_arrow": "off"}  # of a metric, whose words below are no change
+
 
 class Unchecked(BaseFigure):
     """A figure as Streamlit takes one, without Plotly's check of every value and the template it adds.

@@ -77,6 +77,12 @@ def marks(x, y, colour: str | list, hover: str, *, symbol="circle", size=8, edge
     return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": look, **_told(hover), **more}
 
 
+def bars(x, y, colour: str, hover: str, *, opacity=1.0, **more) -> dict:
+    """A trace of bars; their opacity one, or each its own."""
+    look = {"color": colour, "opacity": opacity}
+    return {"type": "bar", "x": x, "y": y, "marker": look, **_told(hover), **more}
+
+
 def _told(hover: str) -> dict:
     return {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
 

@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn, line, marks, note, upright
+from app.figures.base import Figure, axis, bars, drawn, line, marks, note, upright
 from app.figures.colours import Palette
 from app.figures.units import log_axis, log_ticks, scaled, seconds_text
 from engine.studies.decoding import Parts
@@ -124,17 +124,12 @@ def _merge_traces(parts: Parts, step: int, low: float, colours: Palette) -> list
     most["line"]["shape"] = "hvh"
     end = {"symbol": "line-ew", "edge": {"color": colours.ink, "width": 2}, "yaxis": "y2"}
     return [
-        {
-            **{"type": "bar", "x": split, "y": known - low, "base": low, "customdata": known},
-            "marker": {"color": colours.statistics, "opacity": opacity},
-            "hovertemplate": "split %{x}: lse %{customdata:.4g}<extra></extra>",
-        },
+        bars(
+            *(split, known - low, colours.statistics, "split %{x}: lse %{customdata:.4g}"),
+            **{"opacity": opacity, "base": low, "customdata": known},
+        ),
         most,
-        {
-            **{"type": "bar", "x": split, "y": now, "yaxis": "y2"},
-            "marker": {"color": colours.s, "opacity": opacity},
-            "hovertemplate": "split %{x}: weight now %{y:.4g}<extra></extra>",
-        },
+        bars(split, now, colours.s, "split %{x}: weight now %{y:.4g}", opacity=opacity, yaxis="y2"),
         marks(split, steps.final, colours.ink, "in the end %{y:.4g}", **end),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn, line, note
+from app.figures.base import Figure, axis, bars, drawn, line, note
 from app.figures.colours import Palette
 from engine.trace.softmax import OnlineSteps
 
@@ -230,15 +230,8 @@ def _sums(steps, step, stop, naive_sums, colours) -> list[dict]:
 
 def _alphas(steps, step, colours) -> dict:
     starts = np.concatenate(([0], steps.stops[:-1]))
-    return {
-        "type": "bar",
-        "x": ((starts + steps.stops - 1) / 2)[:step],
-        "y": steps.alpha[:step],
-        "width": (steps.stops - starts)[:step] * 0.7,
-        "marker": {"color": colours.o},
-        "hovertemplate": "α %{y:.4g}<extra></extra>",
-        "yaxis": "y4",
-    }
+    middles, width = (starts + steps.stops - 1) / 2, 0.7 * (steps.stops - starts)
+    return bars(middles[:step], steps.alpha[:step], colours.o, "α %{y:.4g}", width=width[:step], yaxis="y4")
 
 
 def _ceiling(steps: OnlineSteps, naive_sums: np.ndarray) -> float:

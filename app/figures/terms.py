@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.figures.base import Figure, axis, drawn, line
+from app.figures.base import Figure, axis, bars, drawn, line
 from app.figures.colours import Palette
 from engine.studies.terms import CAPS, GEMMA_2, ScoreTerms, capped
 
@@ -34,21 +34,19 @@ def caps(found: ScoreTerms, colours: Palette) -> Figure:
     most = max(1.0, float(abs(found.scores).max(initial=0)))
     scores = np.linspace(-most, most, 121)
     counts, edges = np.histogram(found.scores, BINS, (-most, most))
-    bars = {
-        "type": "bar",
-        "x": (edges[:-1] + edges[1:]) / 2,
-        "y": counts / max(1, counts.sum()),
-        "marker": {"color": colours.s, "opacity": 0.3},
-        "name": "share of the scores",
-        "yaxis": "y2",
-        "hovertemplate": "%{y:.1%} of the scores near %{x:.2g}<extra></extra>",
-    }
+    share = bars(
+        (edges[:-1] + edges[1:]) / 2,
+        counts / max(1, counts.sum()),
+        colours.s,
+        "%{y:.1%} of the scores near %{x:.2g}",
+        **{"opacity": 0.3, "name": "share of the scores", "yaxis": "y2"},
+    )
     lines = [
         _line(scores, capped(scores, cap), f"c = {cap:g}" + ", Gemma 2's" * (cap == GEMMA_2), colours.o, dash)
         for cap, dash in zip(CAPS, reversed(DASHES), strict=True)
     ]
     return drawn(
-        [bars, *lines],
+        [share, *lines],
         colours,
         height=HEIGHT,
         x={"title_text": "score s", "range": [-most, most]},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import inside, scenario
-from app.elements import chart
+from app.elements import GREY, chart
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.tables import scrolled, table
@@ -65,7 +65,6 @@ PAPERS_IDEA = (
     "made the kernel 5% slower (measured on an H200)."
 )
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
-GREY = {"delta_color": "off", "delta_arrow": "off"}
 KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold
+from app.elements import GREY, chart, fold
 from app.figures import softmax as figures
 from app.figures import terms
 from app.figures.base import drawn as draw
+from app.figures.base import line, marks
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import counted, number_text, told_apart, unbroken
@@ -37,14 +38,12 @@ EXAMPLE_HEAD = ("scores read", "m", "α", "l", "what happens")
 BLOCKS = (1, 2, 4, 8, 16)
 OWN = "The scenario's"  # row
 CHOSEN, STEP = "softmax row", "softmax step"
-FORMULAS = r"""
-\begin{aligned}
-m' &= \max(m,\ \max_j s_j) \\
-\alpha &= e^{\,m - m'} \\
-l' &= \alpha\, l + \textstyle\sum_j e^{\,s_j - m'} \\
-O' &= \alpha\, O + \textstyle\sum_j e^{\,s_j - m'}\, V_j
-\end{aligned}
-"""
+FORMULAS = (
+    r"m' &= \max(m,\ \max_j s_j)",
+    r"\alpha &= e^{\,m - m'}",
+    r"l' &= \alpha\, l + \textstyle\sum_j e^{\,s_j - m'}",
+    r"O' &= \alpha\, O + \textstyle\sum_j e^{\,s_j - m'}\, V_j",
+)
 
 
 def show() -> None:
@@ -90,7 +89,7 @@ def _row(experiment: Experiment) -> None:
         chart(figure, "Scores, weights, sums and rescale factors", "softmax row")
     with numbers:
         _numbers(steps, step)
-        st.latex(FORMULAS)
+        st.latex(r"\begin{aligned}" + r" \\ ".join(FORMULAS) + r"\end{aligned}")
     fold(
         "softmax",
         partial(_comparison, scores, block, dtype),
@@ -161,25 +160,18 @@ def sentence(steps: online.OnlineSteps, step: int) -> str:
 
 def _numbers(steps: online.OnlineSteps, step: int) -> None:
     """The four numbers after the step, each with its value before."""
-    start = {"m": -np.inf, "l": 0.0, "α": None, "lse": -np.inf}
-    series = {"m": steps.m, "l": steps.l, "α": steps.alpha, "lse": online.log_sum_exp(steps.m, steps.l)}
-    labels = {
-        "m": "m, maximum",
-        "l": "l, sum",
-        "α": "α, rescale factor",
-        "lse": "lse = m + log l",
-    }
+    series = (  # each with what it is at the start
+        ("m, maximum", steps.m, -np.inf),
+        ("l, sum", steps.l, 0.0),
+        ("α, rescale factor", steps.alpha, None),
+        ("lse = m + log l", online.log_sum_exp(steps.m, steps.l), -np.inf),
+    )
     with st.container(key="in_a_row_numbers"):
-        rows = [st.columns(2), st.columns(2)]
-    for cell, (name, values) in zip((*rows[0], *rows[1]), series.items(), strict=True):
-        now, before = (values[index] if index >= 0 else start[name] for index in (step - 1, step - 2))
-        cell.metric(
-            labels[name],
-            "none" if now is None else number_text(now, 4),
-            "was none" if before is None else f"was {number_text(before, 4)}",
-            delta_color="off",
-            delta_arrow="off",
-        )
+        cells = [*st.columns(2), *st.columns(2)]
+    for cell, (label, values, start) in zip(cells, series, strict=True):
+        both = (values[at] if at >= 0 else start for at in (step - 1, step - 2))
+        now, before = ("none" if value is None else number_text(value, 4) for value in both)
+        cell.metric(label, now, f"was {before}", **GREY)
 
 
 def _terms(experiment: Experiment) -> None:
@@ -226,15 +218,20 @@ def _under_a_cap(found: ScoreTerms) -> str:
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
-    found = online.errors(scores, block, dtype)
-    rows = [[f"{name} softmax", error_text(getattr(found, name))] for name in ("naive", "safe", "online")]
-    st.html(table([dtype, "largest error"], rows, title="Errors of the weights"))
+    st.html(_errors(scores, block, dtype, "largest error", title="Errors of the weights"))
     st.caption(
         "The numbers beside the picture are computed here in float64. The table has the largest error of "
         "any weight against float64, computed here: m, l and sums are in float32, as in kernels; weights, "
         f"and the exponentials that naive and safe store, are in {dtype}. Naive takes exp(s) as it is; safe "
         "finds the maximum first; online needs no pass for it."
     )
+
+
+def _errors(scores: np.ndarray, block: int, dtype: str, what: str, title: str = "") -> str:
+    """The largest error of each softmax in a dtype."""
+    found = online.errors(scores, block, dtype)
+    rows = [[f"{name} softmax", error_text(getattr(found, name))] for name in ("naive", "safe", "online")]
+    return table([dtype, what], rows, title=title)
 
 
 def error_text(value: float) -> str:
@@ -245,22 +242,13 @@ def error_text(value: float) -> str:
 
 def _examples() -> Drawn:
     """Every example row with its picture, its steps and its errors."""
-    formulas = "".join(mathml(line) for line in _lines())
+    formulas = "".join(mathml(formula.replace("&", "")) for formula in FORMULAS)
     return Drawn(formulas + "".join(_example(preset) for preset in online.PRESETS.values()))
-
-
-def _lines() -> list[str]:
-    """The page's formulas, one after the other."""
-    inner = FORMULAS.split(r"\begin{aligned}")[1].split(r"\end{aligned}")[0]
-    return [line.replace("&", "").strip() for line in inner.split(r"\\")]
 
 
 def _example(preset: online.Preset) -> str:
     scores = np.array(preset.scores)
-    steps, found = (
-        online.online_steps(scores, EXAMPLE_BLOCK),
-        online.errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE),
-    )
+    steps = online.online_steps(scores, EXAMPLE_BLOCK)
     told = [
         [
             f"{steps.stops[at]}",
@@ -269,13 +257,12 @@ def _example(preset: online.Preset) -> str:
         ]
         for at in range(len(steps.stops))
     ]
-    worst = [[f"{kind} softmax", error_text(getattr(found, kind))] for kind in ("naive", "safe", "online")]
     alt = f"{preset.name}: scores (points) and the running maximum m (line), {EXAMPLE_BLOCK} scores per step"
     return (
         f"<section class='card'><h2>{escape(preset.name)}</h2><p>{escape(preset.what)}</p>"
         f"{both(lambda colours: svg(_points(scores, steps, colours), alt))}"
         f"{sideways(table(EXAMPLE_HEAD, told, words=(4,)))}"
-        f"{sideways(table((EXAMPLE_DTYPE, 'largest error of a weight'), worst))}</section>"
+        f"{sideways(_errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE, 'largest error of a weight'))}</section>"
     )
 
 
@@ -284,23 +271,10 @@ def _points(scores: np.ndarray, steps: online.OnlineSteps, colours: Palette):
     shown = [float(score) if np.isfinite(score) else None for score in scores]
     maxima = [float(m) if np.isfinite(m) else None for m in steps.m]
     ends = [-0.5, *(float(stop) - 0.5 for stop in steps.stops)]
-    points = {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "scores",
-        "x": list(range(len(shown))),
-        "y": shown,
-        "marker": {"color": colours.s, "size": 9},
-        "customdata": ["" if score is None else f"{score:g}" for score in shown],
-    }
-    staircase = {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "m, running maximum",
-        "x": [end for at in range(len(maxima)) for end in ends[at : at + 2]],
-        "y": [m for m in maxima for _ in range(2)],
-        "line": {"color": colours.statistics, "width": 2.5},
-    }
+    told = ["" if score is None else f"{score:g}" for score in shown]
+    points = marks(range(len(shown)), shown, colours.s, "", size=9, name="scores", customdata=told)
+    corners, levels = np.repeat(ends, 2)[1:-1], [m for m in maxima for _ in range(2)]
+    staircase = line(corners, levels, colours.statistics, name="m, running maximum")
     x = {"title_text": "score of the row, by key", "range": [-0.6, len(shown) - 0.4]}
     return draw([points, staircase], colours, height=230, x=x)
 
