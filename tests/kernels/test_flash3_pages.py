@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from attention_cases import ON_CPU
 from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
@@ -65,6 +66,7 @@ F16, F32 = torch.float16, torch.float32
 CHUNK = {"dtype": F16, "d": 64, "page": 32, "seq_q": 140, "heads": 2}
 
 
+@ON_CPU
 @pytest.mark.parametrize(
     ("chunk", "options", "served"),
     [
@@ -106,6 +108,7 @@ def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, opti
     paged_plan._PLANNED.clear()
 
 
+@ON_CPU
 def test_new_keys_of_a_chunk_are_appended_before_it_is_attended(on_threads, monkeypatch):
     paged_plan._PLANNED.clear()
     monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
