@@ -12,7 +12,7 @@ SEED = 20261122
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 MOST_FLOPS, MOST_VALUES, MOST_SCORES = 1e13, 7.5e8, 3e9  # of a call; numbers of K; numbers of S, unfused
 OWN = ((None, None),)  # the kernel's own blocks
-KINDS = (  # how many of each: kernel, tokens from and to, head dims, blocks, batches, most heads, share masked
+KINDS = (  # how many, kernel, tokens from and to, head dims, blocks, batches, most heads, share masked
     (7, "flash3", (9000, 120_000), (64, 128, 256), OWN, (1,), 32, 0.5),
     (4, "flash3", (100, 4000), (64, 128, 256), OWN, (1, 4, 32), 32, 0.5),
     (
