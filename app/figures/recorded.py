@@ -1,8 +1,9 @@
-"""Figures of a recording: its block sizes, and its hardware counters against the model."""
+"""Figures of a recording: its block sizes, and its times and hardware counters against the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from app.figures import tables
 from app.figures.algorithms import look, short
 from app.figures.base import Figure, drawn, equal_line, marks
 from app.figures.colours import Palette
+from app.figures.speed import HERE, LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.heat_map import HeatMap
@@ -17,93 +19,84 @@ from engine.recordings.heat_map import HeatMap
 
 def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
     """Times by block size as HTML, the fastest strongest; failures crossed out with their sentence."""
-    shares = _shares(heat.seconds)
-    cells = [
-        [
-            tables.Cell(
-                _short(heat, i, j),
-                _title(heat, i, j),
-                shares[i, j],
-                struck=heat.reasons[i][j] is not None,
-                framed=(rows, columns) == current,
-            )
-            for j, columns in enumerate(heat.block_kv)
-        ]
-        for i, rows in reversed(list(enumerate(heat.block_q)))
-    ]
-    names = [str(rows) for rows in reversed(heat.block_q)]
-    axes = "query block ↑, key block →, in rows"
-    return tables.grid(
-        names,
-        [str(columns) for columns in heat.block_kv],
-        cells,
-        axes,
-        colours,
-        "Recorded time by block size",
-    )
+    fastest = np.nanmin(heat.seconds, initial=np.inf)  # ten times slower, or not run, has no colour
+    shares = np.nan_to_num(np.clip(1 - np.log10(heat.seconds / fastest), 0, 1))
+
+    def cell(rows: int, keys: int) -> tables.Cell:
+        i, j = heat.block_q.index(rows), heat.block_kv.index(keys)
+        struck = heat.reasons[i][j] is not None
+        return tables.Cell(*_told(heat, i, j), shares[i, j], struck=struck, framed=(rows, keys) == current)
+
+    return tables.by_blocks(heat.block_q, heat.block_kv, cell, colours, "Recorded time by block size")
 
 
-def _shares(seconds: np.ndarray) -> np.ndarray:
-    """1 for the fastest, 0 for ten times slower and for what did not run."""
-    fastest = np.nanmin(seconds, initial=np.inf)
-    return np.nan_to_num(np.clip(1 - np.log10(seconds / fastest), 0, 1))
-
-
-def _short(heat: HeatMap, i: int, j: int) -> str:
-    if heat.reasons[i][j] is not None:
-        return "memory" if "out of" in heat.reasons[i][j] else "failed"
-    return "" if np.isnan(heat.seconds[i, j]) else seconds_text(heat.seconds[i, j])
-
-
-def _title(heat: HeatMap, i: int, j: int) -> str:
-    if heat.reasons[i][j] is not None:
-        return heat.reasons[i][j]
+def _told(heat: HeatMap, i: int, j: int) -> tuple[str, str]:
+    """What a size's cell shows, and what it says when pointed at."""
+    if (reason := heat.reasons[i][j]) is not None:
+        return "memory" if "out of" in reason else "failed", reason
     if np.isnan(heat.seconds[i, j]):
-        return "not recorded"
+        return "", "not recorded"
     launched = f"{heat.warps[i, j]} warps, {heat.stages[i, j]} stages"
-    return f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
+    return seconds_text(heat.seconds[i, j]), f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
+
+
+class Call(NamedTuple):
+    """What a call took, measured or recorded, beside the same modelled."""
+
+    algorithm: str
+    origin: str
+    what: str
+    real: float
+    modelled: float
 
 
 def counters(
     rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
 ) -> Figure:
-    """Recorded over modelled bytes, both axes logarithmic; on the diagonal they are equal.
-
-    Args:
-        real, modelled: attributes of a row, bytes.
-    """
-    values = [getattr(row, name) for row in rows for name in (real, modelled)]
-    low, high = min(values) / 2, max(values) * 2
-    equal = equal_line(low, high, colours)
-    names = dict.fromkeys(row.experiment.algorithm for row in rows)
-    points = [
-        _points([row for row in rows if row.experiment.algorithm == name], real, modelled, origin, colours)
-        for name in names
+    """Recorded over modelled bytes; `real` and `modelled` are attributes of a row."""
+    calls = [
+        Call(row.experiment.algorithm, origin, row.what, getattr(row, real), getattr(row, modelled))
+        for row in rows
     ]
-    return drawn(
-        [equal, *points],
-        colours,
-        height=300,
-        x={"title_text": "modelled", **log_ticks(low, high, "B")},
-        y={"title_text": "recorded by the counters", **log_ticks(low, high, "B")},
-        legend={"font": {"size": 12}},
-    )
+    look = {"height": 300, "legend": {"font": {"size": 12}}}
+    return _against_model(calls, "B", bytes_text, "recorded by the counters", colours, **look)
 
 
-def _points(
-    rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
-) -> dict:
-    name = rows[0].experiment.algorithm
-    drawn_as = look(name)
-    pairs = [(getattr(row, modelled), getattr(row, real)) for row in rows]
+def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
+    """Real over modelled seconds, of rows with provider, p50, modelled, origin and what they are of."""
+    calls = [Call(*(row[name] for name in ("provider", "origin", "what", "p50", "modelled"))) for row in rows]
+    title = " or ".join(dict.fromkeys(call.origin.split(" ")[0] for call in calls))
+    look = {"height": 250, "legend": {**LEGEND, "entrywidth": 55}}
+    return _against_model(calls, "s", seconds_text, title, colours, every=2, **look)
+
+
+def _against_model(
+    calls: Sequence[Call], unit: str, words: Callable, title: str, colours: Palette, every: int = 1, **look
+) -> Figure:
+    """Both axes logarithmic; on the diagonal both are equal. Filled is what was measured here."""
+    amounts = [amount for call in calls for amount in (call.real, call.modelled)]
+    low, high = min(amounts) / 2, max(amounts) * 2
+    groups: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        groups.setdefault((call.origin, call.algorithm), []).append(call)
+    ticks = (log_ticks(low, high, unit, words, step) for step in (every, 1))
+    x, y = ({"title_text": name, **axis} for name, axis in zip(("modelled", title), ticks, strict=True))
+    points = [_points(own, own[0].origin == calls[0].origin, words, colours) for own in groups.values()]
+    return drawn([equal_line(low, high, colours), *points], colours, x=x, y=y, **look)
+
+
+def _points(calls: Sequence[Call], legend: bool, words: Callable, colours: Palette) -> dict:
+    """The calls of one algorithm and origin; of several origins the first is in the legend."""
+    algorithm, origin, *_ = calls[0]
+    drawn_as, filled = look(algorithm), origin == HERE
     return marks(
-        [expected for expected, _ in pairs],
-        [found for _, found in pairs],
+        [call.modelled for call in calls],
+        [call.real for call in calls],
         drawn_as.colour(colours),
-        f"%{{customdata[0]}}<br>%{{customdata[1]}} {origin}, %{{customdata[2]}} modelled",
-        **{"name": short(name), "symbol": f"{drawn_as.symbol}-open", "size": 9, "edge": {"width": 2}},
-        customdata=[
-            (row.what, bytes_text(found), bytes_text(expected))
-            for row, (expected, found) in zip(rows, pairs, strict=True)
-        ],
+        f"%{{customdata[0]}}: %{{customdata[1]}} {origin}, %{{customdata[2]}} modelled",
+        symbol=drawn_as.symbol + "-open" * (not filled),
+        edge=None if filled else {"width": 2},
+        name=short(algorithm),
+        showlegend=legend,
+        customdata=[(call.what, words(call.real), words(call.modelled)) for call in calls],
     )

@@ -1,4 +1,4 @@
-"""Figures of the Speed page: measured, recorded and modelled over the sequence length, and one on another."""
+"""Figures of the Speed page: measured, recorded and modelled over the sequence length."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 from app.figures.algorithms import implementation, look, short
-from app.figures.base import Figure, drawn, equal_line, line, marks, of_length
+from app.figures.base import Figure, drawn, line, of_length
 from app.figures.colours import Palette
 from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text, tokens_text
-from engine.algorithms import ALGORITHMS
 
 RATES = ("tflops", "tokens_per_second")
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
@@ -65,7 +64,9 @@ def speed_by_length(
         colours,
         height=275,
         x=length_ticks(lengths),
-        y=_linear(metric, max(everything)) if linear else _ticks(metric, min(everything), max(everything)),
+        y=_linear(metric, max(everything))
+        if linear
+        else log_ticks(min(everything), max(everything), *UNITS[metric]),
         legend={**LEGEND, "entrywidth": 60 if legend_of_model else 104},
         shapes=[at for at, _ in marked],
         annotations=[name for _, name in marked],
@@ -116,53 +117,6 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     slower = row[percentile] / row["p50"]
     value = row[metric] * (1e12 if metric == "tflops" else 1.0)
     return value / slower if metric in RATES else value * slower
-
-
-def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
-    """Real over modelled seconds; on the line they are equal.
-
-    Args:
-        rows: dicts with provider, p50, modelled, origin, and what says which scenario it is.
-    """
-    seconds = [value for row in rows for value in (row["p50"], row["modelled"])]
-    low, high = min(seconds) / 2, max(seconds) * 2
-    equal = equal_line(low, high, colours)
-    origins = list(dict.fromkeys(row["origin"] for row in rows))
-    points = [
-        _pairs(own, origin == origins[0], colours)
-        for origin in origins
-        for name in ALGORITHMS
-        if (own := [row for row in rows if (row["provider"], row["origin"]) == (name, origin)])
-    ]
-    return drawn(
-        [equal, *points],
-        colours,
-        height=250,
-        x={"title_text": "modelled", **_ticks("p50", low, high, every=2)},
-        y={"title_text": " or ".join(origin.split(" ")[0] for origin in origins), **_ticks("p50", low, high)},
-        legend={**LEGEND, "entrywidth": 55},
-    )
-
-
-def _pairs(rows: Sequence[dict], legend: bool, colours: Palette) -> dict:
-    """Filled marks for what was measured here, open ones for a recording."""
-    drawn_as = look(rows[0]["provider"])
-    return marks(
-        [row["modelled"] for row in rows],
-        [row["p50"] for row in rows],
-        drawn_as.colour(colours),
-        "%{customdata[0]}: %{customdata[3]} %{customdata[1]}, modelled %{customdata[2]}",
-        symbol=drawn_as.symbol if rows[0]["origin"] == HERE else f"{drawn_as.symbol}-open",
-        **{"name": short(rows[0]["provider"]), "showlegend": legend},
-        customdata=[
-            (row["what"], *map(seconds_text, (row["p50"], row["modelled"])), row["origin"]) for row in rows
-        ],
-    )
-
-
-def _ticks(metric: str, low: float, high: float, every: int = 1) -> dict:
-    """A logarithmic axis with the metric's own words at every so many ticks."""
-    return log_ticks(low, high, *UNITS[metric], every)
 
 
 def _linear(metric: str, most: float) -> dict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -87,6 +87,19 @@ def grid(
     texts = [[name, *(cell.text for cell in line)] for name, line in zip(rows, cells, strict=True)]
     taken = _to_take(title, sheet([axes, *columns], texts))
     return f"<table class='grid'{taken}><tbody>{''.join(lines)}<tr><td></td>{head}</tr>{foot}</tbody></table>"
+
+
+def by_blocks(
+    rows: Sequence[int],
+    columns: Sequence[int],
+    cell: Callable[[int, int], Cell],
+    colours: Palette,
+    title: str,
+) -> str:
+    """A grid over block sizes, larger query blocks higher."""
+    cells = [[cell(row, column) for column in columns] for row in reversed(rows)]
+    axes = "query block ↑, key block →, in rows"
+    return grid([*map(str, reversed(rows))], [*map(str, columns)], cells, axes, colours, title)
 
 
 def _grid_cell(cell: Cell, colours: Palette) -> str:

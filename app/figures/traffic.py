@@ -94,31 +94,17 @@ def bytes_by_tiling(
     survey: Mapping[tuple[int, int], TilingCost], current: tuple[int, int], colours: Palette
 ) -> str:
     """Requested bytes at every block size, as HTML; crossed out what does not fit, framed the scenario's."""
-    rows, columns = sorted({pair[0] for pair in survey}, reverse=True), sorted({pair[1] for pair in survey})
     logs = {pair: math.log(cell.requested.total) for pair, cell in survey.items()}
     low, span = min(logs.values()), max(logs.values()) - min(logs.values()) or 1.0
-    cells = [
-        [
-            tables.Cell(
-                bytes_text(survey[row, column].requested.total),
-                survey[row, column].footprint.sentence,
-                (logs[row, column] - low) / span,
-                struck=not survey[row, column].footprint.fits,
-                framed=(row, column) == current,
-            )
-            for column in columns
-        ]
-        for row in rows
-    ]
-    axes = "query block ↑, key block →, in rows"
-    return tables.grid(
-        [str(row) for row in rows],
-        [str(column) for column in columns],
-        cells,
-        axes,
-        colours,
-        "Requested bytes by block size",
-    )
+
+    def cell(*pair: int) -> tables.Cell:
+        requested, held = survey[pair].requested.total, survey[pair].footprint
+        share = (logs[pair] - low) / span
+        struck = not held.fits
+        return tables.Cell(bytes_text(requested), held.sentence, share, struck=struck, framed=pair == current)
+
+    rows, columns = (sorted({*sizes}) for sizes in zip(*survey, strict=True))
+    return tables.by_blocks(rows, columns, cell, colours, "Requested bytes by block size")
 
 
 def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:

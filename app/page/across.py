@@ -17,7 +17,7 @@ from app.elements import one_of
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
-from app.page.parts import clusters, scaling
+from app.page.parts import scaling
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer
 from app.scenario.page_values import OWN
@@ -79,7 +79,7 @@ def show() -> None:
         scaling.memory(spread)
     with merging:
         _merging(spread)
-    clusters.show(recordings, found)
+    scaling.beside_recorded(recordings, found)
 
 
 def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from html import escape
+from functools import lru_cache
 
 import streamlit as st
 
@@ -13,15 +12,16 @@ from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
+from app.figures.recorded import model_against_time
 from app.figures.tables import scrolled, table
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
-from app.gallery.html_page import both
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.gallery.svg import chart as svg
+from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import bottleneck, gains, model_errors, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
+from app.tour.file import PICTURES
 from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload
 from engine.problem.hardware import same_machine
@@ -116,7 +116,7 @@ def _second_row(experiment: Experiment, measured: list[dict], recording, colours
             st.markdown(marks if measured else "**Recorded time beside the model**")
             if recording:
                 st.caption("Recorded times are of kernels alone, under the profiler.")
-            chart(figures.model_against_time(compared, colours), "Measured against modelled")
+            chart(model_against_time(compared, colours), "Measured against modelled")
     if swept:
         with blocks[0]:
             recorded.blocks(recording, experiment, colours)
@@ -218,37 +218,28 @@ def _cells(row: dict) -> list[str]:
     ]
 
 
-def _drawn(experiment: Experiment) -> Drawn:
-    """Speed-up and rate over the length as recorded, and the roofline; nothing without a recording."""
+def _elsewhere(experiment: Experiment, colours: Palette) -> None:
+    """Speed-up and rate over the length as recorded, and the tour's roofline."""
     recording = recording_of(experiment.hardware)
-    if recording is None:
-        return Drawn()
     timings = timings_of(recording, *nearest_shape(recording, experiment))
-    groups = [(recording.origin, recorded_rows(timings))]
-    lengths = sorted({row.problem.seq_kv for row in timings})
-    shape = recorded.shape_text(timings, "forward")
-
-    def curves(metric: str, alt: str, colours: Palette) -> str:
-        linear = metric == "tflops"
-        return svg(figures.speed_by_length(groups, metric, lengths, colours, linear=linear), alt)
-
-    parts = [f"<p>The times were {escape(recording.origin)}: {escape(shape)}.</p>"]
+    groups, lengths = (
+        [(recording.origin, recorded_rows(timings))],
+        sorted({row.problem.seq_kv for row in timings}),
+    )
+    st.markdown(f"The times were {recording.origin}: {recorded.shape_text(timings, 'forward')}.")
     for metric, alt in (
         ("speedup", "Times as fast as unfused PyTorch, recorded"),
         ("tflops", "Rate over the sequence length, recorded"),
     ):
-        parts += [f"<p><b>{alt}</b></p>", both(partial(curves, metric, alt))]
-    return Drawn("".join(parts) + _under_the_roof(experiment))
+        st.markdown(f"**{alt}**")
+        linear = metric == "tflops"
+        chart(figures.speed_by_length(groups, metric, lengths, colours, linear=linear), alt)
+    PICTURES["roofline"](experiment, colours)
 
 
-def _under_the_roof(experiment: Experiment) -> str:
-    """Every algorithm and length under the GPU's roofline."""
-    gpu, problem = experiment.gpu, experiment.problem
-    points = under_roof(experiment, modelled_rows(by_length(experiment)))
-    shape, alt = roofline(gpu, problem.dtype), f"Roofline of the {gpu.name}, {problem.dtype}, modelled"
-    return f"<p><b>{alt}</b></p>" + both(
-        lambda colours: svg(roofs.roofline(shape, gpu.name, points, [], problem.seq_kv, colours), alt)
-    )
+def _drawn(experiment: Experiment) -> Drawn:
+    """What phones show; nothing without a recording."""
+    return in_both_themes(_elsewhere, experiment) if recording_of(experiment.hardware) else Drawn()
 
 
 ABOUT = "Recorded kernels over the sequence length."

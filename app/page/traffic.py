@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import streamlit as st
 
@@ -13,12 +13,12 @@ from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
-from app.gallery.html_page import both, sideways
-from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile, tokens
-from app.gallery.svg import chart as svg
-from app.page.parts import chip_traffic, dram_range, model_errors
+from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
+from app.gallery.without_streamlit import in_both_themes
+from app.page.parts import chip, dram_range, model_errors
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
+from app.tour.file import PICTURES
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.studies.survey import (
@@ -30,22 +30,19 @@ from engine.studies.survey import (
     times_less,
 )
 
-KINDS = {
-    "dram": "crosses HBM",
-    "requested": "requested from L2",
-    "compulsory": "compulsory",
+KINDS = {"dram": "crosses HBM", "requested": "requested from L2", "compulsory": "compulsory"}
+ORIGINS = {
+    "dram": "bytes across HBM, modelled",
+    "requested": "requested from L2, counted",
+    "compulsory": "compulsory bytes, counted",
 }
-MEANINGS = {
-    "requested": (
-        "**Requested from L2** are the bytes that the tiles request, counted. For FlashAttention-1 and "
-        "unfused attention an SM's own L1 cache answers some of them; the page Agreement models how many."
-    ),
-    "dram": (
-        "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each "
-        "kernel starts with empty caches."
-    ),
-    "compulsory": "**Compulsory** bytes are each kernel's inputs once and its outputs once.",
-}
+MEANINGS = (
+    "**Requested from L2** are the bytes that the tiles request, counted. For FlashAttention-1 and unfused "
+    "attention an SM's own L1 cache answers some of them; the page Agreement models how many.  \n"
+    "**Crosses HBM** are the bytes of DRAM: the compulsory ones and what L2 must fetch again; each kernel "
+    "starts with empty caches.  \n"
+    "**Compulsory** bytes are each kernel's inputs once and its outputs once."
+)
 
 
 def show() -> None:
@@ -56,16 +53,16 @@ def show() -> None:
     bars, numbers = st.columns([2, 1.1], gap="large")
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")
-        st.markdown(f"**Bytes by tensor and direction**, all heads, {_origin(kind)}, {experiment.gpu.name}")
+        st.markdown(f"**Bytes by tensor and direction**, all heads, {ORIGINS[kind]}, {experiment.gpu.name}")
         with st.container(key="traffic_bars"):
             st.html(figures.by_tensor(simulations, kind, colours))
-        st.caption("  \n".join(MEANINGS.values()))
+        st.caption(MEANINGS)
     with numbers:
         _numbers(simulations, kind)
     with st.container(key="apart_traffic"):
         length, blocks, filled = st.columns(3, gap="medium")
     with length:
-        st.markdown(f"**Over the length**: {_origin(kind)}")
+        st.markdown(f"**Over the length**: {ORIGINS[kind]}")
         chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
     with blocks:
         _blocks(experiment, colours)
@@ -74,7 +71,7 @@ def show() -> None:
     with st.expander(f"The memories of {experiment.gpu.with_article}"):
         memory.show(experiment.gpu)
     if recording := chosen_recording():
-        chip_traffic.show(recording, experiment)
+        chip.show_bytes(recording, experiment)
         model_errors.show("traffic", recording, experiment.gpu)
 
 
@@ -105,14 +102,8 @@ def _headline(simulations) -> str:
     )
 
 
-def _origin(kind: str) -> str:
-    return {"dram": "bytes across HBM, modelled", "requested": "requested from L2, counted"}.get(
-        kind, "compulsory bytes, counted"
-    )
-
-
 def _numbers(simulations, kind: str) -> None:
-    st.metric(f"Standard ÷ Flash 2, {_origin(kind)}", times_text(times_less(simulations, kind)))
+    st.metric(f"Standard ÷ Flash 2, {ORIGINS[kind]}", times_text(times_less(simulations, kind)))
     rows = [
         [KINDS[key], *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
         for key in ("requested", "dram", "compulsory")
@@ -153,38 +144,20 @@ def _memory(experiment: Experiment) -> None:
     )
 
 
-def _bytes_drawn(experiment: Experiment) -> str:
-    """Bytes of every tensor that cross DRAM, of every length, and the memory that the tensors take."""
-    moved, survey, keys = by_algorithm(experiment), by_length(experiment), experiment.problem.seq_kv
-    over, taken = (
-        "Bytes over the sequence length: DRAM, modelled",
-        "Memory that the tensors take over the sequence length, modelled",
-    )
-    ends = largest_contexts(experiment)
-    parts = {
-        "Bytes by tensor and direction</b>, all heads, DRAM, modelled": lambda colours: sideways(
-            figures.by_tensor(moved, "dram", colours)
-        ),
-        f"{over}</b>": lambda colours: svg(figures.bytes_by_length(survey, "dram", keys, colours), over),
-        f"{taken}</b>": lambda colours: svg(figures.memory_by_length(survey, keys, ends, colours), taken),
-    }
-    return "".join(f"<p><b>{title}</p>{both(part)}" for title, part in parts.items())
+def _elsewhere(experiment: Experiment, colours: Palette) -> None:
+    """What phones show: the tour's pictures of bytes and of the memory that the tensors take."""
+    for name in ("bytes", "length", "memory"):
+        PICTURES[name](experiment, colours)
 
 
-def _with_blocks(experiment: Experiment) -> Drawn:
+def _with_blocks(experiment: Experiment, colours: Palette) -> None:
     """The same, and bytes over block sizes."""
-    tiling, costs = experiment.tiling, by_tiling(experiment)
-    blocks = (tiling.block_q, tiling.block_kv)
-    grid = both(lambda colours: sideways(figures.bytes_by_tiling(costs, blocks, colours)))
-    return Drawn(
-        f"{_bytes_drawn(experiment)}<p><b>Requested bytes over block sizes</b>, counted. Crossed-out sizes "
-        "need more shared memory than the GPU allows per thread block; the frame marks the blocks of this "
-        f"scenario.</p>{grid}"
-    )
+    _elsewhere(experiment, colours)
+    _blocks(experiment, colours)
 
 
 ABOUT = f"{tokens(EXAMPLE)} {EXAMPLE.problem.all_heads} heads, causal."
 PICTURE = Picture(
-    lambda experiment: Drawn(_bytes_drawn(experiment)),
-    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, lambda: _with_blocks(EXAMPLE))],
+    partial(in_both_themes, _elsewhere),
+    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, lambda: in_both_themes(_with_blocks, EXAMPLE))],
 )

@@ -11,48 +11,41 @@ from app.figures.tables import table
 from app.figures.units import scaled, share_text
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.problem.hardware import Gpu, gpu_named
+from engine.problem.hardware import gpu_named
 from engine.recordings import counters as recorded
 from engine.recordings.recording import Recording
 from engine.studies.counter_gaps import busiest
 from engine.studies.roofline import roofline
 
-UNITS = {
-    "tensor core": "tensor cores",
-    "exp": "exp and float32",
-    "L2": "L2 to SMs",
-    "HBM": "HBM",
-    "issue": "issue slots",
-    "launch": "launch and waiting",
-    "tail": "tail: SMs idle",
+UNITS = {  # what each is called in the table, and in the sentence on what bounds
+    "tensor core": ("tensor cores", "tensor cores"),
+    "exp": ("exp and float32", "exponentials and float32 arithmetic"),
+    "L2": ("L2 to SMs", "L2-to-SM bandwidth"),
+    "HBM": ("HBM", "HBM bandwidth"),
+    "issue": ("issue slots", "issue slots"),
+    "launch": ("launch and waiting", "launch and waiting"),
+    "tail": ("tail: SMs idle", "the tail, in which SMs are idle"),
+}
+# where no tensor core takes the dtype
+PLAIN = {
+    "tensor core": ("matrix products", "matrix products, which run on the float32 units in this data type")
 }
 PEAKS = (
     "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
     "float32)."
 )
-BOUNDS = {
-    **UNITS,
-    "exp": "exponentials and float32 arithmetic",
-    "L2": "L2-to-SM bandwidth",
-    "HBM": "HBM bandwidth",
-    "tail": "the tail, in which SMs are idle",
-}
-
-PLAIN = {"tensor core": "matrix products"}  # where no tensor core takes the dtype
-PLAIN_BOUND = {"tensor core": "matrix products, which run on the float32 units in this data type"}
 
 
 def show(recording: Recording | None, experiment: Experiment) -> None:
     """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
-    simulation, units, bounds = simulate(experiment), UNITS, BOUNDS
-    if not experiment.gpu.has_tensor_cores_for(experiment.problem.dtype):
-        units, bounds = UNITS | PLAIN, BOUNDS | PLAIN_BOUND
+    simulation, gpu = simulate(experiment), experiment.gpu
+    units = UNITS if gpu.has_tensor_cores_for(experiment.problem.dtype) else UNITS | PLAIN
     found = recorded.nearest_counters(recording, experiment) if recording else None
-    bound = bounds[simulation.modelled.bound]
+    bound = units[simulation.modelled.bound][1]
     shares = recorded.modelled_shares(simulation)
     if alike := recorded.rivals(simulation):
         first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
-        bound += f", at {first}; {bounds[alike[1]]} is as near, at {second}"
+        bound += f", at {first}; {units[alike[1]][1]} is as near, at {second}"
     st.markdown(f"**Bottleneck (modelled)**: {bound}")
     columns = [("modelled", shares)]
     if found is not None:
@@ -60,14 +53,15 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
         columns += [] if same else [("nearest", recorded.modelled_shares(one.simulation))]
         columns.append(("recorded", one.utilisation))
     rows = [
-        [name, *(_percent(shares.get(unit)) for _, shares in columns)]
-        for unit, name in units.items()
-        if any(shares.get(unit) is not None for _, shares in columns)
+        [name, *("" if share is None else share_text(share) for share in busy)]
+        for unit, (name, _) in units.items()
+        if {None} != {*(busy := [each.get(unit) for _, each in columns])}
     ]
     st.html(table(["busy", *(name for name, _ in columns)], rows, title="Busy share of each unit"))
     said = (
         "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
-        f"the unit would need at its peak ÷ total time; L2's peak is {_cache_peak(experiment.gpu)}."
+        "the unit would need at its peak ÷ total time; L2's peak is "
+        f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})."
     )
     if shares["L2"] > shares[simulation.modelled.bound]:
         said += " Copies from L2 run ahead of the products here, so they delay nothing."
@@ -77,12 +71,9 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
         )
         whose = "for this scenario" if same else "for that one"
         said += f" Recorded: Nsight counters {whose}, {recording.origin}, {PEAKS}"
-        said += f" {_busiest(one)}"
+        unit, share = busiest(one)
+        said += f" The counters saw {UNITS[unit][0]} closest to peak, at {share:.0%}."
     st.caption(said)
-
-
-def _cache_peak(gpu: Gpu) -> str:
-    return f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})"
 
 
 def rooflines(recording: Recording, experiment: Experiment, colours: Palette) -> None:
@@ -99,13 +90,3 @@ def rooflines(recording: Recording, experiment: Experiment, colours: Palette) ->
         "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of the "
         "recorded curves; times are of kernels under the profiler."
     )
-
-
-def _busiest(one: recorded.RecordedCounters) -> str:
-    """The unit that the counters saw closest to its peak."""
-    unit, share = busiest(one)
-    return f"The counters saw {UNITS[unit]} closest to peak, at {share:.0%}."
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else share_text(share)

@@ -1,4 +1,4 @@
-"""The model beside the chip's own counters: on the Agreement page."""
+"""The model beside the chip's own counters: of all recorded calls on Agreement, of the nearest on Traffic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from app.figures.algorithms import kernel
 from app.figures.colours import Palette
 from app.figures.recorded import counters
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_in_mb, bytes_text, ratio_text, share_text
-from engine.recordings.counters import RecordedCounters, recorded_counters
+from app.figures.units import bytes_in_mb, bytes_range_text, bytes_text, digits, ratio_text, share_text
+from engine.experiment import Experiment
+from engine.recordings.counters import RecordedCounters, nearest_counters, recorded_counters
 from engine.recordings.recording import Recording
-from engine.studies.counter_gaps import deviations, left_in_cache
+from engine.studies.counter_gaps import FETCHED_AGAIN, SERVED, Gaps, deviations, gaps, left_in_cache
 
 COUNTERS = (
     "scenario",
@@ -53,23 +54,15 @@ def show(recording: Recording, colours: Palette) -> None:
         scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
     )
     st.caption(f"{BEYOND} {RANGE} {_missed(rows)}")
-    requested, dram = st.columns(2, gap="medium")
-    with requested:
-        st.markdown("**Bytes from L2 to the SMs**")
-        _counters(rows, "read", "modelled_read", recording, colours)
-    with dram:
-        st.markdown("**Bytes read from DRAM**")
-        _counters(rows, "dram_read", "modelled_dram_read", recording, colours)
+    kinds = ("read", "Bytes from L2 to the SMs"), ("dram_read", "Bytes read from DRAM")
+    for column, (real, title) in zip(st.columns(2, gap="medium"), kinds, strict=True):
+        with column:
+            st.markdown(f"**{title}**")
+            figure = counters(rows, real, f"modelled_{real}", recording.origin, colours)
+            chart(figure, f"{real.replace('_', ' ')}: recorded over modelled")
     st.html(
         scrolled(table(COUNTERS, [_cells(row) for row in rows], title="Modelled and recorded bytes"), 330)
     )
-
-
-def _counters(
-    rows: list[RecordedCounters], real: str, modelled: str, recording: Recording, colours: Palette
-) -> None:
-    figure = counters(rows, real, modelled, recording.origin, colours)
-    chart(figure, f"{real.replace('_', ' ')}: recorded over modelled")
 
 
 def _cells(row: RecordedCounters) -> list[str]:
@@ -114,4 +107,94 @@ def _missed(rows: list[RecordedCounters]) -> str:
         f"{l1}The DRAM counter misses output that is still in L2 when a kernel ends: "
         f"{bytes_in_mb(typical)} per kernel in the median, {bytes_in_mb(most)} at worst. The model "
         "includes it."
+    )
+
+
+def show_bytes(recording: Recording, experiment: Experiment) -> None:
+    """The bytes of the scenario, or of the recorded one nearest to it, at every level; why they differ."""
+    found = nearest_counters(recording, experiment)
+    if found is None:
+        return
+    one, same = found
+    st.subheader("The same bytes on the chip", anchor=False)
+    which = one.what if same else f"Nearest recorded scenario: {one.what}"
+    st.markdown(f"**{which}**, {recording.origin}")
+    numbers, reasons = st.columns([1.1, 1], gap="large")
+    bytes_ = one.simulation.traffic
+    requested = bytes_.requested
+    rows = [
+        ("requested by tiles, counted by the scheduler", requested.total_read, requested.total_written),
+        *([("requested by tiles, recorded", one.requested, one.written)] if one.requested else []),
+        ("between L2 and the SMs, modelled", one.modelled_read, requested.total_written),
+        ("between L2 and the SMs, recorded", one.read, one.written),
+        ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
+        ("DRAM, modelled with the kernel's instructions", one.modelled_dram_read, one.modelled_dram_written),
+        ("DRAM, recorded", one.dram_read, one.dram_written),
+    ]
+    with numbers:
+        cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
+        st.html(table(["all heads", "read", "written"], cells, title="Bytes at every level"))
+    with reasons:
+        st.markdown("\n".join(f"- {sentence}" for sentence in _gaps(one)))
+
+
+def _gaps(one: RecordedCounters) -> list[str]:
+    """Why each number differs from the one before it, in a sentence each."""
+    found = gaps(one)
+    off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
+    if one.simulation.traffic.dram_range.is_wide:
+        off += f" The model is sure of them only from {bytes_range_text(*one.dram_read_range)}."
+    return [_requests(found), _reads(one, found), _writes(one), off]
+
+
+def _signed(share: float) -> str:
+    text = share_text(abs(share), 1)
+    return text if text.startswith("<") else f"{'+' if share >= 0 else '−'}{text}"
+
+
+def _requests(found: Gaps) -> str:
+    off = f"The modelled bytes from L2 differ from the recorded ones by {_signed(found.from_l2_off)}."
+    if found.l1_serves:
+        share = f"{found.l1_share:.0%}"
+        return f"The SMs' L1 caches answer {share} of what the tiles request; the rest comes from L2. {off}"
+    if found.l1_share < -SERVED:
+        return f"L2 gives whole sectors of 32 bytes, so more arrives than the tiles request. {off}"
+    return "The bytes we count from the schedule equal the L2-to-SM bytes the hardware counters report."
+
+
+def _reads(one: RecordedCounters, found: Gaps) -> str:
+    """Why DRAM delivers less than the SMs receive."""
+    again = found.dram_over_compulsory
+    kept = bytes_text(one.experiment.gpu.l2_effective_bytes)
+    keys = "K and V of a head" + " within the window" * (one.experiment.problem.mask.window is not None)
+    often = f"DRAM delivers {digits(again)} times the compulsory bytes"
+    if one.experiment.record.unfused:
+        return (
+            "Every kernel reads its inputs from DRAM, because one kernel writes S and P, "
+            f"{bytes_text(one.scores_bytes)} together, and the next reads them. {EMPTIED}"
+        )
+    if one.experiment.record.pipeline.returning:
+        rows = "Q, O, m and l pass by once per key block. From one block to the next, "
+        if again < FETCHED_AGAIN:
+            return f"{rows}L2 keeps those of all heads under way, so DRAM delivers them once."
+        return f"{rows}those of all heads under way do not fit L2, so {often}."
+    if again < FETCHED_AGAIN:
+        return (
+            f"L2 answers {share_text(found.l2_share, 1)} of the requests, because {keys} take "
+            f"{bytes_text(one.keys_bytes)} and L2 keeps about {kept} of what all SMs share (modelled)."
+        )
+    return (
+        f"{keys} take {bytes_text(one.keys_bytes)}. With everything else under way they exceed the {kept} "
+        f"that L2 keeps of what all SMs share (modelled), so later waves fetch them again: {often}."
+    )
+
+
+def _writes(one: RecordedCounters) -> str:
+    kernels = len(one.row.kernels)
+    ended, whole = (
+        ("the kernel ended", "") if kernels == 1 else (f"each of the {kernels} kernels ended", " in all")
+    )
+    return (
+        f"When {ended}, {bytes_text(one.left_in_cache)} of output{whole} were still in L2 and had not been "
+        "written back. The DRAM counter misses them; the model includes them."
     )

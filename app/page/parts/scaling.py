@@ -1,8 +1,9 @@
-"""What more GPUs gain on the page Across GPUs: efficiency, when transfers are hidden, and memory."""
+"""What more GPUs gain: efficiency, when transfers are hidden, memory, and the model beside recorded times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import streamlit as st
 
@@ -11,15 +12,18 @@ from app.elements import chart
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, scaled, share_text, tokens_text
+from app.figures.units import bytes_text, scaled, seconds_text, share_text, tokens_text
 from engine.algorithms import FORWARD
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.hardware import GPUS
+from engine.recordings.cluster import ClusterTiming
+from engine.recordings.recording import Recording
 from engine.studies.cluster_memory import blocks_passing
-from engine.studies.recorded_clusters import Held
+from engine.studies.recorded_clusters import Held, errors, held
 from engine.studies.several_gpus import Room, hiding, over_gpus, rooms, rounds_by_tokens
 
+TALL = 420  # pixels
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 
 
@@ -145,3 +149,62 @@ def _few(found: list[Room]) -> str:
         f" On {gpus} GPUs a ring's buffers take more than sharing saves: they hold K and V twice to be "
         f"fetched, {passing} of others on the way, and the O of every round until the merge."
     )
+
+
+def beside_recorded(recordings: tuple[Recording, ...], found: tuple[Held, ...]) -> None:
+    """How far the model is from what was recorded."""
+    st.subheader("The model beside recorded figures", anchor=False)
+    if not found:
+        st.markdown("There is no recording of several GPUs to hold the model against.")
+    for recording in recordings:
+        _recorded(recording, tuple(one for one in found if one.recording is recording))
+
+
+def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
+    if not found:
+        return
+    gpus = max(one.row.gpus for one in found)
+    st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
+    st.html(_table(recording))
+    half, most = map(share_text, errors(found))
+    st.caption(
+        "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
+        f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "
+        f"less than {most} in 95% of them; what NVLink reaches in it comes from such GPUs. It has that the "
+        f"card's power limit holds its clock down in calls of over {SUSTAINED_FROM * 1000:.0f} ms; it leaves "
+        "out what the host takes to launch."
+    )
+
+
+@lru_cache(maxsize=8)
+def _table(recording: Recording) -> str:
+    """Every recorded row beside the model's."""
+    head = (
+        *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
+        *("recorded", "efficiency", "modelled", "error", "note"),
+    )
+    found = held((recording,))
+    modelled = {one.row.provider for one in found}
+    rows = [_recorded_row(one) for one in found]
+    beside = (row for row in recording.cluster if row.provider not in modelled)
+    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
+    return scrolled(table(head, rows, words=(0, len(head) - 1)), TALL)
+
+
+def _recorded_row(one: Held) -> list[str]:
+    efficiency = share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else ""
+    return [*_about(one.row), efficiency, seconds_text(one.modelled), _signed(one.error), ""]
+
+
+def _about(row: ClusterTiming) -> list[str]:
+    """What was measured, and its median; nothing where there was none."""
+    passed = "forward" if row.direction == FORWARD else "both"
+    problem, mask = row.problem, "causal" if row.problem.mask.causal else "none"
+    median = seconds_text(row.times.median) if row.times else ""
+    return [row.label, f"{problem.seq_q:,}", mask, f"{problem.kv_heads}", passed, f"{row.gpus}", median]
+
+
+def _signed(error: float) -> str:
+    size = f"{abs(error):.1%}"
+    sign = "" if size == "0.0%" else "+" if error > 0 else "−"
+    return f"{sign}{size}"

@@ -13,7 +13,7 @@ from app.across.payload import build, name_of, owner_colours
 from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
-from app.page.parts import clusters
+from app.page.parts import scaling
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
@@ -230,7 +230,7 @@ def test_the_tours_picture_has_a_box_per_block_of_keys_that_is_computed_with():
     ("error", "text"), [(0.0004, "0.0%"), (-0.0004, "0.0%"), (-0.0118, "−1.2%"), (0.5, "+50.0%")]
 )
 def test_no_error_has_a_sign_that_says_nothing(error, text):
-    assert clusters._signed(error) == text
+    assert scaling._signed(error) == text
 
 
 def test_recorded_rows_stand_beside_their_efficiency():
@@ -246,7 +246,7 @@ def test_recorded_rows_stand_beside_their_efficiency():
         base = alone[one.recording.device.commit, one.row.problem, one.row.direction]
         efficiency = share_text(base / seconds / gpus) if gpus > 1 else ""
         cells = [seconds_text(seconds), efficiency, seconds_text(one.modelled)]
-        assert clusters._recorded_row(one)[-5:-2] == cells
+        assert scaling._recorded_row(one)[-5:-2] == cells
 
 
 def test_memory_and_hidden_transfers_by_hand():

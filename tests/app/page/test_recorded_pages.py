@@ -8,7 +8,7 @@ import pytest
 
 from app.figures.colours import palette
 from app.figures.units import bytes_range_text, bytes_text
-from app.page.parts import chip, chip_traffic, model_errors, recorded
+from app.page.parts import chip, model_errors, recorded
 from engine.measuring.trial import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
@@ -344,6 +344,6 @@ def test_calls_that_the_model_is_unsure_of_are_told_with_their_range():
     rows = [row for each in recordings() for row in recorded_counters(each)]
     edge = next(row for row in rows if row.what.startswith("FlashAttention-2, N 131,072, heads 1, d 64"))
     low, high = edge.dram_read_range
-    assert f"sure of them only from {bytes_range_text(low, high)}." in chip_traffic._gaps(edge)[-1]
+    assert f"sure of them only from {bytes_range_text(low, high)}." in chip._gaps(edge)[-1]
     sure = next(row for row in rows if not row.simulation.traffic.dram_range.is_wide)
-    assert "sure of them" not in chip_traffic._gaps(sure)[-1]
+    assert "sure of them" not in chip._gaps(sure)[-1]
