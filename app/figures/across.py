@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from app.figures.base import LEGEND, Figure, drawn, line, marks, upright
 from app.figures.colours import Palette
+from app.figures.lecture import Mark, gantt
 from app.figures.units import log_axis, log_ticks, seconds_text, share_text, short
 from engine.model.cluster.lanes import COMPUTING, Lanes
 from engine.model.cluster.seconds import ClusterTime
@@ -33,27 +34,19 @@ def lanes(runs: Sequence[Lanes], colours: Palette) -> str:
 
 def _lanes(run: Lanes, longest: float, colours: Palette) -> str:
     name = "Zigzag order" if run.spread.zigzag else "Plain order"
-    rows = "".join(_lane(run, gpu, longest, colours) for gpu in range(run.spread.gpus))
+    tones = colours.violet, colours.lime, colours.rose, colours.muted
+
+    def spans(gpu: int) -> list[Mark]:
+        return [
+            (mark.start, mark.end, f"color-mix(in srgb, {tones[mark.owner]} 45%, transparent)",
+             f"K, V of {mark.owner}")
+            for mark in run.marks
+            if (mark.gpu, mark.kind) == (gpu, COMPUTING)
+        ]  # fmt: skip
+
+    rows = [(f"GPU {gpu}", spans(gpu)) for gpu in range(run.spread.gpus)]
     words = f"<b>{name}</b>: {seconds_text(run.seconds)}, GPUs compute {share_text(run.busy_share)} of it"
-    return f"<div style='margin:0 0 1em'>{words}{rows}</div>"
-
-
-def _lane(run: Lanes, gpu: int, longest: float, colours: Palette) -> str:
-    """A GPU's line: a box per block of keys that it computes with."""
-    owners = (colours.violet, colours.lime, colours.rose, colours.muted)
-    boxes = "".join(
-        f"<span style='position:absolute;left:{100 * mark.start / longest:.2f}%;top:0;bottom:0;"
-        f"width:{100 * (mark.end - mark.start) / longest:.2f}%;box-sizing:border-box;overflow:hidden;"
-        f"border:1px solid {colours.ground};text-align:center;"
-        f"background:color-mix(in srgb, {owners[mark.owner]} 45%, transparent)'>K, V of {mark.owner}</span>"
-        for mark in run.marks
-        if (mark.gpu, mark.kind) == (gpu, COMPUTING)
-    )
-    line = f"position:relative;flex:1;height:1.6em;background:{colours.panel}"
-    return (
-        f"<div style='display:flex;gap:.6em;margin-top:.2em'><span style='width:4em'>GPU {gpu}</span>"
-        f"<span style='{line}'>{boxes}</span></div>"
-    )
+    return words + gantt(rows, longest, "low")
 
 
 def efficiency(

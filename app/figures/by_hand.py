@@ -67,8 +67,9 @@ def matrix(
         hidden: whether its numbers are not known yet.
     """
     lines, places = [], 2 if (values % 1).any() else 0
+    ground = f"style='background:color-mix(in srgb, {colour} 20%, transparent)'"
     for index, line in enumerate(values):
-        cells = [_cell(UNKNOWN if hidden else number(value, places), colour) for value in line]
+        cells = [f"<td {ground}>{UNKNOWN if hidden else number(value, places)}</td>" for value in line]
         if tiles and len(cells) > BLOCK:
             cells.insert(BLOCK, "<td class='gap'></td>")
         faint = " class='faint'" if row is not None and index != row else ""
@@ -79,36 +80,18 @@ def matrix(
     return f"<figure>{caption}<table><tbody>{''.join(lines)}</tbody></table></figure>"
 
 
-def _cell(text: str, colour: str) -> str:
-    ground = f"background:color-mix(in srgb, {colour} 20%, transparent)"
-    return f"<td style='{ground}'>{text}</td>"
-
-
 def _line(*parts: str) -> str:
-    return f"<div class='hand'>{''.join(parts)}</div>"
-
-
-def _sign(text: str) -> str:
-    return f"<span class='sign'>{text}</span>"
+    """Matrices, and the signs between them."""
+    signed = (part if part.startswith("<") else f"<span class='sign'>{part}</span>" for part in parts)
+    return f"<div class='hand'>{''.join(signed)}</div>"
 
 
 def whole(hand: ByHand, colours: Palette) -> str:
     """Q, K and V to S, P and O."""
-    scores = (
-        matrix("Q", hand.q, colours.q),
-        _sign("·"),
-        matrix("Kᵀ", hand.k.T, colours.k),
-        _sign("/ √2 ="),
-        matrix("S, scores", hand.scores, colours.s),
-    )
-    output = (
-        matrix("P, softmax of each row", hand.weights, colours.s),
-        _sign("·"),
-        matrix("V", hand.v, colours.v),
-        _sign("="),
-        matrix("O, output", hand.out, colours.o),
-    )
-    return STYLE + _line(*scores) + _line(*output)
+    q, k = matrix("Q", hand.q, colours.q), matrix("Kᵀ", hand.k.T, colours.k)
+    p, v = matrix("P, softmax of each row", hand.weights, colours.s), matrix("V", hand.v, colours.v)
+    scores = _line(q, "·", k, "/ √2 =", matrix("S, scores", hand.scores, colours.s))
+    return STYLE + scores + _line(p, "·", v, "=", matrix("O, output", hand.out, colours.o))
 
 
 def one_row(hand: ByHand, colours: Palette) -> str:
@@ -116,7 +99,7 @@ def one_row(hand: ByHand, colours: Palette) -> str:
     row = slice(ROW, ROW + 1)
     return STYLE + _line(
         matrix("S, scores", hand.scores, colours.s, row=ROW),
-        _sign("→"),
+        "→",
         matrix("weights of the first row", hand.weights[row], colours.s, hidden=True),
     )
 
@@ -126,7 +109,7 @@ def weights(hand: ByHand, colours: Palette) -> str:
     return STYLE + _line(matrix("P, weights", hand.weights, colours.s))
 
 
-def three_passes(hand: ByHand) -> str:
+def three_passes(hand: ByHand, _: Palette) -> str:
     """The row read three times: for its maximum, for the sum, for the weights."""
     falling = hand.falling[ROW]
     rows = [
@@ -134,14 +117,11 @@ def three_passes(hand: ByHand) -> str:
         ("2nd pass", "e^(s − m)", falling, f"l = {number(falling.sum())}"),
         ("3rd pass", "e^(s − m) ÷ l", hand.weights[ROW], "weights"),
     ]
-    lines = [
-        _row(_words(name), _words(what), *map(_number_cell, values), _words(result))
-        for name, what, values, result in rows
-    ]
-    return STYLE + _lines("", lines, "large")
+    lines = [(name, what, *map(number, values), result) for name, what, values, result in rows]
+    return _lines("", lines, "large", words=(0, 1, len(lines[0]) - 1))
 
 
-def online(hand: ByHand, *, both: bool) -> str:
+def online(hand: ByHand, _: Palette, *, both: bool) -> str:
     """m, l, α and O of the row after its first piece, or after both."""
     first, second = hand.of_row()
     m, total, m_next, alpha = (number(values[ROW]) for values in (first.m, first.l, second.m, second.alpha))
@@ -155,54 +135,40 @@ def online(hand: ByHand, *, both: bool) -> str:
         ("O ÷ l", "", _list(hand.tiled[ROW])),
         ("in one go", "", _list(hand.out[ROW])),
     ]
-    known = (
-        rows if both else [(name, one, two if two == rows[0][2] else UNKNOWN) for name, one, two in rows[:5]]
-    )
-    head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
-    return STYLE + _lines(
-        head, [_row(_words(name), *map(_cell_of, cells)) for name, *cells in known], "apart"
-    )
+    if not both:
+        rows = [rows[0], *((name, one, UNKNOWN) for name, one, _ in rows[1:5])]
+    return _lines("<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>", rows, "apart")
 
 
 def _list(values: Sequence[float]) -> str:
     return "(" + ", ".join(map(number, values)) + ")"
 
 
-def _words(text: str) -> str:
-    return f"<td class='words strong'>{escape(text)}</td>"
-
-
-def _cell_of(text: str) -> str:
-    return f"<td>{escape(text)}</td>"
-
-
-def _number_cell(value: float) -> str:
-    return _cell_of(number(value))
-
-
-def _row(*cells: str) -> str:
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _lines(head: str, rows: Sequence[str], size: str = "") -> str:
-    body = f"<thead>{head}</thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='hand-scroll {size}' tabindex='0'><table class='hand-rows'>{body}</table></div>"
+def _lines(head: str, rows: Sequence[Sequence[str]], size: str, words: Sequence[int] = (0,)) -> str:
+    """A table of lines of cells; the columns in `words` are text."""
+    strong = " class='words strong'"
+    body = ""
+    for row in rows:
+        cells = (f"<td{strong * (at in words)}>{escape(text)}</td>" for at, text in enumerate(row))
+        body += f"<tr>{''.join(cells)}</tr>"
+    table = f"<table class='hand-rows'><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f"{STYLE}<div class='hand-scroll {size}' tabindex='0'>{table}</div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:
     """S in tiles between Q, K and V, and an O that is not known yet."""
     return STYLE + _line(
         matrix("Q", hand.q, colours.q, tiles=True),
-        _sign("·"),
+        "·",
         matrix("Kᵀ", hand.k.T, colours.k, tiles=False),
-        _sign("→"),
+        "→",
         matrix("S, in tiles", hand.scores, colours.s, tiles=True),
-        _sign("→"),
+        "→",
         matrix("O", hand.out, colours.o, tiles=True, hidden=True),
     )
 
 
-def every_tile(hand: ByHand) -> str:
+def every_tile(hand: ByHand, _: Palette) -> str:
     """m, l, α and O of every row after each of its tiles, and O in one go."""
     head = (
         "<tr><th class='words' rowspan='2'>row</th><th colspan='3'>after tile 1</th>"
@@ -214,35 +180,18 @@ def every_tile(hand: ByHand) -> str:
     for row in range(len(hand.out)):
         first, second = hand.of_row(row)
         at = row % BLOCK
-        rows.append(
-            _row(
-                _words(str(row + 1)),
-                *(_number_cell(values[at]) for values in (first.m, first.l)),
-                _cell_of(_pair(first.out[at])),
-                *(_number_cell(values[at]) for values in (second.m, second.alpha, second.l)),
-                *(_cell_of(_pair(values)) for values in (second.out[at], hand.tiled[row], hand.out[row])),
-            )
-        )
-    return STYLE + _lines(head, rows, "small")
-
-
-def _pair(values: Sequence[float]) -> str:
-    return " ".join(map(number, values))
+        after_one, after_two = (first.m, first.l), (second.m, second.alpha, second.l)
+        outs = first.out[at], second.out[at], hand.tiled[row], hand.out[row]
+        out, *others = (" ".join(map(number, values)) for values in outs)
+        one, two = ([number(values[at]) for values in after] for after in (after_one, after_two))
+        rows.append([str(row + 1), *one, out, *two, *others])
+    return _lines(head, rows, "small")
 
 
 def again(hand: ByHand, colours: Palette) -> str:
     """P from S and one number per row, beside the P of the forward pass."""
-    return (
-        STYLE
-        + _line(
-            matrix("S, again from Q and K", hand.scores, colours.s),
-            _sign("−"),
-            matrix("lse, kept", hand.lse[:, None], colours.statistics),
-        )
-        + _line(
-            _sign("e^ ="),
-            matrix("P, recomputed", hand.again, colours.s),
-            _sign("="),
-            matrix("P, forward", hand.weights, colours.s),
-        )
-    )
+    scores = matrix("S, again from Q and K", hand.scores, colours.s)
+    lse = matrix("lse, kept", hand.lse[:, None], colours.statistics)
+    recomputed = matrix("P, recomputed", hand.again, colours.s)
+    forward = matrix("P, forward", hand.weights, colours.s)
+    return STYLE + _line(scores, "−", lse) + _line("e^ =", recomputed, "=", forward)

@@ -16,6 +16,7 @@ from engine.problem.hardware import KIB
 
 PLACE = "%{x:.0f} KiB: %{y:.3s}B"  # what a point of the chart of bytes says
 RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
+Mark = tuple[float, float, str, str]
 TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
 STYLE = f"""
 <style>
@@ -46,7 +47,11 @@ STYLE = f"""
   .scores i {{ height: 1.4rem; }}
   .gantt {{ display: grid; grid-template-columns: auto 1fr; gap: 0.25rem 0.8rem; margin: 0.2rem 0 1.1rem; }}
   .gantt div {{ position: relative; height: 1.9rem; background: {TRACK}; }}
-  .gantt i {{ position: absolute; top: 0; bottom: 0; }}
+  .gantt i {{ position: absolute; top: 0; bottom: 0; overflow: hidden; text-align: center; }}
+  .gantt i {{ font-style: normal; box-sizing: border-box; }}
+  .gantt.low {{ margin-bottom: 1em; grid-template-columns: 4em 1fr; }}
+  .gantt.low div {{ height: 1.6em; }}
+  .gantt.low i {{ border: 1px solid transparent; background-clip: padding-box; }}
   .layer > div {{ padding: 0.7rem 1rem; border-radius: 4px; }}
   @media (prefers-reduced-motion: reduce) {{
     .lanes.running .track i, .lanes.running .time {{ animation: none; }}
@@ -158,18 +163,18 @@ def ruler(name: str, values: np.ndarray, *, labels: bool) -> str:
     return STYLE + f"<div style='padding:0 1.6rem'>{title}<div class='ruler'>{marks}{words}</div></div>"
 
 
-def gantt(rows: Sequence[tuple[str, str, Sequence[tuple[float, float]]]], seconds: float) -> str:
-    """When units work: (name, colour, starts and ends) of each, on one axis of so many seconds."""
+def gantt(rows: Sequence[tuple[str, Sequence[Mark]]], seconds: float, size: str = "") -> str:
+    """When what is named works, on one axis of so many seconds: (start, end, colour, words) of its marks."""
     lines = []
-    for name, colour, spans in rows:
-        marks = "".join(
+    for name, spans in rows:
+        boxes = "".join(
             f"<i style='background:{colour};left:{100 * start / seconds:.2f}%;"
-            f"width:{100 * (end - start) / seconds:.2f}%'></i>"
-            for start, end in spans
+            f"width:{100 * (end - start) / seconds:.2f}%'>{words}</i>"
+            for start, end, colour, words in spans
             if end <= seconds
         )
-        lines.append(f"<span>{escape(name)}</span><div>{marks}</div>")
-    return STYLE + f"<div class='gantt'>{''.join(lines)}</div>"
+        lines.append(f"<span>{escape(name)}</span><div>{boxes}</div>")
+    return STYLE + f"<div class='gantt {size}'>{''.join(lines)}</div>"
 
 
 def one_query(keys: int, colours: Palette) -> str:

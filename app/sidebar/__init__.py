@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -45,39 +44,30 @@ BEGIN_ELSEWHERE = (
     " Under this window its key blocks begin where each query block stands, and their bytes are counted so; "
     "tiles are drawn and counted as if they began at the first key."
 )
-
-
-@dataclass(frozen=True)
-class Field:
-    """A widget of Streamlit's and all that it is drawn from."""
-
-    kind: str
-    label: str
-    given: tuple[tuple[str, Any], ...]
-
-    def draw(self, place: Any) -> None:
-        """Draw it there."""
-        getattr(place, self.kind)(self.label, **dict(self.given))
+Field = tuple[str, str, dict[str, Any]]  # a widget of Streamlit's, its label, and what else it is given
 
 
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
         _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
-        _row(_select("Algorithm", "algorithm", _algorithms(), format_func=_label))
-        _row(_slider("Sequence length", "seq", SEQUENCES), _typed(), widths=(3, 2))
+        algorithms = tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))  # maybe a link's
+        _row(_select("Algorithm", "algorithm", algorithms, format_func=lambda key: ALGORITHMS[key].label))
+        looks = {"label_visibility": "collapsed", "required": True}
+        typed = _number("Sequence length, typed", "seq typed", 1, LARGEST_SEQUENCE, **looks)
+        _row(_slider("Sequence length", "seq", SEQUENCES), typed, widths=(3, 2))
         _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
         _row(_block("Query block", "block_q"))
         _row(_block("Key block", "block_kv"))
-        _row(_number("Heads", "heads", 1, 1024, required=True), _key_heads())
-        _row(
-            _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get),
-            _keys("before", "all", BEFORE_HELP),
-        )
+        heads = tuple(scenario.divisors(scenario.current().problem.heads))
+        _row(_number("Heads", "heads", 1, 1024, required=True), _select("KV heads", "kv_heads", heads))
+        mask = _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get)
+        _row(mask, _keys("before", "all", BEFORE_HELP))
         gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
         _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
         _more()
-        _footprint(_fit())
+        with st.container(border=True, key="footprint"):
+            st.markdown(_fit())
         hardware = scenario.current().hardware
         title = f"Figures of the {GPU_NAMES[hardware]}, and their sources"
         fold("gpu figures", partial(_figures, hardware), title)
@@ -86,7 +76,7 @@ def show() -> None:
 def _field(kind: str, label: str, name: str, help: str | None = None, **given: Any) -> Field:
     """A widget that shows and changes one value of the scenario, greyed where that has no effect."""
     tied = scenario.control(name, given["options"] if kind == "selectbox" else None)
-    return Field(kind, label, tuple({**look(PARAMETER.get(name, name), help), **given, **tied}.items()))
+    return kind, label, {**look(PARAMETER.get(name, name), help), **given, **tied}
 
 
 def _slider(label: str, name: str, usual: tuple[int, ...]) -> Field:
@@ -103,20 +93,11 @@ def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
 
 def _row(*fields: Field, widths: tuple[int, ...] = ()) -> None:
     """Fields side by side, or one alone."""
-    if len(fields) == 1:
-        return fields[0].draw(st)
-    alignment = "bottom" if widths else "top"  # one of them has no label
-    for field, place in zip(fields, st.columns(widths or 2, vertical_alignment=alignment), strict=True):
-        field.draw(place)
-
-
-def _algorithms() -> tuple[str, ...]:
-    """What is offered, and what came with a link."""
-    return tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))
-
-
-def _label(algorithm: str) -> str:
-    return ALGORITHMS[algorithm].label
+    places, alignment = [st], "bottom" if widths else "top"  # one of them has no label
+    if len(fields) > 1:
+        places = st.columns(widths or 2, vertical_alignment=alignment)
+    for (kind, label, given), place in zip(fields, places, strict=True):
+        getattr(place, kind)(label, **given)
 
 
 def _block(label: str, name: str) -> Field:
@@ -129,16 +110,7 @@ def _block(label: str, name: str) -> Field:
     if name == "block_kv" and traits(simulate(experiment).schedule).copies_elsewhere:
         why += BEGIN_ELSEWHERE
     given = {"options": tuple(sorted({*BLOCKS, own})), "value": own, "key": f"own {name} {own}"}
-    return Field("select_slider", label, tuple({**given, "disabled": True, "help": why}.items()))
-
-
-def _typed() -> Field:
-    label, looks = "Sequence length, typed", {"label_visibility": "collapsed", "required": True}
-    return _number(label, "seq typed", 1, LARGEST_SEQUENCE, **looks)
-
-
-def _key_heads() -> Field:
-    return _select("KV heads", "kv_heads", tuple(scenario.divisors(scenario.current().problem.heads)))
+    return "select_slider", label, {**given, "disabled": True, "help": why}
 
 
 def _keys(side: str, empty: str, why: str, **more: Any) -> Field:
@@ -152,8 +124,7 @@ def _further() -> tuple[tuple[Field, ...], ...]:
     batch = _number("Batch", "batch", 1, 4096, required=True)
     keys = _number("Keys", "seq_kv", 1, LARGEST_SEQUENCE, help=KEYS_HELP, placeholder="equal")
     causal = scenario.current().problem.mask.causal
-    unused = {"disabled": True} if causal else {}
-    after = _keys("after", "none" if causal else "all", AFTER_HELP, **unused)
+    after = _keys("after", "none" if causal else "all", AFTER_HELP, **{"disabled": True} if causal else {})
     documents = _field("text_input", "Documents", "lengths", DOCUMENTS_HELP)
     typed = (one for one in PARAMETERS.values() if one.label)  # what is laid out by hand has none
     others = tuple((_field("text_input", one.label, one.name, f"It must be {one.must}."),) for one in typed)
@@ -168,7 +139,7 @@ def _more() -> None:
         with more:
             for fields in _further():
                 _row(*fields)
-            recording.show(recording.asked())
+            recording.show()
 
 
 def _fit() -> str:
@@ -179,11 +150,6 @@ def _fit() -> str:
     told = f"{footprint.consequence}{footprint.spilled}"
     colour = "green" if footprint.fits else "red"
     return f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"
-
-
-def _footprint(words: str) -> None:
-    with st.container(border=True, key="footprint"):
-        st.markdown(words)
 
 
 def _figures(hardware: str) -> None:

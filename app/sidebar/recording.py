@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import streamlit as st
 
 from app import scenario, serving
@@ -21,8 +19,6 @@ UPLOAD_HELP = (
     "A file that `python -m engine record --out my-gpu.json` wrote on your GPU. It stays in your session and"
     " is never stored; the pages show its numbers as recorded on the GPU that it names."
 )
-
-
 AUTO = ""  # the choice where nobody chose
 
 
@@ -31,39 +27,21 @@ def chosen_recording() -> Recording | None:
     return _all().get(widgets.value_beside("recording")) or _auto()
 
 
-class Asked(NamedTuple):
-    """What there is to choose from, what is shown where nobody chose, and what is said of files."""
-
-    names: tuple[str, ...]
-    auto: str
-    brings: str
-    warnings: tuple[str, ...]
-    may_upload: bool
-
-
-def asked() -> Asked:
-    """All that the choice is drawn from."""
-    own, sentence = _own()
-    warnings = tuple(plain(words) for words in (sentence, *refused()) if words)
-    unchosen = _auto()
-    auto = f"auto: {_gpu(unchosen)}" if unchosen else "auto: none"
-    return Asked(tuple(_all()), auto, _brings(own) if own else "", warnings, serving.may_run())
-
-
-def show(there: Asked) -> None:
+def show() -> None:
     """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
+    own, sentence = _own()
     st.selectbox(
         "Recording",
-        (AUTO, *there.names),
-        format_func=lambda name: name or there.auto,
+        (AUTO, *_all()),
+        format_func=lambda name: name or unchosen(),
         help=CHOICE_HELP,
         key=widgets.key_beside("recording"),
     )
-    if there.brings:
-        st.success(there.brings)
-    for words in there.warnings:
-        st.warning(words)
-    if not there.may_upload:
+    if own:
+        st.success(_brings(own))
+    for words in filter(None, (sentence, *refused())):
+        st.warning(plain(words))
+    if not serving.may_run():
         st.caption(serving.REFUSED)
         return
     st.file_uploader(
@@ -74,6 +52,12 @@ def show(there: Asked) -> None:
         key=widgets.key_beside("recording file"),
         on_change=_arrived,
     )
+
+
+def unchosen() -> str:
+    """What stands in the choice where nobody chose."""
+    found = _auto()
+    return f"auto: {_gpu(found)}" if found else "auto: none"
 
 
 def _arrived() -> None:
@@ -130,12 +114,8 @@ def _own() -> tuple[Recording | None, str]:
     read = scenario.kept("recording read", {})  # in the session, to go with it
     if file.file_id not in read:
         read.clear()
-        read[file.file_id] = _read(file.getvalue(), file.name)
+        try:
+            read[file.file_id] = loads(file.getvalue(), file.name), ""
+        except RecordingError as error:
+            read[file.file_id] = None, str(error)
     return read[file.file_id]
-
-
-def _read(data: bytes, name: str) -> tuple[Recording | None, str]:
-    try:
-        return loads(data, name), ""
-    except RecordingError as error:
-        return None, str(error)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from app import memory, scenario
-from app.elements import chart
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
@@ -18,10 +18,10 @@ from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.figures.watched import ladder
 from app.scenario import theme, widgets
-from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.tour import summary
 from app.tour.file import PICTURES, Picture
+from app.tour.pictures import show_chart
 from app.watched import WATCHED
 from app.watched.payload import build
 from engine.algorithms import flash3
@@ -30,14 +30,14 @@ from engine.model.simulation import simulate
 from engine.recordings.rows import recorded_rows, timings_of
 from engine.studies import fp8, survey
 from engine.studies.answers import answer
-from engine.studies.by_hand import by_hand
+from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
 from engine.studies.recorded_times import recorded_times
-from engine.studies.warp_groups import PV, QK, SOFTMAX, Inside, Mark, inside
+from engine.studies.warp_groups import PV, QK, SOFTMAX, inside
 from engine.watch.labs import labs, stored_report
 
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
-CHART_HEIGHT, LOW = 340, 240  # px at the usual scale; in a room, where the screen is low for its type
+HIGH = 340  # px of a chart
 FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")
@@ -55,8 +55,8 @@ def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
     return picture
 
 
-def _height(colours: Palette) -> float:
-    return (LOW if presenting() else CHART_HEIGHT) * colours.scale
+def _hand(draw: Callable[[ByHand, Palette], str], words: str = "**Four tokens by hand**, d = 2") -> Picture:
+    return _html(f"{words}, computed", lambda colours: draw(by_hand(), colours))
 
 
 def _hierarchy(experiment: Experiment, colours: Palette) -> None:
@@ -81,8 +81,7 @@ def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
         size,
         colours,
     )
-    figure["layout"]["height"] = _height(colours)
-    chart(figure, "Bytes over the memory on the chip")
+    show_chart(figure, "Bytes over the memory on the chip", HIGH)
 
 
 def _chosen_size(sizes: tuple[int, ...]) -> int:
@@ -146,8 +145,7 @@ def _busy(experiment: Experiment, names: tuple[str, ...]) -> list[tuple[str, int
 
 
 def _lanes(experiment: Experiment, names: tuple[str, ...], colours: Palette, *, told: bool) -> None:
-    entries = _entries(experiment, names, colours)
-    if entries:
+    if entries := _entries(experiment, names, colours):
         st.html(figures.lanes(entries, told=told))
     else:
         st.caption("The recording has no times of this problem.")
@@ -191,19 +189,22 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
     ways = {"In turns": replace(together, overlapped=False), "Overlapped, as version 3": together}
     blocks = {name: inside(experiment, pipeline) for name, pipeline in ways.items()}
     seconds = max(block.switch for block in blocks.values())
+    units = (
+        ("copies", colours.k, ("K", "V", "Q")),
+        ("tensor cores", colours.s, (QK, PV)),
+        ("softmax", colours.statistics, (SOFTMAX,)),
+    )
     st.markdown(f"**One thread block of FlashAttention-3**, {blocks['In turns'].visits} key blocks, modelled")
     for name, block in blocks.items():
         rows = [
-            ("copies", colours.k, _spans(block, lambda mark: mark.operation in ("K", "V", "Q"))),
-            ("tensor cores", colours.s, _spans(block, lambda mark: mark.operation in (QK, PV))),
-            ("softmax", colours.statistics, _spans(block, lambda mark: mark.operation == SOFTMAX)),
+            (
+                unit,
+                [(mark.start, mark.end, colour, "") for mark in block.marks if mark.operation in operations],
+            )
+            for unit, colour, operations in units
         ]
         st.markdown(f"**{name}**: {seconds_text(block.switch)}")
         st.html(figures.gantt(rows, seconds))
-
-
-def _spans(block: Inside, wanted: Callable[[Mark], bool]) -> list[tuple[float, float]]:
-    return [(mark.start, mark.end) for mark in block.marks if wanted(mark)]
 
 
 def _rounding(experiment: Experiment, colours: Palette) -> None:
@@ -214,10 +215,6 @@ def _rounding(experiment: Experiment, colours: Palette) -> None:
     left, right = st.columns(2)
     left.metric("FP8 (e4m3)", share_text(found.e4m3, 1))
     right.metric("float16", share_text(found.float16, 2))
-
-
-def _one_query(experiment: Experiment, colours: Palette) -> None:
-    st.html(figures.one_query(experiment.problem.seq_kv, colours))
 
 
 def _decoding(experiment: Experiment, colours: Palette) -> None:
@@ -249,8 +246,7 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     figure = speed_by_length(
         [("recorded", shown)], "speedup", lengths, colours, linear=True, mark=problem.seq_kv
     )
-    figure["layout"]["height"] = _height(colours)
-    chart(figure, "Speed-up over the length")
+    show_chart(figure, "Speed-up over the length", HIGH)
     share, half = (answer(name, experiment).value for name in ("layer_share", "layer_half"))
     st.markdown(
         f"At {problem.seq_kv:,} tokens attention is **{share_text(share, 1)}** of the layer's FLOPs; "
@@ -258,28 +254,18 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     )
 
 
-HAND = "**Four tokens by hand**, d = 2, computed"
+PIECES = "**The first row, two scores at a time**"
+TILES = "**Every row after each tile**, computed in float32; in one go in float64"
 PICTURES |= {
-    "by hand": _html(HAND, lambda colours: hands.whole(by_hand(), colours)),
-    "row by hand": _html(HAND, lambda colours: hands.one_row(by_hand(), colours)),
-    "safe softmax": _html(
-        "**Softmax of the first row**, computed", lambda colours: hands.three_passes(by_hand())
-    ),
-    "first tile": _html(
-        "**The first row, two scores at a time**, computed",
-        lambda colours: hands.online(by_hand(), both=False),
-    ),
-    "online softmax": _html(
-        "**The first row, two scores at a time**, computed",
-        lambda colours: hands.online(by_hand(), both=True),
-    ),
-    "tiles by hand": _html(HAND, lambda colours: hands.tiled(by_hand(), colours)),
-    "all by hand": _html(
-        "**Every row after each tile**, computed in float32; in one go in float64",
-        lambda colours: hands.every_tile(by_hand()),
-    ),
-    "weights by hand": _html(HAND, lambda colours: hands.weights(by_hand(), colours)),
-    "again by hand": _html(HAND, lambda colours: hands.again(by_hand(), colours)),
+    "by hand": _hand(hands.whole),
+    "row by hand": _hand(hands.one_row),
+    "safe softmax": _hand(hands.three_passes, "**Softmax of the first row**"),
+    "first tile": _hand(partial(hands.online, both=False), PIECES),
+    "online softmax": _hand(partial(hands.online, both=True), PIECES),
+    "tiles by hand": _hand(hands.tiled),
+    "all by hand": _html(TILES, lambda colours: hands.every_tile(by_hand(), colours)),
+    "weights by hand": _hand(hands.weights),
+    "again by hand": _hand(hands.again),
     "hierarchy": _hierarchy,
     "tile bytes": _tile_bytes,
     "tile grid": _grid(told=False),
@@ -290,7 +276,7 @@ PICTURES |= {
     "overlap": _overlap,
     "formats": _html("**Bits of a number**", lambda colours: figures.bits(FORMATS, colours)),
     "rounding": _rounding,
-    "one query": _one_query,
+    "one query": lambda experiment, colours: st.html(figures.one_query(experiment.problem.seq_kv, colours)),
     "decoding": _decoding,
     "layer": _html("**A transformer layer**, in order", figures.layer),
     "speed-up": _speed_up,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
@@ -18,7 +21,7 @@ from app.player import PLAYER
 from app.player.payload import begun, build
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour.file import PICTURES, Picture
+from app.tour.file import PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
@@ -29,21 +32,18 @@ from engine.studies.survey import by_algorithm, by_length, largest_contexts
 from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
-CHART_HEIGHT, LOW = 370, 270  # px at the usual scale; in a room, where the screen is low for its type
+LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
-def _chart(figure, alt: str) -> None:
-    figure["layout"]["height"] = (LOW if presenting() else CHART_HEIGHT) * theme.colours().scale
+def show_chart(figure, alt: str, height: int = 370) -> None:
+    """A chart as high as the tour's screen has room for, in px at the usual scale."""
+    figure["layout"]["height"] = (height - LOWER * presenting()) * theme.colours().scale
     chart(figure, alt)
 
 
-def _player(experiment: Experiment, colours: Palette) -> None:
-    PLAYER.show(begun(build(experiment)), key=f"tour {scenario.place('step')}")
-
-
-def _race(experiment: Experiment, colours: Palette) -> None:
-    PLAYER.show(begun(build(experiment), race=True), key=f"tour {scenario.place('step')}")
+def _player(race: bool, experiment: Experiment, colours: Palette) -> None:
+    PLAYER.show(begun(build(experiment), race=race), key=f"tour {scenario.place('step')}")
 
 
 def _bytes(experiment: Experiment, colours: Palette) -> None:
@@ -53,9 +53,9 @@ def _bytes(experiment: Experiment, colours: Palette) -> None:
 
 def _length(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Bytes over the sequence length**: DRAM, modelled")
-    survey, keys_now = by_length(experiment), experiment.problem.seq_kv
-    _chart(
-        traffic_figures.bytes_by_length(survey, "dram", keys_now, colours), "Bytes over the sequence length"
+    survey, keys = by_length(experiment), experiment.problem.seq_kv
+    show_chart(
+        traffic_figures.bytes_by_length(survey, "dram", keys, colours), "Bytes over the sequence length"
     )
 
 
@@ -64,7 +64,7 @@ def _memory(experiment: Experiment, colours: Palette) -> None:
     figure = traffic_figures.memory_by_length(
         by_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
     )
-    _chart(figure, "Memory over the sequence length")
+    show_chart(figure, "Memory over the sequence length")
 
 
 def _roofline(experiment: Experiment, colours: Palette) -> None:
@@ -73,7 +73,7 @@ def _roofline(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
     model = under_roof(experiment, modelled_rows(by_length(experiment)))
     shape = roofline(gpu, problem.dtype)
-    _chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
+    show_chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
 
 
 def _softmax(experiment: Experiment, colours: Palette) -> None:
@@ -83,7 +83,7 @@ def _softmax(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**One row of scores**, {ROW_BLOCK} at a time, after step {ROW_STEP}; computed in float64")
     naive, low = naive_sums(scores, dtype), presenting()
     figure = softmax_figures.row(scores, steps, ROW_STEP, naive, dtype, colours, low=low)
-    _chart(figure, "Scores, weights, sums and rescale factors")
+    show_chart(figure, "Scores, weights, sums and rescale factors")
 
 
 def _inside(experiment: Experiment, colours: Palette) -> None:
@@ -95,25 +95,21 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
     INSIDE.show(payload(block), key="tour inside")
 
 
-def _ring(*orders: bool) -> Picture:
-    """GPUs in a ring over time, in plain order or in zigzag order too."""
-
-    def picture(experiment: Experiment, colours: Palette) -> None:
-        st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
-        st.html(across.lanes([lanes(taught(experiment, zigzag)) for zigzag in orders], colours))
-
-    return picture
+def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> None:
+    """GPUs in a ring over time, in plain order, in zigzag order, or in both."""
+    st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
+    st.html(across.lanes([lanes(taught(experiment, zigzag)) for zigzag in orders], colours))
 
 
 PICTURES |= {
-    "player": _player,
-    "race": _race,
+    "player": partial(_player, False),
+    "race": partial(_player, True),
     "bytes": _bytes,
     "length": _length,
     "memory": _memory,
     "roofline": _roofline,
     "softmax": _softmax,
     "inside": _inside,
-    "ring": _ring(False),
-    "orders": _ring(False, True),
+    "ring": partial(_ring, [False]),
+    "orders": partial(_ring, [False, True]),
 }

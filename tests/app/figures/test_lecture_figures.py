@@ -43,14 +43,14 @@ def test_the_example_shows_its_six_matrices():
 
 def test_the_three_passes_are_maximum_sum_and_division():
     weights = [exp(score - S[0].max()) for score in S[0]]
-    text = words(hands.three_passes(by_hand()))
+    text = words(hands.three_passes(by_hand(), LIGHT))
     assert f"1st pass s {told(S[0])} m = {S[0].max():.2f}" in text
     assert f"2nd pass e^(s - m) {told(weights)} l = {sum(weights):.2f}" in text
     assert f"3rd pass e^(s - m) ÷ l {told(P[0])} weights" in text
 
 
 def test_the_second_tile_is_unknown_before_the_vote_and_rescales_after_it():
-    before, after = (words(hands.online(by_hand(), both=both)) for both in (False, True))
+    before, after = (words(hands.online(by_hand(), LIGHT, both=both)) for both in (False, True))
     m, larger = S[0][:2].max(), S[0].max()
     old = sum(exp(score - m) for score in S[0][:2])
     alpha, new = exp(m - larger), sum(exp(score - larger) for score in S[0])
@@ -61,7 +61,7 @@ def test_the_second_tile_is_unknown_before_the_vote_and_rescales_after_it():
 
 
 def test_every_row_ends_with_the_same_o_twice():
-    text = words(hands.every_tile(by_hand()))
+    text = words(hands.every_tile(by_hand(), LIGHT))
     for row, out in enumerate(P @ np.array(V)):
         m, larger = S[row][:2].max(), S[row].max()
         assert f"{told([larger, exp(m - larger), sum(np.exp(S[row] - larger))])} " in text
@@ -107,7 +107,7 @@ def test_bits_and_values_of_a_format_are_drawn_one_by_one():
 
 
 def test_units_at_work_stand_where_they_worked():
-    html = figures.gantt([("copies", "red", [(1e-6, 3e-6), (9e-6, 11e-6)])], 10e-6)
+    html = figures.gantt([("copies", [(1e-6, 3e-6, "red", ""), (9e-6, 11e-6, "red", "")])], 10e-6)
     assert re.findall(r"left:([\d.]+)%;width:([\d.]+)%", html) == [
         ("10.00", "20.00")
     ]  # the second goes beyond

@@ -41,7 +41,7 @@ def upload(monkeypatch):
 def test_a_scenario_shows_its_gpus_recording_or_an_h200s(upload, hardware, gpu):
     upload(None, hardware=hardware)
     assert recording.chosen_recording().device.gpu == gpu
-    assert recording.asked().auto == f"auto: {gpu.split()[1]}"
+    assert recording.unchosen() == f"auto: {gpu.split()[1]}"
 
 
 def test_another_recording_of_the_shelf_can_be_chosen_and_stays(upload):
