@@ -29,11 +29,11 @@ def chosen_recording() -> Recording | None:
 
 def show() -> None:
     """The choice and the upload, with a sentence on each file: what it brings, or why it cannot be shown."""
-    own, sentence = _own()
+    (own, sentence), auto = _own(), unchosen()
     st.selectbox(
         "Recording",
         (AUTO, *_all()),
-        format_func=lambda name: name or unchosen(),
+        format_func=lambda name: name or auto,
         help=CHOICE_HELP,
         key=widgets.key_beside("recording"),
     )

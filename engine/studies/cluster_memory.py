@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.model.cluster.spread import ALL_TO_ALL, Spread
+from dataclasses import dataclass
+
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, Spread
 from engine.problem.hardware import GPUS
 from engine.schedule.step import STATISTIC_BYTES
 
@@ -37,22 +39,17 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
         found["Q, K, V and O of its heads"] = swapped
         found["O from the others"] = (queries + lse) * own
     elif not spread.by_steps:
-        waiting, seen = min(SLOTS, spread.groups), _seen(spread)
+        seen = 1.0  # the share of all keys that the queries of a GPU see, its own among them, at most
+        if problem.mask.window is not None:
+            seen = (max(spread.fetched) + spread.rows) / problem.seq_kv
         found["published K and V"] = TURNS * keys * own
-        found[OTHERS] = waiting * keys * seen / spread.groups
+        found[OTHERS] = min(SLOTS, spread.groups) * keys * seen / spread.groups
         found["O of the groups"] = queries * own
     else:
         found["published K and V"] = TURNS * keys * own
         found[OTHERS] = blocks_passing(gpus) * keys * own
         found["O of the rounds"] = min(WAITING, gpus) * (queries + lse) * own
     return found
-
-
-def _seen(spread: Spread) -> float:
-    """The share of all keys that the queries of a GPU see, its own among them, at most."""
-    if spread.problem.mask.window is None:
-        return 1.0
-    return (max(spread.fetched) + spread.rows) / spread.problem.seq_kv
 
 
 def memory_bytes(spread: Spread) -> float:
@@ -70,3 +67,23 @@ def longest_context(spread: Spread) -> int:
         others = spread.problem.seq_q * bytes_per_token(spread).get(OTHERS, 0.0)
         fixed = others * max(spread.fetched) / (max(spread.fetched) + spread.rows)
     return int((GPUS[spread.hardware].memory_bytes - fixed) * spread.problem.seq_q / (every - fixed))
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a method keeps on each GPU, bytes, those beyond its own Q, K, V, O and lse, and what fits all."""
+
+    spread: Spread
+    bytes: float
+    others: float
+    longest: int
+
+
+def rooms(spread: Spread) -> list[Room]:
+    """One GPU, and every method that serves the problem on several."""
+    every = [spread.on(1), *(spread.by(method) for method in (RING, ALL_GATHER, ALL_TO_ALL))]
+    found = []
+    for one in (each for each in every if each.unserved is None):
+        others = sum(taken for name, taken in bytes_per_token(one).items() if name not in OWN)
+        found.append(Room(one, memory_bytes(one), one.problem.seq_q * others, longest_context(one)))
+    return found

@@ -55,7 +55,6 @@ def recorded_pairs(recording: Recording) -> tuple[Row, ...]:
     return tuple(
         {
             "provider": one.experiment.algorithm,
-            "label": one.experiment.algorithm,
             "p50": one.seconds,
             "modelled": one.modelled_seconds,
             "origin": recording.origin,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,7 +113,7 @@ def held_calls(recording: Recording) -> tuple[Held, ...]:
 
 def _recorded(recording: Recording) -> Iterator[Held]:
     hardware = gpu_named(recording.device.gpu).key
-    for find in (_timed, _swept, _masked, _decoded):
+    for find in (_in_own_blocks, _swept, _decoded):
         for one, kind, seconds in find(recording, hardware):
             yield Held(one, kind, simulate(one).modelled.seconds, seconds)
     yield from _backward(recording, hardware)
@@ -134,13 +135,18 @@ def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
 Found = Iterator[tuple[Experiment, str, float]]
 
 
-def _timed(recording: Recording, hardware: str) -> Found:
-    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS."""
+def _in_own_blocks(recording: Recording, hardware: str) -> Found:
+    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS.
+
+    Of those with documents, windows and queries ahead of their keys all whose mask and terms the model knows.
+    """
     spurious = artefacts(recording)
-    for row in recording.timings:
-        if row.provider in offered() and row.direction == FORWARD and row.times and row not in spurious:
+    rows = [(TIMED, row) for row in recording.timings if row not in spurious]
+    rows += [(MASKED, row) for row in recording.variants if {row.prefix, row.term, row.v_dim} == {None}]
+    for kind, row in rows:
+        if row.provider in offered() and row.direction == FORWARD and row.times:
             one = experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling()
-            yield one, TIMED, row.times.p50
+            yield one, kind, row.times.p50
 
 
 def _swept(recording: Recording, hardware: str) -> Found:
@@ -148,22 +154,10 @@ def _swept(recording: Recording, hardware: str) -> Found:
     found: dict[Experiment, list[tuple[bool, float]]] = {}
     for row in recording.sweep:
         if row.algorithm in offered() and row.times:
-            one = _tiled(row, hardware)
-            if one is not None:
+            with suppress(ExperimentError):  # blocks in a stranger's file
+                one = experiment_of(row.problem, row.algorithm, row.block_q, row.block_kv, hardware)
                 found.setdefault(one, []).append((not _launched_so(one, row), row.times.p50))
     yield from ((one, SWEPT, min(times)[1]) for one, times in found.items())
-
-
-def _masked(recording: Recording, hardware: str) -> Found:
-    """Documents, windows and queries ahead of their keys, where the model knows the mask and its terms."""
-    for row in recording.variants:
-        plain = row.prefix is None and row.term is None and row.v_dim is None
-        if row.provider in offered() and row.direction == FORWARD and row.times and plain:
-            yield (
-                experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling(),
-                MASKED,
-                (row.times.p50),
-            )
 
 
 def _decoded(recording: Recording, hardware: str) -> Found:
@@ -188,10 +182,3 @@ def _launched_so(one: Experiment, row: TilingTiming) -> bool:
     phase = run.kernels[0].phase
     stages = tiles_in_flight(run.algorithm, run.schedule, phase, run.gpu)
     return (row.warps, row.stages) == (threads_of(run.schedule, phase) // WARP, stages)
-
-
-def _tiled(row: TilingTiming, hardware: str) -> Experiment | None:
-    try:
-        return experiment_of(row.problem, row.algorithm, row.block_q, row.block_kv, hardware)
-    except ExperimentError:  # blocks in a stranger's file
-        return None

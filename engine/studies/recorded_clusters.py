@@ -125,22 +125,16 @@ def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:
     ]
     calls = [span for span in spans if span[0] == COMPUTING]
     brought = [span for span in spans if span[0] == TRANSFER and span[1] < calls[-1][1]]
-    marks = []
+    met, marks = list(meetings(spread.order, spread.problem)), []
     for number, (kind, start, end) in enumerate(calls):
         owner = (gpu - number) % spread.gpus
-        marks.append(Mark(gpu, kind, number, owner, start, end, _tiles(spread, gpu, owner)))
+        tiles = tuple((each.queries, each.keys) for each in met if (each.gpu, each.owner) == (gpu, owner))
+        marks.append(Mark(gpu, kind, number, owner, start, end, tiles))
     for number, (kind, start, end) in enumerate(brought):
         later = 1 + number * (spread.gpus - 1) // len(brought)
         marks.append(Mark(gpu, kind, later, (gpu - later) % spread.gpus, start, end))
     for kind, start, end in spans:
         if kind in (MERGING, PACKING):
-            packs = start < calls[0][1]
-            marks.append(
-                Mark(gpu, PACKING if packs else MERGING, 0 if packs else spread.gpus, gpu, start, end)
-            )
+            what = (PACKING, 0) if start < calls[0][1] else (MERGING, spread.gpus)
+            marks.append(Mark(gpu, *what, gpu, start, end))
     return marks
-
-
-def _tiles(spread: Spread, gpu: int, owner: int) -> tuple[tuple[int, int], ...]:
-    met = meetings(spread.order, spread.problem)
-    return tuple((each.queries, each.keys) for each in met if (each.gpu, each.owner) == (gpu, owner))

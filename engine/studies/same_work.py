@@ -52,10 +52,10 @@ def same_work(recording: Recording) -> SameWork | None:
         for (provider, what), row in calls.items()
         if provider == standard.ALGORITHM.key and (flash2.ALGORITHM.key, what) in calls
     ]
-    return min(pairs, key=lambda pair: _away(pair.problem), default=None)
 
+    def away(pair: SameWork) -> tuple[float, ...]:
+        problem = pair.problem
+        length = abs(log2(problem.seq_kv / SHOWN.seq_kv)) + abs(log2(problem.head_dim / SHOWN.head_dim))
+        return (problem.mask != SHOWN.mask, length)
 
-def _away(problem: Problem) -> tuple[float, ...]:
-    """How far a problem is from the one to show."""
-    length = abs(log2(problem.seq_kv / SHOWN.seq_kv)) + abs(log2(problem.head_dim / SHOWN.head_dim))
-    return (problem.mask != SHOWN.mask, length)
+    return min(pairs, key=away, default=None)

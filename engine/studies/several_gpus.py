@@ -18,7 +18,6 @@ from engine.problem.hardware import LINKS
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
-from engine.studies.cluster_memory import OWN, bytes_per_token, longest_context, memory_bytes
 from engine.studies.recorded_clusters import recorded_lanes
 from engine.trace.dense import exact_tiles
 from engine.trace.ring import execute_ring
@@ -102,32 +101,6 @@ def rounds_by_tokens(spread: Spread) -> list[Round]:
     return found
 
 
-@dataclass(frozen=True)
-class Room:
-    """What a method keeps on each GPU, bytes, and the longest context that fits all of them."""
-
-    spread: Spread
-    bytes: float
-    others: float
-    longest: int
-
-
-def rooms(spread: Spread) -> list[Room]:
-    """One GPU, and every method that serves the problem on several."""
-    every = [spread.on(1), *(spread.by(method) for method in (RING, ALL_GATHER, ALL_TO_ALL))]
-    return [
-        Room(one, memory_bytes(one), _of_others(one), longest_context(one))
-        for one in every
-        if one.unserved is None
-    ]
-
-
-def _of_others(spread: Spread) -> float:
-    """Bytes beyond a GPU's own Q, K, V, O and lse."""
-    parts = bytes_per_token(spread)
-    return spread.problem.seq_q * sum(parts[name] for name in parts if name not in OWN)
-
-
 def over_gpus(spread: Spread) -> dict[int, ClusterTime]:
     """The same forward pass on more and more GPUs, as far as the method serves and each has two tokens."""
     counts = sorted({*COUNTS, spread.gpus})
@@ -153,14 +126,15 @@ class Hiding:
 
 def hiding(spread: Spread) -> Hiding:
     """Of a ring, at the rate that the kernel reaches on its blocks; latencies are left out."""
-    problem, rate = spread.problem, kernel_rate(spread)
+    problem, rows = spread.problem, spread.rows
     causal = problem.mask.causal and spread.zigzag
-    needed = hidden_from(
-        rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
-    )
+    # FLOP/s of the kernel in later rounds, as the field counts them
+    rate = 4 * problem.all_heads * problem.head_dim * rows * rows / (1 + causal) / computing(spread)[1]
+    heads = problem.heads, problem.kv_heads
+    needed = hidden_from(rate, spread.way.rate, problem.itemsize, *heads, causal=causal)
     fabric = spread.fabric
     link = fabric.peak if fabric.hosts(spread.gpus) == 1 else fabric.network
-    return Hiding(spread.rows, needed, rate, spread.way.rate, link)
+    return Hiding(rows, needed, rate, spread.way.rate, link)
 
 
 # ---------------------------------------------------------------- a row's parts, executed
@@ -249,10 +223,3 @@ def hidden_from(
     A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
     """
     return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
-
-
-def kernel_rate(spread: Spread) -> float:
-    """FLOP/s of the kernel in a ring's later rounds, as the field counts them."""
-    problem, rows = spread.problem, spread.rows
-    half = 2 if problem.mask.causal and spread.zigzag else 1
-    return 4 * problem.all_heads * problem.head_dim * rows * rows / half / computing(spread)[1]

@@ -19,9 +19,9 @@ from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.hardware import GPUS
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies.cluster_memory import blocks_passing
+from engine.studies.cluster_memory import Room, blocks_passing, rooms
 from engine.studies.recorded_clusters import Held, errors, held
-from engine.studies.several_gpus import Room, hiding, over_gpus, rooms, rounds_by_tokens
+from engine.studies.several_gpus import hiding, over_gpus, rounds_by_tokens
 
 TALL = 420  # pixels
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
