@@ -8,21 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
+from app.figures import across
 from app.figures.shared_tables import palettes
-from engine.algorithms.ring import Order
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled
-from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
+from engine.model.cluster.spread import ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
 from engine.model.timeline import MODELLED
 
 MICRO = 1e6
-NAMES = {
-    RING: "Ring, copy engines",
-    RING_SEND: "Ring, NCCL",
-    ALL_GATHER: "All-gather",
-    ALL_TO_ALL: "All-to-all (Ulysses)",
-    TWO_LEVEL: "Ring of hosts",
-}
+NAMES = across.NAMES | {RING: "Ring, copy engines", ALL_TO_ALL: "All-to-all (Ulysses)"}
 TURN, FEW = 0.381966, 8  # of the circle of hues, between one of a few GPUs and the next: neighbours differ
 ARC = 0.86  # of it, that many GPUs share in order
 LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42
@@ -65,10 +59,8 @@ def build(runs: Sequence[Lanes]) -> bytes:
         "palettes": palettes(),
         "runs": [_about(run, runs) for run in runs],
     }
-    arrays = {}
-    for number, run in enumerate(runs):
-        arrays |= {f"run{number}.{name}": values for name, values in _columns(run).items()}
-    return pack(header, arrays)
+    columns = (_columns(run).items() for run in runs)
+    return pack(header, {f"run{n}.{name}": values for n, own in enumerate(columns) for name, values in own})
 
 
 def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
@@ -81,7 +73,7 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
         "hosts": spread.method == TWO_LEVEL,
         "host": spread.fabric.host,
         "groups": spread.groups,
-        "owners": _owners(run.order),
+        "owners": [int(gpu) for gpu in run.order.holders(run.order.chunks)],  # of each chunk
         "origin": run.origin,
         "efficiency": one_gpu / (spread.gpus * run.seconds),
         "oneGpu": one_gpu * MICRO,
@@ -90,11 +82,6 @@ def _about(run: Lanes, beside: Sequence[Lanes]) -> dict:
         "backward": run.backward,
         "length": run.seconds * MICRO,
     }
-
-
-def _owners(order: Order) -> list[int]:
-    """The GPU that holds each chunk."""
-    return [int(gpu) for gpu in order.holders(order.chunks)]
 
 
 def _columns(run: Lanes) -> dict[str, np.ndarray]:

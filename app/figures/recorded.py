@@ -13,6 +13,7 @@ from app.figures.base import Figure, drawn, equal_line, marks
 from app.figures.colours import Palette
 from app.figures.speed import HERE, LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
+from engine.algorithms import ALGORITHMS
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.heat_map import HeatMap
 
@@ -77,7 +78,7 @@ def _against_model(
     amounts = [amount for call in calls for amount in (call.real, call.modelled)]
     low, high = min(amounts) / 2, max(amounts) * 2
     groups: dict[tuple[str, str], list[Call]] = {}
-    for call in calls:
+    for call in sorted(calls, key=lambda call: [*ALGORITHMS].index(call.algorithm)):
         groups.setdefault((call.origin, call.algorithm), []).append(call)
     ticks = (log_ticks(low, high, unit, words, step) for step in (every, 1))
     x, y = ({"title_text": name, **axis} for name, axis in zip(("modelled", title), ticks, strict=True))

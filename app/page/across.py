@@ -46,8 +46,6 @@ BESIDE = {
     studies.ALONE: "Ring alone",
     studies.RECORDED: "Modelled beside recorded",
 }
-LONG, GPUS_OF_IT = 131_072, 4  # tokens of the static site's sequence, and the GPUs that share it
-COMPONENTS = 1  # of O that are shown as numbers
 
 
 def show() -> None:
@@ -96,9 +94,8 @@ def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
     with tokens:
         length = _slid("Tokens of the sequence", "tokens", studies.TOKENS, short)
     with link:
-        name = _slid(
-            "Links within a host", "link", list(LINKS), lambda each: f"{each}: {scaled(LINKS[each], 'B/s')}"
-        )
+        rates = {name: f"{name}: {scaled(rate, 'B/s')}" for name, rate in LINKS.items()}
+        name = _slid("Links within a host", "link", list(LINKS), rates.get)
     spread = studies.spread_of(experiment, length, count, mask == studies.CAUSAL, Fabric(peak=LINKS[name]))
     backward = direction == BACKWARD
     choices = studies.beside_of(spread, backward, recordings)
@@ -190,19 +187,13 @@ def _merging(spread: Spread) -> None:
     problem = spread.problem
     parts = studies.ring_parts(problem.mask.causal, problem.head_dim, problem.dtype)
     st.markdown("**One query's parts merge**: m, l and O of each block alone, and merged so far")
-    head = ("keys of", "keys", "m", "l", *_named("O"), "m merged", "l merged", *_named("O merged"))
+    head = ("keys of", "keys", "m", "l", "O[0]", "m merged", "l merged", "O merged[0]")
+    columns = (parts.m, parts.l, parts.out[:, 0], parts.merged_m, parts.merged_l, parts.merged[:, 0])
     rows = [
-        [
-            f"GPU {parts.owners[at]}",
-            f"{parts.keys[at][0]} to {parts.keys[at][1] - 1}",
-            *map(_number, (parts.m[at], parts.l[at], *parts.out[at][:COMPONENTS])),
-            *map(_number, (parts.merged_m[at], parts.merged_l[at], *parts.merged[at][:COMPONENTS])),
-        ]
-        for at in range(len(parts.m))
+        [f"GPU {owner}", f"{first} to {end - 1}", *map(_number, numbers)]
+        for owner, (first, end), *numbers in zip(parts.owners, parts.keys, *columns, strict=True)
     ]
-    rows.append(
-        ["float64", "all", "", *[""] * COMPONENTS, "", "", "", *map(_number, parts.exact[:COMPONENTS])]
-    )
+    rows.append(["float64", "all", *[""] * 5, _number(parts.exact[0])])
     st.html(scrolled(table(head, rows), 330))
     fetched = ", ".join(bytes_text(each) for each in parts.links)
     st.caption(
@@ -211,10 +202,6 @@ def _merging(spread: Spread) -> None:
         f"merged before. The result differs from float64 by at most {parts.error:.1e}. The GPUs fetched "
         f"{fetched} of K and V (counted)."
     )
-
-
-def _named(name: str) -> list[str]:
-    return [f"{name}[{index}]" for index in range(COMPONENTS)]
 
 
 def _number(value: float) -> str:
@@ -232,11 +219,6 @@ def _drawn(experiment: Experiment, **asked: str) -> Drawn:
     return Drawn(moving=ACROSS, data=build(studies.runs_of(spread, beside, backward, recorded)))
 
 
-def _orders() -> Drawn:
-    """A ring of GPUs in zigzag and in plain order."""
-    spread = studies.spread_of(USUAL, LONG, GPUS_OF_IT, True, Fabric())
-    return Drawn(moving=ACROSS, data=build(studies.runs_of(spread, studies.ORDERS)))
-
-
-ABOUT = f"{LONG:,} causal tokens over {GPUS_OF_IT} GPUs: who holds which keys, and what travels (modelled)."
-PICTURE = Picture(_drawn, lambda: [SiteFile("across.html", ACROSS.title, ABOUT, _orders)])
+tokens, gpus = (studies.CHOICES[name][1] for name in ("tokens", "gpus"))  # of the static site's sequence
+ABOUT = f"{tokens:,} causal tokens over {gpus} GPUs: who holds which keys, and what travels (modelled)."
+PICTURE = Picture(_drawn, lambda: [SiteFile("across.html", ACROSS.title, ABOUT, lambda: _drawn(USUAL))])

@@ -27,19 +27,12 @@ from engine.recordings.file import recording_of, recordings
 from engine.worker.client import Job
 
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
-QUANTITIES = {
-    "O": "O, the output",
-    "lse": "lse",
-    "m": "m, running maximum",
-    "l": "l, running sum",
-    "alpha": "α, rescale factor",
-}
-PLACES = {
-    "O": "every row of every query block",
-    "lse": "every row of every query block",
-    "m": "every row after every tile",
-    "l": "every row after every tile",
-    "alpha": "every row at every tile",
+QUANTITIES = {  # what each is called, and where it is compared
+    "O": ("O, the output", "every row of every query block"),
+    "lse": ("lse", "every row of every query block"),
+    "m": ("m, running maximum", "every row after every tile"),
+    "l": ("l, running sum", "every row after every tile"),
+    "alpha": ("α, rescale factor", "every row at every tile"),
 }
 
 
@@ -83,11 +76,14 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
     agreement: Agreement | None = job.result if job is not None else None
     with st.container(key="agreement_verdict"):
         if agreement is None:
-            st.caption(_awaited(job))
+            now = "Nothing has been compared yet: after the comparison each tile shows"
+            if job is not None and job.under_way:
+                now = "The three are computed now; each tile then shows"
+            st.caption(f"{now} how far two of them are apart.")
         else:
             agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
             verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
-    names = {quantity: QUANTITIES[quantity] for quantity in _compared(sibling)}
+    names = {quantity: QUANTITIES[quantity][0] for quantity in _compared(sibling)}
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
@@ -96,23 +92,12 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
         st.html(_table(agreement))
 
 
-def _at_work(job: Job | None) -> bool:
-    return job is not None and job.under_way
-
-
-def _awaited(job: Job | None) -> str:
-    """What the pictures without numbers wait for."""
-    if _at_work(job):
-        return "The three are computed now; each tile then shows how far two of them are apart."
-    return "Nothing has been compared yet: after the comparison each tile shows how far two are apart."
-
-
 def _pair(sibling: Experiment, job: Job | None, quantity: str, pair: tuple[str, str]) -> None:
     """How far two of the three are apart in every tile."""
     agreement: Agreement | None = job.result if job is not None else None
     title, colours = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}", theme.colours()
     if agreement is None:
-        st.markdown(f"**{title}**, {'computed now' if _at_work(job) else 'not compared yet'}")
+        st.markdown(f"**{title}**, {'computed now' if job and job.under_way else 'not compared yet'}")
         figure = figures.awaited(schedule_of(sibling), colours)
     else:
         st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
@@ -128,7 +113,8 @@ def _table(agreement: Agreement) -> str:
         unit = ", relative" if quantity == "l" else ""
         numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
         verdict = "agrees" if agreement.holds(quantity) else "differs"
-        rows.append([QUANTITIES[quantity] + unit, *numbers, f"{agreement.tolerance[quantity]:.1e}", verdict])
+        name, allowed = QUANTITIES[quantity][0] + unit, f"{agreement.tolerance[quantity]:.1e}"
+        rows.append([name, *numbers, allowed, verdict])
     return table(head, rows, title="Largest differences and tolerances")
 
 
@@ -147,11 +133,9 @@ def _draw_traffic(job: Job | None) -> None:
     if counted is None:
         st.caption("Nothing has been counted here yet for these tiles.")
         return
-    words = "and tile the kernel moves the bytes that the schedule counts."
-    if counted.equal:
-        st.success(f"In every tensor {words} Counted here, {moment(counted.date)}.")
-    else:
-        st.error(f"Not in every tensor {words} Counted here, {moment(counted.date)}.")
+    words = "tensor and tile the kernel moves the bytes that the schedule counts. Counted here,"
+    told = f"{'In' if counted.equal else 'Not in'} every {words} {moment(counted.date)}."
+    (st.success if counted.equal else st.error)(told)
     if counted.unasked:
         st.caption(
             f"The kernel also writes {counted.unasked:,} bytes of lse for whoever asks; unfused attention "
@@ -170,15 +154,9 @@ def _origins(sibling: Experiment) -> None:
         "program's own execution through its counting memory, and float64 is a dense softmax. The rounding "
         "unit u of float32 is 2⁻²³."
     )
-    rows = [[QUANTITIES[name], PLACES[name], ORIGIN[name]] for name in _compared(sibling)]
-    st.html(
-        table(
-            ["what is compared", "where", "how far apart two may be"],
-            rows,
-            words=(0, 1, 2),
-            title="What is compared",
-        )
-    )
+    head = ["what is compared", "where", "how far apart two may be"]
+    rows = [[*QUANTITIES[name], ORIGIN[name]] for name in _compared(sibling)]
+    st.html(table(head, rows, words=(0, 1, 2), title="What is compared"))
     if sibling.record.unfused:
         st.caption(
             f"Unfused attention stores S in {sibling.problem.dtype}, so m's bound includes that rounding."
@@ -198,16 +176,15 @@ def _counters(experiment: Experiment) -> Drawn:
     return in_both_themes(lambda _, colours: chip.show(recording, colours), experiment)
 
 
-def _without_kernels() -> Drawn:
-    return Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
-
-
 ABOUT = "The model against the counters of a real GPU, scenario by scenario."
 NO_KERNELS = (
     "In the dashboard, the scheduler, the real Triton kernel and float64 are compared tile by tile on the "
     "reader's own machine. A file runs no kernel: it shows the other half, the model beside the counters."
 )
+SITE_FILE = SiteFile(
+    "agreement.html", "Agreement", ABOUT, lambda: Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
+)
 PICTURE = Picture(
     _counters,
-    lambda: [SiteFile("agreement.html", "Agreement", ABOUT, _without_kernels)] if recordings() else [],
+    lambda: [SITE_FILE] if recordings() else [],
 )

@@ -49,7 +49,7 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
             f"Half of the calls are off by less than the median, and {MOST}% of them by less than what "
             "stands beside it, as shares of what was recorded. Each is simulated now."
         )
-        names = (gpu.key.upper() if (gpu := gpu_named(name)) else name for name in judged)
+        names = (known.key.upper() if (known := gpu_named(name)) else name for name in judged)
         heads = [f"{name}, {what}" for name in names for what in ("calls", "median", f"{MOST}%")]
         title = "Errors of the model by kind of call"
         st.html(scrolled(table(["kind of call", *heads], rows(list(judged.values())), title=title), 360))
