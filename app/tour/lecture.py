@@ -201,7 +201,7 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
                 unit,
                 [(mark.start, mark.end, colour, "") for mark in block.marks if mark.operation in operations],
             )
-            for unit, colour, operations in units
+            for unit, colour, kinds in units
         ]
         st.markdown(f"**{name}**: {seconds_text(block.switch)}")
         st.html(figures.gantt(rows, seconds))
