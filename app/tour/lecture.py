@@ -197,10 +197,7 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**One thread block of FlashAttention-3**, {blocks['In turns'].visits} key blocks, modelled")
     for name, block in blocks.items():
         rows = [
-            (
-                unit,
-                [(mark.start, mark.end, colour, "") for mark in block.marks if mark.operation in operations],
-            )
+            (unit, [(mark.start, mark.end, colour, "") for mark in block.marks if mark.operation in kinds])
             for unit, colour, kinds in units
         ]
         st.markdown(f"**{name}**: {seconds_text(block.switch)}")
