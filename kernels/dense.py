@@ -4,11 +4,11 @@ from typing import Unpack
 
 import torch
 
-from kernels.call.key_ranges import plain_mask
+from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Asked, Options, asked, signed
-from kernels.dispatch.dispatch import differentiated, forward
-from kernels.dispatch.operator import attention_operator, differentiable, traced
-from kernels.dispatch.ranged import attention_in_ranges
+from kernels.call.terms import terms_with
+from kernels.dispatch.dispatch import check
+from kernels.dispatch.operator import attend, traced
 
 
 @signed
@@ -46,7 +46,7 @@ def attention(
     Differentiable, lse and sinks too, with auto, flash2, flash3 and split_kv; blocks that are given hold for
     both passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ
     in any order, unless torch.use_deterministic_algorithms asks for the same bits every time. torch.compile
-    and fake tensors see one operator, torch.ops.attention_tiles.attention, or attention_in_ranges.
+    and fake tensors see one operator, torch.ops.attention_tiles.attention.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served; OutOfSharedMemoryError
     where the blocks do not fit the GPU.
@@ -55,15 +55,9 @@ def attention(
         options = Options(**given)
     except TypeError:
         options = asked(given, Asked)
-    mask = plain_mask(options)
+    mask, terms = plain_mask(options), None
     if mask is None:
-        out, lse = attention_in_ranges(q, k, v, options, traced(q, k, v))
-        return (out, lse) if options.return_lse else out
-    how = (*mask, *options.how)
-    if traced(q, k, v):  # little is asked here: what is, compiled code asks again at every call
-        out, lse = attention_operator(q, k, v, *how)
-    elif differentiated(options.algorithm, q, k, v):
-        return differentiable(q, k, v, how, options.return_lse)
-    else:
-        out, lse = forward(q, k, v, *how)
-    return (out, lse) if options.return_lse else out
+        check(q, k, v, options)
+        mask = late_see_more(options), None
+        terms = terms_with(ranges_for(q, k, options, traced(q, k, v)), q, options)
+    return attend(q, k, v, (*mask, *options.how), terms, options.return_lse)

@@ -7,12 +7,11 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN
-from kernels.call.key_ranges import plain_mask
+from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms
 from kernels.call.value_checks import shown
-from kernels.dispatch.dispatch import chosen, fallback
-from kernels.dispatch.ranged import checked_order, features_of, ranges_for
+from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import interpreted
 
@@ -54,8 +53,9 @@ def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[E
     options = asked(given, Explained)
     mask, features = plain_mask(options), PLAIN
     if mask is None:
-        mask = checked_order(q, k, v, options), None
-        features = features_of(options.sinks, options.alibi_slopes, options.softcap)
+        check(q, k, v, options)
+        mask = late_see_more(options), None
+        features = Terms(None, options.sinks, options.alibi_slopes, options.softcap).features
     call, reason = chosen(q, k, v, *mask, *options.how, features)
     return f"{call.algorithm} runs: {reason}"
 
@@ -74,8 +74,9 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     options = options._replace(algorithm=algorithm)
     mask, terms, features = plain_mask(options), None, PLAIN
     if mask is None:
-        mask, features = (checked_order(q, k, v, options), None), features_of(None, None, None)
-        terms = Terms(ranges_for(q, k, options))
+        check(q, k, v, options)
+        mask, terms = (late_see_more(options), None), Terms(ranges_for(q, k, options))
+        features = terms.features
     call, _ = chosen(q, k, v, *mask, *options.how, features)
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks

@@ -4,13 +4,12 @@ from typing import Unpack
 
 import torch
 
-from kernels.call.arguments import check_options, check_tensors, check_terms
 from kernels.call.key_ranges import ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
+from kernels.call.terms import terms_with
 from kernels.call.value_checks import check_is_tensor, flag, shown
-from kernels.dispatch.dispatch import algorithms
-from kernels.dispatch.ranged import run
-from kernels.launch.launch import interpreted
+from kernels.dispatch.dispatch import check
+from kernels.dispatch.operator import attend
 
 
 @signed
@@ -36,12 +35,10 @@ def attention_varlen(
     _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
     options = asked(given, Lengths)
-    check_tensors(*packed, torch.compiler.is_compiling() or interpreted())
-    check_options(options.window, *options.how, algorithms())
-    check_terms(packed[0], packed[1], options)
+    check(*packed, options)
     sides = window_sides(flag("causal", options.causal), options.window)
     ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
-    out, lse = run(*packed, ranges, False, options)
+    out, lse = attend(*packed, (False, None, *options.how), terms_with(ranges, packed[0], options))
     out, lse = out[0].transpose(0, 1), lse[0]
     return (out, lse) if options.return_lse else out
 

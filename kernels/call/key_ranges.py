@@ -45,6 +45,20 @@ def plain_mask(options: Options) -> tuple | None:
     return (False, None) if left is right is None else None
 
 
+def late_see_more(options: Options) -> bool:
+    """Whether late queries see more keys than early ones."""
+    return window_sides(options.causal, options.window)[1] == 0
+
+
+def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
+    """What every query sees; the options are checked. traced: by PyTorch, which must see their making."""
+    documents = None if options.documents is None else tuple(options.documents)
+    sides = window_sides(options.causal, options.window)
+    known = q.shape[2], k.shape[2], sides, documents, options.prefix, q.device
+    ranges = (ranges_of if traced else remembered_ranges)(*known)
+    return ranges.expand(len(q), -1, -1).contiguous()
+
+
 def remembered_ranges(*arguments) -> torch.Tensor:
     """`ranges_of`, worked out once for a stream; what a CUDA graph works out anew is not kept."""
     *_, device = arguments

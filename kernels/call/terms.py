@@ -3,12 +3,12 @@
 flash2, its backward pass, split_kv, flash1 and standard take them; flash3 does not.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
 from kernels.call.call import Call
+from kernels.call.options import Options
 from kernels.tile.tile import LOG2_E, Tile
 
 
@@ -21,8 +21,7 @@ class TermTensors(NamedTuple):
     slopes: torch.Tensor | None
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """ranges is int32 [batch, 3, seq_q], see `kernels.tile.scores`; the others are None where there is none.
 
     sinks, float32 [heads]: a logit without a key. slopes, float32 [batch, heads]: what a score falls by a key
@@ -33,6 +32,12 @@ class Terms:
     sinks: torch.Tensor | None = None
     slopes: torch.Tensor | None = None
     softcap: float | None = None
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Of `kernels.algorithms.record.FEATURES`, what these ask for."""
+        given = {"sinks": self.sinks, "alibi_slopes": self.slopes, "softcap": self.softcap}
+        return frozenset(("ranges", *(name for name, each in given.items() if each is not None)))
 
     @property
     def many_registers(self) -> bool:
@@ -46,6 +51,22 @@ class Terms:
         first_keys, ends = self.ranges[:, :1].contiguous(), self.ranges[:, 1:2].contiguous()
         found = [torch.searchsorted(rows, keys, right=True, out_int32=True) for rows in (ends, first_keys)]
         return torch.cat(found, 1)
+
+
+def terms_of(ranges, sinks, slopes, softcap) -> Terms | None:
+    """None where there are no ranges: the mask is a plain one."""
+    return None if ranges is None else Terms(ranges, sinks, slopes, softcap)
+
+
+def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -> Terms:
+    """Those of checked options, as the kernels take them."""
+    sinks, slopes, softcap = options.sinks, options.alibi_slopes, options.softcap
+    return Terms(
+        ranges,
+        None if sinks is None else sinks.float().contiguous(),
+        None if slopes is None else slopes.float().expand(q.shape[:2]).contiguous(),
+        None if softcap is None else float(softcap),
+    )
 
 
 def tensors_of(terms: Terms | None, seen_from: int | None = None) -> TermTensors | None:

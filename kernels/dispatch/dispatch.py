@@ -1,13 +1,16 @@
 """Which algorithm serves a call and why, and the forward and backward pass it runs; records decide."""
 
 import torch
+from torch._C import _any_requires_grad
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN, Algorithm, Asked, Backward
 from kernels.backward.backward import backward
-from kernels.call.arguments import check_options, check_tensors
+from kernels.call.arguments import check_options, check_tensors, check_terms
 from kernels.call.call import Call
+from kernels.call.options import Options
 from kernels.call.remember import remember
+from kernels.call.terms import Terms
 from kernels.call.tma import TMA_ALIGNMENT
 from kernels.call.value_checks import flag
 from kernels.launch.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given
@@ -23,6 +26,13 @@ def algorithms() -> dict[str, int]:
 def fallback() -> Algorithm:
     """What runs where nothing is faster, and where blocks are given."""
     return next(record for record in ALGORITHMS.values() if record.fallback)
+
+
+def check(q, k, v, options: Options) -> None:
+    """ValueError or TypeError with one sentence for what no algorithm serves, mask and terms too."""
+    check_tensors(q, k, v, torch.compiler.is_compiling() or interpreted())  # the operator's fake asks again
+    check_options(options.window, *options.how, algorithms())
+    check_terms(q, k, options)
 
 
 def chosen(
@@ -128,37 +138,40 @@ def unserved(record: Algorithm, q, k, v, call: Call, features: frozenset = PLAIN
     return record.unserved(q, k, v, features, interpreted())
 
 
+def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor, Call]:
+    """O [batch, heads, seq_q, head_dim of v], lse float32 [batch, heads, seq_q], and the call that ran.
+
+    options of `chosen`, to splits; terms: what is beyond a plain mask.
+    """
+    if terms is None:
+        call, _ = chosen(q, k, v, *options)
+        return *ALGORITHMS[call.algorithm].forward(q, k, v, call), call
+    call, _ = chosen(q, k, v, *options, terms.features)
+    return *ALGORITHMS[call.algorithm].forward(q, k, v, call, terms=terms), call
+
+
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; options of `chosen`."""
-    call, _ = chosen(q, k, v, *options)
-    return ALGORITHMS[call.algorithm].forward(q, k, v, call)
+    """O and lse of a call without terms, as `run`."""
+    return run(q, k, v, options)[:2]
 
 
 def gradients(
-    q,
-    k,
-    v,
-    out,
-    lse,
-    d_out,
-    d_lse,
-    causal,
-    window,
-    scale,
-    algorithm="auto",
-    block_q=None,
-    block_kv=None,
-    memory=None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm="auto", block_q=None, block_kv=None,
+    memory=None, terms: Terms | None = None,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None.
 
-    memory: of the forward pass's call, where what is worked out here is kept; autograd's hooks may have laid
-    the saved tensors out anew since.
+    With terms comes a fourth, of their sinks, or None. memory: of the forward pass's call, where what is
+    worked out here is kept; autograd's hooks may have laid the saved tensors out anew since.
     """
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
+    if terms is not None:
+        terms = Terms(*(each.contiguous() if isinstance(each, torch.Tensor) else each for each in terms))
+        call, _ = chosen(q, k, v, causal, None, scale, fallback().key, block_q, block_kv)
+        return backward(q, k, v, out, lse.contiguous(), d_out, d_lse, call, block_q, block_kv, terms)
     if memory is None:
         memory = chosen(q, k, v, causal, window, scale, fallback().key, block_q, block_kv)[0].memory
     lse = lse.contiguous()
@@ -193,12 +206,12 @@ def own_backward(call: Call, algorithm: str, q, k, v) -> Backward | None:
 
 def differentiated(algorithm: str, q, k, v, sinks=None) -> bool:
     """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
-    if torch.is_grad_enabled():
-        for name, each in (("q", q), ("k", k), ("v", v), ("sinks", sinks)):
-            if getattr(each, "requires_grad", False):
-                check_differentiable(algorithm, name)
-                return True
-    return False
+    if not (torch.is_grad_enabled() and _any_requires_grad(q, k, v, sinks)):
+        return False
+    if algorithm != "auto":
+        named = {"q": q, "k": k, "v": v, "sinks": sinks}
+        check_differentiable(algorithm, next(name for name, each in named.items() if each.requires_grad))
+    return True
 
 
 def check_differentiable(algorithm: str, leaf: str) -> None:

@@ -1,51 +1,78 @@
-"""Attention as an operator that PyTorch knows: for autograd, `torch.compile` and fake tensors."""
+"""Attention as PyTorch knows it: an operator for `torch.compile` and fake tensors, functions for autograd."""
 
 import torch
-from torch._C import _any_requires_grad, _len_torch_dispatch_stack
+from torch._C import _any_requires_grad, _is_tracing, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 
-from kernels.algorithms import ALGORITHMS
 from kernels.call.arguments import check_options, check_tensors
-from kernels.dispatch.dispatch import algorithms, check_differentiable, chosen, forward, gradients
+from kernels.call.terms import Terms, terms_of
+from kernels.dispatch import dispatch
+from kernels.dispatch.dispatch import algorithms, check_differentiable, differentiated
 from kernels.launch.launch import interpreted, output_like
 
-NO_GRADIENTS = (None,) * 7  # of the options
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
-
+NO_GRADIENTS = (None,) * 7  # of causal to splits
+NO_TERMS = Terms(None)
 
 # torch.library.custom_op would do as well, and take three times as long at each call
 LIBRARY = torch.library.Library("attention_tiles", "DEF")
 LIBRARY.define(
-    "attention(Tensor q, Tensor k, Tensor v, bool causal, SymInt? window, float? scale, str algorithm,"
-    " SymInt? block_q, SymInt? block_kv, SymInt? splits) -> (Tensor out, Tensor lse)"
+    "attention(Tensor q, Tensor k, Tensor v, Tensor? ranges, Tensor? sinks, Tensor? slopes, float? softcap,"
+    " bool causal, SymInt? window, float? scale, str algorithm, SymInt? block_q, SymInt? block_kv,"
+    " SymInt? splits) -> (Tensor out, Tensor lse)"
 )
 LIBRARY.define(
     "attention_backward(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? d_out, Tensor? d_lse,"
-    " bool causal, SymInt? window, float? scale, str algorithm, SymInt? block_q, SymInt? block_kv)"
-    " -> (Tensor d_q, Tensor d_k, Tensor d_v)"
+    " Tensor? ranges, Tensor? sinks, Tensor? slopes, float? softcap, bool causal, SymInt? window,"
+    " float? scale, str algorithm, SymInt? block_q, SymInt? block_kv)"
+    " -> (Tensor d_q, Tensor d_k, Tensor d_v, Tensor d_sinks)"
 )
-LIBRARY.impl("attention", forward, "CompositeExplicitAutograd")
-LIBRARY.impl("attention_backward", gradients, "CompositeExplicitAutograd")
 attention_operator = torch.ops.attention_tiles.attention.default
 backward_operator = torch.ops.attention_tiles.attention_backward.default
 
 
-def known(options: tuple) -> tuple:
-    """Options that may be checked while PyTorch traces: a number that it keeps open counts as not given."""
-    return tuple(None if isinstance(each, torch.SymInt) else each for each in options)
+def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Tensor, torch.Tensor]:
+    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; tensors as in `Terms`.
+
+    options of `dispatch.chosen`; with ranges causal only says that late queries see more keys than early
+    ones: their blocks are started first.
+    """
+    out, lse, _ = dispatch.run(q, k, v, options, terms_of(ranges, sinks, slopes, softcap))
+    return out, lse
+
+
+def gradients(
+    q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options
+) -> tuple[torch.Tensor | None, ...]:
+    """dQ, dK and dV like q, k and v, and of the sinks, or None; d_out and d_lse may be None."""
+    terms = terms_of(ranges, sinks, slopes, softcap)
+    return (*dispatch.gradients(q, k, v, out, lse, d_out, d_lse, *options, terms=terms), None)[:4]
+
+
+def whole_gradients(q, *others) -> tuple[torch.Tensor, ...]:
+    """`gradients`, those of the sinks empty where there are none: an operator returns tensors alone."""
+    *d_qkv, d_sinks = gradients(q, *others)
+    return *d_qkv, q.new_empty(0) if d_sinks is None else d_sinks
+
+
+LIBRARY.impl("attention", forward, "CompositeExplicitAutograd")
+LIBRARY.impl("attention_backward", whole_gradients, "CompositeExplicitAutograd")
 
 
 @torch.library.register_fake(attention_operator, lib=LIBRARY)
-def _(q, k, v, *options):
+def _(q, k, v, ranges, sinks, slopes, softcap, causal, *options):
     check_tensors(q, k, v, interpreted())
-    check_options(*known(options[1:]), algorithms())
+    # a number that PyTorch keeps open counts as not given
+    known = (None if isinstance(each, torch.SymInt) else each for each in options)
+    check_options(*known, algorithms())
     return output_like(q, v), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @torch.library.register_fake(backward_operator, lib=LIBRARY)
-def _(q, k, v, *others):
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+def _(q, k, v, out, lse, d_out, d_lse, ranges, sinks, *others):
+    d_sinks = q.new_empty(0) if sinks is None else torch.empty_like(sinks)
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), d_sinks
 
 
 def refuse_second_derivative(ctx, *d_gradients):
@@ -73,27 +100,27 @@ def register_gradient(operator, name: str, run, backward, setup_context=None) ->
     LIBRARY.impl(name, by_autograd, "Autograd", with_keyset=True)
 
 
-register_gradient(backward_operator, "attention_backward", gradients, refuse_second_derivative)
-
-
 def _setup_context(ctx, inputs, output):
-    q, k, v, causal, window, scale, algorithm, block_q, block_kv, _splits = inputs
+    q, k, v, ranges, sinks, slopes, softcap, causal, window, scale, algorithm, block_q, block_kv, _ = inputs
     check_differentiable(algorithm, "q, k or v")
-    ctx.save_for_backward(q, k, v, *output)
-    ctx.options = causal, window, scale, algorithm, block_q, block_kv
+    ctx.save_for_backward(q, k, v, *output, ranges, sinks, slopes)
+    ctx.options = softcap, causal, window, scale, algorithm, block_q, block_kv
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx, d_out, d_lse):
-    d_qkv = backward_operator(*ctx.saved_tensors, d_out, d_lse, *ctx.options)
-    return *d_qkv, *NO_GRADIENTS
+def _backward(ctx, d_out, d_lse, differentiate=backward_operator):
+    """Of q, k, v and the sinks; nothing for ranges, slopes and options."""
+    *results, ranges, sinks, slopes = ctx.saved_tensors
+    d_q, d_k, d_v, d_sinks = differentiate(*results, d_out, d_lse, ranges, sinks, slopes, *ctx.options)
+    return d_q, d_k, d_v, None, None if sinks is None else d_sinks, None, None, *NO_GRADIENTS
 
 
 register_gradient(attention_operator, "attention", forward, _backward, _setup_context)
+register_gradient(backward_operator, "attention_backward", whole_gradients, refuse_second_derivative)
 
 
 class Gradients(torch.autograd.Function):
-    """dQ, dK and dV, which may be asked for a derivative of their own and refuse."""
+    """dQ, dK, dV and of the sinks, which may be asked for a derivative of their own and refuse."""
 
     forward = staticmethod(gradients)
     setup_context = staticmethod(lambda ctx, inputs, output: None)
@@ -101,16 +128,15 @@ class Gradients(torch.autograd.Function):
 
 
 class Differentiable(torch.autograd.Function):
-    """The operator for autograd and torch.func, with a fraction of its time on the host."""
+    """The operator for torch.func."""
 
     forward = staticmethod(forward)
     setup_context = staticmethod(_setup_context)
 
     @staticmethod
     def backward(ctx, d_out, d_lse):
-        """dQ, dK and dV, and nothing for the options."""
-        differentiate = Gradients.apply if torch.is_grad_enabled() else gradients
-        return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), *NO_GRADIENTS
+        """As the operator's."""
+        return _backward(ctx, d_out, d_lse, Gradients.apply)
 
 
 class Direct(torch.autograd.Function):
@@ -120,12 +146,12 @@ class Direct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, q, k, v, options, return_lse):
-        """O, and lse if it is to be returned, as `dispatch.forward`."""
-        call, _ = chosen(q, k, v, *options)
-        out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call)
-        ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = *options[:-1], call.memory
+    def forward(ctx, q, k, v, sinks, terms, options, return_lse):
+        """O, and lse if it is to be returned, as `dispatch.forward`; sinks are those of the terms."""
+        out, lse, call = dispatch.run(q, k, v, options, terms)
+        *tensors, ctx.softcap = terms or NO_TERMS
+        ctx.save_for_backward(q, k, v, out, lse, *tensors)
+        ctx.options, ctx.memory = options[:-1], call.memory
         if not return_lse:
             return out
         ctx.set_materialize_grads(False)
@@ -133,9 +159,11 @@ class Direct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_out, d_lse=None):
-        """dQ, dK and dV, and nothing for the two others."""
-        differentiate = Gradients.apply if torch.is_grad_enabled() else gradients
-        return *differentiate(*ctx.saved_tensors, d_out, d_lse, *ctx.options), None, None
+        """dQ, dK, dV and of the sinks, and nothing for the others."""
+        q, k, v, out, lse, *terms = ctx.saved_tensors
+        given = q, k, v, out, lse, d_out, d_lse, *terms, ctx.softcap, *ctx.options
+        found = Gradients.apply(*given) if torch.is_grad_enabled() else gradients(*given, ctx.memory)
+        return *found, None, None, None
 
 
 def applied(function: type[torch.autograd.Function]):
@@ -146,22 +174,27 @@ def applied(function: type[torch.autograd.Function]):
 _apply = applied(Direct)
 
 
-def differentiable(q, k, v, options: tuple, return_lse: bool):
-    """O, or O and lse."""
-    if torch._C._are_functorch_transforms_active():
-        out, lse = Differentiable.apply(q, k, v, *options)
-        return (out, lse) if return_lse else out
-    return _apply(unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v), options, return_lse)
-
-
-def watched() -> bool:
-    """Whether a transform of torch.func or a dispatch mode is to see each operator."""
-    return torch._C._are_functorch_transforms_active() or _len_torch_dispatch_stack() > 0
+def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool = True):
+    """O, or O and lse, differentiable where the algorithm is; options of `dispatch.chosen`."""
+    if traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
+        out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
+    elif torch._C._are_functorch_transforms_active():
+        out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
+    else:
+        try:  # noqa: SIM105 (which takes longer)
+            q, k, v = unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v)
+        except TypeError:  # of no tensor, which is refused below
+            pass
+        sinks = None if terms is None else terms.sinks
+        if differentiated(options[3], q, k, v, sinks):
+            return _apply(q, k, v, sinks, terms, options, return_lse)
+        out, lse, _ = dispatch.run(q, k, v, options, terms)
+    return (out, lse) if return_lse else out
 
 
 def traced(*tensors) -> bool:
-    """Whether PyTorch has to see the call as one operator: it traces, or a tensor is fake."""
-    if torch.compiler.is_compiling():
+    """Whether PyTorch has to see one operator: it traces, a mode looks on, or a tensor is fake."""
+    if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_tracing():
         return True
     for each in tensors:  # noqa: SIM110 (a generator would take longer than all else here)
         if type(each) not in PLAIN and isinstance(each, torch.Tensor):

@@ -62,11 +62,10 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
 @pytest.mark.parametrize("window", [None, 700])
 def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
     """It works out on the GPU alone which keys a query sees of its document."""
-    torch, ranged = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.ranged")
+    torch, dispatch = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.dispatch")
     q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
-    options = ranged.Options(causal=True, window=window, documents=[4500, 4500], algorithm="split_kv")
-    order = ranged.checked_order(q, k, k, options)
-    call, _ = ranged.chosen(q, k, k, order, None, *options.how, ranged.features_of(None, None, None))
+    features = dispatch.Terms(None).features
+    call, _ = dispatch.chosen(q, k, k, True, None, None, "split_kv", features=features)
     scenario = Experiment.of(
         heads=8, kv_heads=2, seq_kv=9000, window=window, documents=2, dtype="float32", causal=True,
         block_kv=call.block_kv,

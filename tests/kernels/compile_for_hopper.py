@@ -181,13 +181,15 @@ def launch_flash2_backward(
     alibi_slopes=None,
 ) -> None:
     """The launches of the backward pass of flash2; with documents, of every term that there is."""
-    from kernels.dispatch import dispatch, ranged
+    from kernels.call.terms import Terms
+    from kernels.dispatch import dispatch
 
     lse = torch.empty(q.shape[:3])
     if documents is not None:
         ranges = torch.zeros(len(q), 3, q.shape[2], dtype=torch.int32)
-        how = ranges, sinks, alibi_slopes[None], softcap, False, None, block_q, block_kv
-        ranged.gradients(q, q, q, q, lse, q, None, *how)
+        terms = Terms(ranges, sinks, alibi_slopes[None], softcap)
+        how = False, None, None, "flash2", block_q, block_kv
+        dispatch.gradients(q, q, q, q, lse, q, None, *how, terms=terms)
         return
     dispatch.gradients(q, q, q, q, lse, q, None, causal, window, None, "flash2", block_q, block_kv)
 
