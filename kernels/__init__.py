@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from kernels.inspection import Probed, Traced, explain, probe_attention, trace_attention
     from kernels.interpreter import TritonMissingError
     from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
-    from kernels.measuring.read_cache import read_cache
-    from kernels.measuring.scenario_marker import scenario_marker
+    from kernels.measuring import read_cache, scenario_marker
     from kernels.paged import attention_paged
     from kernels.reference import reference_attention
     from kernels.varlen import attention_varlen
@@ -38,9 +37,9 @@ _MODULES = {  # where each name stands, which is imported when it is first asked
     "launch_options": "launch.launch",
     "merge": "algorithms.split_kv",
     "probe_attention": "inspection",
-    "read_cache": "measuring.read_cache",
+    "read_cache": "measuring",
     "reference_attention": "reference",
-    "scenario_marker": "measuring.scenario_marker",
+    "scenario_marker": "measuring",
     "split_blocks": "call.call",
     "trace_attention": "inspection",
 }

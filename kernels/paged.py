@@ -9,12 +9,12 @@ from kernels.algorithms.flash3.paged import flash3_pages, serves
 from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
-from kernels.call.terms import Terms, score_of
+from kernels.call.terms import Terms, score_of, terms_with
 from kernels.dispatch.operator import LIBRARY, traced
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
-from kernels.pages.plan import ENDLESS, MANY_ROWS, paged_call, plan_of, planned
+from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, paged_call, plan_of, planned
 
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
 
@@ -48,40 +48,38 @@ def attention_paged(
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
     options = asked(given, Pages)
-    tensors = q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new, options.sinks, options.alibi_slopes
-    as_operator = traced(*tensors)
-    plan = (plan_of if as_operator else planned)(tensors, options)
     cache = k_cache, v_cache, block_table, seqlens_k
+    tensors = q, *cache, k_new, v_new, options.sinks, options.alibi_slopes
+    as_operator = traced(*tensors)
+    plan, call = (plan_of(tensors, options), None) if as_operator else planned(tensors, options)
     if q.device.type == "cpu" and not as_operator:  # elsewhere it would have to be waited for
         check_held(*cache, plan.added, q.shape[2] + plan.left)
-    if k_new is not None:
-        append_operator(*cache, k_new, v_new) if as_operator else append(*cache, k_new, v_new, plan.call)
-    sinks, slopes = options.sinks, options.alibi_slopes
-    sinks = None if sinks is None else sinks.float().contiguous()
-    slopes = None if slopes is None else slopes.float().expand(q.shape[:2]).contiguous()
-    how = sinks, slopes, plan.softcap, plan.added, plan.left, plan.right, options.scale, options.splits
+    terms = terms_with(None, q, options)
+    how = *cache, terms.sinks, terms.slopes, *plan
     if as_operator:
-        out, lse = paged_operator(q, *cache, *how)
+        if k_new is not None:
+            append_operator(*cache, k_new, v_new)
+        out, lse = paged_operator(q, *how)
     else:
-        out, lse = attend(q, *cache, *how, plan.call)
+        if k_new is not None:
+            append(*cache, k_new, v_new, call)
+        out, lse = attend(q, *how, call=call)
     return (out, lse) if options.return_lse else out
 
 
 def attend(
-    q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, left, right, scale, splits,
-    call: Call | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(O, lse) over lengths + added keys; a query at position p sees the keys p - left to p + right.
-
-    call: the one that these make, where it is known.
-    """
-    call = call or paged_call(q, k_cache, block_table, left, right, scale, splits)
+    q, k_cache, v_cache, block_table, lengths, sinks, slopes, *plan, call: Call | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse) of what a `Plan` says, over lengths + added keys. call: the one that it makes, if known."""
+    plan = Plan(*plan)
+    call = call or paged_call(q, k_cache, block_table, *plan[2:])
     if "by_flash3" not in call.memory:
-        plain = splits is None and sinks is None and slopes is None and softcap is None
-        plain = plain and left == ENDLESS and right in (0, ENDLESS)  # a call's window has both sides or none
+        plain = plan.splits is None and sinks is None and slopes is None and plan.softcap is None
+        # a call's window has both sides or none
+        plain = plain and plan.left == ENDLESS and plan.right in (0, ENDLESS)
         call.memory["by_flash3"] = plain and serves(q, k_cache, v_cache, call)
     if call.memory["by_flash3"]:
-        return flash3_pages(q, k_cache, v_cache, block_table, lengths, call, added)
+        return flash3_pages(q, k_cache, v_cache, block_table, lengths, call, plan.added)
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     parts = out[None], lse[None]
@@ -90,23 +88,22 @@ def attend(
             torch.empty((call.splits, *whole.shape), dtype=torch.float32, device=q.device)
             for whole in (out, lse)
         )
-    partial, partial_lse = parts
-    tensors = q, k_cache, v_cache, block_table, lengths, partial, partial_lse, sinks, slopes
+    tensors = q, k_cache, v_cache, block_table, lengths, *parts, sinks, slopes
     again, tiled = call.memory.get("attend", (None, False))
     if again is None or options_given():
-        _attend(tensors, call, added, left, right, softcap)
+        _attend(tensors, call, plan)
     else:
         again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
     if call.splits > 1:
-        combine_splits(partial, partial_lse, out, lse, call)
+        combine_splits(*parts, out, lse, call)
     return out, lse
 
 
-def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softcap: float | None) -> None:
+def _attend(tensors: tuple, call: Call, plan: Plan) -> None:
     """Launch the kernel of these tensors, and keep its launch in the call's memory."""
     q, k_cache, v_cache, block_table, lengths, partial, partial_lse, *terms = tensors
-    strides = q.stride(), k_cache.stride(), v_cache.stride(), block_table.stride()
     tiles = _tiles(q, k_cache, v_cache, block_table, call)
+    strides = q.stride(), k_cache.stride(), v_cache.stride(), block_table.stride()
     again = launch(
         paged_kernel,
         call.batch * call.kv_heads * row_blocks(call) * call.splits,
@@ -115,14 +112,14 @@ def _attend(tensors: tuple, call: Call, added: int, left: int, right: int, softc
         num_warps=warps(call.block_q),
         num_stages=stages(q, 2 * call.block_kv * call.padded_head_dim, call.block_q * call.padded_head_dim),
         strides=(*strides, *strides_of_parts(partial, partial_lse)),
-        score=score_of(call, Terms(None, softcap=softcap)),
+        score=score_of(call, Terms(None, softcap=plan.softcap)),
         heads=call.heads,
         kv_heads=call.kv_heads,
         seq_q=call.seq_q,
         capacity=call.seq_kv,
-        added=added,
-        left=left,
-        right=right,
+        added=plan.added,
+        left=plan.left,
+        right=plan.right,
         splits=call.splits,
         TILE=PagedTile(
             PAGE=_page(k_cache, block_table),

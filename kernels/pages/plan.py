@@ -1,6 +1,7 @@
 """What the host works out for attention over pages before it launches: the checked call, and its splits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -18,33 +19,31 @@ ENDLESS = 2**30  # keys: more than any cache holds
 MANY_ROWS = 128  # from which on a block has as many, and eight warps
 WIDE = 128  # keys of a block of many rows of this head dim, where a page holds one
 TURNS, LONG = 8, 4096  # programs that an SM gets in turn, and keys of a split that hardly costs anything
-_PLANNED: dict[tuple, "Plan"] = {}  # by layout of the tensors and options
+_PLANNED: dict[tuple, tuple["Plan", Call]] = {}  # by layout of the tensors and options
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the host has worked out for tensors of one layout and some options."""
+class Plan(NamedTuple):
+    """What is asked for beside the tensors: a query at position p sees the keys p - left to p + right."""
 
     softcap: float | None
     added: int
     left: int
     right: int
-    call: Call | None = None
+    scale: float | None
+    splits: int | None
 
 
-def planned(tensors: tuple, options: Options) -> Plan:
-    """`plan_of`, worked out once for tensors of the same layouts and the same options."""
+def planned(tensors: tuple, options: Options) -> tuple[Plan, Call]:
+    """The plan and its call, worked out once for tensors of the same layouts and the same options."""
     plain = options.causal, options.window, options.scale, options.softcap, options.splits
     try:
         alike = (*map(_layout, tensors), *plain, *map(type, plain), torch.is_grad_enabled())
         found = _PLANNED.get(alike)
     except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
-        return plan_of(tensors, options)
+        alike = found = None
     if found is None:
-        found, (q, k_cache, _, block_table, *_) = plan_of(tensors, options), tensors
-        how = found.left, found.right, options.scale, options.splits
-        call = paged_call(q, k_cache, block_table, *how)
-        found = replace(found, call=call)
+        plan, (q, k_cache, _, block_table, *_) = plan_of(tensors, options), tensors
+        found = plan, paged_call(q, k_cache, block_table, *plan[2:])
         remember(_PLANNED, alike, found)
     return found
 
@@ -60,8 +59,9 @@ def plan_of(tensors: tuple, options: Options) -> Plan:
     check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
     sides = window_sides(flag("causal", options.causal), options.window)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in sides)
+    softcap = None if options.softcap is None else float(options.softcap)
     added = 0 if k_new is None else k_new.shape[2]
-    return Plan(None if options.softcap is None else float(options.softcap), added, left, right)
+    return Plan(softcap, added, left, right, options.scale, options.splits)
 
 
 def _layout(tensor: torch.Tensor | None) -> tuple | None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernels import interpreted, read_cache
-from kernels.measuring.read_cache import TILE
+from kernels.measuring import TILE
 
 DEVICE = "cpu" if interpreted() else "cuda"
 

@@ -1,5 +1,6 @@
-"""A kernel that does nothing but read: what a cache between memory and the SMs delivers to all of them."""
+"""Kernels that compute no attention: one that reads a cache's whole bandwidth, one that marks a profile."""
 
+import kernels.interpreter  # noqa: F401, I001 (before Triton is imported)
 import torch
 import triton
 import triton.language as tl
@@ -30,3 +31,9 @@ def read_cache(buffer: torch.Tensor, programs: int, passes: int) -> torch.Tensor
     sums = torch.empty(programs, device=buffer.device)
     read_cache_kernel[(programs,)](buffer, sums, buffer.numel() // TILE, passes, TILE=TILE, num_warps=WARPS)
     return sums
+
+
+@triton.jit
+def scenario_marker(place):
+    """Every program stores the same 1; the grid tells in a profile which scenario follows."""
+    tl.store(place, 1)
