@@ -11,11 +11,12 @@ import numpy as np
 from app.figures.base import Figure, axis, bars, drawn, line, marks, note, upright
 from app.figures.colours import Palette
 from app.figures.units import log_axis, log_ticks, scaled, seconds_text
+from engine.model.timeline import MODELLED
 from engine.studies.decoding import Parts
 
 HEIGHT = 250
 FEW = 16  # splits, each of which has its number on the axis
-TIME, RATE = "time", "bytes/s"
+METRICS = TIME, RATE = "time", "bytes/s"
 
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
@@ -33,23 +34,25 @@ class Line:
     """One curve over the number of splits.
 
     Attributes:
-        name, origin: what the legend and the hover say.
+        name, origin: what the legend and the hover say; what is modelled is dotted, and without marks.
         splits: [points]; none: a level, where the implementation chooses.
-        seconds, rates: [points] s, and bytes of K and V per second.
-        modelled: dotted, and without marks.
+        points: seconds, and bytes of K and V per second.
     """
 
     name: str
     origin: str
     colour: str
     splits: Sequence[int]
-    seconds: Sequence[float]
-    rates: Sequence[float]
-    modelled: bool = False
+    points: Sequence[tuple[float, float]]
+
+    @property
+    def modelled(self) -> bool:
+        """Whether the model says it."""
+        return self.origin == MODELLED
 
     def values(self, metric: str) -> list[float]:
         """[points] in a metric."""
-        return list(self.seconds if metric == TIME else self.rates)
+        return [point[METRICS.index(metric)] for point in self.points]
 
 
 def speed_by_splits(
@@ -72,11 +75,10 @@ def speed_by_splits(
 
 
 def _trace(one: Line, metric: str, low: int, high: int) -> dict:
-    values, level = one.values(metric), not one.splits
-    where = "" if level else "%{x} splits, "
+    level = not one.splits
+    values, where = one.values(metric) * (1 + level), "" if level else "%{x} splits, "
     dash = "dot" if one.modelled else "dash" if level else "solid"
     plain = level or one.modelled
-    values *= 1 + level
     return line(
         [low, high] if level else list(one.splits),
         values,

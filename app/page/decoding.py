@@ -12,10 +12,10 @@ from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, heads_text, percent_text, scaled, seconds_text
+from app.figures.units import bytes_text, counted, heads_text, percent_text, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import merging, paging, shared_heads
+from app.page.parts import kv_cache, merging
 from app.player import PLAYER
 from app.player.payload import build
 from app.scenario import theme
@@ -26,12 +26,12 @@ from app.tour.pictures import PICTURES
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
+from engine.model.timeline import MODELLED
 from engine.problem.hardware import gpu_named
 from engine.recordings.recording import Recording
 from engine.studies import decoding as studies
 from engine.trace.chip import SramOverflow
 
-METRICS = (figures.TIME, figures.RATE)
 OWN = split_kv.ALGORITHM.key
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 
@@ -46,26 +46,23 @@ def show() -> None:
     st.header(_headline(simulation), anchor=False)
     with st.container(key="decoding_sliders"):
         splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
-    with splits:
-        _splits(decoding)
+    own = studies.kernel_splits(decoding)
+    splits.select_slider(
+        f"Number of splits (the kernel chooses {own} here)",
+        scenario.options("splits", tuple(sorted({*studies.SPLITS, own}))),
+        **scenario.control("splits"),
+    )
     with metric:
-        chosen = one_of("Metric", METRICS, "decoding_metric")
+        chosen = one_of("Metric", figures.METRICS, "decoding_metric")
     chip, modelled = st.columns([1, 1.25], gap="large")
     with chip:
         _chip(simulation, colours)
     with modelled:
         _modelled(decoding, chosen, colours)
     fold("decoding merge", partial(_merge, decoding, colours), "How do the parts become one result?")
-    fold(
-        "decoding pages",
-        partial(paging.show, decoding, recording, colours),
-        "How does a paged KV cache save memory?",
-    )
-    fold(
-        "decoding heads",
-        partial(shared_heads.show, decoding, recording),
-        "What do heads that share keys save?",
-    )
+    pages, heads = (partial(show, decoding, recording) for show in (kv_cache.pages, kv_cache.heads))
+    fold("decoding pages", pages, "How does a paged KV cache save memory?")
+    fold("decoding heads", heads, "What do heads that share keys save?")
     if recording:
         timed = partial(_recorded, recording, decoding, chosen, colours)
         fold("decoding times", timed, "How long did a GPU take?")
@@ -101,16 +98,7 @@ def _headline(simulation: Simulation) -> str:
     return (
         "To produce one token, each head has a single query but must read the keys and values of "
         f"{tokens}. {cut}, {busy}, so it is read at {scaled(studies.rate(simulation), 'B/s')} "
-        f"(modelled) of the memory's peak of {scaled(studies.readable(gpu), 'B/s')}.{move}"
-    )
-
-
-def _splits(decoding: Experiment) -> None:
-    own = studies.kernel_splits(decoding)
-    st.select_slider(
-        f"Number of splits (the kernel chooses {own} here)",
-        scenario.options("splits", tuple(sorted({*studies.SPLITS, own}))),
-        **scenario.control("splits"),
+        f"(modelled) of the memory's peak of {scaled(gpu.memory_bytes_per_second, 'B/s')}.{move}"
     )
 
 
@@ -135,30 +123,30 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
 
 def _counted(simulation: Simulation) -> None:
     """Why one SM is slow, and what the headline's numbers are."""
-    experiment = simulation.experiment
     st.caption(
         f"One busy SM reads K and V at {scaled(studies.rate_of_sm(simulation), 'B/s')}, because its loads, "
         "products and softmax wait for one another. Only many SMs together can use the memory's "
-        f"{scaled(studies.readable(experiment.gpu), 'B/s')}. Blocks on SMs, times and rates are modelled; "
-        "the bytes of K and V are counted by the schedule. This page always decodes with Split-KV, whose one "
-        "split is decoding without splitting."
+        f"{scaled(simulation.experiment.gpu.memory_bytes_per_second, 'B/s')}. Blocks on SMs, times and rates "
+        "are modelled; the bytes of K and V are counted by the schedule. This page always decodes with "
+        "Split-KV, whose one split is decoding without splitting."
     )
 
 
 def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     found = studies.by_splits(decoding)
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
-    limit = _limit(
-        "at the memory's peak", simulate(decoding), studies.readable(decoding.gpu), "datasheet", colours
-    )
-    lines = [_line(found, "split keys", colours), limit]
-    _speed_by_splits(lines, metric, list(found), decoding.tiling.splits, colours)
-    best = studies.fastest(found)
-    seconds = found[best].modelled.seconds
-    now = found[decoding.tiling.splits].modelled
+    # of the data sheet, as reads come nearer to it than a copy does (an H200's: 4.46 TB/s of 4.8, and 4.27)
+    peak, splits = decoding.gpu.memory_bytes_per_second, decoding.tiling.splits
+    limit = _limit("at the memory's peak", simulate(decoding), peak, "datasheet", colours)
+    _speed_by_splits([_line(found, "split keys", colours), limit], metric, list(found), splits, colours)
+    best, now = studies.fastest(found), found[splits].modelled
+    merge = "One split needs no second kernel."
+    if "combine" in now.parts:
+        took = seconds_text(now.parts["combine"])
+        merge = f"A second kernel merges them, which takes {took} of that."
     st.caption(
-        f"{_splits_text(decoding.tiling.splits)} {seconds_text(now.seconds)}; the fastest number of splits "
-        f"is {best:,}, with {seconds_text(seconds)}. {_second_kernel(now.parts)}"
+        f"{counted(splits, 'split')} take{'s' * (splits == 1)} {seconds_text(now.seconds)}; the fastest "
+        f"number of splits is {best:,}, with {seconds_text(found[best].modelled.seconds)}. {merge}"
     )
 
 
@@ -170,32 +158,14 @@ def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Pale
         st.html(figures.key(lines, metric))
 
 
-def _splits_text(splits: int) -> str:
-    return "1 split takes" if splits == 1 else f"{splits:,} splits take"
-
-
-def _second_kernel(parts) -> str:
-    if "combine" not in parts:
-        return "One split needs no second kernel."
-    return f"A second kernel merges them, which takes {seconds_text(parts['combine'])} of that."
-
-
 def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.Line:
-    return figures.Line(
-        name,
-        "modelled",
-        colours.k,
-        list(found),
-        [one.modelled.seconds for one in found.values()],
-        [studies.rate(one) for one in found.values()],
-        modelled=True,
-    )
+    points = [(one.modelled.seconds, studies.rate(one)) for one in found.values()]
+    return figures.Line(name, MODELLED, colours.k, list(found), points)
 
 
 def _limit(name: str, simulation: Simulation, fastest: float, origin: str, colours: Palette) -> figures.Line:
     """The level of K and V that come as fast as bytes can."""
-    seconds = studies.seconds_at(simulation, fastest)
-    return figures.Line(name, origin, colours.bad, [], [seconds], [fastest], modelled=origin == "modelled")
+    return figures.Line(name, origin, colours.bad, [], [(studies.seconds_at(simulation, fastest), fastest)])
 
 
 def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: Palette) -> None:
@@ -231,8 +201,8 @@ def _commit(row) -> str:
 
 def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     def line(name, colour, rows, splits):
-        seconds = [row.times.p50 for row in rows]
-        return figures.Line(name, origin, colour, splits, seconds, [row.bytes_per_second for row in rows])
+        points = [(row.times.p50, row.bytes_per_second) for row in rows]
+        return figures.Line(name, origin, colour, splits, points)
 
     swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
     lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []

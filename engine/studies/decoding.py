@@ -8,13 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from engine.algorithms import FORWARD
 from engine.algorithms.split_kv import ALGORITHM, SMALLEST_ROWS, own_splits, packed_rows
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import visible_keys
-from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
-from engine.problem.problem import Problem
 from engine.recordings.nearest import difference, doublings, head_dim, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import MODEL_BLOCKS
@@ -67,11 +66,6 @@ class Spread:
     row_blocks: int
 
     @property
-    def count(self) -> int:
-        """Blocks that have keys to read."""
-        return int(self.blocks.sum())
-
-    @property
     def launched(self) -> int:
         """Blocks with keys and without."""
         return self.key_heads * self.splits * self.row_blocks
@@ -79,7 +73,7 @@ class Spread:
     @property
     def empty(self) -> int:
         """Blocks launched for which no keys are left."""
-        return self.launched - self.count
+        return self.launched - int(self.blocks.sum())
 
     @property
     def busy(self) -> int:
@@ -94,12 +88,6 @@ def spread(simulation: Simulation) -> Spread:
     count = phase.programs.filled * heads
     blocks = count // sms + (np.arange(sms) < count % sms)
     return Spread(blocks, heads, splits, phase.programs.outer_blocks)
-
-
-def readable(gpu: Gpu) -> float:
-    """Bytes per second that a GPU's memory can deliver at most: of its data sheet, as reads come nearer to it
-    than a copy does (recorded on an H200: 4.46 TB/s of 4.8, and 4.27)."""
-    return gpu.memory_bytes_per_second
 
 
 def key_reads(simulation: Simulation) -> int:
@@ -237,49 +225,26 @@ def recorded_pages(
     Of the recorded problem nearest to a scenario's, and only what has a time.
     """
     rows = [row for row in recorded_near(recording, decoding) if row.times is not None]
-    whole = next((row for row in rows if (row.provider, row.splits) == ("split_kv", None)), None)
     paged = sorted((row for row in rows if row.page_size), key=lambda row: row.page_size)
-    return whole, tuple(paged)
+    return next(filter(_is_own_choice, rows), None), tuple(paged)
 
 
-def recorded_by_key_heads(recording: Recording, rows: Sequence[Decoding]) -> dict[int, Decoding]:
-    """split_kv's own choice for the problem of some rows and for others that differ in their key heads.
+def recorded_sharing(recording: Recording, decoding: Experiment) -> dict[int, Decoding]:
+    """split_kv's own choice on the recorded cache nearest to a scenario's, by key heads, the most first.
 
-    By key heads, the most first; only what has a time.
+    With those that differ from it in their key heads only; empty if none has a time.
     """
-    (problem,) = {row.problem for row in rows}
+    problems = {replace(row.problem, kv_heads=1) for row in recorded_near(recording, decoding)}
     found = {
         row.problem.kv_heads: row
         for row in recording.decoding
-        if (row.provider, row.splits) == ("split_kv", None) and row.times is not None
-        if replace(row.problem, kv_heads=problem.kv_heads) == problem
+        if _is_own_choice(row) and row.times is not None and replace(row.problem, kv_heads=1) in problems
     }
     return dict(sorted(found.items(), reverse=True))
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """One recorded cache with the most and with the fewest key heads; times of split_kv's own choice."""
-
-    most: Decoding
-    fewest: Decoding
-
-    @property
-    def time_share(self) -> float:
-        """Of the time with the most key heads, what the fewest take."""
-        return self.fewest.times.p50 / self.most.times.p50
-
-    @property
-    def bytes_share(self) -> float:
-        """Of the bytes of K and V likewise."""
-        return self.fewest.problem.kv_heads / self.most.problem.kv_heads
-
-
-def recorded_sharing(recording: Recording, decoding: Experiment) -> Sharing | None:
-    """For the recorded problem nearest to a scenario's; None where it was not timed with two of them."""
-    rows = recorded_near(recording, decoding)
-    found = list(recorded_by_key_heads(recording, rows).values()) if rows else []
-    return Sharing(found[0], found[-1]) if len(found) > 1 else None
+def _is_own_choice(row: Decoding | Counters) -> bool:
+    return (row.provider, row.splits) == (ALGORITHM.key, None)
 
 
 def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
@@ -290,17 +255,11 @@ def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
 
 
 def recorded_reads(recording: Recording, decoding: Experiment) -> Counters | None:
-    """What the GPU's counters say of the kernel's own splits on the same cache; None if not recorded."""
+    """What the GPU's counters say of the kernel's own splits on the same cache; None if not recorded.
 
-    def cache(problem: Problem) -> Problem:
-        return replace(problem, mask=Experiment().problem.mask)  # one query, the last, sees every key
-
+    A causal mask or none is the same: one query, the last, sees every key.
+    """
     asked = decoding.problem
-    if not asked.mask.kinds <= {"causal"}:
-        return None
-    same = (
-        row
-        for row in recording.counters
-        if row.provider == "split_kv" and row.kernels and row.splits is None and row.direction == "forward"
-    )
-    return next((row for row in same if cache(row.problem) == cache(asked)), None)
+    rows = [row for row in recording.counters if row.kernels and row.direction == FORWARD]
+    own = (row for row in rows if _is_own_choice(row) and replace(row.problem, mask=asked.mask) == asked)
+    return next(own, None) if asked.mask.kinds <= {"causal"} else None

@@ -22,8 +22,6 @@ from engine.studies.decoding import (
     parts_of,
     rate,
     rate_of_sm,
-    readable,
-    recorded_by_key_heads,
     recorded_decoding,
     recorded_near,
     recorded_reads,
@@ -130,7 +128,7 @@ def test_blocks_go_round_the_sms(experiment):
     found = spread(simulate(decoding_of(experiment.changed(splits=3))))
     assert len(found.blocks) == experiment.gpu.sms
     assert found.blocks.max() - found.blocks.min() <= 1
-    assert found.busy == min(found.count, experiment.gpu.sms)
+    assert found.busy == min(found.blocks.sum(), experiment.gpu.sms)
 
 
 def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
@@ -153,7 +151,7 @@ def test_no_recorded_read_is_faster_than_what_is_said_to_be_possible():
     recording = recordings()[0]
     fastest_read = max(row.bytes_per_second or 0 for row in recording.decoding)
     assert fastest_read == pytest.approx(4.582e12, rel=0.001)
-    assert readable(Experiment.of(hardware="h200").gpu) == 4.8e12 > fastest_read
+    assert Experiment.of(hardware="h200").gpu.memory_bytes_per_second == 4.8e12 > fastest_read
 
 
 def test_the_nearest_recorded_cache_is_shown():
@@ -175,10 +173,11 @@ def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, record
     decoding = decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
     rows = recorded_near(recordings()[0], decoding)
     assert {row.problem.kv_heads for row in rows} == {recorded}
-    both = recorded_by_key_heads(recordings()[0], rows)
+    both = recorded_sharing(recordings()[0], decoding)
     assert list(both) == [32, 8]
     for kv_heads, row in both.items():
         assert (row.problem.kv_heads, row.problem.seq_kv, row.splits) == (kv_heads, 65536, None)
+    assert recorded_sharing(Recording(recordings()[0].device), decoding) == {}
 
 
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])
@@ -194,15 +193,8 @@ def test_blocks_are_key_heads_times_splits_times_rows(values):
     decoding = decoding_of(Experiment.of(**values, block_kv=16, splits=64))
     found = spread(simulate(decoding))
     assert found.key_heads == decoding.problem.batch * decoding.problem.kv_heads
-    assert found.empty == found.key_heads * 64 * found.row_blocks - found.count
+    assert found.empty == found.key_heads * 64 * found.row_blocks - found.blocks.sum()
     assert (found.empty > 0) == (values is not LONG)
-
-
-def test_sharing_compares_the_most_with_the_fewest_key_heads():
-    found = recorded_sharing(recordings()[0], decoding_of(Experiment.of(**LONG)))
-    assert (found.most.problem.kv_heads, found.fewest.problem.kv_heads, found.bytes_share) == (32, 8, 0.25)
-    assert found.time_share == found.fewest.times.p50 / found.most.times.p50
-    assert recorded_sharing(Recording(recordings()[0].device), decoding_of(Experiment.of(**LONG))) is None
 
 
 def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sms_that_have_a_block():

@@ -13,7 +13,7 @@ from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
 from app.page.decoding import _commit, _recorded, _recorded_table
-from app.page.parts import paging
+from app.page.parts import kv_cache
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.recordings.timing import Decoding, Times
@@ -173,8 +173,8 @@ def test_recorded_pages_stand_beside_a_whole_cache(monkeypatch):
     pages = [replace(whole, provider="attention_paged", page_size=size, bytes_per_second=rate)
              for size, rate in ((256, 3.9e12), (16, 3.5e12))]  # fmt: skip
     said = []
-    monkeypatch.setattr("app.page.parts.paging.st.caption", said.append)
-    paging._recorded(replace(recording, decoding=(whole, *pages)), decoding)
+    monkeypatch.setattr("app.page.parts.kv_cache.st.caption", said.append)
+    kv_cache._recorded_pages(replace(recording, decoding=(whole, *pages)), decoding)
     assert _commit(replace(whole, commit="0123456789")) == " These rows are of commit 0123456."
     shares = [f"{rate / whole.bytes_per_second:.0%}" for rate in (3.5e12, 3.9e12)]
     assert f"3.5 TB/s from pages of 16 ({shares[0]}), 3.9 TB/s from pages of 256 ({shares[1]})." in said[0]
@@ -218,14 +218,12 @@ def test_no_axis_moves_from_part_to_part():
 @pytest.mark.parametrize("metric", [figures.TIME, figures.RATE])
 def test_lines_over_splits_are_drawn_in_the_metric(metric):
     lines = [
-        figures.Line(
-            "a", "modelled", "#fff", [1, 2, 4], [3e-4, 2e-4, 1e-4], [1e12, 2e12, 3e12], modelled=True
-        ),
-        figures.Line("b", "recorded", "#fff", [], [1.5e-4], [2.5e12]),
+        figures.Line("a", "modelled", "#fff", [1, 2, 4], [(3e-4, 1e12), (2e-4, 2e12), (1e-4, 3e12)]),
+        figures.Line("b", "recorded", "#fff", [], [(1.5e-4, 2.5e12)]),
     ]
     figure = Figure(figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS))
-    expected = lines[0].seconds if metric == figures.TIME else lines[0].rates
-    assert list(figure.data[0].y) == list(expected)
+    expected = [3e-4, 2e-4, 1e-4] if metric == figures.TIME else [1e12, 2e12, 3e12]
+    assert list(figure.data[0].y) == expected
     level = 1.5e-4 if metric == figures.TIME else 2.5e12
     assert (list(figure.data[1].x), list(figure.data[1].y)) == ([1, 4], [level, level])
     value = "150 µs" if metric == figures.TIME else "2.5 TB/s"

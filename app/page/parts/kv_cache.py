@@ -1,0 +1,154 @@
+"""What a KV cache takes: in pages of one pool or whole, and with heads that share keys."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.figures import paging as figures
+from app.figures.tables import scrolled, table
+from app.figures.units import (
+    bytes_text,
+    counted,
+    heads_text,
+    percent_text,
+    ratio_digits,
+    scaled,
+    seconds_text,
+    times_text,
+)
+from app.scenario import theme
+from app.scenario.page_values import OWN, own, tie
+from engine.experiment import Experiment
+from engine.recordings.recording import Recording
+from engine.studies.decoding import grouped, key_reads, recorded_pages, recorded_reads, recorded_sharing
+from engine.studies.paging import Paging, paging_of
+
+TABLE_HEIGHT = 330  # pixels: the rows of eight sequences
+HEADS = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled", "DRAM reads, recorded")
+
+
+def pages(decoding: Experiment, recording: Recording | None) -> None:
+    """Whole caches beside pages, the block tables, and what reading through them costs."""
+    size, count = (own(name) for name in ("page_size", "sequences"))
+    paging = paging_of(decoding.problem, count, size)
+    st.markdown(_sentence(paging))
+    sizes, sequences = st.columns(2, gap="medium")
+    sizes.select_slider("Page size (keys)", OWN["page_size"].options, **tie("page_size", size))
+    sequences.select_slider("Number of sequences", OWN["sequences"].options, **tie("sequences", count))
+    st.html(figures.pictures(paging, _titles(paging), theme.colours()))
+    st.html(scrolled(figures.block_tables(paging), TABLE_HEIGHT))
+    st.caption(_counted(paging, decoding))
+    if recording:
+        _recorded_pages(recording, decoding)
+
+
+def _sentence(paging: Paging) -> str:
+    left, more = counted(paging.more, "sequence"), ""
+    if paging.more:
+        more = f" The pages that stay free have room for {left} more."
+    return (
+        f"**Pages of {paging.page_size} keys leave {_percent(paging.unused_share)} of the memory that they "
+        f"take unused (counted); a whole cache per sequence leaves {_percent(paging.idle_share)} "
+        f"unused.**{more}"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.2%}" if share < 0.01 else f"{share:.1%}"
+
+
+def _titles(paging: Paging) -> tuple[tuple[str, str], tuple[str, str]]:
+    """What the two pictures show, and how much of it is unused."""
+    reserved, idle, taken, unused = (
+        bytes_text(paging.bytes_of(slots))
+        for slots in (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
+    )
+    return (
+        (
+            "A whole cache per sequence",
+            f"{paging.reserved:,} slots are reserved ({reserved}); {paging.idle_slots:,} of them are unused "
+            f"({idle}).",
+        ),
+        (
+            f"A pool of {paging.pages:,} pages, as much memory",
+            f"{paging.taken:,} pages are taken ({taken}); {paging.unused_slots:,} of their slots are unused "
+            f"({unused}).",
+        ),
+    )
+
+
+def _counted(paging: Paging, decoding: Experiment) -> str:
+    keys, drawn = decoding.problem.seq_kv, ""
+    if paging.room != keys:
+        drawn = f"Every page is drawn, so the room per sequence is {paging.room:,} keys, not {keys:,}. "
+    return (
+        f"{drawn}A slot holds K and V of one key in one layer: {bytes_text(paging.key_bytes)}. Lengths are "
+        f"spread evenly up to the {paging.room:,} keys that a sequence may reach. A sequence takes the next "
+        "free page when its last one is full, so at most one page per sequence is partly empty (internal "
+        "fragmentation). Prompts, half of each length, came one after another; then all sequences got one "
+        f"key each in turn. The block tables take {bytes_text(paging.table_bytes)}, 4 bytes per page."
+    )
+
+
+def _recorded_pages(recording: Recording, decoding: Experiment) -> None:
+    """How fast recorded kernels read pages, beside a cache in one piece."""
+    whole, pages = recorded_pages(recording, decoding)
+    if whole is None or not pages:
+        return
+    rates = ", ".join(
+        f"{scaled(row.bytes_per_second, 'B/s')} from pages of {row.page_size} "
+        f"({percent_text(row.bytes_per_second, whole.bytes_per_second)})"
+        for row in pages
+    )
+    problem = whole.problem
+    st.caption(
+        f"{recording.heading}, batch {problem.batch}, {problem.seq_kv:,} keys: K and V come at "
+        f"{scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
+    )
+
+
+def heads(decoding: Experiment, recording: Recording | None) -> None:
+    """Bytes of K and V by the number of KV heads, and the times of the nearest recorded cache."""
+    found, problem = grouped(decoding), decoding.problem
+    reads = {count: key_reads(one) for count, one in found.items()}
+    alone, now = reads[problem.heads], reads[problem.kv_heads]
+    said = f"{heads_text(problem.heads, problem.kv_heads)}: "
+    if problem.heads == 1:
+        said = "One head has **nothing to share.** Set more heads in the sidebar."
+    elif now == alone:
+        said += "**nothing is shared yet.** Set fewer KV heads in the sidebar."
+    else:
+        said += f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
+    st.markdown(said)
+    recorded = {n: recording and recorded_reads(recording, one.experiment) for n, one in found.items()}
+    rows = [
+        [
+            _kind(count, problem.heads),
+            f"{count}",
+            bytes_text(reads[count]),
+            times_text(alone, reads[count]),
+            f"{one.experiment.tiling.splits}",
+            seconds_text(one.modelled.seconds),
+            bytes_text(recorded[count].total("dram_read")) if recorded[count] else "not recorded",
+        ]
+        for count, one in found.items()
+    ]
+    st.html(scrolled(table(HEADS, rows, title="Bytes and time by KV heads"), 360))
+    where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(recorded.values()) else ""
+    st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
+    caches = list(recorded_sharing(recording, decoding).values()) if recording else []
+    if len(caches) > 1:
+        most, fewest = caches[0], caches[-1]
+        (plain, took), (shared, takes) = ((row.problem, row.times.p50) for row in (most, fewest))
+        st.caption(
+            f"{recording.heading}, {shared.seq_kv:,} keys, d {shared.head_dim}: {shared.heads} heads take "
+            f"{seconds_text(took)} on {plain.kv_heads} KV heads and {seconds_text(takes)} on "
+            f"{shared.kv_heads}: {percent_text(takes, took)} of the time for "
+            f"{percent_text(shared.kv_heads, plain.kv_heads)} of the bytes."
+        )
+
+
+def _kind(kv_heads: int, heads: int) -> str:
+    if kv_heads == heads:
+        return "each head has its own keys"
+    return "all heads share one" if kv_heads == 1 else "grouped, as in the scenario"
