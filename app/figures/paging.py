@@ -43,11 +43,11 @@ def pictures(paging: Paging, titles: tuple[tuple[str, str], tuple[str, str]], co
 
 def block_tables(paging: Paging) -> str:
     """Keys, block table and unused slots of every sequence."""
-    rows = []
-    for sequence, (pages, keys, unused) in enumerate(
-        zip(paging.table, paging.lengths, paging.unused, strict=True)
-    ):
-        rows.append([name(sequence), f"{keys:,}", f"{len(pages):,}", _entries(pages), f"{unused:,}"])
+    columns = zip(paging.table, paging.lengths, paging.unused, strict=True)
+    rows = [
+        [name(sequence), f"{keys:,}", f"{len(pages):,}", _entries(pages), f"{unused:,}"]
+        for sequence, (pages, keys, unused) in enumerate(columns)
+    ]
     head = ("sequence", "keys", "pages", "block table: numbers of its pages", "unused slots")
     return f"<div class='paging-tables'>{table(head, rows, words=(0, 3), title='Block tables')}</div>"
 
@@ -69,29 +69,30 @@ def _whole(paging: Paging, colours: Palette) -> str:
     """A row per sequence: its keys, and the room that is kept for more."""
     pitch, shapes = HEIGHT / len(paging.lengths), []
     for sequence, keys in enumerate(paging.lengths):
-        top, width = sequence * pitch, WIDTH * keys / paging.room
-        shapes.append(_box(0, top, WIDTH, pitch - GAP, "url(#unused)", colours.muted))
-        shapes.append(_box(0, top, width, pitch - GAP, colour(sequence, colours)))
-        shapes.append(_letter(18, top + pitch / 2, sequence, colours))
+        shapes += _slots(0, sequence * pitch, WIDTH, pitch, keys / paging.room, sequence, colours)
+        shapes.append(_letter(18, (sequence + 0.5) * pitch, sequence, colours))
     return _drawing(BOX, shapes, colours)
 
 
 def _pool(paging: Paging, colours: Palette) -> str:
     """Pages in rows that hold as many keys as the room of a sequence."""
     across = paging.room // paging.page_size
-    pitch, width = HEIGHT / len(paging.lengths), WIDTH / across
-    inner, high, shapes = width - (1.5 if across > 32 else 4), pitch - GAP, []
+    pitch, width, shapes = HEIGHT / len(paging.lengths), WIDTH / across, []
+    inner = width - (1.5 if across > 32 else 4)
     for page, (sequence, held) in enumerate(paging.owners.tolist()):
-        left, top = page % across * width, page // across * pitch
-        if sequence < 0:
-            shapes.append(_box(left, top, inner, high, "none", colours.muted))
-            continue
-        if held < paging.page_size:
-            shapes.append(_box(left, top, inner, high, "url(#unused)", colours.muted))
-        shapes.append(_box(left, top, inner * held / paging.page_size, high, colour(sequence, colours)))
-        if (filled := inner * held / paging.page_size) > 24:
-            shapes.append(_letter(left + filled / 2, top + pitch / 2, sequence, colours))
+        left, top, share = page % across * width, page // across * pitch, held / paging.page_size
+        shapes += _slots(left, top, inner, pitch, share, sequence, colours)
+        if inner * share > 24:
+            shapes.append(_letter(left + inner * share / 2, top + pitch / 2, sequence, colours))
     return _drawing(BOX, shapes, colours)
+
+
+def _slots(left, top, width, pitch, share: float, sequence: int, colours: Palette) -> list[str]:
+    """Slots side by side, a share of them filled by a sequence; -1: they are free."""
+    if sequence < 0:
+        return [_box(left, top, width, pitch - GAP, "none", colours.muted)]
+    unused = [_box(left, top, width, pitch - GAP, "url(#unused)", colours.muted)] * (share < 1)
+    return [*unused, _box(left, top, width * share, pitch - GAP, colour(sequence, colours))]
 
 
 def _letter(middle: float, height: float, sequence: int, colours: Palette) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, count
 
 import numpy as np
 
@@ -36,11 +37,6 @@ class Paging:
     table: tuple[tuple[int, ...], ...]
 
     @property
-    def keys(self) -> int:
-        """Keys of all sequences."""
-        return sum(self.lengths)
-
-    @property
     def reserved(self) -> int:
         """Slots for keys of whole caches, and of the pool."""
         return len(self.lengths) * self.room
@@ -69,7 +65,7 @@ class Paging:
     @property
     def unused_slots(self) -> int:
         """Those without a key."""
-        return self.taken_slots - self.keys
+        return self.taken_slots - sum(self.lengths)
 
     @property
     def unused_share(self) -> float:
@@ -79,7 +75,7 @@ class Paging:
     @property
     def idle_slots(self) -> int:
         """Slots of whole caches without a key."""
-        return self.reserved - self.keys
+        return self.reserved - sum(self.lengths)
 
     @property
     def idle_share(self) -> float:
@@ -131,21 +127,15 @@ def allocated(lengths: tuple[int, ...], page_size: int) -> tuple[tuple[int, ...]
     Prompts, the first half of each, come one after another; then all get one key each in turn.
     """
     table: list[list[int]] = [[] for _ in lengths]
-    held = [0] * len(lengths)
-    free = 0
-
-    def take(sequence: int) -> None:
-        nonlocal free
-        if held[sequence] == page_size * len(table[sequence]):
-            table[sequence].append(free)
-            free += 1
-        held[sequence] += 1
-
-    for sequence, length in enumerate(lengths):
-        for _ in range(length // 2):
-            take(sequence)
-    while held != list(lengths):
-        for sequence, length in enumerate(lengths):
-            if held[sequence] < length:
-                take(sequence)
+    prompts = ((sequence, key) for sequence, length in enumerate(lengths) for key in range(length // 2))
+    turns = (
+        (sequence, length // 2 + turn)
+        for turn in range(max(lengths))
+        for sequence, length in enumerate(lengths)
+        if length // 2 + turn < length
+    )
+    free = count()
+    for sequence, key in chain(prompts, turns):
+        if key % page_size == 0:
+            table[sequence].append(next(free))
     return tuple(map(tuple, table))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
@@ -9,7 +11,7 @@ from app.elements import chart
 from app.figures import decoding as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import unbroken
+from app.figures.units import number_text, unbroken
 from app.page.parts.stepper import stepper
 from engine.studies.decoding import Parts
 
@@ -56,6 +58,9 @@ def _sentence(parts: Parts, step: int) -> str:
     return f"Split {step} is added with weight exp(lse − m) = {_number(weight)}, and m stays {_number(m)}."
 
 
+_number = partial(number_text, figures=4)
+
+
 def _parts_table(parts: Parts, step: int) -> str:
     """Some splits around the one that is merged now; always as many lines."""
     most = len(parts.lse)
@@ -94,9 +99,3 @@ def _what_ran(parts: Parts, scenario_keys: int) -> str:
         f"keys{smaller}. O has {run.head_dim} values; as stored it differs from float64 by at most "
         f"{parts.error:.1e}."
     )
-
-
-def _number(value: float) -> str:
-    if np.isinf(value):
-        return "−∞" if value < 0 else "∞"
-    return f"{value:.4g}".replace("-", "−")
