@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
 from app.figures.colours import Palette
+from engine.problem.problem import Problem
 from engine.studies.masks import Density
 
 LEVELS = 16  # shades of a pixel that stands for many tiles
 SIDE = 384  # units of the width
+SHARES = (0.0, 0.25, 0.5, 1.0)  # of which the key says what they are
+EXACT = ("skipped", "partial: crossed by the mask's edge", "full")
 FLATTEST, TALLEST = 0.1, 1.5  # of the height over the width, whatever the queries are over the keys
 
 
-def multiples(
-    panels: list[tuple[str, str, tuple[str, ...], Density, bool]],
-    queries: int,
-    keys: int,
-    colours: Palette,
-    title: str = "Tiles that each mask leaves",
-) -> str:
-    """Pictures side by side as HTML.
+class Panel(NamedTuple):
+    """A tile grid with its name, what it shows and costs, a line each, and whether it is the scenario's."""
 
-    Args:
-        panels: name, what it shows, lines of what it costs, the tile grid, whether it is the scenario's own.
-        queries, keys: the pictures keep their ratio whatever the blocks are, so that nothing moves.
-    """
-    figures, aspect = [], min(max(queries / keys, FLATTEST), TALLEST)
-    for name, what, costs, density, own in panels:
+    name: str
+    what: str
+    density: Density
+    costs: Sequence[str] = ()
+    own: bool = False
+
+
+def multiples(
+    panels: Sequence[Panel], problem: Problem, colours: Palette, title: str = "Tiles that each mask leaves"
+) -> str:
+    """Pictures side by side as HTML, as high as queries are over keys whatever the blocks: nothing moves."""
+    figures, aspect = [], min(max(problem.seq_q / problem.seq_kv, FLATTEST), TALLEST)
+    for name, what, density, costs, own in panels:
         picture = _picture(density, f"{name}: {', '.join(costs)}", colours, aspect)
         picture = f"<div class='{'own' * own}'>{picture}</div>"
         caption = f"<figcaption><b>{escape(name)}</b>{escape(what)}</figcaption>"
@@ -39,18 +45,12 @@ def multiples(
 
 def key(exact: bool, colours: Palette, names: tuple[str, ...] | None = None) -> str:
     """What the shades mean; names are those of four shares that are not of tiles visited."""
+    shares = ((share, share) for share in SHARES)
+    names = names or tuple(f"{share:.0%} visited" for share in SHARES)
     if exact:
-        entries = [
-            (0.0, 0.0, "skipped"),
-            (1.0, 0.0, "partial: crossed by the mask's edge"),
-            (1.0, 1.0, "full"),
-        ]
-    else:
-        shares = (0.0, 0.25, 0.5, 1.0)
-        names = names or tuple(f"{share:.0%} visited" for share in shares)
-        entries = list(zip(shares, shares, names, strict=True))
+        shares, names = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)), EXACT
     marks = []
-    for visited, full, name in entries:
+    for (visited, full), name in zip(shares, names, strict=True):
         density = Density(np.array([[visited]]), np.array([[full]]), 1 if exact else 2)
         marks.append(f"<span>{_picture(density, '', colours)}{escape(name)}</span>")
     return f"<div class='masks-key'>{''.join(marks)}</div>"

@@ -10,6 +10,7 @@ import streamlit as st
 from app import scenario
 from app.elements import fold
 from app.figures import masks as figures
+from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
 from app.gallery.html_page import both
@@ -56,9 +57,8 @@ def show() -> None:
         "Documents in the sequence", scenario.options("documents", DOCUMENTS), **scenario.control("documents")
     )
     says.caption(_assumed(experiment))
-    problem = experiment.problem
     with st.container(key="masks_picture"):
-        st.html(figures.multiples(panels(found, experiment), problem.seq_q, problem.seq_kv, colours))
+        st.html(figures.multiples(_panels(found), experiment.problem, colours))
     st.html(figures.key(found[0].density.exact, colours))
     st.caption(_scale(found[0], experiment))
     fold("masks", partial(_counted, found))
@@ -81,16 +81,13 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
 
 def _recorded(recording: Recording | None) -> None:
     """Times of the kernel under masks and terms, beside the plain ones of the same run."""
-    found = (
-        {}
-        if recording is None
-        else {way: studies.variant_costs(recording, way) for way in (FORWARD, BACKWARD)}
-    )
-    if not any(found.values()):
+    ways = (FORWARD, BACKWARD) if recording else ()
+    found = {way: costs for way in ways if (costs := studies.variant_costs(recording, way))}
+    if not found:
         return st.markdown("No recording shown here has times of masks and terms.")
-    told = found[FORWARD] or found[BACKWARD]
+    told = next(iter(found.values()))
     st.markdown(f"**{_spared(told)}**")
-    for direction, costs in ((way, costs) for way, costs in found.items() if costs):
+    for direction, costs in found.items():
         rows = [
             [
                 ", ".join(_variant(cost.row)),
@@ -147,23 +144,18 @@ def _alibi(experiment: Experiment) -> None:
     """The slope's ramp on the tile grid, for heads with slopes that differ most."""
     found, colours = ramps(experiment), theme.colours()
     st.markdown(f"**{_fading(found)}**")
-    panels = [
-        (
-            f"Head {one.head:,}",
-            f"slope {one.slope:.3g}",
-            (
-                f"halved every {one.halves:.3g} keys",
-                f"{share_text(one.faint)} of the tiles keep under 0.1%",
-            ),
-            studies.Density(shades := np.where(one.left < FAINT, 0.0, one.left), shades, 2),
-            False,
+    panels = []
+    for one in found:
+        shades = np.where(one.left < FAINT, 0.0, one.left)
+        costs = (
+            f"halved every {one.halves:.3g} keys",
+            f"{share_text(one.faint)} of the tiles keep under 0.1%",
         )
-        for one in found
-    ]
-    problem = experiment.problem
+        density = studies.Density(shades, shades, 2)
+        panels.append(figures.Panel(f"Head {one.head:,}", f"slope {one.slope:.3g}", density, costs))
     with st.container(key="masks_ramp"):
         title = "Weight that ALiBi leaves in each tile"
-        st.html(figures.multiples(panels, problem.seq_q, problem.seq_kv, colours, title))
+        st.html(figures.multiples(panels, experiment.problem, colours, title))
     st.html(figures.key(False, colours, RAMP_KEY))
     st.caption(
         "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
@@ -226,21 +218,17 @@ def _assumed(experiment: Experiment) -> str:
     )
 
 
-def panels(found: tuple[studies.Masked, ...], experiment: Experiment) -> list[tuple]:
-    """What `figures.multiples` draws of each mask."""
-    return [_panel(one, found[0], experiment) for one in found]
-
-
-def _panel(one: studies.Masked, none: studies.Masked, experiment: Experiment) -> tuple:
-    tiles, spared = one.simulation.per_head.tiles_visited, one.spares(none)
-    costs = (
-        counted(tiles, "tile"),
-        f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
-        if spared > 1
-        else share_text(one.visited),
-    )
-    own = ("the scenario's mask",) * one.own
-    return *_name(one.mask, experiment.problem.seq_kv), costs + own, one.density, one.own
+def _panels(found: tuple[studies.Masked, ...]) -> list[figures.Panel]:
+    """Each mask's picture, with what it spares."""
+    panels = []
+    for one in found:
+        spared, share = one.spares(found[0]), share_text(one.visited)
+        if spared > 1:
+            share = f"{share_text(one.visited, 1)}, {times_text(spared)} less work"
+        own = ("the scenario's mask",) * one.own
+        costs = (counted(one.simulation.per_head.tiles_visited, "tile"), share, *own)
+        panels.append(figures.Panel(*_name(one.mask, one.keys), one.density, costs, one.own))
+    return panels
 
 
 def _name(mask: Mask, keys: int) -> tuple[str, str]:
@@ -261,11 +249,12 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
 
 def _documents(mask: Mask, keys: int) -> str:
     """How many documents, and how long."""
-    documents, least, most = studies.document_lengths(mask, keys)
+    lengths = mask.document_lengths(keys)
+    least, most = min(lengths), max(lengths)
     length = f"{short(least)} key{'s' * (least > 1)}"
     if least < most:
         length = f"{least:,} {'or' if isinstance(mask.documents, int) else 'to'} {most:,} keys"
-    return f"{documents:,} of {length}"
+    return f"{len(lengths):,} of {length}"
 
 
 def _scale(none: studies.Masked, experiment: Experiment) -> str:
@@ -286,14 +275,11 @@ def _table(found: tuple[studies.Masked, ...]) -> str:
     rows = []
     for one in found:
         counts, traffic = one.simulation.per_head, one.simulation.traffic
-        name, _ = _name(one.mask, one.simulation.experiment.problem.seq_kv)
+        tiles = (counts.tiles_visited, counts.tiles_full, counts.tiles_partial, counts.tiles_skipped)
         rows.append(
             [
-                name + ", the scenario's" * one.own,
-                f"{counts.tiles_visited:,}",
-                f"{counts.tiles_full:,}",
-                f"{counts.tiles_partial:,}",
-                f"{counts.tiles_skipped:,}",
+                _name(one.mask, one.keys)[0] + ", the scenario's" * one.own,
+                *(f"{count:,}" for count in tiles),
                 *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
                 bytes_text(traffic.requested.total),
                 scaled(traffic.flops, "FLOP"),
@@ -305,15 +291,13 @@ def _table(found: tuple[studies.Masked, ...]) -> str:
 
 def _drawn(experiment: Experiment) -> Drawn:
     """Which tiles the masks spare."""
-    found, problem = studies.under_masks(experiment), experiment.problem
-    return Drawn(
-        both(
-            lambda colours: (
-                figures.multiples(panels(found, experiment), problem.seq_q, problem.seq_kv, colours)
-                + figures.key(found[0].density.exact, colours)
-            )
-        )
-    )
+    found = studies.under_masks(experiment)
+
+    def picture(colours: Palette) -> str:
+        tiles = figures.multiples(_panels(found), experiment.problem, colours)
+        return tiles + figures.key(found[0].density.exact, colours)
+
+    return Drawn(both(picture))
 
 
 ABOUT = f"Which tiles a mask spares. {tokens(USUAL)}"

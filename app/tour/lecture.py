@@ -101,19 +101,13 @@ def _chosen_size(sizes: tuple[int, ...]) -> int:
 
 def _grid(told: bool) -> Picture:
     def picture(experiment: Experiment, colours: Palette) -> None:
-        problem = experiment.problem
         unmasked, causal, *_ = under_masks(experiment)
         one = causal if told else unmasked
         count = simulate(experiment).per_head
         words = f"{count.tiles_visited} of {answer('tiles', experiment).value} tiles computed, counted"
-        panel = (
-            "S in tiles",
-            words if told else "queries downwards, keys to the right",
-            (),
-            one.density,
-            False,
-        )
-        st.html(mask_figures.multiples([panel], problem.seq_q, problem.seq_kv, colours))
+        words = words if told else "queries downwards, keys to the right"
+        panel = mask_figures.Panel("S in tiles", words, one.density)
+        st.html(mask_figures.multiples([panel], experiment.problem, colours))
         if told:
             st.html(mask_figures.key(one.density.exact, colours))
 

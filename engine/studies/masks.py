@@ -46,7 +46,7 @@ class Masked:
         simulation: of FlashAttention-2, which skips the tiles that the mask hides.
         density: one head's tile grid.
         seen: share of all pairs of a query and a key that the mask leaves.
-        useful: share of the scores computed in visited tiles that it leaves; 1 where none is computed.
+        wasted: share of the scores computed in visited tiles that it then hides; 0 where none is computed.
         own: whether it is the scenario's own mask.
     """
 
@@ -54,7 +54,7 @@ class Masked:
     simulation: Simulation
     density: Density
     seen: float
-    useful: float
+    wasted: float
     own: bool
 
     @property
@@ -69,9 +69,9 @@ class Masked:
         return 1 - self.visited
 
     @property
-    def wasted(self) -> float:
-        """Share of the scores computed in visited tiles that the mask then hides."""
-        return 1 - self.useful
+    def keys(self) -> int:
+        """Of the problem."""
+        return self.simulation.experiment.problem.seq_kv
 
     def spares(self, other: Masked) -> float:
         """How many times fewer FLOPs this mask takes than another."""
@@ -118,17 +118,11 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
                 simulation,
                 density(schedule.bounds, len(schedule.key_rows)),
                 pairs / (problem.seq_q * problem.seq_kv),
-                pairs / computed if computed else 1.0,
+                1 - (pairs / computed if computed else 1.0),
                 mask == own,
             )
         )
     return tuple(found)
-
-
-def document_lengths(mask: Mask, keys: int) -> tuple[int, int, int]:
-    """How many documents there are of so many keys, and the keys of the shortest and of the longest."""
-    lengths = mask.document_lengths(keys)
-    return len(lengths), min(lengths), max(lengths)
 
 
 def density(bounds: KeyBounds, key_blocks: int, most: int = MOST_PIXELS) -> Density:
@@ -196,13 +190,8 @@ class VariantCost:
 def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ...]:
     """Every row of a direction that has a time, in the file's order."""
     rows = [row for row in recording.variants if row.direction == direction and row.times is not None]
-    found = []
-    for row in rows:
-        plain = beside(row, rows)
-        if plain is not None:
-            commit = row.commit or recording.device.commit
-            found.append(VariantCost(row, plain, commit))
-    return tuple(found)
+    pairs, commit = [(row, beside(row, rows)) for row in rows], recording.device.commit
+    return tuple(VariantCost(row, plain, row.commit or commit) for row, plain in pairs if plain)
 
 
 def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming | None:

@@ -96,11 +96,8 @@ def ramps(experiment: Experiment) -> tuple[Ramp, ...]:
     """Of the first, the middle and the last head, under the scenario's mask."""
     small, heads = drawable(experiment, MOST_TILES), experiment.problem.heads
     shown = sorted({1, (heads + 1) // 2, heads})
-    slopes = [slope_of(head, heads) for head in shown]
-    keys = small.problem.seq_kv
-    return tuple(
-        Ramp(head, slope, ramp(small, slope), keys) for head, slope in zip(shown, slopes, strict=True)
-    )
+    slopes = {head: slope_of(head, heads) for head in shown}
+    return tuple(Ramp(head, of, ramp(small, of), small.problem.seq_kv) for head, of in slopes.items())
 
 
 def slope_of(head: int, heads: int) -> float:

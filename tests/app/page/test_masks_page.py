@@ -79,7 +79,7 @@ def test_a_picture_fills_exactly_the_visited_tiles():
     svg = base64.b64decode(
         re.search(
             "base64,([^']+)'",
-            figures.multiples([("a", "b", ("c",), density(bounds, 8), True)], 1, 1, COLOURS),
+            figures.multiples([figures.Panel("a", "b", density(bounds, 8))], experiment.problem, COLOURS),
         )[1]
     ).decode()
     wide, high, filled = 48, 96, np.zeros((4, 8))  # tiles of 64 queries and 32 keys: twice as high as wide
