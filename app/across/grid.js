@@ -65,16 +65,9 @@ export class GridPanel {
       { chunks, owners } = run,
       colors = model.owners[theme.name],
       { done, atWork } = this.states(time);
-    const title = pen.text(
-      model.runs.filter(({ hasTiles }) => hasTiles).length > 1 ? run.name : "S, by the GPU that computes it",
-      box.x,
-      box.y + 14 * u,
-      {
-        size: 13,
-        weight: 650,
-        room: box.w,
-      },
-    );
+    const several = model.runs.filter(({ hasTiles }) => hasTiles).length > 1,
+      name = several ? run.name : "S, by the GPU that computes it",
+      title = pen.text(name, box.x, box.y + 14 * u, { size: 13, weight: 650, room: box.w });
     const { gap } = this;
     for (let chunk = 0; chunk < chunks; chunk++) {
       const color = colors[owners[chunk]],
@@ -91,10 +84,8 @@ export class GridPanel {
     if (gap) this.tiles(pen, done, atWork);
     else this.pixels(ctx, done);
     if (map.x + map.side - box.x - title < AXES * u) return;
-    pen.right("queries ↓  keys →", map.x + map.side, map.y - 26 * u + (map.each > 12 * u ? 0 : 12 * u), {
-      size: 11.5,
-      color: theme.muted,
-    });
+    const y = map.y - (map.each > 12 * u ? 26 : 14) * u;
+    pen.note("queries ↓  keys →", map.x + map.side, y, { size: 11.5, align: "right" });
   }
 
   /** What is computed so far, tile by tile. */

@@ -74,11 +74,8 @@ export class LanesPanel extends LaneChart {
     const { run, plot } = this,
       { u, theme } = pen,
       y = box.y + 15 * u;
-    const width = pen.text(run.name, plot.x, y, {
-      size: 14,
-      weight: 650,
-      color: shown ? theme.ink : theme.muted,
-    });
+    const color = shown ? theme.ink : theme.muted,
+      width = pen.text(run.name, plot.x, y, { size: 14, weight: 650, color });
     const facts = [
       duration(run.length / 1e6),
       `efficiency ${percent(run.efficiency)}`,
@@ -109,13 +106,10 @@ export class LanesPanel extends LaneChart {
       color = this.color(n),
       under = run.moves(n) ? mix(color, theme.panel, 0.55) : color;
     pen.box(x, y, Math.max(0.5, w - (w > 3 ? 0.8 : 0)), h, mix(under, theme.panel, strength), 2);
-    const words = this.words(n);
+    const words = this.words(n),
+      ink = strength === 1 ? theme.ground : theme.muted;
     if (words && h > 11 * pen.u && w > words.length * 7.5 * pen.u)
-      pen.centered(words, x + w / 2, y + h / 2 + 4 * pen.u, {
-        size: 11.5,
-        color: strength === 1 ? theme.ground : theme.muted,
-        weight: 600,
-      });
+      pen.centered(words, x + w / 2, y + h / 2 + 4 * pen.u, { size: 11.5, weight: 600, color: ink });
   }
 
   color(n) {

@@ -101,12 +101,9 @@ export class CirclePanel {
     ctx.strokeStyle = colors[gpu];
     ctx.stroke();
     if (this.model.gpus > CALLED) return;
-    const size = Math.max(9, Math.min(13, (this.dot / u) * 0.75));
-    pen.centered(gpu, x, y + 0.35 * size * u, {
-      size,
-      weight: 650,
-      color: idle ? theme.muted : theme.ground,
-    });
+    const size = Math.max(9, Math.min(13, (this.dot / u) * 0.75)),
+      color = idle ? theme.muted : theme.ground;
+    pen.centered(gpu, x, y + 0.35 * size * u, { size, weight: 650, color });
   }
 
   inside(run, n, colors, theme) {

@@ -60,6 +60,22 @@ export class Pen {
     return this.text(told, x, y, { ...style, align: "center" });
   }
 
+  /** Words beside what matters, paler. */
+  note(told, x, y, style) {
+    return this.text(told, x, y, { size: 12.5, color: this.theme.muted, ...style });
+  }
+
+  /** The number that matters, large, its right end at a point. */
+  value(told, x, y, style) {
+    return this.right(told, x, y, { size: 21, weight: 700, mono: true, ...style });
+  }
+
+  /** A name and, so far beside it, what is said of it, in so much room for both; how wide both are. */
+  heading(name, told, x, y, room, { apart = 10, note, ...style } = {}) {
+    const from = this.text(name, x, y, { size: 14, weight: 650, ...style }) + apart * this.u;
+    return from + this.note(told, x + from, y, { room: room - from, ...note });
+  }
+
   /** A bold name above the middle of a column. */
   above(name, { x, w }, y, color) {
     this.centered(name, x + w / 2, y - 8 * this.u, { size: 13, weight: 700, color });

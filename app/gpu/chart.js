@@ -132,10 +132,7 @@ export class ChartPanel extends LaneChart {
     const words = (tick, step, last) => `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
     this.ticks(pen, span, 78, words);
     if (this.low) return;
-    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, {
-      size: 11.5,
-      weight: 600,
-      halo: theme.panel, // the strip below is dark or pale, or not there
-    });
+    const look = { size: 11.5, weight: 600, halo: theme.panel }; // the strip below is dark or pale, or not there
+    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, look);
   }
 }

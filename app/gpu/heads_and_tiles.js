@@ -39,22 +39,18 @@ export class HeadsPanel {
     const { map, model } = this,
       { u, theme, ctx } = pen;
     pen.text("What is written", box.x, box.y + 14 * u, { size: 14, weight: 650 });
-    const legend = [
-      ["waits", theme.cell],
-      ["at work", theme.S],
-      ["written", theme.O],
-    ];
+    const small = { size: 12, color: theme.muted };
     let x = box.x;
-    for (const [words, color] of legend) {
+    for (const [words, color] of Object.entries({
+      waits: theme.cell,
+      "at work": theme.S,
+      written: theme.O,
+    })) {
       pen.box(x, box.y + 24 * u, 10 * u, 10 * u, color, 2);
-      x += 15 * u + pen.text(words, x + 14 * u, box.y + 33 * u, { size: 12, color: theme.muted }) + 14 * u;
+      x += 29 * u + pen.text(words, x + 14 * u, box.y + 33 * u, small);
     }
     if (box.w > 260 * u)
-      pen.right("heads × query blocks", box.x + box.w, box.y + 14 * u, {
-        size: 12,
-        color: theme.muted,
-        room: box.w - 130 * u,
-      });
+      pen.right("heads × query blocks", box.x + box.w, box.y + 14 * u, { ...small, room: box.w - 130 * u });
     this.fill(theme, time);
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(this.picture, map.x, map.y, map.w, map.h);
@@ -112,41 +108,25 @@ export class TilesPanel {
     const { grid, model, lane } = this,
       { u, theme, ctx } = pen,
       { queryBlocks, keyBlocks } = model;
-    const title = model.heads > 1 ? `Head ${head} of ${grouped(model.heads)}` : "Its tiles";
-    const width = pen.text(title, box.x, box.y + 14 * u, { size: 14, weight: 650 });
-    const words = model.heads > 1 ? "as it ran · ↑ ↓ choose" : "as it ran";
-    if (box.w > 260 * u)
-      pen.text(words, box.x + width + 10 * u, box.y + 14 * u, {
-        size: 12.5,
-        color: theme.muted,
-        room: box.w - width - 10 * u,
-      });
+    const title = model.heads > 1 ? `Head ${head} of ${grouped(model.heads)}` : "Its tiles",
+      wide = box.w > 260 * u,
+      words = !wide ? "" : model.heads > 1 ? "as it ran · ↑ ↓ choose" : "as it ran";
+    pen.heading(title, words, box.x, box.y + 14 * u, box.w);
     const cw = grid.w / keyBlocks,
       ch = grid.h / queryBlocks;
     pen.hatch(grid.x, grid.y, grid.w, grid.h, theme.hatch, 7 * u);
     for (let i = 0; i < queryBlocks; i++) {
-      pen.box(
-        grid.x + model.first[i] * cw,
-        grid.y + i * ch,
-        (model.stop[i] - model.first[i]) * cw,
-        ch - (ch > 4 ? 1 : 0),
-        theme.cell,
-        0,
-      );
+      const wide = (model.stop[i] - model.first[i]) * cw;
+      pen.box(grid.x + model.first[i] * cw, grid.y + i * ch, wide, ch - (ch > 4 ? 1 : 0), theme.cell, 0);
     }
     for (const n of this.blocks[head]) this.block(pen, n, lane.progress(n, time), cw, ch);
     ctx.fillStyle = theme.ground;
     if (cw >= 5 * u)
       for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
-    const blocks =
-      box.w > 260 * u
-        ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}`
-        : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
-    pen.text(blocks, grid.x, grid.y + grid.h + 16 * u, {
-      size: 12,
-      color: theme.muted,
-      room: box.w - 50 * u,
-    });
+    const blocks = wide
+      ? `${plural(queryBlocks, "query block")} × ${plural(keyBlocks, "key block")}`
+      : `${grouped(queryBlocks)} × ${grouped(keyBlocks)} blocks`;
+    pen.note(blocks, grid.x, grid.y + grid.h + 16 * u, { size: 12, room: box.w - 50 * u });
   }
 
   /** The tiles that a block has visited so far, at an even pace. */
@@ -166,22 +146,13 @@ export class TilesPanel {
       const visited = (to - from) * progress,
         begin = lane.reverse ? to - visited : from,
         part = ch / lane.parts[n];
-      pen.box(
-        grid.x + begin * cw,
-        grid.y + i * ch + lane.part[n] * part,
-        visited * cw,
-        part - (part > 4 ? 1 : 0),
-        color,
-        0,
-      );
+      const y = grid.y + i * ch + lane.part[n] * part;
+      pen.box(grid.x + begin * cw, y, visited * cw, part - (part > 4 ? 1 : 0), color, 0);
     }
     if (running && ch >= 8 * u && lane.key[n] === NOWHERE && lane.parts[n] === 1) {
-      const size = Math.min(11.5, ch / u - 0.5);
-      pen.right(`SM ${lane.sm[n]}`, grid.x - 6 * u, grid.y + (low + 0.5) * ch + 0.35 * size * u, {
-        size,
-        color: theme.ink,
-        mono: true,
-      });
+      const size = Math.min(11.5, ch / u - 0.5),
+        middle = grid.y + (low + 0.5) * ch;
+      pen.right(`SM ${lane.sm[n]}`, grid.x - 6 * u, middle + 0.35 * size * u, { size, mono: true });
     }
   }
 

@@ -109,13 +109,11 @@ export class BackwardRowPanel {
   }
 
   number(pen, box, sign, value, words, color) {
-    const { u, theme } = pen,
+    const { u } = pen,
       y = box.y + 21 * u;
     pen.text(sign, box.x, y, { size: 17, weight: 700, color });
-    pen.right(decimal(value), box.x + box.w, y, { size: 21, weight: 700, mono: true });
-    words.forEach((line, n) =>
-      pen.text(line, box.x, y + (26 + 18 * n) * u, { size: 12.5, color: theme.muted, room: box.w }),
-    );
+    pen.value(decimal(value), box.x + box.w, y);
+    words.forEach((line, n) => pen.note(line, box.x, y + (26 + 18 * n) * u, { room: box.w }));
   }
 
   /** A bar for every key tile, with words for much room and for little, its scale that of the whole row: pale before it is computed, the one at work framed. */
@@ -126,16 +124,9 @@ export class BackwardRowPanel {
       { now } = known;
     const values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count));
     const width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S });
-    pen.text(words[box.w < 250 * u ? 1 : 0], box.x + width + 10 * u, y - u, {
-      size: 13,
-      color: theme.muted,
-      room: box.w - width - 110 * u,
-    });
-    pen.right(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y, {
-      size: 21,
-      weight: 700,
-      mono: true,
-    });
+    const said = words[box.w < 250 * u ? 1 : 0];
+    pen.note(said, box.x + width + 10 * u, y - u, { size: 13, room: box.w - width - 110 * u });
+    pen.value(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y);
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
       pitch = plot.w / count;
     pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);

@@ -85,20 +85,12 @@ export class ChipPanel {
     pen.box(x, y, 4 * u, h, words ? color : theme.line, 2);
     const base = y + h / 2 + 5 * u,
       tall = h / u; // in a low tile type is smaller
-    const label = pen.text(name, x + 14 * u, base, {
-      size: Math.min(15, tall),
-      weight: 700,
-      mono: true,
-      color: words ? theme.ink : theme.muted,
-    });
-    const size = pen.right(traffic(part.bytes), x + w - 9 * u, base, {
-      size: 12.5,
-      mono: true,
-      color: words ? theme.ink : theme.muted,
-    });
+    const look = { mono: true, color: words ? theme.ink : theme.muted },
+      label = pen.text(name, x + 14 * u, base, { size: Math.min(15, tall), weight: 700, ...look }),
+      size = pen.right(traffic(part.bytes), x + w - 9 * u, base, { size: 12.5, ...look });
     const from = x + 14 * u + Math.max(label + 10 * u, 52 * u);
     const room = x + w - 9 * u - size - 8 * u - from,
       facts = [words || "free", ...(part.inRegisters ? ["registers"] : [])];
-    if (room > 30 * u) pen.text(facts, from, base, { size: 12.5, color: theme.muted, room });
+    if (room > 30 * u) pen.note(facts, from, base, { room });
   }
 }

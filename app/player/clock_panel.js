@@ -24,11 +24,9 @@ export class ClockPanel {
     const pitch = Math.min(44 * u, (box.h - 44 * u) / model.algorithms.length);
     pen.rule(box.x, box.y, box.w);
     pen.text("Modelled time on one scale", box.x, box.y + 24 * u, { size: 15, weight: 600 });
-    pen.right(this.about(model), box.x + box.w, box.y + 24 * u, {
-      size: 12.5,
-      color: model.scaled ? theme.K : theme.muted,
-      room: box.w - 230 * u,
-    });
+    const look = { size: 12.5, color: model.scaled ? theme.K : theme.muted, room: box.w - 230 * u };
+    pen.right(this.about(model), box.x + box.w, box.y + 24 * u, look);
+    const wrong = { size: 12, color: theme.bad };
     model.algorithms.forEach((algorithm, n) => {
       const run = model.runs[algorithm],
         y = box.y + 44 * u + n * pitch,
@@ -37,12 +35,12 @@ export class ClockPanel {
       const done = !misfit && seconds >= run.time,
         elapsed = Math.min(seconds, run.time);
       const color = done && algorithm === model.finishing[0] ? theme.good : theme.statistics;
-      pen.text(capital(run.title), box.x, y + h - 2 * u, { size: 13.5, weight: done ? 700 : 400 });
+      const style = { size: 13.5, weight: done ? 700 : 400 };
+      pen.text(capital(run.title), box.x, y + h - 2 * u, style);
       pen.box(track.x, y, track.w, h, theme.panel, 3);
       if (misfit)
         return pen.text(misfitSentence(misfit), track.x + 8 * u, y + h - 2.5 * u, {
-          size: 12,
-          color: theme.bad,
+          ...wrong,
           room: track.w,
         });
       pen.box(track.x, y, Math.max(2, run.time * scale), h, theme.cell, 3);
@@ -51,12 +49,8 @@ export class ClockPanel {
         pen.ctx.fillStyle = theme.ground;
         pen.ctx.fillRect(track.x + end * scale - u, y, 2 * u, h);
       }
-      pen.right(duration(run.time), box.x + box.w, y + h - 2 * u, {
-        size: 13.5,
-        mono: true,
-        weight: done ? 700 : 400,
-        color: done ? theme.ink : theme.muted,
-      });
+      const ink = done ? theme.ink : theme.muted;
+      pen.right(duration(run.time), box.x + box.w, y + h - 2 * u, { ...style, mono: true, color: ink });
     });
   }
 }

@@ -16,16 +16,11 @@ export class CodePanel {
       longest = Math.max(...lines.map((line) => line.length)),
       size = Math.min(12.6, (pitch / u) * 0.74, (box.w / u - 14) / (0.605 * longest));
     lines.forEach((line, n) => {
-      const y = box.y + 8 * u + n * pitch;
+      const y = box.y + 8 * u + n * pitch,
+        look = n === lit ? { weight: 600 } : { color: theme.muted };
       if (n === lit)
         pen.box(box.x, y, box.w, pitch, mix(theme.S, theme.ground, theme.name === "dark" ? 0.3 : 0.24), 3);
-      pen.text(line, box.x + 8 * u, y + pitch * 0.72, {
-        size,
-        mono: true,
-        color: n === lit ? theme.ink : theme.muted,
-        weight: n === lit ? 600 : 400,
-        room: box.w - 12 * u,
-      });
+      pen.text(line, box.x + 8 * u, y + pitch * 0.72, { size, mono: true, room: box.w - 12 * u, ...look });
     });
   }
 }

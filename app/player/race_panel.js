@@ -40,17 +40,13 @@ export class RacePanel extends GridPanel {
       grid = this.grid;
     pen.text(capital(run.title), box.x, y, { size: 17, weight: 700, color });
     const elapsed = misfit ? "–" : duration(Math.min(seconds, run.time));
-    pen.right(elapsed, right, y, { size: 21, weight: 700, mono: true, color });
+    pen.value(elapsed, right, y, { color });
     const state = misfit ? "cannot start" : done ? `${PLACES[place]}, done` : doing(run, step);
     const few = run.blocks < model.chip.sms && !misfit;
     const whose = few ? `modelled, ${run.blocks} of ${model.chip.sms} SMs busy` : "modelled time";
-    pen.text(state, box.x, y + 18 * u, {
-      size: 12.5,
-      color: won ? theme.good : theme.muted,
-      weight: done ? 600 : 400,
-      room: box.w - (few ? 194 : 104) * u,
-    });
-    pen.right(whose, right, y + 18 * u, { size: 12.5, color: theme.muted });
+    const look = { color: won ? theme.good : theme.muted, weight: done ? 600 : 400 };
+    pen.note(state, box.x, y + 18 * u, { ...look, room: box.w - (few ? 194 : 104) * u });
+    pen.note(whose, right, y + 18 * u, { align: "right" });
     pen.above("Q", grid.q, grid.y0, theme.Q);
     pen.above("O", grid.o, grid.y0, theme.O);
     this.painter.paint(pen, step);

@@ -22,14 +22,13 @@ const STATISTICS = [
 
 /** A rule, whose row it is, and what is said of it; how much of a line that takes. */
 export function rowHeading(pen, box, what, { model, row, following, still }, kept = KEPT) {
-  const { u, theme } = pen,
+  const { u } = pen,
     y = box.y + 24 * u;
   pen.rule(box.x, box.y, box.w);
-  const width = pen.text(`Row ${model.rows[row]}, ${what}`, box.x, y, { size: 15, weight: 600 });
   const where = following ? "follows the tile at work" : kept,
     facts = ["computed", `query tile ${model.blockOf(row)}`, where, ...(still ? [] : ["↑ ↓ choose"])],
-    look = { size: 12.5, color: theme.muted, room: box.w - width - 12 * u };
-  return width + 36 * u + pen.text(facts, box.x + width + 12 * u, y, look);
+    style = { size: 15, weight: 600, apart: 12 };
+  return 24 * u + pen.heading(`Row ${model.rows[row]}, ${what}`, facts, box.x, y, box.w, style);
 }
 
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
@@ -67,17 +66,13 @@ export class RowPanel {
       y = box.y + 26 * u;
     const whole = run.rows === "whole",
       absent = whole && key === "alpha";
-    const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true });
-    const value = show(state[key]),
-      taken = pen.right(value, box.x + box.w, y, { size: 21, weight: 700, mono: true });
+    const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true }),
+      taken = pen.value(show(state[key]), box.x + box.w, y);
     // of the tile at work m is known before l
     const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
     const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
-    pen.text(said, box.x + width + 10 * u, y - 1 * u, {
-      size: 13,
-      color: theme.muted,
-      room: box.w - width - taken - 14 * u,
-    });
+    const room = box.w - width - taken - 14 * u;
+    pen.note(said, box.x + width + 10 * u, y - 1 * u, { size: 13, room });
     if (box.h < LEAST * u) return;
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 26 * u - 12 * u - 20 * u };
     pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
@@ -89,13 +84,10 @@ export class RowPanel {
     if (run.reverse) ends.reverse();
     pen.text(`key tile ${ends[0]}`, box.x, foot, small);
     pen.right(String(ends[1]), box.x + box.w, foot, small);
-    if (range && box.w > SHORT * u)
-      pen.centered(
-        range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`,
-        box.x + box.w / 2,
-        foot,
-        { ...small },
-      );
+    if (!range || box.w <= SHORT * u) return;
+    const told =
+      range[0] < range[1] ? `from ${show(range[0])} to ${show(range[1])}` : `always ${show(range[0])}`;
+    pen.centered(told, box.x + box.w / 2, foot, small);
   }
 
   /** A step line over the key tiles that the row sees, in the order of their visits, up to now; its range is that of the whole row, so it never rescales. */

@@ -44,14 +44,8 @@ export class TrafficPanel {
       pen.right(words, right, y, { size: 12, weight: 700 });
       this.rows(view).forEach(([name, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
-        amountBar(pen, area, {
-          title: name,
-          run: other,
-          step,
-          level,
-          most: model.mostTraffic,
-          strong: row === 0,
-        });
+        const amount = { title: name, run: other, step, level, most: model.mostTraffic };
+        amountBar(pen, area, { ...amount, strong: row === 0 });
       });
     });
     this.foot(pen, box, model);
@@ -64,11 +58,7 @@ export class TrafficPanel {
         ? ""
         : `One head; all ${grouped(asked.heads)}: ${traffic(all.requested)} and ${traffic(all.crossing)}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
-    pen.text(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, {
-      size: 12.5,
-      color: pen.theme.muted,
-      room: box.w,
-    });
+    pen.note(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, { room: box.w });
   }
 }
 
@@ -78,24 +68,13 @@ export function amountBar(pen, { x, y, w }, { title, run, step, level, most, str
     moving = run.moved !== undefined,
     whole = wholeOf(run, level);
   const [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0];
-  const total = pen.right(`${moving ? " of " : ""}${traffic(whole)}`, x + w, y + 13 * u, {
-    size: 11.5,
-    mono: true,
-    color: moving ? theme.muted : theme.ink,
-  });
-  const number = moving
-    ? pen.right(traffic(read + written), x + w - total, y + 13 * u, {
-        size: 13,
-        weight: strong ? 700 : 400,
-        mono: true,
-      })
-    : 0;
-  pen.text(title, x, y + 13 * u, {
-    size: 12,
-    weight: strong ? 600 : 400,
-    color: strong ? theme.ink : theme.muted,
-    room: w - total - number - 8 * u,
-  });
+  const base = y + 13 * u,
+    of = { size: 11.5, mono: true, color: moving ? theme.muted : theme.ink },
+    total = pen.right(`${moving ? " of " : ""}${traffic(whole)}`, x + w, base, of),
+    sum = { size: 13, weight: strong ? 700 : 400, mono: true },
+    number = moving ? pen.right(traffic(read + written), x + w - total, base, sum) : 0,
+    look = strong ? { weight: 600 } : { color: theme.muted };
+  pen.text(title, x, base, { size: 12, ...look, room: w - total - number - 8 * u });
   const h = 8 * u,
     top = y + 18 * u,
     scale = w / most;
@@ -104,23 +83,5 @@ export function amountBar(pen, { x, y, w }, { title, run, step, level, most, str
   pen.box(x, top, read * scale, h, theme.Q, 3);
   const from = x + read * scale + (read * scale > 2 && written ? 1 : 0);
   pen.box(from, top, written * scale, h, theme.O, 3);
-  stripes(pen, from, top, written * scale, h);
-}
-
-function stripes(pen, x, y, w, h) {
-  if (w < 3) return;
-  const { ctx } = pen;
-  ctx.save();
-  ctx.beginPath();
-  ctx.rect(x, y, w, h);
-  ctx.clip();
-  ctx.strokeStyle = mix(pen.theme.ground, pen.theme.O, 0.35);
-  ctx.lineWidth = 1;
-  ctx.beginPath();
-  for (let at = x - h; at < x + w; at += 5 * pen.u) {
-    ctx.moveTo(at, y + h);
-    ctx.lineTo(at + h, y);
-  }
-  ctx.stroke();
-  ctx.restore();
+  if (written * scale >= 3) pen.hatch(from, top, written * scale, h, mix(theme.ground, theme.O, 0.35), 5 * u);
 }

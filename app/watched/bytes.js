@@ -30,10 +30,8 @@ export class BytesPanel {
       left = box.x + 62 * u,
       right = box.x + box.w - 172 * u,
       style = { size: 12, color: theme.muted };
-    pen.text(flash2 ? "Bytes of this head so far, counted" : "Bytes so far, counted", box.x, box.y + 13 * u, {
-      size: 13,
-      weight: 650,
-    });
+    const title = flash2 ? "Bytes of this head so far, counted" : "Bytes so far, counted";
+    pen.text(title, box.x, box.y + 13 * u, { size: 13, weight: 650 });
     if (flash2) pen.right("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, style);
     this.names.forEach((name, n) => {
       const y = box.y + 24 * u + n * pitch,
@@ -48,11 +46,9 @@ export class BytesPanel {
       pen.box(left + wide(read), y, wide(written), high, color, 2);
       if (model)
         pen.box(left + wide(model.read + model.written) - u, y - 3 * u, 2 * u, high + 6 * u, theme.ink, 0);
-      const all = model ? ` (${traffic(model.read + model.written)})` : "";
-      pen.right(`${traffic(read + written)}${all}`, box.x + box.w, y + high / 2 + 4.5 * u, {
-        size: 12,
-        mono: true,
-      });
+      const all = model ? ` (${traffic(model.read + model.written)})` : "",
+        told = traffic(read + written) + all;
+      pen.right(told, box.x + box.w, y + high / 2 + 4.5 * u, { size: 12, mono: true });
     });
   }
 }

@@ -120,11 +120,7 @@ export class TouchedPanel {
       pen.centered(name, x, y, { size: 11.5, weight: 700, color: theme[name] });
     pen.centered("O", grid.o.x + grid.o.w / 2, grid.y0 - 8 * u, { size: 12.5, weight: 700, color: theme.O });
     this.painter.paintAt(pen, at);
-    pen.text(this.caption(model, at), grid.x0, grid.y0 + grid.h + 17 * u, {
-      size: 12.5,
-      color: theme.muted,
-      room: box.w - 18 * u,
-    });
+    pen.note(this.caption(model, at), grid.x0, grid.y0 + grid.h + 17 * u, { room: box.w - 18 * u });
   }
 
   caption(model, position) {

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { Pen } from "../../app/canvas/pen.js";
 import { TimedPlayer } from "../../app/canvas/timed_player.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
@@ -24,26 +25,30 @@ const THEME = {
 };
 
 /** A pen that writes down what it draws: boxes by their colour, and words. */
-function writing() {
-  const boxes = [],
-    words = [],
-    nothing = () => {};
-  const ctx = new Proxy({}, { get: () => nothing, set: () => true });
-  return {
-    ...{ u: 1, theme: { ...THEME, ground: "#000000" }, ctx, boxes, words },
-    rule: nothing,
-    box: (x, _y, w, _h, color) => boxes.push({ x, w, color }),
-    ...Object.fromEntries(
-      ["text", "right", "centered"].map((name) => [name, (said) => words.push(said) && 10]),
-    ),
-  };
+class Writing extends Pen {
+  constructor() {
+    const nothing = () => {};
+    super(new Proxy({}, { get: () => nothing, set: () => true }), { ...THEME, ground: "#000000" }, 1);
+    Object.assign(this, { boxes: [], words: [] });
+  }
+
+  box(x, _y, w, _h, color) {
+    this.boxes.push({ x, w, color });
+  }
+
+  text(said) {
+    this.words.push(said);
+    return 10;
+  }
+
+  hatch() {}
 }
 
 const model = new Model(toy()),
   { run } = model;
 
 test("a bar is as long as its bytes of the most there are: read, written, and the whole behind them", () => {
-  const pen = writing();
+  const pen = new Writing();
   amountBar(pen, { x: 100, y: 0, w: 528 }, { title: "a toy", run, step: 14, level: "requested", most: 1056 });
   const wide = (color) => pen.boxes.find((box) => box.color === color);
   near(wide(THEME.panel).w, 528); // 1,056 bytes
@@ -54,7 +59,7 @@ test("a bar is as long as its bytes of the most there are: read, written, and th
 });
 
 test("what crosses HBM has bars of its own", () => {
-  const pen = writing();
+  const pen = new Writing();
   amountBar(pen, { x: 0, y: 0, w: 100 }, { title: "a toy", run, step: 30, level: "crossing", most: 336 });
   near(pen.boxes.find((box) => box.color === THEME.cell).w, 100);
   near(pen.boxes.find((box) => box.color === THEME.Q).w, (100 * 256) / 336);
@@ -63,7 +68,7 @@ test("what crosses HBM has bars of its own", () => {
 
 test("lse is said to be of the tile before while m is new and l is not", () => {
   const said = (step) => {
-    const pen = writing();
+    const pen = new Writing();
     new RowPanel().paint(pen, { x: 0, y: 0, w: 1200, h: 60 }, { model, run, step, row: 0, following: true });
     return [pen.words.find((word) => String(word).startsWith("m + log l")), pen.words.includes("2.00")];
   };
@@ -76,7 +81,7 @@ test("lse is said to be of the tile before while m is new and l is not", () => {
 test("L2 answers what is read and does not cross HBM, whatever is written", () => {
   const panel = Object.assign(new MemoryPanel(), { l2: { x: 0, y: 0, w: 10, h: 10 } });
   const said = (step) => {
-    const pen = writing();
+    const pen = new Writing();
     panel.answered(pen, run, step);
     return pen.words[1];
   };
@@ -87,7 +92,7 @@ test("L2 answers what is read and does not cross HBM, whatever is written", () =
 });
 
 test("a run without steps has its total alone", () => {
-  const pen = writing();
+  const pen = new Writing();
   amountBar(
     pen,
     { x: 0, y: 0, w: 100 },
