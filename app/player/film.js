@@ -129,15 +129,20 @@ function breath() {
 
 /** What the player's element offers to whoever makes files of the page. */
 export function takeHome(player) {
+  function png() {
+    const film = new Film(player, 2);
+    film.paint(player.at);
+    return new Promise((done) => film.canvas.toBlob(done, "image/png"));
+  }
   return {
+    title: "Player: picture, animation, tile visits",
+    labels: { PNG: "Player's picture", GIF: "Player's run", CSV: "Player's tile visits" },
     name: () => `attention-${player.race ? "race" : player.run.name}`,
     link: () => player.link(),
-    png() {
-      const film = new Film(player, 2);
-      film.paint(player.at);
-      return new Promise((done) => film.canvas.toBlob(done, "image/png"));
+    files: {
+      PNG: png,
+      GIF: (progress, signal) => makeGif(player, progress, signal),
+      CSV: () => visitsCsv(player),
     },
-    csv: () => visitsCsv(player),
-    gif: (progress, signal) => makeGif(player, progress, signal),
   };
 }

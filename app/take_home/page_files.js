@@ -12,7 +12,8 @@ const PAINT = [
   ...["visibility", "display", "font-family", "font-size", "font-weight", "font-style"],
   ...["text-anchor", "dominant-baseline", "shape-rendering"],
 ];
-const films = new WeakMap(); // a player's element to its film in the making, which goes on while the list is closed
+const making = new Map(); // what takes a while, by its label, and goes on while the list is closed: { share, abort }
+const shows = new Map(); // how each is shown now, by its label
 
 const main = () => document.querySelector(MAIN);
 const shadows = () => [...main().querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean);
@@ -21,19 +22,19 @@ const large = (element) => {
   const { width, height } = element.getBoundingClientRect();
   return width >= SMALLEST && height >= SMALLEST;
 };
-const fileName = (words) =>
-  words
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "")
-    .slice(0, 60) || "attention";
+const fileName = (words) => (words.toLowerCase().match(/[a-z0-9]+/g) ?? ["attention"]).join("-").slice(0, 60);
+
+/** An element with properties and what it holds. */
+function made(tag, properties, ...held) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...held);
+  return element;
+}
 
 function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const href = URL.createObjectURL(blob);
+  made("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
 /** What a picture or table is called: its own label, else what is bold before it. */
@@ -86,8 +87,7 @@ async function chartPng(chart) {
     url = URL.createObjectURL(chartSvg(chart));
   picture.src = url;
   await picture.decode();
-  const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [picture.width * SHARP, picture.height * SHARP];
+  const canvas = made("canvas", { width: picture.width * SHARP, height: picture.height * SHARP });
   canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(url);
   return canvasPng(canvas);
@@ -112,102 +112,82 @@ function isPicture(element) {
   );
 }
 
-/** Every thing on the page that can be taken: its title and its files by kind. */
-function things() {
-  const players = inPage(".player")
-    .filter((root) => root.takeHome)
-    .map((root) => ({ title: "Player", root }));
-  const charts = inPage(`.js-plotly-plot, svg, ${HTML}`)
-    .filter((chart) => large(chart) && isPicture(chart))
-    .map((chart) => ({
-      title: titleOf(chart, "Chart"),
-      files: { PNG: () => chartPng(chart), SVG: () => chartSvg(chart) },
-    }));
-  const canvases = inPage("canvas[role=img]")
-    .filter((canvas) => large(canvas) && !canvas.closest(".player")?.takeHome)
-    .map((canvas) => ({
-      title: titleOf(canvas, "Picture"),
-      files: { PNG: () => canvasPng(canvas) },
-    }));
-  const tables = inPage("table")
-    .filter((table) => table.rows.length && !table.closest(".player")?.takeHome)
-    .map((table) => ({
-      title: titleOf(table, "Table"),
-      files: { CSV: () => tableCsv(table) },
-    }));
-  return [...players, ...charts, ...canvases, ...tables];
+/** Every thing on the page that can be taken: its title, the name of its files, and how each kind of them is made. */
+function things(scenario) {
+  const found = (selector, otherwise, fits, files) =>
+    inPage(selector)
+      .filter(fits)
+      .map((element) => ({ title: titleOf(element, otherwise), files: files(element) }));
+  const apart = (element) => !element.closest(".player")?.takeHome,
+    drawn = (chart) => ({ PNG: () => chartPng(chart), SVG: () => chartSvg(chart) }),
+    chart = (element) => large(element) && isPicture(element),
+    picture = (canvas) => large(canvas) && apart(canvas),
+    table = (element) => element.rows.length && apart(element);
+  const others = [
+    ...found(`.js-plotly-plot, svg, ${HTML}`, "Chart", chart, drawn),
+    ...found("canvas[role=img]", "Picture", picture, (canvas) => ({ PNG: () => canvasPng(canvas) })),
+    ...found("table", "Table", table, (element) => ({ CSV: () => tableCsv(element) })),
+  ];
+  const seen = new Map();
+  for (const thing of others) {
+    const nth = (seen.get(thing.title) ?? 0) + 1;
+    seen.set(thing.title, nth);
+    if (nth > 1) thing.title += `, ${nth}`; // where titles repeat
+    thing.name = () => `${scenario}-${fileName(thing.title)}`;
+  }
+  const players = inPage(".player").map((root) => root.takeHome);
+  return [...players.filter(Boolean), ...others];
 }
 
-const button = (words, act) => {
-  const made = document.createElement("button");
-  made.textContent = words;
-  made.addEventListener("click", act);
-  return made;
-};
-
-/** A line of the list; of things that have the same title, each says which it is. */
-function line(words, ...controls) {
-  const item = document.createElement("li"),
-    title = document.createElement("span");
-  title.textContent = words;
-  item.append(title, ...controls);
-  return item;
+/** A line of the list, with a button for each kind of file. */
+function line({ title, files, labels = {}, name }) {
+  const share = made("output", {}),
+    long = Object.values(files).some((make) => make.length);
+  const buttons = Object.entries(files).map(([kind, make]) => {
+    const label = `${labels[kind] ?? title} as ${kind}`,
+      file = () => `${name()}.${kind.toLowerCase()}`,
+      button = made("button", { textContent: kind, ariaLabel: label });
+    if (make.length) slow(button, share, label, () => begin(label, make, file));
+    else button.onclick = async () => save(await make(), file());
+    return button;
+  });
+  return made("li", {}, made("span", { textContent: title }), ...(long ? [share] : []), ...buttons);
 }
 
-function fileLine({ title, files }, scenario) {
-  const controls = Object.entries(files).map(([kind, make]) =>
-    button(kind, async () => save(await make(), `${scenario}-${fileName(title)}.${kind.toLowerCase()}`)),
-  );
-  for (const control of controls) control.setAttribute("aria-label", `${title} as ${control.textContent}`);
-  return line(title, ...controls);
-}
-
-/** The player's picture now, its tile visits, and its run as a GIF, which takes some seconds and can be cancelled. */
-function playerLine(root) {
-  const { takeHome } = root,
-    share = document.createElement("output");
-  const png = button("PNG", async () => save(await takeHome.png(), `${takeHome.name()}.png`));
-  const gif = button("GIF", () => (films.has(root) ? films.get(root).stop() : film(root)));
-  const csv = button("CSV", () => save(takeHome.csv(), `${takeHome.name()}.csv`));
-  png.setAttribute("aria-label", "Player's picture as PNG");
-  csv.setAttribute("aria-label", "Player's tile visits as CSV");
-  const item = line("Player: picture, animation, tile visits", share, png, gif, csv);
-  item.show = (state) => {
-    share.textContent =
-      state === undefined ? "" : typeof state === "number" ? `${Math.floor(100 * state)}%` : state;
-    gif.textContent = films.has(root) ? "cancel" : "GIF";
-    gif.setAttribute("aria-label", films.has(root) ? "Cancel the GIF" : "Player's run as GIF");
+/** Has a button cancel what it began, while the share that is done stands beside it. */
+function slow(button, share, label, start) {
+  const kind = button.textContent;
+  button.onclick = () => (making.has(label) ? making.get(label).abort.abort() : start());
+  const show = (said) => {
+    const now = making.get(label);
+    share.textContent = said ?? (now ? `${Math.floor(100 * now.share)}%` : "");
+    button.textContent = now ? "cancel" : kind;
+    button.ariaLabel = now ? `Cancel the ${kind}` : label;
   };
-  item.show(films.get(root)?.share);
-  root.filmLine = item;
-  return item;
+  shows.set(label, show);
+  show();
 }
 
-async function film(root) {
-  const abort = new AbortController(),
-    { takeHome } = root;
-  const making = { share: 0, stop: () => abort.abort() };
-  films.set(root, making);
+async function begin(label, make, file) {
+  const now = { share: 0, abort: new AbortController() };
+  making.set(label, now);
   let end;
   try {
     const progress = (share) => {
-      making.share = share;
-      root.filmLine.show(share);
+      now.share = share;
+      shows.get(label)();
     };
-    const blob = await takeHome.gif(progress, abort.signal);
-    save(blob, `${takeHome.name()}.gif`);
+    save(await make(progress, now.abort.signal), file());
   } catch (error) {
     if (error.name !== "AbortError") end = "failed";
   }
-  films.delete(root);
-  root.filmLine.show(end);
+  making.delete(label);
+  shows.get(label)(end);
 }
 
 async function copyLink(control) {
-  const url =
-    inPage(".player")
-      .find((root) => root.takeHome)
-      ?.takeHome.link() ?? location.href;
+  const player = inPage(".player").find((root) => root.takeHome),
+    url = player?.takeHome.link() ?? location.href;
   let copied = true;
   await navigator.clipboard.writeText(url).catch(() => (copied = false));
   control.textContent = copied ? "Link copied" : url;
@@ -216,48 +196,26 @@ async function copyLink(control) {
 const LOOK_AGAIN = 500; // ms: charts of a page that has just opened come one by one
 const looking = new WeakMap(); // a list to its timer
 
-/** What there is, with a number where titles repeat. */
-function numbered() {
-  const seen = new Map();
-  return things().map((thing) => {
-    const nth = (seen.get(thing.title) ?? 0) + 1;
-    seen.set(thing.title, nth);
-    return nth > 1 ? { ...thing, title: `${thing.title}, ${nth}` } : thing;
-  });
-}
-
-/** Links to the files that the server makes when they are asked for. */
-function links(files) {
-  return files.map(([words, address]) => {
-    const link = document.createElement("a");
-    link.textContent = words;
-    link.href = new URL(address, document.baseURI);
-    link.download = "";
-    return link;
-  });
-}
-
 /** Lists what there is; an unchanged list stays as it is, so that no button moves under the pointer. */
 function fill(list, scenario, anyway) {
-  const found = numbered(),
+  const found = things(scenario),
     names = found.map(({ title }) => title).join("\n");
   if (!anyway && names === list.dataset.names) return;
   list.dataset.names = names;
-  list.replaceChildren(
-    ...found.map((thing) => (thing.root ? playerLine(thing.root) : fileLine(thing, scenario))),
-  );
+  list.replaceChildren(...found.map(line));
 }
 
-export default function show({ data, parentElement }) {
+export default function show({ data: { scenario, files }, parentElement }) {
   const list = parentElement.querySelector("ul"),
     link = parentElement.querySelector("[data-do=link]");
-  fill(list, data.scenario, true);
-  parentElement.querySelector("p").replaceChildren(...links(data.files));
-  clearInterval(looking.get(list));
-  looking.set(
-    list,
-    setInterval(() => fill(list, data.scenario, false), LOOK_AGAIN),
+  fill(list, scenario, true);
+  const served = files.map(([words, address]) =>
+    made("a", { textContent: words, href: new URL(address, document.baseURI), download: "" }),
   );
+  parentElement.querySelector("p").replaceChildren(...served); // made by the server when they are asked for
+  clearInterval(looking.get(list));
+  const again = setInterval(() => fill(list, scenario, false), LOOK_AGAIN);
+  looking.set(list, again);
   link.onclick = () => copyLink(link);
   return () => clearInterval(looking.get(list));
 }
