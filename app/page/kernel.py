@@ -45,7 +45,12 @@ def show() -> None:
     if what.lab:
         _task(what.lab, what.file)
     shown, payload = _shown(), what.payload
-    if not shown or _apart(shown["payload"], payload):
+    apart = (
+        "file",
+        "experiment",
+        "lab",
+    )  # by which runs differ that are not only of another state of the file
+    if not shown or any(shown["payload"][name] != payload[name] for name in apart):
         shown.update(payload=payload, refused=ask(WATCH, payload, again=False))
     with status:
         _status(what)
@@ -100,11 +105,6 @@ def _task(lab: Lab, file: Path) -> None:
 def _shown() -> dict[str, Any]:
     """What was asked for last, and what was found last."""
     return scenario.kept("watched kernel", {})
-
-
-def _apart(payload: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two runs are of different files or scenarios, not only of another state of the file."""
-    return any(payload[name] != other[name] for name in ("file", "experiment", "lab"))
 
 
 def _status(what: WatchedFile) -> None:

@@ -8,11 +8,11 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from app.room.board import Board
 from app.room.pictures import Pictures
 from app.room.votes import Ballots, Bucket, Question, sheet
 
@@ -84,6 +84,30 @@ class Phone:
     votes: Bucket
     streams: int = 0  # that are open
     opened: int = 0  # that ever were
+
+
+class Board:
+    """The newest text for all who wait in the loop; who is slow misses what was overtaken."""
+
+    def __init__(self):
+        self.text, self.version, self.closed = "", 0, False
+        self._changed = asyncio.Event()
+
+    def put(self, text: str, *, closed: bool = False) -> None:
+        """Show a text to all who wait; the same again is nothing new."""
+        if text == self.text and not closed:
+            return
+        self.text, self.closed, self.version = text, closed, self.version + 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def after(self, version: int, seconds: float) -> bool:
+        """Wait for a later version, at most so long; whether there is one."""
+        if self.version == version:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
+        return self.version != version
 
 
 class Room:

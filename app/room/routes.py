@@ -7,8 +7,12 @@ import gzip
 import json
 import re
 import secrets
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import lru_cache
+from hashlib import sha256
 from hmac import compare_digest
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -18,10 +22,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from app.canvas.offline import POLICY
-from app.room.board import Board
-from app.room.phone_page import page
-from app.room.room import FullError, Room, VoteError
+from app.room.room import Board, FullError, Room, VoteError
 
+HERE = Path(__file__).with_name("phone")
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
 PHONE = re.compile(r"[\w-]{22}", re.ASCII)
 LARGEST_VOTE, VOTE_SECONDS = 200, 5  # bytes of a vote, and s that it may take to arrive
@@ -36,6 +39,22 @@ PICTURE = {
 }
 NO_ROOM = "There is no such room here. Check the six characters on the screen."
 FULL = "The room is full. Watch the screen, or try again in a minute."
+
+
+@lru_cache(maxsize=1)
+def phone_page() -> tuple[bytes, str]:
+    """The document that a phone opens, and its Content-Security-Policy, by which a browser runs nothing else.
+
+    The policy names the document's style and its script by their hashes.
+    """
+    text, style, script = (HERE.with_suffix(f".{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+    document = text.replace("/* style */", style).replace("/* script */", script)
+    hashes = (b64encode(sha256(part.encode()).digest()).decode() for part in (script, style))
+    policy = (
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
+        "frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return document.encode(), policy.format(*hashes)
 
 
 def phone_app(room: Room) -> Starlette:
@@ -78,7 +97,7 @@ async def _nothing(request: Request, error: Exception) -> Response:
 
 async def _page(request: Request, room: Room) -> Response:
     """The phone's page; a browser without a cookie gets one, which no script can read."""
-    document, policy = page()
+    document, policy = phone_page()
     headers = {**SAFE, "Content-Security-Policy": policy}
     response = Response(document, media_type="text/html", headers=headers)
     if not _phone(request):

@@ -45,7 +45,7 @@ def publish(shown: Shown) -> list[int] | None:
     if room is None or not _leads(room):
         return None
     with suppress(PermissionError):  # another window has begun to lead just now
-        return room.publish(_session(), shown)
+        return room.publish(scenario.kept("room session", [])[0], shown)
     return None
 
 
@@ -118,10 +118,6 @@ def _leads(room: Room) -> bool:
         session.append(scenario.kept("room window", object()))  # the same, however often it begins to lead
         room.lead(session[0])
     return room.led_by(session[0])
-
-
-def _session() -> object:
-    return scenario.kept("room session", [])[0]
 
 
 def _live(view: str) -> None:

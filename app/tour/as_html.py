@@ -85,14 +85,10 @@ def drawn(picture: str, experiment: Experiment, tour: str) -> Drawn:
 
 def on_a_phone(experiment: Experiment, *, tour: str, step: int, told: bool) -> Drawn:
     """A step: its words and its picture, or those of its answer."""
-    return _on_a_phone(replace(load(tour).steps[step - 1], experiment=experiment), tour, told)
-
-
-def _on_a_phone(step: Step, tour: str, told: bool) -> Drawn:
-    above, below, picture = step.before, "" if step.question else step.after, step.picture
-    if told and step.question:
-        above, picture = step.after or step.before, step.reveals
-    made = drawn(picture, step.experiment, tour)
-    number = _answer(step) if told and step.question else ""
-    html, after = (markdown.html(step_words.filled(text, step.experiment)) for text in (above, below))
-    return replace(made, html=number + html + made.html, below=after, title=step.title)
+    shown = replace(load(tour).steps[step - 1], experiment=experiment)
+    above, below, picture, number = shown.before, "" if shown.question else shown.after, shown.picture, ""
+    if told and shown.question:
+        above, picture, number = shown.after or shown.before, shown.reveals, _answer(shown)
+    made = drawn(picture, experiment, tour)
+    html, after = (markdown.html(step_words.filled(text, experiment)) for text in (above, below))
+    return replace(made, html=number + html + made.html, below=after, title=shown.title)

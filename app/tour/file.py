@@ -132,7 +132,8 @@ def parse(text: str, file: str) -> Tour:
 def _step(lines: Sequence[str], first: int, file: str) -> Step:
     """A step from its lines; `first` is the number of the first."""
     values, at, choices, body = _header(lines, first, file)
-    for name in REQUIRED + ((ANSWER,) if _numbers(values, choices) else ()):
+    numbers = bool(QUESTION in values or choices) and not any(choice.label for choice in choices)
+    for name in REQUIRED + (ANSWER,) * numbers:
         if name not in values:
             must = f"it must have {', '.join((*REQUIRED, QUESTION, MANY, ANSWER))}"
             raise TourError(f"{file}, line {first}: the step has no {name}; {must}")
@@ -142,18 +143,20 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
             raise TourError(f"{file}, line {at[name]}: {name} is {values[name]!r:.60}; {must}")
     before, _, after = _joined(lines[body:]).partition("\n---\n")
     _harmless(lines, first, file)
+    try:
+        link = parse_qsl(values["scenario"].rpartition("?")[2], keep_blank_values=True)
+        experiment = Experiment.of(**dict(link))
+    except ExperimentError as error:
+        raise TourError(f"{file}, line {at['scenario']}: {error}") from None
+    given = {name: values.get(name, "") for name in ("picture", QUESTION, ANSWER, "unit", "formula")}
     step = Step(
-        lines[0][3:].strip(),
-        _experiment(values["scenario"], at["scenario"], file),
-        values["picture"],
-        values.get("reveals", values["picture"]),
-        values.get(QUESTION, ""),
-        choices,
-        values.get(ANSWER, ""),
-        values.get("unit", ""),
-        values.get("formula", ""),
-        before.strip(),
-        after.strip(),
+        title=lines[0][3:].strip(),
+        experiment=experiment,
+        reveals=values.get("reveals", values["picture"]),
+        choices=choices,
+        before=before.strip(),
+        after=after.strip(),
+        **given,
     )
     _check(step, at, first + body + 1, file)
     return step
@@ -205,27 +208,14 @@ def _choice(value: str, line: int) -> Choice:
     return Choice(expression.strip(), "", reply.strip(), line)
 
 
-def _numbers(values: dict[str, str], choices: Sequence[Choice]) -> bool:
-    """Whether numbers are asked for."""
-    return bool(QUESTION in values or choices) and not any(choice.label for choice in choices)
-
-
-def _experiment(link: str, line: int, file: str) -> Experiment:
-    try:
-        return Experiment.of(**dict(parse_qsl(link.rpartition("?")[2], keep_blank_values=True)))
-    except ExperimentError as error:
-        raise TourError(f"{file}, line {line}: {error}") from None
-
-
 def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
     """Whether everything can be computed, and exactly one choice is the answer."""
-    for name, line, texts in (
-        ("text", body, (step.before, step.after)),
-        (QUESTION, at[QUESTION], (step.question,)),
+    for name, line, words in (
+        ("text", body, step.before + step.after),
+        (QUESTION, at[QUESTION], step.question),
     ):
         with _at(file, line, name):
-            for each in texts:
-                filled(each, step.experiment)
+            filled(words, step.experiment)
     if step.answer:
         with _at(file, at[ANSWER], ANSWER):
             answer(step.answer, step.experiment)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 
 from app.figures.units import bytes_text, chip_bytes_text, power_text, scaled, seconds_text
@@ -14,6 +15,10 @@ from engine.studies.quantities import BYTES, CHIP_BYTES, FLOPS, RATE, SECONDS
 
 TIMES, FACTOR, SHARE = "times", "×", "%"  # units of a step: how often, how many times as much, what part
 OFTEN = ("never", "once", "twice")
+TEXTS = {
+    **{BYTES: bytes_text, CHIP_BYTES: chip_bytes_text, SECONDS: seconds_text},
+    **{unit: partial(scaled, unit=unit) for unit in (FLOPS, RATE)},
+}
 CHOICE_FIGURES = 2  # a choice to predict from is rounded more than its answer
 
 
@@ -85,14 +90,8 @@ def filled(words: str, experiment: Experiment) -> str:
 
 def text(value: Answer, unit: str = "", figures: int = 3) -> str:
     """A value with its unit, the step's own where it is a plain number; `figures` digits of a fraction."""
-    if value.unit == BYTES:
-        return bytes_text(value.value)
-    if value.unit == CHIP_BYTES:
-        return chip_bytes_text(value.value)
-    if value.unit == SECONDS:
-        return seconds_text(value.value)
-    if value.unit in (FLOPS, RATE):
-        return scaled(value.value, value.unit)
+    if value.unit in TEXTS:
+        return TEXTS[value.unit](value.value)
     if value.unit:
         return f"{_number(value.value, figures)} {value.unit}"
     if unit == TIMES and value.value in range(len(OFTEN)):

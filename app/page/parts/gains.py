@@ -38,20 +38,26 @@ def show(experiment: Experiment, recording: Recording | None) -> None:
         origin = recording.origin if recording else ""
         figure = gains_by_length(modelled, recorded, origin, keys, theme.colours())
         chart(figure, "Bytes and time over the sequence length, as many times less than unfused attention")
-        st.caption(f"{_read_so(recorded, recording)} {_shape(modelled, experiment)}{too_large(experiment)}")
+        marks = "Nothing was recorded for this shape."
+        if recorded:
+            marks = (
+                f"Diamonds are {origin} by the chip's counters, under the profiler, for this shape and these "
+                "tiles; the counters miss what still lay in L2 when a kernel ended."
+            )
+        shape = _shape(modelled, experiment)
+        st.caption(f"Lines are modelled. {marks} {shape}{too_large(experiment)}")
 
 
 def _numbers(modelled: Gain, recorded: Gain | None) -> None:
     rows = (
-        ("bytes across HBM", "fewer", lambda gain: gain.bytes),
-        ("time", "less", lambda gain: gain.seconds),
+        ("Bytes across HBM", "fewer", lambda gain: gain.bytes),
+        ("Time", "less", lambda gain: gain.seconds),
     )
     for name, less, ratio in rows:
         shown, origin, beside = modelled, "modelled", "not recorded at this scenario"
         if recorded:
             shown, origin, beside = recorded, "recorded", f"{times(ratio(modelled), less)}, modelled"
-        label = f"{name}, {origin}"
-        st.metric(label[:1].upper() + label[1:], gain_text(ratio(shown), less), beside, **GREY)
+        st.metric(f"{name}, {origin}", gain_text(ratio(shown), less), beside, **GREY)
 
 
 def times(ratio: float, less: str) -> str:
@@ -59,17 +65,6 @@ def times(ratio: float, less: str) -> str:
     if ratio < 1:
         return f"{ratio_digits(1, ratio)} times more"
     return f"{ratio_digits(ratio, 1)} times {less}"
-
-
-def _read_so(recorded: tuple[Gain, ...], recording: Recording | None) -> str:
-    """What lines and marks are, and why they part."""
-    marks = "Nothing was recorded for this shape."
-    if recorded:
-        marks = (
-            f"Diamonds are {recording.origin} by the chip's counters, under the profiler, for this shape and "
-            "these tiles; the counters miss what still lay in L2 when a kernel ended."
-        )
-    return f"Lines are modelled. {marks}"
 
 
 def too_large(experiment: Experiment) -> str:

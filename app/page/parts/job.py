@@ -59,21 +59,15 @@ def _controls(kind: str, payload: dict[str, Any], label: str, job: Job | None) -
     words = f"{label} again" if again else label
     look = "primary" if allowed else "secondary"
     if button.button(words, key=kind, type=look, disabled=not allowed):
-        _submit(kind, payload, again, state)
+        if not (refused := ask(kind, payload, again)):
+            st.rerun()
+        state.warning(refused)
     if not allowed:
         state.caption(serving.REFUSED)
     if job is not None and job.error:
         state.error(sentence(job.error))
     if job is not None and job.state == "cancelled":
         state.caption("The job was cancelled; what had been measured before is kept.")
-
-
-def _submit(kind: str, payload: dict[str, Any], again: bool, place) -> None:
-    """Ask for the job and draw it; a full queue is a sentence."""
-    if refused := ask(kind, payload, again):
-        place.warning(refused)
-        return
-    st.rerun()
 
 
 def ask(kind: str, payload: dict[str, Any], again: bool) -> str | None:

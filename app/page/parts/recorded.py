@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
-from engine.recordings.heat_map import HeatMap, heat_map, swept_problem
+from engine.recordings.heat_map import heat_map, swept_problem
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 
@@ -47,16 +47,13 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     shape = timed.nearest_shape(recording, experiment)
     if shape is None:
         return
-    direction = _direction([row.direction for row in recording.timings if _is_of(row, shape)])
+    alike = (row for row in recording.timings if (row.problem.head_dim, row.problem.mask.causal) == shape)
+    direction = one_of("Direction", [*dict.fromkeys(row.direction for row in alike)], "recorded_direction")
     title, figure, caption = _curves(recording, shape, direction, metric, colours)
     st.markdown(title)
     chart(figure, "Recorded speed over N", "recorded curves")
     st.caption(caption)
-    fold(
-        "recorded numbers",
-        lambda: _numbers(timed.timings_of(recording, *shape, direction)),
-        "Recorded numbers",
-    )
+    fold("recorded numbers", partial(_numbers, recording, shape, direction), "Recorded numbers")
 
 
 @lru_cache(maxsize=64)
@@ -71,28 +68,19 @@ def _curves(
     lengths = sorted({row.problem.seq_kv for row in timings})
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure = figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops")
-    banded = [] if metric == "speedup" else rows
-    conventions = _conventions(direction, model, banded)
+    conventions = _conventions(direction, model, [] if metric == "speedup" else rows)
     found = _findings(timings, rows, timed.artefacts(recording))
     over = _speed_up_over(timings) if metric == "speedup" else ""
-    told = [*found, over, commits_text(recording, timings), _versions(recording), *conventions]
+    versions = ", ".join(f"{name} {version}" for name, version in recording.device.versions.items())
+    driver = f"Driver {recording.device.driver}, {versions}."
+    told = [*found, over, commits_text(recording, timings), driver, *conventions]
     title = f"**{recording.heading}**: {shape_text(timings, direction)}"
     return title, figure, " ".join(filter(None, told))
 
 
-def _numbers(timings: Sequence[Timing]) -> None:
-    cells = [_timing_cells(row) for row in timings]
+def _numbers(recording: Recording, shape: tuple[int, bool], direction: str) -> None:
+    cells = [_timing_cells(row) for row in timed.timings_of(recording, *shape, direction)]
     st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1), title="Recorded times"), 330))
-
-
-def _is_of(row: Timing, shape: tuple[int, bool]) -> bool:
-    return (row.problem.head_dim, row.problem.mask.causal) == shape
-
-
-def _direction(recorded: Sequence[str]) -> str:
-    """Forward or backward, as far as they were recorded."""
-    directions = list(dict.fromkeys(recorded))
-    return one_of("Direction", directions, "recorded_direction")
 
 
 def _timing_cells(row: Timing) -> list[str]:
@@ -111,11 +99,9 @@ def shape_text(timings: Sequence[Timing], direction: str) -> str:
     problem = timings[0].problem
     tokens, most = timed.tokens_of(timings)
     longer = ", more where one sequence is longer" if most > tokens else ""
-    mask = problem.mask.text
     return (
-        f"{direction}, d = {problem.head_dim}, {mask}, {problem.dtype}; "
-        f"{short(tokens)} tokens in all{longer}, "
-        f"hidden size {problem.hidden_size:,}"
+        f"{direction}, d = {problem.head_dim}, {problem.mask.text}, {problem.dtype}; "
+        f"{short(tokens)} tokens in all{longer}, hidden size {problem.hidden_size:,}"
     )
 
 
@@ -123,9 +109,8 @@ def _findings(timings: Sequence[Timing], rows: list[dict], spurious: Sequence[Ti
     """What to see in the curves: who overtakes whom, and what ran out of memory."""
     sentences = []
     for name in ("flash2", "flash3"):
-        label = kernel(name)
         if keys := timed.overtaking_length(rows, name):
-            sentences.append(f"{label} is faster than unfused PyTorch from N = {keys:,}.")
+            sentences.append(f"{kernel(name)} is faster than unfused PyTorch from N = {keys:,}.")
     for row in timed.out_of_memory([row for row in timings if row not in spurious]):
         label = implementation({"provider": row.provider, "label": row.label})
         sentences.append(f"{label} runs out of memory at N = {row.problem.seq_kv:,}.")
@@ -162,12 +147,6 @@ def commits_text(recording: Recording, timings: Sequence[Timing]) -> str:
     )
 
 
-def _versions(recording: Recording) -> str:
-    device = recording.device
-    versions = ", ".join(f"{name} {version}" for name, version in device.versions.items())
-    return f"Driver {device.driver}, {versions}."
-
-
 def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) -> list[str]:
     """What dotted lines and bands are, where there are any, and what counts as FLOPs of a backward pass."""
     rows, keys = timed.MODEL_BLOCKS
@@ -194,15 +173,11 @@ def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> No
     heat = heat_map(recording, algorithm, problem.head_dim)
     tiling = experiment.tiling
     st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
-    st.caption(f"{_fastest(heat)} Crossed-out sizes did not run; point at one to read why.")
-
-
-def _fastest(heat: HeatMap) -> str:
-    if heat.fastest is None:
-        return "None of them ran."
-    i, j = heat.fastest
-    size = f"{heat.block_q[i]} × {heat.block_kv[j]}"
-    return (
-        "Each size is timed with its best number of warps and stages; the fastest is "
-        f"{size} at {heat.tflops[i, j]:,.0f} TFLOP/s."
-    )
+    fastest = "None of them ran."
+    if heat.fastest is not None:
+        i, j = heat.fastest
+        fastest = (
+            "Each size is timed with its best number of warps and stages; the fastest is "
+            f"{heat.block_q[i]} × {heat.block_kv[j]} at {heat.tflops[i, j]:,.0f} TFLOP/s."
+        )
+    st.caption(f"{fastest} Crossed-out sizes did not run; point at one to read why.")

@@ -33,13 +33,17 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
     methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
     lines = {method: over_gpus(spread.by(method)) for method in methods}
     lines = {method: found for method, found in lines.items() if len(found) > 1}
-    every = _points(found)
-    points = [one for one in every if _like(one, spread)]
-    chart(
-        figures.efficiency(lines, points, spread.gpus, colours),
-        "Efficiency over GPUs",
-        "across efficiency",
-    )
+    # forward passes of methods on several GPUs, all heads with keys of their own
+    every = [
+        one
+        for one in found
+        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
+        if one.row.problem.heads == one.row.problem.kv_heads
+    ]
+    asked = spread.problem.seq_q, spread.problem.mask
+    points = [one for one in every if (one.row.problem.seq_q, one.row.problem.mask) == asked]
+    figure = figures.efficiency(lines, points, spread.gpus, colours)
+    chart(figure, "Efficiency over GPUs", "across efficiency")
     words = (
         "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
         "round; a ring of hosts waits only once per host."
@@ -70,21 +74,6 @@ def _origins(points: list[Held]) -> str:
     return " and ".join(f"{origin}, on {_listed(counts)} GPUs" for origin, counts in gpus.items())
 
 
-def _points(found: tuple[Held, ...]) -> list[Held]:
-    """Recorded forward passes of methods on several GPUs, all heads with keys of their own."""
-    return [
-        one
-        for one in found
-        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
-        if one.row.problem.heads == one.row.problem.kv_heads
-    ]
-
-
-def _like(one: Held, spread: Spread) -> bool:
-    problem = one.row.problem
-    return (problem.seq_q, problem.mask) == (spread.problem.seq_q, spread.problem.mask)
-
-
 def _listed(numbers: Iterable[int]) -> str:
     """Each once, in order, in words."""
     *some, last = (f"{each:,}" for each in sorted(set(numbers)))
@@ -95,11 +84,8 @@ def hidden(spread: Spread, colours: Palette) -> None:
     """When a round's transfer fits under its computing."""
     found = hiding(spread.by(RING))
     st.markdown("**When a ring hides its transfers**: a round's computing beside its transfer, modelled")
-    chart(
-        figures.rounds(rounds_by_tokens(spread), found.tokens, found.needed, colours),
-        "A round over the tokens per GPU",
-        "across rounds",
-    )
+    figure = figures.rounds(rounds_by_tokens(spread), found.tokens, found.needed, colours)
+    chart(figure, "A round over the tokens per GPU", "across rounds")
     verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
     st.caption(
         f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "

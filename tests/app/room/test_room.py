@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.room import __main__ as command
-from app.room import phone_page, server
 from app.room import room as rooms
+from app.room import routes, server
 from app.room.pictures import Pictures
 from app.room.room import FullError, Room, Shown, VoteError
 from app.room.votes import Bucket, Question
@@ -206,7 +206,7 @@ def test_a_code_has_six_characters_that_nobody_mistakes():
 
 
 def test_the_phones_page_is_small_asks_for_nothing_and_names_what_it_runs():
-    document, policy = phone_page.page()
+    document, policy = routes.phone_page()
     assert len(document) < 6500
     assert not re.search(rb"https?:|//\w|@import|url\(", document)
     for tag, directive in (("style", "style-src"), ("script", "script-src")):
