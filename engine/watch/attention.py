@@ -120,15 +120,15 @@ def renamed(watch: Watch, tensor, new: str) -> None:
 
 
 def _lse(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:
-    """Of an lse that is returned beside O, or else of what a kernel writes under that name."""
-    returned = [("lse", each) for each in extra[:1]]
-    named = [(name, tensor) for name, tensor in watch.held if "lse" in name.lower() and watch.written[name]]
-    found = []
-    for name, tensor in returned or named:
-        if getattr(tensor, "shape", None) is not None and tensor.numel() == numbers.lse.size:
+    """Of an lse that is returned beside O; what a file keeps for itself is in whatever units it likes."""
+    for tensor in extra[:1]:
+        region = hasattr(tensor, "untyped_storage") and watch.memory.region(tensor.data_ptr())
+        name = region.view(tensor.data_ptr()).name if region else ""
+        if "lse" in name.lower() and tensor.numel() == numbers.lse.size:
             lse = tensor.detach().double().numpy().reshape(numbers.lse.shape)
-            found.append(checks.lse_finding(numbers, name, lse, watch.stores.get(name)))
-    return [each for each in found if each]
+            found = checks.lse_finding(numbers, name, lse, watch.stores.get(name))
+            return [found] if found else []
+    return []
 
 
 def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np.ndarray) -> list[Finding]:

@@ -68,6 +68,29 @@ def test_a_right_kernel_has_no_findings_and_flash2s_bytes(tmp_path, seq, causal)
     assert second["moved"] == {"Q": [512, 0], "K": [keys, 0], "V": [keys, 0], "O": [0, 512], "lse": [0, 64]}
 
 
+@pytest.mark.parametrize(
+    ("kept", "returned"),
+    [
+        ("(m + tl.log(l)) * 1.44269504", "out"),  # as FlashAttention-2's tutorial keeps it for its backward pass
+        ("m", "out"),
+        ("m", "(out,)"),
+        ("m + tl.log(l)", "out, lse"),
+        ("(m + tl.log(l)) * 1.44269504", "out, lse * 0.6931471805599453"),
+        ("m", "out, [lse]"),
+    ],
+)
+def test_what_a_kernel_keeps_beside_o_is_its_own_business(tmp_path, kept, returned):
+    text = PLAIN.replace("rows, m + tl.log(l)", f"rows, {kept}").replace("return out", f"return {returned}")
+    found = watched(tmp_path, text, problem(32))
+    assert (found["right"], found["findings"]) == (True, [])
+
+
+def test_a_maximum_that_is_returned_under_a_name_of_its_own_is_no_lse(tmp_path):
+    text = PLAIN.replace("rows, m + tl.log(l)", "rows, m").replace("return out", "return out, lse")
+    assert [each["kind"] for each in watched(tmp_path, text, problem(32))["findings"]] == ["wrong_lse"]
+    assert watched(tmp_path, text.replace("lse", "M"), problem(32))["findings"] == []
+
+
 AMISS = {  # tiles, by hand
     "hidden tiles are visited": ("extra_tiles", [[0, 1]]),
     "the diagonal is left out": ("missing_tiles", [[1, 1]]),
