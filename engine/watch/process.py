@@ -127,11 +127,12 @@ def _ending(process: Marked, seconds: float) -> str:
 def main() -> None:
     """The process itself: run one file, answer, and leave without what the file may have left running."""
     asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
-    from engine.watch.user_file import NotServedError, stand_in_for_driver
+    from engine.watch.stand_in import answer_for_gpu
+    from engine.watch.user_file import NotServedError
 
     end_with_parent(asked["parent"])
     _started(asked["memory"])
-    stand_in_for_driver()
+    answer_for_gpu()
     report = import_module(REPORTS.get(asked["function"], asked["function"])).report
     pipe.write("started\n")
     pipe.flush()

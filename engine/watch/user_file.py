@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from engine.problem.problem import Problem, Tiling
+from engine.watch.stand_in import tensors_as_on_gpu
 
 CONTRACT = "attention(q, k, v, scale, block_q, block_kv, causal)"
 ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v
@@ -19,6 +21,14 @@ ARGUMENTS = {  # what a file may call the arguments of its attention after q, k 
     "block_kv": ("block_kv", "block_k", "block_n", "BLOCK_KV", "BLOCK_N", "Bc"),
     "causal": ("causal", "is_causal", "CAUSAL", "IS_CAUSAL"),
 }
+
+IN_OUR_WORDS = {  # what PyTorch, Triton and the system say
+    "can't allocate memory": "it needs more memory than it may use",
+    "Cannot allocate memory": "it needs more memory than it may use",
+    "arange's range must be a power of 2": "tl.arange takes only powers of two; choose a head dimension and "
+    "blocks that are, or let the kernel round up and mask what is too much",
+}
+OF_A_GPU = re.compile(r"\bcuda|nvidia", re.IGNORECASE)
 
 
 class NotServedError(Exception):
@@ -58,60 +68,60 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
 def called(attention: Callable, given: tuple[list, dict], file: str | None):
     """What the function returns; raises NotServedError where it ends in any other way."""
     positional, named = given
-    try:
+    with ending_in_sentences(file), tensors_as_on_gpu():
         return attention(*positional, **named)
+
+
+@contextmanager
+def ending_in_sentences(file: str | None) -> Iterator[None]:
+    """Within it the file's code runs: however it ends, it is a NotServedError that names the line."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise NotServedError(f"line {error.lineno} is not valid Python: {error.msg}") from None
     except SystemExit as end:
-        raise NotServedError(f"{_where(end, file)} ends Python with sys.exit({end.code})") from None
+        raise NotServedError(f"{_where(end, file)[0]} ends Python with sys.exit({end.code})") from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise NotServedError(f"{_where(error, file)} fails: {_said(error)}") from None
+        line, code = _where(error, file)
+        raise NotServedError(f"{line} fails: {_said(error, code)}") from None
 
 
 def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -> Callable:
     """The function of a file; raises NotServedError where it cannot be imported or has none."""
     sys.path.insert(0, str(file.parent))
-    try:
+    with ending_in_sentences(str(file)), tensors_as_on_gpu():
         spec = spec_from_file_location(f"watched_{file.stem}", file)
         module = module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
-    except SyntaxError as error:
-        raise NotServedError(f"line {error.lineno} is not valid Python: {error.msg}") from None
-    except SystemExit as end:
-        raise NotServedError(f"{_where(end, str(file))} ends Python with sys.exit({end.code})") from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise NotServedError(f"{_where(error, str(file))} fails: {_said(error)}") from None
     if not callable(getattr(module, name, None)):
         raise NotServedError(f"it defines no function {contract}")
     return getattr(module, name)
 
 
-def _where(error: BaseException, file: str | None) -> str:
-    """The innermost line of the file in which an error came up."""
-    lines = []
+def _where(error: BaseException, file: str | None) -> tuple[str, str]:
+    """The innermost line of the file in which an error came up, and what stands there."""
+    frames = []
     while error is not None:
-        lines += [
-            frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file
-        ]
+        frames += [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         error = error.__cause__
-    return f"line {lines[-1]}" if lines else "the function"
+    return (f"line {frames[-1].lineno}", frames[-1].line or "") if frames else ("the function", "")
 
 
-def _said(error: BaseException) -> str:
-    """What an error says, in one line; of one that was wrapped, the first."""
+def _said(error: BaseException, code: str) -> str:
+    """What an error says, in one line; of one that was wrapped, the first; of one without words, its code."""
     while error.__cause__ is not None:
         error = error.__cause__
-    if "can't allocate memory" in str(error):  # PyTorch's words name its own source
-        return "it needs more memory than it may use"
-    if "arange's range must be a power of 2" in str(error):
+    text = " ".join(str(error).split()) or code.strip()
+    if said := next((ours for theirs, ours in IN_OUR_WORDS.items() if theirs in text), None):
+        return said
+    if OF_A_GPU.search(text):
         return (
-            "tl.arange takes only powers of two; choose a head dimension and blocks that are, or let the "
-            "kernel round up and mask what is too much"
+            f"it asks for a GPU ({text[:120]}), but a watched file's tensors lie on the CPU, where Triton's "
+            "interpreter runs: make new tensors like q, or on q.device, and leave out what only a GPU has"
         )
-    text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
@@ -137,27 +147,3 @@ def prepared():
         yield notes
     finally:
         Autotuner.run = tuned
-
-
-def stand_in_for_driver() -> None:
-    """Give Triton a driver to ask where there is no GPU, for the rest of the process."""
-    import triton
-
-    triton.runtime.driver.set_active(_Driver())
-
-
-class _Driver:
-    """What a file may ask Triton's driver where there is no GPU."""
-
-    def get_current_target(self):
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("interpreter", 0, 32)
-
-    def get_active_torch_device(self):
-        import torch
-
-        return torch.device("cpu")
-
-    def get_benchmarker(self):
-        return lambda call, **_: call()

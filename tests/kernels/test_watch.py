@@ -11,6 +11,7 @@ from engine import Experiment, simulate
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.watch.attention import report
 from engine.watch.interpreter import ATOMICS, BLOCK_ACCESSES, REPORTED
+from engine.watch.process import Limits, run
 from engine.watch.user_file import NotServedError
 from tests.kernels.watched_kernels import BUGS, PLAIN, planted
 
@@ -71,7 +72,10 @@ def test_a_right_kernel_has_no_findings_and_flash2s_bytes(tmp_path, seq, causal)
 @pytest.mark.parametrize(
     ("kept", "returned"),
     [
-        ("(m + tl.log(l)) * 1.44269504", "out"),  # as FlashAttention-2's tutorial keeps it for its backward pass
+        (
+            "(m + tl.log(l)) * 1.44269504",
+            "out",
+        ),  # as FlashAttention-2's tutorial keeps it for its backward pass
         ("m", "out"),
         ("m", "(out,)"),
         ("m + tl.log(l)", "out, lse"),
@@ -133,6 +137,48 @@ def test_a_wrong_stride_is_said_alone_and_a_right_kernel_may_step_over_rows(tmp_
     seen = watched(tmp_path, every_second, problem(64))
     assert seen["right"]
     assert "wrong_stride" not in {finding["kind"] for finding in seen["findings"]}
+
+
+ASKED = """import torch, triton
+assert torch.cuda.is_available() and torch.version.hip is None
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+TARGET = triton.runtime.driver.active.get_current_target()
+SMS = torch.cuda.get_device_properties(0).multi_processor_count
+UTILS = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
+torch.manual_seed(0)
+own = attention
+def attention(q, k, v, scale, block_q, block_kv, causal):
+    assert q.is_cuda and k.is_cuda and v.is_cuda and not q.is_cpu
+    assert q.device.type == "cuda" and q.device == k.device == DEVICE and q.get_device() == 0
+    assert TARGET.backend == "cuda" and TARGET.arch >= 80 and torch.cuda.get_device_capability()[0] >= 8
+    assert torch.cuda.get_device_capability(q.device) == (8, 0) and SMS == UTILS["multiprocessor_count"]
+    counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+    on = torch.empty_like(q, device=q.device), torch.arange(3, device=torch.device("cuda")), q.cuda()
+    assert counter.is_cuda and all(each.device == q.device for each in on)
+    with torch.cuda.device(q.device.index), torch.cuda.device(q.device):
+        torch.cuda.synchronize()
+        return own(q.to(DEVICE), k.cuda(), v, scale, block_q, block_kv, causal)
+"""
+
+
+def test_what_files_ask_of_a_gpu_is_answered(tmp_path):
+    """In a process of its own, as its answers stay."""
+    file = tmp_path / "kernel.py"
+    file.write_text(PLAIN + ASKED)
+    found = run(file, Experiment(problem=problem(32), asked=TILING), Limits())
+    assert (found["right"], found["findings"]) == (True, [])
+    assert found["read_bytes"]["K"] == found["flash2_read_bytes"]["K"]
+
+
+def test_what_only_a_gpu_has_is_said_with_what_to_change(tmp_path):
+    for code in ("torch.cuda.Stream()", "torch.Generator(device='cuda')", "torch.cuda.Event().record()"):
+        text = f"import torch\ndef attention(q, k, v):\n    {code}\n"
+        with pytest.raises(NotServedError, match=r"^line 3 fails: it asks for a GPU \(.*\), but a watched"):
+            watched(tmp_path, text, problem(16))
+    with pytest.raises(
+        NotServedError, match=r"^line 1 fails: AssertionError: def attention\(q, k, v\): assert k is q"
+    ):
+        watched(tmp_path, "def attention(q, k, v): assert k is q", problem(16))
 
 
 OWN = "own = attention\n"
