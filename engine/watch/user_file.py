@@ -28,7 +28,7 @@ IN_OUR_WORDS = {  # what PyTorch, Triton and the system say
     "arange's range must be a power of 2": "tl.arange takes only powers of two; choose a head dimension and "
     "blocks that are, or let the kernel round up and mask what is too much",
 }
-OF_A_GPU = re.compile(r"\bcuda|nvidia", re.IGNORECASE)
+OF_A_GPU = re.compile(r"\bcuda|nvidia|dummy base class", re.IGNORECASE)  # PyTorch without CUDA has dummies
 
 
 class NotServedError(Exception):
