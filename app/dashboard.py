@@ -28,11 +28,6 @@ def _popovers() -> None:
         glossary.show()
 
 
-def _controls(name: str) -> None:
-    if name != HOME:
-        sidebar.show()
-
-
 def _draw() -> None:
     st.set_page_config(layout="wide")
     scenario.adopt()
@@ -55,7 +50,8 @@ def _draw() -> None:
         presenter.show(name)
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
     failures = []
-    for part in (opened.run, lambda: _tools(name), glossary.hover, lambda: _controls(name)):
+    controls = [] if name == HOME else [sidebar.show]
+    for part in (opened.run, lambda: _tools(name), glossary.hover, *controls):
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

@@ -87,11 +87,6 @@ def _told(hover: str) -> dict:
     return {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
 
 
-def equal_line(low: float, high: float, colours: Palette) -> dict:
-    """The trace of the diagonal on which both axes say the same."""
-    return line([low, high], [low, high], colours.muted, width=1, dash="dot", name="equal")
-
-
 def upright(x: float, colour: str, dash: str = "dot", width: float = 1) -> dict:
     """The shape of a line through the whole height of the plot."""
     look = {"color": colour, "width": width, "dash": dash}

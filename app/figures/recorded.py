@@ -9,7 +9,7 @@ import numpy as np
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, drawn, equal_line, marks
+from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.speed import HERE, LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
@@ -83,7 +83,8 @@ def _against_model(
     ticks = (log_ticks(low, high, unit, words, step) for step in (every, 1))
     x, y = ({"title_text": name, **axis} for name, axis in zip(("modelled", title), ticks, strict=True))
     points = [_points(own, own[0].origin == calls[0].origin, words, colours) for own in groups.values()]
-    return drawn([equal_line(low, high, colours), *points], colours, x=x, y=y, **look)
+    equal = line([low, high], [low, high], colours.muted, width=1, dash="dot", name="equal")
+    return drawn([equal, *points], colours, x=x, y=y, **look)
 
 
 def _points(calls: Sequence[Call], legend: bool, words: Callable, colours: Palette) -> dict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -22,27 +22,30 @@ def table(
 
     The title names its file among those to take home, which holds raw numbers.
     """
-    heads = "".join(_head(name, column in words) for column, name in enumerate(head))
+    looks = [TEXT * (column in words) for column in range(len(head))]
+    heads = "".join(
+        f"<th scope='col'{look}>{escape(name)}</th>" if name else "<td></td>"
+        for name, look in zip(head, looks, strict=True)
+    )
     lines = [
-        "<tr>" + "".join(_cell(text, column in words) for column, text in enumerate(row)) + "</tr>"
+        "".join(f"<td{look}>{escape(text)}</td>" for text, look in zip(row, looks, strict=True))
         for row in rows
     ]
-    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody>"
     return f"<table class='numbers'{_to_take(title, sheet(head, rows))}>{body}</table>"
+
+
+def records(rows: Sequence[Mapping[str, str]], title: str) -> str:
+    """A table of rows by their columns' names, some of which a row may lack; first and last are text."""
+    head = list(max(rows, key=len))
+    cells = [[row.get(name, "") for name in head] for row in rows]
+    return table(head, cells, words=(0, len(head) - 1), title=title)
 
 
 def _to_take(title: str, values: list[list]) -> str:
     """What the list of files reads of a table: its title, and its cells as raw numbers."""
     named = f" data-title='{escape(title)}'" if title else ""
     return f"{named} data-sheet='{escape(json.dumps(values, ensure_ascii=False))}'"
-
-
-def _head(name: str, words: bool) -> str:
-    return f"<th scope='col'{TEXT * words}>{escape(name)}</th>" if name else "<td></td>"
-
-
-def _cell(text: str, words: bool) -> str:
-    return f"<td{TEXT * words}>{escape(text)}</td>"
 
 
 def scrolled(content: str, height: int) -> str:

@@ -45,10 +45,9 @@ def listed() -> str:
     entries = (
         f"<dt><b>{escape(first)}</b>{escape(''.join(f', {name}' for name in others))}</dt>"
         f"<dd>{escape(meaning)}</dd>"
-        for (first, *others), meaning in ((names(term), meaning) for term, meaning in _sorted())
+        for (first, *others), meaning in (
+            (names(term), meaning)
+            for term, meaning in sorted(TERMS.items(), key=lambda entry: entry[0].casefold())
+        )
     )
     return f"<dl>{''.join(entries)}</dl>"
-
-
-def _sorted() -> list[tuple[str, str]]:
-    return sorted(TERMS.items(), key=lambda entry: entry[0].casefold())

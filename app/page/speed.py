@@ -13,7 +13,7 @@ from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
 from app.figures.recorded import model_against_time
-from app.figures.tables import scrolled, table
+from app.figures.tables import records, scrolled
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
@@ -98,7 +98,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     _second_row(experiment, measured, recording, colours)
     _rooflines(experiment, measured, recording, colours)
     if rows:
-        st.html(scrolled(_table(rows), 260))
+        st.html(scrolled(records([_cells(row) for row in reversed(rows)], "Measured times"), 260))
     model_errors.show("speed", recording, experiment.gpu)
 
 
@@ -180,52 +180,30 @@ def _caption(metric: str, measured: list[dict]) -> str:
     return f"{MEANINGS[metric]} Measured with {versions}, {moment(measured[0]['date'])}."
 
 
-COLUMNS = (
-    "implementation",
-    "N",
-    "median",
-    "p20",
-    "p80",
-    "repeats",
-    "FLOP/s",
-    "tokens/s",
-    "error to float64",
-    "allowed",
-    "note",
-)
-
-
-def _table(rows: list[dict]) -> str:
-    """Every row, its figures with units, or why it has none."""
-    return table(
-        COLUMNS, [_cells(row) for row in reversed(rows)], words=(0, len(COLUMNS) - 1), title="Measured times"
-    )
-
-
-def _cells(row: dict) -> list[str]:
-    start = [implementation(row), f"{row['keys']:,}"]
+def _cells(row: dict) -> dict[str, str]:
+    """A row's figures with units, or why it has none."""
+    start = {"implementation": implementation(row), "N": f"{row['keys']:,}"}
     if row["skipped"]:
-        return [*start, *[""] * (len(COLUMNS) - 3), f"skipped: {row['skipped']}"]
-    return [
-        *start,
-        *(seconds_text(row[percentile]) for percentile in ("p50", "p20", "p80")),
-        str(row["repeats"]),
-        scaled(row["tflops"] * 1e12, "FLOP/s"),
-        tokens_text(row["tokens_per_second"], "tokens/s"),
-        f"{row['error']:.1e}",
-        f"{row['allowed']:.1e}",
-        row["note"],
-    ]
+        return start | {"note": f"skipped: {row['skipped']}"}
+    return {
+        **start,
+        "median": seconds_text(row["p50"]),
+        **{percentile: seconds_text(row[percentile]) for percentile in ("p20", "p80")},
+        "repeats": str(row["repeats"]),
+        "FLOP/s": scaled(row["tflops"] * 1e12, "FLOP/s"),
+        "tokens/s": tokens_text(row["tokens_per_second"], "tokens/s"),
+        "error to float64": f"{row['error']:.1e}",
+        "allowed": f"{row['allowed']:.1e}",
+        "note": row["note"],
+    }
 
 
 def _elsewhere(experiment: Experiment, colours: Palette) -> None:
     """Speed-up and rate over the length as recorded, and the tour's roofline."""
     recording = recording_of(experiment.hardware)
     timings = timings_of(recording, *nearest_shape(recording, experiment))
-    groups, lengths = (
-        [(recording.origin, recorded_rows(timings))],
-        sorted({row.problem.seq_kv for row in timings}),
-    )
+    groups = [(recording.origin, recorded_rows(timings))]
+    lengths = sorted({row.problem.seq_kv for row in timings})
     st.markdown(f"The times were {recording.origin}: {recorded.shape_text(timings, 'forward')}.")
     for metric, alt in (
         ("speedup", "Times as fast as unfused PyTorch, recorded"),

@@ -13,7 +13,7 @@ from app.figures.algorithms import implementation, kernel
 from app.figures.base import Figure
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
-from app.figures.tables import scrolled, table
+from app.figures.tables import records, scrolled
 from app.figures.units import seconds_text, short
 from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
@@ -23,18 +23,6 @@ from engine.recordings.heat_map import heat_map, swept_problem
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 
-TIMINGS = (
-    "implementation",
-    "N",
-    "p20",
-    "median",
-    "p80",
-    "median, alone",
-    "rate",
-    "error to float64",
-    "allowed",
-    "note",
-)
 LAST_TILES = (
     "Without a mask the kernel of FlashAttention-3 shares out its last tiles among all SMs from d = 128 on, "
     "where that pays. The model does not, so a last round in which few SMs work takes it longer: up to 3% "
@@ -79,19 +67,24 @@ def _curves(
 
 
 def _numbers(recording: Recording, shape: tuple[int, bool], direction: str) -> None:
-    cells = [_timing_cells(row) for row in timed.timings_of(recording, *shape, direction)]
-    st.html(scrolled(table(TIMINGS, cells, words=(0, len(TIMINGS) - 1), title="Recorded times"), 330))
+    rows = [_timing_cells(row) for row in timed.timings_of(recording, *shape, direction)]
+    st.html(scrolled(records(rows, "Recorded times"), 330))
 
 
-def _timing_cells(row: Timing) -> list[str]:
-    start = [row.label, f"{row.problem.seq_kv:,}"]
+def _timing_cells(row: Timing) -> dict[str, str]:
+    start = {"implementation": row.label, "N": f"{row.problem.seq_kv:,}"}
     if row.times is None:
-        return [*start, *[""] * (len(TIMINGS) - 3), row.skipped]
-    alone = seconds_text(row.alone.p50) if row.alone else ""
-    percentiles = (seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80))
-    errors = ("" if value is None else f"{value:.1e}" for value in (row.error, row.allowed))
-    note = f"commit {row.commit[:7]}" if row.commit else ""
-    return [*start, *percentiles, alone, f"{row.tflops:,.1f} TFLOP/s", *errors, note]
+        return start | {"note": row.skipped}
+    times = {"p20": row.times.p20, "median": row.times.p50, "p80": row.times.p80}
+    errors = {"error to float64": row.error, "allowed": row.allowed}
+    return {
+        **start,
+        **{name: seconds_text(seconds) for name, seconds in times.items()},
+        "median, alone": seconds_text(row.alone.p50) if row.alone else "",
+        "rate": f"{row.tflops:,.1f} TFLOP/s",
+        **{name: "" if error is None else f"{error:.1e}" for name, error in errors.items()},
+        "note": f"commit {row.commit[:7]}" if row.commit else "",
+    }
 
 
 def shape_text(timings: Sequence[Timing], direction: str) -> str:
