@@ -9,7 +9,7 @@ import streamlit as st
 from app.elements import chart
 from app.figures.algorithms import short
 from app.figures.gains import gains_by_length
-from app.figures.units import bytes_text, digits, gain_text
+from app.figures.units import bytes_text, gain_text, ratio_digits
 from app.page.parts import dram_range
 from app.scenario import theme
 from engine.experiment import Experiment
@@ -62,7 +62,7 @@ def _numbers(modelled: Gain, recorded: Gain | None) -> None:
 
 def times(ratio: float, less: str) -> str:
     """A ratio as "16.9 times fewer" or, below 1, as "1.2 times more"; `less` is fewer or less."""
-    return f"{digits(1 / ratio)} times more" if ratio < 1 else f"{digits(ratio)} times {less}"
+    return f"{ratio_digits(1, ratio)} times more" if ratio < 1 else f"{ratio_digits(ratio, 1)} times {less}"
 
 
 def too_large(experiment: Experiment) -> str:
