@@ -8,6 +8,7 @@ import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
 from app.figures.base import CONFIG, Figure
+from app.figures.tables import scrolled, table
 from app.figures.units import moment
 from engine.problem.problem import Problem
 
@@ -31,6 +32,12 @@ class Unchecked(BaseFigure):
 def chart(figure: Figure, alt: str, key: str = "") -> None:
     """A Plotly figure; `alt` says what it shows, and keeps its zoom unless a key does."""
     st.plotly_chart(Unchecked(figure), theme=None, config=CONFIG, key=key or alt, alt=alt)
+
+
+def numbers(head, rows, title: str, *, words: Sequence[int] = (0,), height: int = 0) -> None:
+    """A table of numbers, as `table` makes it; with a height in a box that scrolls."""
+    content = table(head, rows, words=words, title=title)
+    st.html(scrolled(content, height) if height else content)
 
 
 def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "", **tied) -> str:

@@ -8,10 +8,9 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, compiled, fold, smaller_sibling, verdict
+from app.elements import chart, compiled, fold, numbers, smaller_sibling, verdict
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
-from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.job import job_panel
@@ -97,9 +96,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         ["requested from L2", *_by_way(costs.requested)],
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
-    st.html(
-        scrolled(table(["all heads", *WAYS.values()], rows, title="What recomputing P costs and saves"), 460)
-    )
+    numbers(["all heads", *WAYS.values()], rows, "What recomputing P costs and saves", height=460)
     st.caption(_compared(experiment.problem.mask.hides) + _too_large(experiment, costs))
 
 
@@ -224,7 +221,7 @@ def _counters(recording: Recording) -> None:
         ]
         for one in kernels
     ]
-    st.html(scrolled(table(COUNTERS, rows, title="Backward kernels, modelled and recorded"), 330))
+    numbers(COUNTERS, rows, "Backward kernels, modelled and recorded", height=330)
     st.caption(
         f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
         "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
@@ -269,7 +266,7 @@ def _draw(job: Job | None) -> None:
         ]
         for name in GRADIENTS
     ]
-    st.html(scrolled(table(head, rows, title="Largest differences of the gradients"), 200))
+    numbers(head, rows, "Largest differences of the gradients", height=200)
     st.caption(f"The allowed difference is absolute: {ORIGIN}.")
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, one_of
+from app.elements import chart, fold, numbers, one_of
 from app.figures import decoding as figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
-from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, heads_text, percent_text, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
@@ -29,10 +29,12 @@ from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import MODELLED
 from engine.problem.hardware import gpu_named
 from engine.recordings.recording import Recording
+from engine.recordings.timing import Decoding
 from engine.studies import decoding as studies
 from engine.trace.chip import SramOverflow
 
 OWN = split_kv.ALGORITHM.key
+RECORDED = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 
 
@@ -191,16 +193,17 @@ def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: 
         f"line is modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A "
         f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
     )
-    st.html(scrolled(_recorded_table(rows, copy), 330))
+    cells = [_recorded_row(row, copy) for row in rows]
+    numbers(RECORDED, cells, "Recorded decoding times by splits", words=(0, len(RECORDED) - 1), height=330)
 
 
-def _commit(row) -> str:
+def _commit(row: Decoding) -> str:
     """Of which commit rows are, where it is not the recording's."""
     return f" These rows are of commit {row.commit[:7]}." if row.commit else ""
 
 
-def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
-    def line(name, colour, rows, splits):
+def _recorded_lines(timed: list[Decoding], origin: str, colours: Palette) -> list[figures.Line]:
+    def line(name: str, colour: str, rows: list[Decoding], splits: Sequence[int] = ()) -> figures.Line:
         points = [(row.times.p50, row.bytes_per_second) for row in rows]
         return figures.Line(name, origin, colour, splits, points)
 
@@ -208,27 +211,21 @@ def _recorded_lines(timed, origin: str, colours: Palette) -> list[figures.Line]:
     lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
     for row in timed:
         if row.provider == OWN and row.splits is None:
-            lines.append(line("auto", colours.ink, [row], []))
+            lines.append(line("auto", colours.ink, [row]))
         elif row.provider not in (OWN, "copy") and not row.page_size:
             name = implementation({"provider": row.provider, "label": row.label})
-            lines.append(line(name, look(row.provider).colour(colours), [row], []))
+            lines.append(line(name, look(row.provider).colour(colours), [row]))
     return lines
 
 
-def _recorded_table(rows, copy: float) -> str:
-    head = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
-    cells = []
-    for row in rows:
-        start = [row.label, "auto" if row.splits is None else f"{row.splits}"]
-        if row.provider != OWN:
-            start[1] = ""
-        if row.times is None:
-            cells.append([*start, "", "", "", "", "", row.skipped])
-            continue
-        times = [seconds_text(seconds) for seconds in (row.times.p20, row.times.p50, row.times.p80)]
-        share = percent_text(row.bytes_per_second, copy) if copy else ""
-        cells.append([*start, *times, scaled(row.bytes_per_second, "B/s"), share, ""])
-    return table(head, cells, words=(0, len(head) - 1), title="Recorded decoding times by splits")
+def _recorded_row(row: Decoding, copy: float) -> list[str]:
+    """The cells of RECORDED, beside a copy's bytes per second; 0: not recorded."""
+    splits = str(row.splits or "auto") * (row.provider == OWN)
+    if row.times is None:
+        return [row.label, splits, "", "", "", "", "", row.skipped]
+    times = map(seconds_text, (row.times.p20, row.times.p50, row.times.p80))
+    share = percent_text(row.bytes_per_second, copy) if copy else ""
+    return [row.label, splits, *times, scaled(row.bytes_per_second, "B/s"), share, ""]
 
 
 def _drawn(experiment: Experiment) -> Drawn:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import inside, scenario
-from app.elements import GREY, chart
+from app.elements import GREY, chart, numbers
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
-from app.figures.tables import scrolled, table
 from app.figures.units import (
     bytes_text,
     ratio_digits,
@@ -76,7 +75,7 @@ def show() -> None:
     unused("This page always shows FlashAttention-3.", "algorithm")
     above = None if presenting() else st.container()  # in a room the picture has the first screen
     with st.container(key="apart_inside"):
-        picture, numbers = st.columns([2.6, 1], gap="large")
+        picture, beside = st.columns([2.6, 1], gap="large")
     first = picture.container()
     with above or picture:
         shown = variant(experiment, _toggles())
@@ -86,7 +85,7 @@ def show() -> None:
     block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
     with first:
         _picture(experiment, shown, block)
-    with numbers:
+    with beside:
         _numbers(shown, full, block)
         _unsure(shown, full)
     with st.container(key="apart_techniques"):
@@ -257,7 +256,7 @@ def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
     st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
-    st.html(scrolled(table(WORTH, rows, words=(0, 5), title="What each technique is worth"), TALL))
+    numbers(WORTH, rows, "What each technique is worth", words=(0, 5), height=TALL)
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
         st.caption(
@@ -288,7 +287,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     )
     before = (frozenset(), *(row.techniques for row in rows))
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
-    st.html(scrolled(table(KERNELS, cells, words=(0, 1), title="Kernels that use the techniques"), TALL))
+    numbers(KERNELS, cells, "Kernels that use the techniques", words=(0, 1), height=TALL)
     st.caption(
         "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
         f"The ratio is modelled over recorded time. {LAST_TILES} {caveats(row.kernel for row in rows)}"

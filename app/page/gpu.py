@@ -7,9 +7,8 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import scenario
-from app.elements import fold, one_of
+from app.elements import fold, numbers, one_of
 from app.figures.algorithms import caveats, name
-from app.figures.tables import table
 from app.figures.units import ratio_text, seconds_text, share_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gpu import REPLAY
@@ -178,13 +177,8 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
         ]
         for row, seconds in timelines.modelled_seconds(rows, timelines.hardware_of(recording)).items()
     ]
-    st.html(
-        table(
-            ("call", "recorded, median", "modelled", "ratio"),
-            lines,
-            title="Modelled beside recorded times of traced calls",
-        )
-    )
+    head = ("call", "recorded, median", "modelled", "ratio")
+    numbers(head, lines, "Modelled beside recorded times of traced calls")
     st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")
 
 

@@ -8,10 +8,9 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import fold
+from app.elements import fold, numbers
 from app.figures import masks as figures
 from app.figures.colours import Palette
-from app.figures.tables import scrolled, table
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
 from app.gallery.html_page import both
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
@@ -68,7 +67,21 @@ def show() -> None:
 
 def _counted(found: tuple[studies.Masked, ...]) -> None:
     """Every mask's tiles, bytes, work and time, and what the columns mean."""
-    st.html(scrolled(_table(found), TALL))
+    rows = []
+    for one in found:
+        counts, traffic = one.simulation.per_head, one.simulation.traffic
+        tiles = (counts.tiles_visited, counts.tiles_full, counts.tiles_partial, counts.tiles_skipped)
+        rows.append(
+            [
+                _name(one.mask, one.keys)[0] + ", the scenario's" * one.own,
+                *(f"{count:,}" for count in tiles),
+                *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
+                bytes_text(traffic.requested.total),
+                scaled(traffic.flops, "FLOP"),
+                seconds_text(one.simulation.modelled.seconds),
+            ]
+        )
+    numbers(COLUMNS, rows, "Tiles, bytes and time by mask", height=TALL)
     st.caption(
         "'Pairs left' is the share of query–key pairs that the mask allows. A partial tile, crossed by the "
         "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
@@ -99,7 +112,7 @@ def _recorded(recording: Recording | None) -> None:
             for cost in costs
         ]
         columns = (f"{direction}: mask or term", "pairs left", "time", "TFLOP/s", "of plain")
-        st.html(scrolled(table(columns, rows, title=f"Recorded {direction} times of masks and terms"), TALL))
+        numbers(columns, rows, f"Recorded {direction} times of masks and terms", height=TALL)
     problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
     st.caption(
         f"{recording.heading}, at commit {' and '.join(sorted(commits))}: "
@@ -269,24 +282,6 @@ def _scale(none: studies.Masked, experiment: Experiment) -> str:
         return f"{grid}. Counted."
     tiles = f"{none.density.tiles:,} tiles"
     return f"{grid}. Each pixel stands for up to {tiles}; its shade is the share visited. Counted."
-
-
-def _table(found: tuple[studies.Masked, ...]) -> str:
-    rows = []
-    for one in found:
-        counts, traffic = one.simulation.per_head, one.simulation.traffic
-        tiles = (counts.tiles_visited, counts.tiles_full, counts.tiles_partial, counts.tiles_skipped)
-        rows.append(
-            [
-                _name(one.mask, one.keys)[0] + ", the scenario's" * one.own,
-                *(f"{count:,}" for count in tiles),
-                *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
-                bytes_text(traffic.requested.total),
-                scaled(traffic.flops, "FLOP"),
-                seconds_text(one.simulation.modelled.seconds),
-            ]
-        )
-    return table(COLUMNS, rows, title="Tiles, bytes and time by mask")
 
 
 def _drawn(experiment: Experiment) -> Drawn:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.elements import chart
+from app.elements import chart, numbers
 from app.figures import fp8 as figures
-from app.figures.tables import scrolled, table
 from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
 from app.scenario import theme
 from engine.experiment import Experiment
@@ -40,12 +39,12 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
             f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch "
             f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"
         )
-        drawing, numbers = st.columns([1, 1.15], gap="large")
+        drawing, beside = st.columns([1, 1.15], gap="large")
         with drawing:
             figure = figures.error_by_speed(rows, recording.origin, theme.colours())
             chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
-        with numbers:
-            st.html(scrolled(table(COLUMNS, _cells(rows), words=(0, 1), title="Attention in FP8"), 330))
+        with beside:
+            numbers(COLUMNS, _cells(rows), "Attention in FP8", words=(0, 1), height=330)
         st.caption(f"{_worth(rows)}{_origin(commits)}")
 
 

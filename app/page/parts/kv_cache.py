@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.elements import numbers
 from app.figures import paging as figures
-from app.figures.tables import scrolled, table
+from app.figures.tables import scrolled
 from app.figures.units import (
     bytes_text,
     counted,
@@ -133,7 +134,7 @@ def heads(decoding: Experiment, recording: Recording | None) -> None:
         ]
         for count, one in found.items()
     ]
-    st.html(scrolled(table(HEADS, rows, title="Bytes and time by KV heads"), 360))
+    numbers(HEADS, rows, "Bytes and time by KV heads", height=360)
     where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(recorded.values()) else ""
     st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
     caches = list(recorded_sharing(recording, decoding).values()) if recording else []

@@ -7,10 +7,9 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app.elements import chart
+from app.elements import chart, numbers
 from app.figures import decoding as figures
 from app.figures.colours import Palette
-from app.figures.tables import scrolled, table
 from app.figures.units import number_text, unbroken
 from app.page.parts.stepper import stepper
 from engine.studies.decoding import Parts
@@ -28,14 +27,14 @@ def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
     most = len(parts.lse)
     step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
-    picture, numbers = st.columns([1, 1.25], gap="medium")
+    picture, values = st.columns([1, 1.25], gap="medium")
     with picture:
         chart(figures.merge(parts, step, colours), "What each part counts for")
         st.latex(FORMULA)
-    with numbers:
+    with values:
         st.markdown(unbroken(_sentence(parts, step)))
-        st.html(scrolled(_parts_table(parts, step), 440))
-        st.html(scrolled(_merged_table(parts, step), 240))
+        _parts_table(parts, step)
+        _merged_table(parts, step)
         st.caption(_what_ran(parts, scenario_keys))
 
 
@@ -61,7 +60,7 @@ def _sentence(parts: Parts, step: int) -> str:
 _number = partial(number_text, figures=4)
 
 
-def _parts_table(parts: Parts, step: int) -> str:
+def _parts_table(parts: Parts, step: int) -> None:
     """Some splits around the one that is merged now; always as many lines."""
     most = len(parts.lse)
     start = min(max(0, step - SHOWN // 2), max(0, most - SHOWN))
@@ -70,12 +69,12 @@ def _parts_table(parts: Parts, step: int) -> str:
         low, high = parts.keys[at]
         keys = f"{low:,} to {high - 1:,}" if low < high else "none"
         mark = "▸ " if at == step - 1 else "✓ " if at < step else ""
-        values = (parts.m[at], parts.l[at], parts.lse[at], *parts.out[at, :COMPONENTS])
-        rows.append([f"{mark}{at + 1}", keys, *map(_number, values)])
-    return table(("split", "keys", "m", "l", "lse", *_components(parts)), rows, title="Parts of one query")
+        held = (parts.m[at], parts.l[at], parts.lse[at], *parts.out[at, :COMPONENTS])
+        rows.append([f"{mark}{at + 1}", keys, *map(_number, held)])
+    numbers(("split", "keys", "m", "l", "lse", *_components(parts)), rows, "Parts of one query", height=440)
 
 
-def _merged_table(parts: Parts, step: int) -> str:
+def _merged_table(parts: Parts, step: int) -> None:
     """What is merged so far, what the kernel stores, and float64 over all keys at once."""
     merged = parts.merged[step, : 3 + COMPONENTS]
     exact = [parts.exact_lse, *parts.exact[:COMPONENTS]]
@@ -84,7 +83,7 @@ def _merged_table(parts: Parts, step: int) -> str:
         [f"stored, {parts.experiment.problem.dtype}", "", "", "", *map(_number, parts.result[:COMPONENTS])],
         ["float64, unsplit", "", "", *map(_number, exact)],
     ]
-    return table(("", "m, of lse", "sum", "lse", *_components(parts)), rows, title="Parts merged so far")
+    numbers(("", "m, of lse", "sum", "lse", *_components(parts)), rows, "Parts merged so far", height=240)
 
 
 def _components(parts: Parts) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from plotly.graph_objects import Figure
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.decoding import _commit, _recorded, _recorded_table
+from app.page.decoding import RECORDED, _commit, _recorded, _recorded_row
 from app.page.parts import kv_cache
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
@@ -42,10 +41,7 @@ def test_recorded_rows_stand_below_their_names():
     times = Times(0.9e-4, 1e-4, 1.3e-4, 9)
     problem = decoding_of(Experiment.of(heads=32, kv_heads=8, seq_kv=65536, head_dim=128)).problem
     row = Decoding("split_kv", "Triton, split keys", problem, 16, times, 8 * 65536 * 128 * 4 / 1e-4)
-    names, cells = (
-        re.findall(rf"<t{tag}\b[^>]*>(.*?)</t{tag}>", _recorded_table([row], 4e12)) for tag in "hd"
-    )
-    assert dict(zip(names, cells, strict=True)) == {
+    assert dict(zip(RECORDED, _recorded_row(row, 4e12), strict=True)) == {
         "implementation": "Triton, split keys",
         "splits": "16",
         "p20": "90 µs",
