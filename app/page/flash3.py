@@ -87,7 +87,6 @@ def show() -> None:
         _picture(experiment, shown, block)
     with beside:
         _numbers(shown, full, block)
-        _unsure(shown, full)
     with st.container(key="apart_techniques"):
         fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
@@ -173,7 +172,7 @@ def _also_off(idle: Sequence[Technique], chosen: Sequence[Technique]) -> str:
 
 
 def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
-    """Time and bytes of what is switched on, beside FlashAttention-3's."""
+    """Time and bytes of what is switched on, beside FlashAttention-3's; ranges where the model has them."""
     time = "does not fit" if shown.seconds is None else seconds_text(shown.seconds)
     st.metric("Time, modelled", time, _against(shown.seconds, full.seconds), **GREY)
     for label, kind in (("Requested from L2, counted", "requested"), ("Crosses HBM, modelled", "dram")):
@@ -183,10 +182,6 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     busy = share_text(block.tensor_busy) if looping else "–"
     whole = "" if shown.of_peak is None else f"whole call: {share_text(shown.of_peak)} of peak"
     st.metric("Tensor cores busy in the loop, modelled", busy, whole or "does not fit", **GREY)
-
-
-def _unsure(shown: Variant, full: Variant) -> None:
-    """Between what the modelled bytes across HBM lie, where the model is sure of no more."""
     variants = {flash3.ALGORITHM.label: full}
     if shown.techniques != full.techniques:
         variants = {"these techniques": shown} | variants
@@ -233,7 +228,9 @@ def _visits(block: Inside) -> str:
 
 def _waterfall(experiment: Experiment) -> None:
     """From unfused attention on."""
-    asked = experiment.asked
+    asked, hidden = experiment.asked, ""
+    if experiment.problem.mask.hides:
+        hidden = " Unfused attention also computes what the mask hides, which no fused step does."
     st.markdown("**Adding one technique at a time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
     figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
@@ -242,14 +239,8 @@ def _waterfall(experiment: Experiment) -> None:
         "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
         f"attention in the scenario's {asked.block_q} × {asked.block_kv}. The loop over queries outside "
         "comes before the softmax, so that each later step keeps the order of the loops and the "
-        f"number of thread blocks.{_hidden(experiment)}{too_large(experiment)}"
+        f"number of thread blocks.{hidden}{too_large(experiment)}"
     )
-
-
-def _hidden(experiment: Experiment) -> str:
-    """That unfused attention gains nothing by a mask; empty where there is none."""
-    hides = experiment.problem.mask.hides
-    return " Unfused attention also computes what the mask hides, which no fused step does." if hides else ""
 
 
 def _worth(experiment: Experiment, full: Variant) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from engine.algorithms import ALGORITHMS, Algorithm, Pipeline, flash1, flash2, flash3, standard
+from engine.algorithms import ALGORITHMS, Pipeline, flash1, flash2, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
@@ -156,54 +156,31 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
 @lru_cache(maxsize=256)
 def _variant(experiment: Experiment, techniques: frozenset[str]) -> Variant:
     run, misfit = _run(experiment, techniques), None
-    moved = traffic(run)
+    moved, gpu = traffic(run), run.gpu
     if "fusion" in techniques and "tiling" not in techniques:
-        misfit = _misfit(_whole(experiment))
+        misfit = _misfit(launch(experiment))
     seconds = None if misfit else modelled_time(run, moved).seconds
-    of_peak = seconds and matrix_seconds(moved, run) / seconds
+    of_peak = seconds and moved.flops / gpu.products_per_second(run.problem.dtype) / seconds
     return Variant(techniques, run.pipeline, moved, seconds, of_peak, misfit, kernels().get(techniques))
 
 
-def _whole(experiment: Experiment) -> Launch:
-    """FlashAttention-3 of an experiment's problem, the blocks of which all fused variants take."""
-    return launch(experiment.changed(algorithm=flash3.ALGORITHM.key))
-
-
 def _run(experiment: Experiment, techniques: frozenset[str]) -> Launch:
-    """An experiment's problem as attention with these techniques launches it."""
-    whole, base = _whole(experiment), _base(techniques)
-    run = Launch.of(base, whole.problem, whole.tiling, whole.gpu)
-    if base is standard.ALGORITHM:
-        run = launch(experiment.changed(algorithm=base.key))
-    if techniques >= {"fusion", "tiling"} and "online" not in techniques:  # whole rows need but one pass
+    """An experiment's problem as attention with these techniques launches it; fused, in flash3's blocks."""
+    if "fusion" not in techniques:  # unfused kernels copy ahead as any matrix product does
+        return launch(experiment.changed(algorithm=standard.ALGORITHM.key))
+    whole, base = launch(experiment), flash3 if "queries" in techniques else flash1
+    run = Launch.of(base.ALGORITHM, whole.problem, whole.tiling, whole.gpu)
+    if "tiling" in techniques and "online" not in techniques:  # whole rows need but one pass
         run = _two_passes(run)
-    return replace(run, pipeline=_pipeline(techniques))
-
-
-def matrix_seconds(moved: Traffic, run: Launch) -> float:
-    """Seconds that the matrix products of a launch would take at the peak of its GPU's tensor cores."""
-    return moved.flops / run.gpu.products_per_second(run.problem.dtype)
-
-
-def _base(techniques: frozenset[str]) -> Algorithm:
-    """Whose loop nest attention with these techniques has."""
-    if "fusion" not in techniques:
-        return standard.ALGORITHM
-    return flash3.ALGORITHM if "queries" in techniques else flash1.ALGORITHM
+    ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
+    dividing = techniques >= LOOP and "deferred" not in techniques
+    pipeline = Pipeline(**ahead, returning="queries" not in techniques, dividing=dividing)
+    return replace(run, pipeline=pipeline)
 
 
 def kernels() -> dict[frozenset[str], str]:
     """The algorithms that are told apart by their techniques."""
     return {record.techniques: key for key, record in ALGORITHMS.items() if record.techniques is not None}
-
-
-def _pipeline(techniques: frozenset[str]) -> Pipeline:
-    """Unfused kernels copy ahead as any matrix product does; the techniques are about the fused one."""
-    if "fusion" not in techniques:
-        return standard.ALGORITHM.pipeline
-    ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
-    dividing = techniques >= LOOP and "deferred" not in techniques
-    return Pipeline(**ahead, returning="queries" not in techniques, dividing=dividing)
 
 
 def _two_passes(run: Launch) -> Launch:
@@ -261,8 +238,8 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
     rows = [(techniques, found[name]) for techniques, name in kernels().items() if name in found]
     problem = found["flash3"].problem
-    waiting = [row for row in recording.sweep if row.problem == problem and row.times]
-    waiting = [row for row in waiting if (row.algorithm, row.stages) == ("flash2", 1)]
+    one_stage = [row for row in recording.sweep if (row.algorithm, row.stages) == ("flash2", 1)]
+    waiting = [row for row in one_stage if row.problem == problem and row.times]
     if waiting:
         rows.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
     rows.sort(key=lambda pair: len(pair[0]))
