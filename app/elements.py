@@ -9,7 +9,6 @@ from plotly.basedatatypes import BaseFigure
 
 from app.figures.base import CONFIG, Figure
 from app.figures.tables import scrolled, table
-from app.figures.units import moment
 from engine.problem.problem import Problem
 
 GREY = {"delta_color": "off", "delta_arrow": "off"}  # of a metric, whose words below are no change
@@ -60,17 +59,6 @@ def fold(key: str, draw: Callable[[], None], label: str = "How is this counted?"
     if part.open:
         with part:
             draw()
-
-
-def verdict(agrees: bool, device: str, kernels: str, date: str) -> None:
-    """Whether three computations agree, and on which machine and when they were compared."""
-    words = "All three agree." if agrees else "They differ by more than allowed."
-    (st.success if agrees else st.error)(f"{words} Measured here: {device}, {kernels}, {moment(date)}.")
-
-
-def compiled(interpreted: bool) -> str:
-    """How a kernel was run."""
-    return "interpreted" if interpreted else "compiled"
 
 
 def smaller_sibling(run: Problem, scenario: Problem) -> str:

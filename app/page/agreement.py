@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, compiled, fold, one_of, smaller_sibling, verdict
+from app.elements import chart, fold, one_of, smaller_sibling
 from app.figures import agreement as figures
 from app.figures import real_traffic as traffic_figures
 from app.figures.tables import table
@@ -15,6 +15,7 @@ from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import chip, model_errors
+from app.page.parts.compared import NAMES, differences, verdict
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -26,7 +27,6 @@ from engine.model.launch import schedule_of
 from engine.recordings.file import recording_of, recordings
 from engine.worker.client import Job
 
-NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
 QUANTITIES = {  # what each is called, and where it is compared
     "O": ("O, the output", "every row of every query block"),
     "lse": ("lse", "every row of every query block"),
@@ -81,15 +81,15 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
                 now = "The three are computed now; each tile then shows"
             st.caption(f"{now} how far two of them are apart.")
         else:
-            agrees = all(agreement.holds(quantity) for quantity in agreement.quantities)
-            verdict(agrees, agreement.device, f"the kernel {compiled(agreement.interpreted)}", agreement.date)
+            verdict(agreement)
     names = {quantity: QUANTITIES[quantity][0] for quantity in _compared(sibling)}
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
             _pair(sibling, job, quantity, pair)
     if agreement is not None:
-        st.html(_table(agreement))
+        named = {key: name + ", relative" * (key == "l") for key, (name, _) in QUANTITIES.items()}
+        differences(agreement, named, "Largest differences and tolerances")
 
 
 def _pair(sibling: Experiment, job: Job | None, quantity: str, pair: tuple[str, str]) -> None:
@@ -103,19 +103,6 @@ def _pair(sibling: Experiment, job: Job | None, quantity: str, pair: tuple[str, 
         st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
         figure = figures.differences(agreement, quantity, pair, colours)
     chart(figure, f"{quantity}: {title}", title)
-
-
-def _table(agreement: Agreement) -> str:
-    """Every quantity with its largest differences, its tolerance and the verdict."""
-    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
-    rows = []
-    for quantity in agreement.quantities:
-        unit = ", relative" if quantity == "l" else ""
-        numbers = [f"{agreement.largest(quantity, pair):.1e}" for pair in PAIRS]
-        verdict = "agrees" if agreement.holds(quantity) else "differs"
-        name, allowed = QUANTITIES[quantity][0] + unit, f"{agreement.tolerance[quantity]:.1e}"
-        rows.append([name, *numbers, allowed, verdict])
-    return table(head, rows, title="Largest differences and tolerances")
 
 
 def _traffic(sibling: Experiment) -> None:

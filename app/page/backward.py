@@ -8,11 +8,12 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, compiled, fold, numbers, smaller_sibling, verdict
+from app.elements import chart, fold, numbers, smaller_sibling
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.page.parts.compared import differences, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.player_panel import player_panel
 from app.page.parts.recorded import commits_text, shape_text
@@ -26,7 +27,7 @@ from app.sidebar.unused import unused
 from engine import simulate
 from engine.algorithms import backward, flash3
 from engine.experiment import Experiment
-from engine.measuring.agreement import PAIRS, Agreement
+from engine.measuring.agreement import Agreement
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
@@ -45,7 +46,6 @@ from engine.studies.recomputation import (
 from engine.worker.client import Job
 
 WAYS = {STORED: "P stored", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
-NAMES = {"kernel": "Triton kernels", "trace": "scheduler", "float64": "float64"}
 COUNTERS = (
     "kernel",
     *("requested reads, counted", "recorded"),
@@ -254,19 +254,8 @@ def _draw(job: Job | None) -> None:
     if job is None or job.result is None:
         return
     check: Agreement = job.result
-    agrees = all(check.holds(gradient) for gradient in GRADIENTS)
-    verdict(agrees, check.device, f"the kernels {compiled(check.interpreted)}", check.date)
-    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
-    rows = [
-        [
-            name,
-            *(f"{off:.1e}" if (off := check.largest(name, pair)) else "0" for pair in PAIRS),
-            f"{check.tolerance[name]:.1e}",
-            "agrees" if check.holds(name) else "differs",
-        ]
-        for name in GRADIENTS
-    ]
-    numbers(head, rows, "Largest differences of the gradients", height=200)
+    verdict(check)
+    differences(check, dict(zip(GRADIENTS, GRADIENTS, strict=True)), "Largest differences of the gradients")
     st.caption(f"The allowed difference is absolute: {ORIGIN}.")
 
 

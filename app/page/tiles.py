@@ -37,7 +37,7 @@ def _agreement(experiment: Experiment) -> tuple[str, bool]:
 
 def verdict(agreement: Agreement) -> tuple[str, bool]:
     """How far kernel and scheduler differ in one line, and whether everything compared agrees."""
-    if not all(agreement.holds(quantity) for quantity in agreement.quantities):
+    if not agreement.agrees:
         return "measured here: differs by more than rounding, see Agreement", False
     shown = [quantity for quantity in SHOWN if quantity in agreement.quantities]
     largest = max(agreement.largest(quantity, KERNEL_AND_SCHEDULER) for quantity in shown)

@@ -84,6 +84,11 @@ class Agreement:
         """Whether every pair is within the tolerance."""
         return all(self.largest(quantity, pair) <= self.tolerance[quantity] for pair in PAIRS)
 
+    @property
+    def agrees(self) -> bool:
+        """Whether every quantity does."""
+        return all(map(self.holds, self.quantities))
+
 
 def small_sibling(experiment: Experiment) -> Experiment:
     """What is run for an experiment: one head, shortened until even the interpreter takes seconds.

@@ -1,0 +1,33 @@
+"""What came of three computations: whether they agree, and by how much they differ at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from app.elements import numbers
+from app.figures.units import moment
+from engine.measuring.agreement import PAIRS, Agreement
+
+TALL = 260  # pixels: it scrolls sideways only, on narrow screens
+NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
+
+
+def verdict(found: Agreement) -> None:
+    """Whether the three agree, and on which machine and when they were compared."""
+    words = "All three agree." if found.agrees else "They differ by more than allowed."
+    kernels = "kernels interpreted" if found.interpreted else "kernels compiled"
+    told = f"{words} Measured here: {found.device}, {kernels}, {moment(found.date)}."
+    (st.success if found.agrees else st.error)(told)
+
+
+def differences(found: Agreement, names: Mapping[str, str], title: str) -> None:
+    """Every quantity, by its name, with its largest differences, its tolerance and the verdict."""
+    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
+    rows = []
+    for quantity in found.quantities:
+        apart = (f"{off:.1e}" if (off := found.largest(quantity, pair)) else "0" for pair in PAIRS)
+        verdict = "agrees" if found.holds(quantity) else "differs"
+        rows.append([names[quantity], *apart, f"{found.tolerance[quantity]:.1e}", verdict])
+    numbers(head, rows, title, height=TALL)
