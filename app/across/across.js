@@ -23,15 +23,15 @@ const BAR = {
       told: "another run in the ring and the sentence",
     },
   ],
-  guide: [
-    ["colour", "a GPU, and the keys and values that it owns"],
-    ["S", "rows and columns are chunks of the sequence; the strips at their edges say which GPU holds each"],
-    ["ring", "outside a GPU's own colour, inside that of the keys with which it computes; empty: idle"],
-    ["K V", "a block on its way from its owner"],
-    ["line", "one GPU: computing above, transfers below; hatched: idle"],
-    ["pale", "still to come"],
-    ["merge", "m, l and O of all rounds become one"],
-  ],
+  guide: {
+    colour: "a GPU, and the keys and values that it owns",
+    S: "rows and columns are chunks of the sequence; the strips at their edges say which GPU holds each",
+    ring: "outside a GPU's own colour, inside that of the keys with which it computes; empty: idle",
+    "K V": "a block on its way from its owner",
+    line: "one GPU: computing above, transfers below; hatched: idle",
+    pale: "still to come",
+    merge: "m, l and O of all rounds become one",
+  },
 };
 
 class AcrossPlayer extends TimedPlayer {

@@ -9,7 +9,6 @@ import numpy as np
 
 from app.canvas.pack import pack
 from app.figures import across
-from app.figures.shared_tables import palettes
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
@@ -56,7 +55,6 @@ def build(runs: Sequence[Lanes]) -> bytes:
         "causal": spread.problem.mask.causal,
         "kinds": list(KINDS),
         "owners": owner_colours(spread.gpus),
-        "palettes": palettes(),
         "runs": [_about(run, runs) for run in runs],
     }
     columns = (_columns(run).items() for run in runs)

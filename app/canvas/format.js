@@ -1,10 +1,8 @@
 // Numbers as people read them. Bytes count in powers of ten, on the chip too: a tile weighs the same wherever it is.
 
 const MINUS = "−";
-export const grouped = (n) =>
-  Math.round(n)
-    .toString()
-    .replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+export const grouped = (n) => WHOLE.format(n);
 export const plural = (n, noun, nouns = `${noun}s`) => `${grouped(n)} ${n === 1 ? noun : nouns}`;
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));

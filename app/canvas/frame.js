@@ -31,7 +31,8 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
  * `speeds`, each `named`; `arrows` and `far`: where the arrow keys lead, alone and with Shift;
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
  *   their `key`, the `words` on them, their `title`, and what is `told` of the key;
- * `keys`: those without a button, [name, words, (player, far) => actions by key]; `guide`: how the picture is read.
+ * `keys`: those without a button, with their `name`, what is `told` of them, and `act(player, far)`, actions by key;
+ * `guide`: how the picture is read, by the name of what one sees.
  */
 export function frameOf({ slider, steps = 10000, options = [] }) {
   const speed = { name: "speed", label: "Speed", title: "Speed (+ and −)", choices: [] };
@@ -51,6 +52,8 @@ export function frameOf({ slider, steps = 10000, options = [] }) {
 /** The keys and the reading guide, side by side. */
 export function helpPage(keys, guide) {
   const list = (title, entries) =>
-    `<div><h3>${title}</h3><dl>${entries.map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`).join("")}</dl></div>`;
+    `<div><h3>${title}</h3><dl>${Object.entries(entries)
+      .map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`)
+      .join("")}</dl></div>`;
   return `<div class="columns">${list("Keys", keys)}${list("How to read it", guide)}</div>`;
 }

@@ -13,6 +13,7 @@ import streamlit as st
 from app.canvas.bundle import bundle
 from app.canvas.offline import html_file
 from app.canvas.scripts import loader
+from app.figures.shared_tables import palettes
 from app.scenario.offers import offer
 
 CANVAS_STYLE = Path(__file__).parent / "canvas.css"
@@ -66,7 +67,7 @@ class Moving(Component):
 
     def offline(self, data: Any, title: str, above: str = "", below: str = "") -> str:
         """An HTML file that shows the same without server and network, between some HTML of its own."""
-        return html_file(self.html, self.css, self.js, data, title, above, below)
+        return html_file(self.html, self.css, self.js, _coloured(data), title, above, below)
 
     def show(self, data: Any, *, key: str, title: str = "", height: int | None = None) -> None:
         """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run.
@@ -76,7 +77,12 @@ class Moving(Component):
         """
         title = title or self.title
         offer(title, partial(self.offline, data, title))
-        self.mount(key=key, data=data, height=height or "content")
+        self.mount(key=key, data=_coloured(data), height=height or "content")
+
+
+def _coloured(data: Any) -> Any:
+    """The data with the colours of both themes, which packed ones have already."""
+    return data if isinstance(data, bytes) else {**data, "palettes": palettes()}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What a moving picture draws, packed into one block of bytes: a JSON header and little-endian arrays.
 
 Layout: header length (uint32), the header (UTF-8 JSON, padded with spaces), then the arrays, each on an
-8-byte boundary. The header's `arrays` lists name, dtype, offset from the header's end, and length of each.
+8-byte boundary. The header's `arrays` lists name, dtype, offset from the header's end, and length of each;
+its `palettes` has the colours of both themes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 from collections.abc import Mapping
 
 import numpy as np
+
+from app.figures.shared_tables import palettes
 
 
 def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -21,7 +24,7 @@ def pack(header: Mapping, arrays: Mapping[str, np.ndarray]) -> bytes:
         parts += [little.tobytes(), b"\0" * padded]
         listing.append([name, values.dtype.name, offset, len(values)])
         offset += little.nbytes + padded
-    return b"".join([_headed({**header, "arrays": listing}), *parts])
+    return b"".join([_headed({**header, "palettes": palettes(), "arrays": listing}), *parts])
 
 
 def with_header(payload: bytes, **more) -> bytes:

@@ -153,25 +153,23 @@ export class TimedControls extends Transport {
   explain(guide) {
     const { arrows, far = "a twentieth of the run", keys = [], options = [] } = this.bar;
     const there = ({ name, key }) => key && !this.root.querySelector(`[data-do="${name}"]`)?.hidden;
-    this.help.innerHTML = helpPage(
-      [
-        ["Space", "play or pause (Enter too)"],
-        ["← →", arrows],
-        ["Shift ← →", far],
-        ["Home End", "to the start, to the end"],
-        ...keys.map(([name, words]) => [name, words]),
-        ...options.filter(there).map(({ key, told }) => [key, told]),
-        ["+ −", "faster, slower"],
-        ["f", "full screen"],
-        ["?", "this help"],
-      ],
-      guide,
-    );
+    const all = {
+      Space: "play or pause (Enter too)",
+      "← →": arrows,
+      "Shift ← →": far,
+      "Home End": "to the start, to the end",
+      ...Object.fromEntries(keys.map(({ name, told }) => [name, told])),
+      ...Object.fromEntries(options.filter(there).map(({ key, told }) => [key, told])),
+      "+ −": "faster, slower",
+      f: "full screen",
+      "?": "this help",
+    };
+    this.help.innerHTML = helpPage(all, guide);
   }
 
   keyActions(far) {
     const { player, bar, choices } = this,
-      own = (bar.keys ?? []).map(([, , actions]) => actions(player, far)),
+      own = (bar.keys ?? []).map(({ act }) => act(player, far)),
       next = (name) => {
         const all = choices[name];
         player.choose(name, all[(all.indexOf(player[name]) + 1) % all.length]);

@@ -32,23 +32,23 @@ const BAR = {
     },
   ],
   keys: [
-    [
-      ...["↑ ↓", "another head (Shift: ten further)"],
-      (player, far) => ({
+    {
+      ...{ name: "↑ ↓", told: "another head (Shift: ten further)" },
+      act: (player, far) => ({
         ArrowUp: () => player.moveHead(far ? -10 : -1),
         ArrowDown: () => player.moveHead(far ? 10 : 1),
       }),
-    ],
+    },
   ],
-  guide: [
-    ["line", "one SM; where it holds several blocks at once, they share its line"],
-    ["bar", "one thread block, from its start to its end"],
-    ["shade", "the later a block's query block, head or wave, the stronger its colour"],
-    ["pale", "still to come"],
-    ["tail", "from when the first SM has nothing left to do until the end"],
-    ["wave", "how often the block's place on its SM had been filled before"],
-    ["tiles", "a block's visits are drawn at an even pace between its start and its end"],
-  ],
+  guide: {
+    line: "one SM; where it holds several blocks at once, they share its line",
+    bar: "one thread block, from its start to its end",
+    shade: "the later a block's query block, head or wave, the stronger its colour",
+    pale: "still to come",
+    tail: "from when the first SM has nothing left to do until the end",
+    wave: "how often the block's place on its SM had been filled before",
+    tiles: "a block's visits are drawn at an even pace between its start and its end",
+  },
 };
 
 class GpuPlayer extends TimedPlayer {

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
-from app.figures.shared_tables import palettes
 from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
 from engine.model.timeline import MODELLED, Timeline
 
@@ -28,7 +27,6 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
         "unfused": experiment.record.unfused,
-        "palettes": palettes(),
         "lanes": [_lane(timeline) for timeline in timelines],
     }
     arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}

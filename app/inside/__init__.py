@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.figures.shared_tables import palettes
 from engine.model.timeline import MODELLED
 from engine.studies.warp_groups import PV, QK, SOFTMAX, STORE, Inside
 
@@ -43,7 +42,6 @@ def payload(block: Inside) -> dict[str, Any]:
         "operations": {name: dict(zip(FIELDS, row, strict=True)) for name, row in OPERATIONS.items()},
         "outlined": STORE,
         "busy": BUSY,
-        "palettes": palettes(),
         "seconds": block.seconds,
         "switch": block.switch,
         "origin": MODELLED,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.figures.shared_tables import palettes
 from engine.experiment import Experiment
 from engine.problem.hardware import Gpu
 from engine.studies.memories import memories
@@ -25,7 +24,7 @@ def show(gpu: Gpu, *, key: str = "memories") -> None:
 
 def payload(gpu: Gpu) -> dict[str, Any]:
     """What the picture needs: each memory's name, bytes, parts and rates, the registers first."""
-    return {"gpu": gpu.name, "memories": [asdict(memory) for memory in memories(gpu)], "palettes": palettes()}
+    return {"gpu": gpu.name, "memories": [asdict(memory) for memory in memories(gpu)]}
 
 
 def growth_payload(experiment: Experiment) -> dict[str, Any]:
@@ -37,5 +36,4 @@ def growth_payload(experiment: Experiment) -> dict[str, Any]:
         "heads": problem.all_heads,
         "queries": problem.seq_q,
         "keys": problem.seq_kv,
-        "palettes": palettes(),
     }

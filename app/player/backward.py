@@ -7,21 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from app.canvas.pack import pack
-from app.figures.shared_tables import palettes, steps_tables
-from app.player.payload import (
-    SCORE_BUDGET,
-    VALUE_BUDGET,
-    all_heads,
-    bounds_of,
-    chip,
-    drawn_sizes,
-    run_of,
-    sizes,
-    title,
-)
+from app.player.payload import SCORE_BUDGET, VALUE_BUDGET, bounds_of, header_of, run_of, title
 from engine.algorithms import standard
 from engine.experiment import Experiment
-from engine.model.footprint import misfit
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs, make_output_gradient
@@ -38,22 +26,13 @@ def build(experiment: Experiment) -> bytes:
     drawn = drawable(asked)
     schedule = launch(drawn).schedule
     run, columns = run_of(simulate(drawn))
-    why, stored = misfit(asked, launch(asked)), standard_backward_bytes(drawn)
+    stored = standard_backward_bytes(drawn)
     header = {
-        "algorithm": "backward",
-        "agreement": "",
-        "agrees": True,
-        "asked": sizes(asked),
-        "drawn": drawn_sizes(drawn),
+        **header_of(asked, drawn, ["backward"]),
         "group": asked.problem.group,
-        "chip": chip(asked.gpu),
-        "misfits": {"backward": why} if why else {},
         "runs": {"backward": {**run, "title": "the backward pass"}},
-        "all": all_heads(drawn),
         # each of its kernels must move its inputs and outputs once, across HBM too
         "against": {"title": title(standard.ALGORITHM), "total": stored, "crossing": stored, "least": True},
-        **steps_tables(),
-        "palettes": palettes(),
     }
     arrays = {f"backward.{name}": values for name, values in columns.items()}
     return pack(header, arrays | bounds_of(schedule) | _rows(drawn))

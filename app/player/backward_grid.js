@@ -2,7 +2,7 @@
 
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
-import { GridPainter, paled } from "./grid_painter.js";
+import { GridPainter } from "./grid_painter.js";
 import { GridPanel } from "./grid_panel.js";
 import { NONE } from "./run.js";
 
@@ -42,23 +42,14 @@ class BackwardPainter extends GridPainter {
     );
   }
 
-  operands(pen, { phase, i, j }, step) {
-    const { model, run, layout, theme } = this,
-      { x, y, y0, gap, q, dO, out } = layout,
-      u = pen.u;
-    const busy = run.has(step),
-      tone = (name, lit) => (lit ? theme[name] : paled(theme, name));
-    for (let n = 0; n < model.keyBlocks; n++) {
-      const w = x[n + 1] - x[n] - gap;
-      pen.box(x[n], y0 - 24 * u, w, 9 * u, tone("K", n === j), 2);
-      pen.box(x[n], y0 - 13 * u, w, 9 * u, tone("V", n === j), 2);
-    }
-    for (let n = 0; n < model.queryBlocks; n++) {
+  operands(pen, moment, step) {
+    super.operands(pen, moment, step);
+    const { y, gap, dO, out } = this.layout;
+    for (let n = 0; n < this.model.queryBlocks; n++) {
       const h = y[n + 1] - y[n] - gap,
-        lit = busy && n === i;
-      pen.box(q.x, y[n], q.w, h, tone("Q", lit && phase > 0), 2);
-      gradientBox(pen, dO.x, y[n], dO.w, h, tone("dO", lit));
-      pen.box(out.x, y[n], out.w, h, tone("O", lit && phase === 0), 2);
+        lit = n === moment.i;
+      gradientBox(pen, dO.x, y[n], dO.w, h, this.tone("dO", lit, step));
+      pen.box(out.x, y[n], out.w, h, this.tone("O", lit, step), 2);
     }
   }
 

@@ -17,6 +17,16 @@ export class BackwardTrafficPanel extends TrafficPanel {
   }
 }
 
+const LSE = { name: "lse", sign: "lse", words: ["from the forward pass,", "4 bytes per row"] };
+const DELTA = { name: "delta", sign: "δ", words: ["rowsum(dO ∘ O),", "from kernel 1"] };
+const SUMS = [
+  { name: "weight", sign: "P", words: ["per key tile; a row sums to 1", "sum: 1"], show: percent },
+  {
+    ...{ name: "score_gradient", sign: "dS", words: ["per key tile; a row sums to 0", "sum: 0"] },
+    show: (x) => decimal(x, 3),
+  },
+];
+
 /** One row of P and dS: what it knows before the tiles, and what each key tile holds of it. */
 export class BackwardRowPanel {
   signature({ run, step, row, following }) {
@@ -33,7 +43,7 @@ export class BackwardRowPanel {
 
   paint(pen, box, view) {
     const { model, run, step, row } = view,
-      { u, theme } = pen,
+      { u } = pen,
       gap = 26 * u;
     rowHeading(pen, box, "backward", view);
     const known = this.known(model, run, step, row),
@@ -45,44 +55,9 @@ export class BackwardRowPanel {
       w: n < 2 ? small : wide,
       h: box.h - 36 * u,
     });
-    this.number(
-      pen,
-      at(0),
-      "lse",
-      model.arrays.lse[row],
-      ["from the forward pass,", "4 bytes per row"],
-      theme.lse,
-    );
-    this.number(
-      pen,
-      at(1),
-      "δ",
-      known.delta ? model.arrays.delta[row] : NaN,
-      ["rowsum(dO ∘ O),", "from kernel 1"],
-      theme.delta,
-    );
-    this.bars(
-      pen,
-      at(2),
-      model,
-      row,
-      known,
-      "weight",
-      "P",
-      ["per key tile; a row sums to 1", "sum: 1"],
-      percent,
-    );
-    this.bars(
-      pen,
-      at(3),
-      model,
-      row,
-      known,
-      "score_gradient",
-      "dS",
-      ["per key tile; a row sums to 0", "sum: 0"],
-      (x) => decimal(x, 3),
-    );
+    this.number(pen, at(0), { ...LSE, value: model.arrays.lse[row] });
+    this.number(pen, at(1), { ...DELTA, value: known.delta ? model.arrays.delta[row] : NaN });
+    SUMS.forEach((sums, n) => this.bars(pen, at(2 + n), model, row, known, sums));
   }
 
   /** Whether delta is known, which tile is at work on the row (-1: none) and how many tiles hold its P and dS. */
@@ -108,16 +83,16 @@ export class BackwardRowPanel {
     return { delta, now, weight: reached("weights"), score_gradient: reached("score_gradient") };
   }
 
-  number(pen, box, sign, value, words, color) {
-    const { u } = pen,
+  number(pen, box, { sign, name, words, value }) {
+    const { u, theme } = pen,
       y = box.y + 21 * u;
-    pen.text(sign, box.x, y, { size: 17, weight: 700, color });
+    pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme[name] });
     pen.value(decimal(value), box.x + box.w, y);
     words.forEach((line, n) => pen.note(line, box.x, y + (26 + 18 * n) * u, { room: box.w }));
   }
 
   /** A bar for every key tile, with words for much room and for little, its scale that of the whole row: pale before it is computed, the one at work framed. */
-  bars(pen, box, model, row, known, name, sign, words, show) {
+  bars(pen, box, model, row, known, { name, sign, words, show }) {
     const { u, theme } = pen,
       y = box.y + 21 * u,
       count = model.keyBlocks,

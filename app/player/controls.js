@@ -38,15 +38,17 @@ export const BAR = {
     },
   ],
   keys: [
-    [
-      ...["↑ ↓", "another row (Shift: another query tile)"],
-      (player, far) => ({ ArrowUp: () => player.moveRow(-1, far), ArrowDown: () => player.moveRow(1, far) }),
-    ],
-    [
-      "Esc",
-      "close, leave full screen; follow the tile at work again",
-      (player) => ({ Escape: () => player.controls.escape() }),
-    ],
+    {
+      ...{ name: "↑ ↓", told: "another row (Shift: another query tile)" },
+      act: (player, far) => ({
+        ArrowUp: () => player.moveRow(-1, far),
+        ArrowDown: () => player.moveRow(1, far),
+      }),
+    },
+    {
+      ...{ name: "Esc", told: "close, leave full screen; follow the tile at work again" },
+      act: ({ controls }) => ({ Escape: () => controls.escape() }),
+    },
   ],
   guide: GUIDE,
 };

@@ -6,9 +6,6 @@ import { GridLayers } from "./grid_layers.js";
 import { tilesAdded } from "./row_state.js";
 import { NONE } from "./run.js";
 
-/** The colour of what is not at work. */
-export const paled = (theme, name) => mix(theme[name], theme.ground, theme.name === "dark" ? 0.38 : 0.36);
-
 /** Paints one moment of a run on a grid. */
 export class GridPainter {
   constructor(model, run, layout, theme, u) {
@@ -76,12 +73,18 @@ export class GridPainter {
     pen.frame(x - grow, y - grow, w + 2 * grow, h + 2 * grow, this.theme.edge, 1.6 * pen.u, 3);
   }
 
+  /** The colour of a tile of a tensor; it is pale where it is not at work. */
+  tone(name, lit, step) {
+    const { theme } = this;
+    if (lit && this.run.phaseAt(step).loads.includes(name)) return theme[name];
+    return mix(theme[name], theme.ground, theme.name === "dark" ? 0.38 : 0.36);
+  }
+
   operands(pen, { i, j }, step) {
-    const { model, run, layout, theme } = this,
+    const { model, layout } = this,
       { x, y, y0, gap, q } = layout,
-      u = pen.u;
-    const { loads } = run.phaseAt(step),
-      tone = (name, lit) => (lit && loads.includes(name) ? theme[name] : paled(theme, name));
+      u = pen.u,
+      tone = (name, lit) => this.tone(name, lit, step);
     for (let n = 0; n < model.keyBlocks; n++) {
       const w = x[n + 1] - x[n] - gap,
         lit = n === j;

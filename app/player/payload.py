@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 
 import numpy as np
 
 from app.canvas.pack import pack, with_header
-from app.figures.shared_tables import palettes, steps_tables, tensor_name
+from app.figures.shared_tables import steps_tables, tensor_name
 from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
 from engine.experiment import Experiment
 from engine.model.footprint import IN_REGISTERS, misfit
@@ -50,21 +51,24 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
     rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
     alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
-    header = {
-        "algorithm": experiment.algorithm,
-        "agreement": agreement,
-        "agrees": agrees,
-        "asked": sizes(experiment),
-        "drawn": drawn_sizes(drawn),
-        "chip": chip(experiment.gpu),
-        "misfits": _misfits(experiment),
-        "runs": runs,
-        "against": _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM),
-        "all": all_heads(drawn),
-        **steps_tables(),
-        "palettes": palettes(),
-    }
+    against = _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM)
+    said = {"agreement": agreement, "agrees": agrees, "against": against}
+    header = {**header_of(experiment, drawn, _side_by_side(experiment)), "runs": runs, **said}
     return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
+
+
+def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dict:
+    """What is said of what was asked for, of what is drawn, and of algorithms that cannot run on the GPU."""
+    moved = simulate(drawn).traffic
+    return {
+        "algorithm": asked.algorithm,
+        "asked": sizes(asked),
+        "drawn": drawn_sizes(drawn),
+        "chip": chip(asked.gpu),
+        "misfits": _misfits(asked, names),
+        "all": {"requested": moved.requested.total, "crossing": moved.dram.total},  # bytes of all heads
+        **steps_tables(),
+    }
 
 
 def begun(payload: bytes, *, race: bool = False) -> bytes:
@@ -102,9 +106,9 @@ def chip(gpu: Gpu) -> dict:
     }
 
 
-def _misfits(experiment: Experiment) -> dict[str, tuple[str, ...]]:
+def _misfits(experiment: Experiment, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Why an algorithm cannot run on the chosen GPU at all, for those that cannot."""
-    each = {name: experiment.changed(algorithm=name) for name in _side_by_side(experiment)}
+    each = {name: experiment.changed(algorithm=name) for name in names}
     words = {name: misfit(one, launch(one)) for name, one in each.items()}
     return {name: why for name, why in words.items() if why}
 
@@ -133,12 +137,6 @@ def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
         "total": moved.per_head.requested.total,
         "crossing": moved.dram.total / moved.heads,
     }
-
-
-def all_heads(experiment: Experiment) -> dict[str, int]:
-    """What all heads together request from L2, and what of it crosses HBM: bytes."""
-    moved = simulate(experiment).traffic
-    return {"requested": moved.requested.total, "crossing": moved.dram.total}
 
 
 @lru_cache(maxsize=16)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.figures.shared_tables import palettes
 from app.figures.units import bytes_text, digits, seconds_text
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import recordings
@@ -49,7 +48,6 @@ def payload(work: SameWork, height: int | None = None) -> dict[str, Any]:
         "memory": ["Memory (HBM)", *([bytes_text(gpu.memory_bytes)] if gpu else [])],
         "chip": [f"Chip: {gpu.sms} SMs", f"{bytes_text(gpu.shared_bytes_sm)} each"] if gpu else ["Chip"],
         "sms": gpu.sms if gpu else 0,
-        "palettes": palettes(),
     }
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from app.canvas.pack import pack
-from app.figures.shared_tables import palettes
 from app.player.payload import bounds_of, drawn_sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch
@@ -35,7 +34,6 @@ def build(found: dict[str, Any]) -> bytes:
             for finding in found["findings"]
         ],
         "tiled": tiled,
-        "palettes": palettes(),
     }
     if tiled:
         drawn = experiment.changed(block_q=found["block_q"], block_kv=found["block_kv"])

@@ -25,16 +25,16 @@ const BAR = {
       told: "to the next marked tile",
     },
   ],
-  keys: [["r", "run the file again", () => ({ r: runAgain })]],
-  guide: [
-    ["tile", "a block of Q times a block of Kᵀ, as the kernel multiplied it"],
-    ["striped, extra", "the mask hides all of it: wasted work"],
-    ["striped, 2 ×", "visited more than once"],
-    ["dashed, missing", "the mask leaves some of it, but nobody visited it"],
-    ["pale stripes", "hidden by the mask"],
-    ["line in a bar", "what FlashAttention-2 moves of that tensor"],
-    ["wavy line", "a line with a finding, which stands below it"],
-  ],
+  keys: [{ name: "r", told: "run the file again", act: () => ({ r: runAgain }) }],
+  guide: {
+    tile: "a block of Q times a block of Kᵀ, as the kernel multiplied it",
+    "striped, extra": "the mask hides all of it: wasted work",
+    "striped, 2 ×": "visited more than once",
+    "dashed, missing": "the mask leaves some of it, but nobody visited it",
+    "pale stripes": "hidden by the mask",
+    "line in a bar": "what FlashAttention-2 moves of that tensor",
+    "wavy line": "a line with a finding, which stands below it",
+  },
 };
 
 /** The page's own button: here while the picture has the focus, else the page hears the key itself. */
