@@ -51,7 +51,7 @@ STYLE = f"""
   .gantt i {{ font-style: normal; box-sizing: border-box; }}
   .gantt.low {{ margin-bottom: 1em; grid-template-columns: 4em 1fr; }}
   .gantt.low div {{ height: 1.6em; }}
-  .gantt.low i {{ border: 1px solid transparent; background-clip: padding-box; }}
+  .gantt.low i {{ border: 1px solid transparent; background-clip: padding-box !important; }}
   .layer > div {{ padding: 0.7rem 1rem; border-radius: 4px; }}
   @media (prefers-reduced-motion: reduce) {{
     .lanes.running .track i, .lanes.running .time {{ animation: none; }}

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from app import elements
+from tests.app.worker_page import own_worker, session_worker  # noqa: F401  fixtures of all tests here
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
 st.App(MAIN)  # from now on the configuration beside the script holds

@@ -17,9 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import serving
 from app.serving import guard, inside_streamlit
-from tests.app.worker_page import SCRIPT, own_worker
-
-__all__ = ["own_worker"]
+from tests.app.worker_page import SCRIPT
 
 NETWORK = "0.0.0.0"
 CONFIG = Path(__file__).resolve().parents[2] / "app" / ".streamlit" / "config.toml"

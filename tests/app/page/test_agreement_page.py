@@ -17,13 +17,11 @@ from engine.model.launch import schedule_of
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of
 from engine.studies.counter_gaps import deviations
-from tests.app.worker_page import again, html, opened, own_worker, press, session_worker, unfolded, until_done
+from tests.app.worker_page import again, html, opened, press, unfolded, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 NAMED = (("Triton kernel", "float64"), ("scheduler", "float64"), ("Triton kernel", "scheduler"))
 COMPARE = "Compare on this machine"
-
-__all__ = ["own_worker", "session_worker"]
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "standard"])

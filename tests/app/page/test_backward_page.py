@@ -18,9 +18,8 @@ from engine.recordings.rows import modelled_backward, pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.player.test_player_payload import SCENARIOS, unpack
-from tests.app.worker_page import html, opened, own_worker, press, session_worker, unfolded, until_done
+from tests.app.worker_page import html, opened, press, unfolded, until_done
 
-__all__ = ["own_worker", "session_worker"]
 TINY = {"seq": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
 CHECK = "Check on this machine"
 

@@ -8,9 +8,8 @@ import pytest
 from app import command_line
 from app.contents import pages
 from app.page import kernel
-from tests.app.worker_page import again, opened, own_worker, press
+from tests.app.worker_page import again, opened, press
 
-__all__ = ["own_worker"]
 SMALL = {"seq": 32, "heads": 1, "head_dim": 16, "block_q": 16, "block_kv": 16}
 
 

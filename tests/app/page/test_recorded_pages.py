@@ -18,13 +18,11 @@ from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import recorded_pairs
 from engine.studies.model_errors import COUNTED, SWEPT, ModelError
-from tests.app.worker_page import again, html, opened, own_worker, unfolded
+from tests.app.worker_page import again, html, opened, unfolded
 
 COLOURS = palette(False)
 DEVICE = Device("NVIDIA H200", "580.95", {"torch": "2.11.0"}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
-
-__all__ = ["own_worker"]
 
 
 def timing(provider: str, seq: int, seconds: float | None, direction: str = "forward") -> Timing:
@@ -42,9 +40,16 @@ def swept(block_q: int, rate: float) -> TilingTiming:
     return TilingTiming("flash2", PROBLEM, block_q, 64, 4, 2, Times(seconds, seconds, seconds, 9))
 
 
-def counters_of(provider: str, read: float) -> Counters:
-    kernel = KernelCounters("a_kernel", "1", 1e-3, 7e6, 1e6, read, 1e6)
-    return Counters(provider, "forward", PROBLEM, 64, 64, kernels=(kernel,))
+def counters_of(
+    provider: str, tile: float, dram=7e6, written=1e6, left=1e6, problem=PROBLEM, blocks=(64, 64), **shares
+) -> Counters:
+    """Bytes from L2 and from DRAM, those that DRAM was sent, and those that L2 was."""
+    kernel = KernelCounters("a_kernel", "1", 1e-3, dram, written, tile, left, **shares)
+    return Counters(provider, "forward", problem, *blocks, kernels=(kernel,))
+
+
+def counted(*rows: Counters) -> Recording:
+    return Recording(DEVICE, counters=rows)
 
 
 RECORDING = Recording(
@@ -67,16 +72,20 @@ RECORDING = Recording(
 
 
 @pytest.fixture
-def shelf(monkeypatch, own_worker):
-    """One recording on the shelf."""
-    for name in ("app.sidebar.recording", "app.page.parts.model_errors"):
-        monkeypatch.setattr(f"{name}.recordings", lambda: (RECORDING,))
+def put(monkeypatch, own_worker):
+    """A function (*recordings) that lays them, and no others, on the shelf."""
+
+    def put(*recordings: Recording) -> None:
+        for name in ("app.sidebar.recording", "app.page.parts.model_errors"):
+            monkeypatch.setattr(f"{name}.recordings", lambda: recordings)
+
+    return put
 
 
 @pytest.fixture
-def empty_shelf(monkeypatch, own_worker):
-    """No recording."""
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
+def shelf(put):
+    """One recording on the shelf."""
+    put(RECORDING)
 
 
 def test_recorded_times_stand_below_their_names():
@@ -98,9 +107,7 @@ def test_recorded_times_stand_below_their_names():
 
 def test_counted_bytes_stand_below_their_names():
     """FlashAttention-2 of 16 heads, N 1,024, d 64, in 64 x 64: Q, and K and V once for each of 16 blocks."""
-    kernel = KernelCounters("a_kernel", "1", 1e-3, 7e6, 1e6, 7e7, 3e6)
-    row = replace(counters_of("flash2", 1.0), kernels=(kernel,))
-    (one,) = recorded_counters(Recording(DEVICE, counters=(row,)))
+    (one,) = recorded_counters(counted(counters_of("flash2", 7e7, left=3e6)))
     tensor, code = 16 * 1024 * 64 * 2, one.experiment.record.code
     asked, written = 33 * tensor, tensor + 16 * 1024 * 4
     assert list(zip(chip.COUNTERS[1:], chip._cells(one)[1:], strict=True)) == [
@@ -119,13 +126,8 @@ def test_counted_bytes_stand_below_their_names():
 
 def test_what_kernels_leave_in_l2_is_told_in_the_median_and_at_worst():
     """O and lse take 2.16 MB: of three calls 0.5, 1 and 2 MB of it reached DRAM."""
-    rows = [
-        replace(counters_of("flash2", 7e7), kernels=(KernelCounters("a", "1", 1e-3, 7e6, reached, 7e7, 3e6),))
-        for reached in (0.5e6, 1e6, 2e6)
-    ]
-    said = chip._missed(
-        [one for row in rows for one in recorded_counters(Recording(DEVICE, counters=(row,)))]
-    )
+    rows = (counters_of("flash2", 7e7, written=reached, left=3e6) for reached in (0.5e6, 1e6, 2e6))
+    said = chip._missed([one for row in rows for one in recorded_counters(counted(row))])
     assert "1.16 MB per kernel in the median, 1.66 MB at worst" in said
 
 
@@ -193,7 +195,8 @@ def test_a_failed_block_size_says_why(shelf):
     opened("speed", algorithm="flash1")  # of which no block sizes were recorded
 
 
-def test_nothing_recorded_is_shown_as_nothing(empty_shelf):
+def test_nothing_recorded_is_shown_as_nothing(put):
+    put()
     said = words(opened("speed"))
     assert "Nothing was recorded for this shape." in said
     assert "ecorded on" not in said
@@ -218,9 +221,8 @@ def test_errors_of_the_model_are_medians_and_worst_ones_in_their_columns():
     right = recorded_counters(RECORDING)[0]
     once, asked = right.simulation.traffic.compulsory.total_read, right.modelled_read
     read = [(asked, once), (asked, once), (asked / 2, 3 * once)]
-    kernels = (KernelCounters("k", "1", 1e-3, dram, 1e6, tile, 1e6) for tile, dram in read)
-    rows = (Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,)) for kernel in kernels)
-    (cells,) = chip._deviations(recorded_counters(Recording(DEVICE, counters=tuple(rows))))
+    rows = (counters_of("flash2", tile, dram) for tile, dram in read)
+    (cells,) = chip._deviations(recorded_counters(counted(*rows)))
     model = right.modelled_dram_read
     worst = max(abs(model / once - 1), abs(model / (3 * once) - 1))
     assert cells[:3] == ["Triton Flash 2", "0.0%", "100.0%"]
@@ -277,14 +279,13 @@ def test_the_traffic_page_names_the_sibling_that_it_shows(shelf):
         ("standard", 7e7, "reads its inputs from DRAM, because one kernel writes S and P, 67.1 MB together"),
     ],
 )
-def test_why_dram_delivers_what_it_does_is_a_sentence(monkeypatch, own_worker, algorithm, read, sentence):
-    kernel = KernelCounters("a_kernel", "1", 1e-3, read, 1e6, 3e7, 1e6)
-    row = Counters(algorithm, "forward", PROBLEM, 64, 64, kernels=(kernel,))
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+def test_why_dram_delivers_what_it_does_is_a_sentence(put, algorithm, read, sentence):
+    put(counted(counters_of(algorithm, 3e7, read)))
     assert sentence in words(opened("traffic", algorithm=algorithm))
 
 
-def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf, monkeypatch):
+def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(put):
+    put(RECORDING)
     page = opened("speed")
     said = words(page)
     assert "**Bottleneck (modelled)**: " in said
@@ -293,9 +294,7 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
         in said
     )
     assert "L2's peak is 13.5 TB/s (measured at the SMs of an H200" in said
-    kernel = KernelCounters("k", "1", 1e-3, 7e6, 1e6, 3.8e7, 1e6, tensor_percent=41.4, sm_percent=97.0)
-    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(kernel,))
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    put(counted(counters_of("flash2", 3.8e7, tensor_percent=41.4, sm_percent=97.0)))
     page = opened("speed", seq=2048)
     assert "<td>41%</td></tr>" in html(page)
     assert "tail: SMs idle" in html(page)
@@ -306,18 +305,16 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(shelf
     )
 
 
-def test_a_sweep_in_which_all_failed_is_shown(shelf, monkeypatch):
+def test_a_sweep_in_which_all_failed_is_shown(put):
     failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (failed,))
+    put(failed)
     assert "None of them ran." in words(opened("speed"))
     assert recorded_pairs(failed) == ()
 
 
-def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(monkeypatch, own_worker):
+def test_the_keys_that_a_window_uses_at_a_time_are_those_that_it_spans(put):
     problem = Problem(1, 2, 2, 65536, 65536, 128, "float16", Mask(window=4096))
-    kernel = KernelCounters("a_kernel", "1", 1e-3, 1.02e8, 1e6, 2.2e9, 1e6)
-    row = Counters("flash2", "forward", problem, 128, 64, kernels=(kernel,))
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (Recording(DEVICE, counters=(row,)),))
+    put(counted(counters_of("flash2", 2.2e9, 1.02e8, problem=problem, blocks=(128, 64))))
     said = words(opened("traffic", seq=65536, heads=2, head_dim=128, window=4096, block_q=128))
     assert "K and V of a head within the window take 2.1 MB and L2 keeps about" in said
 
@@ -331,10 +328,9 @@ def test_times_of_two_runs_are_told_apart():
 
 
 @pytest.mark.parametrize(("page", "direction"), [("speed", "forward"), ("backward", "backward")])
-def test_a_shape_of_which_nothing_ran_is_shown_with_the_reasons(monkeypatch, page, direction):
+def test_a_shape_of_which_nothing_ran_is_shown_with_the_reasons(put, page, direction):
     rows = tuple(timing("flash2", seq, None, direction) for seq in (128, 256))
-    small = replace(RECORDING, device=replace(DEVICE, gpu="a small GPU"), timings=rows)
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (small,))
+    put(replace(RECORDING, device=replace(DEVICE, gpu="a small GPU"), timings=rows))
     shown = unfolded(opened(page), "recorded numbers") if page == "speed" else opened(page)
     assert "out of memory" in html(shown) or page == "backward"
 

@@ -14,9 +14,7 @@ from tests.app.worker_page import (
     html,
     new_visitor,
     opened,
-    own_worker,
     press,
-    session_worker,
     until_done,
 )
 
@@ -24,8 +22,6 @@ JOBS = "tests.engine.worker_jobs"
 PATIENCE = 600  # s
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
 MEASURE = "Measure on this machine"
-
-__all__ = ["own_worker", "session_worker"]
 
 
 def texts(page) -> str:
