@@ -10,10 +10,10 @@ from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import described
 from engine.studies.claims.broken import BrokenUpdate
-from engine.studies.claims.verdict import DEPENDS, OFF, RIGHT, UNKNOWN, WRONG, Checked
+from engine.studies.claims.verdict import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
 
 SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
-LOOKS = {RIGHT: "right", DEPENDS: "depends", OFF: "off", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
+LOOKS = {RIGHT: "right", DEPENDS: "depends", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
 UNITS = {
     "B": bytes_text,
     "×": times_text,

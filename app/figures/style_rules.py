@@ -79,7 +79,6 @@ CLAIMS = f"""
   .claim p .verdict {{ font-weight: 600; color: var(--verdict); opacity: 1; margin-right: 0.4rem; }}
   .claim.right {{ --verdict: light-dark(#008760, #2fbf92); }}
   .claim.depends {{ --verdict: light-dark(#7a4fc0, #b79bf0); }}
-  .claim.off {{ --verdict: light-dark(#a06000, #f0b429); }}
   .claim.wrong {{ --verdict: light-dark(#c4314b, #ff7b8a); }}
 """
 RULES = TABLES + SMS + MASKS + CLAIMS

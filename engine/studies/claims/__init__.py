@@ -171,7 +171,6 @@ BROKEN = Claim(  # whose update a picture shows
     "Without the factor exp(m − m_new) the earlier blocks keep weights that were relative to a smaller "
     "maximum, so they count too much whenever the maximum rises.",
     COMPUTED,
-    decides=True,
 )
 CLAIMS = (
     Claim(
@@ -304,7 +303,6 @@ CLAIMS = (
         "nearer to float64, because unfused attention stores S and P rounded.",
         COMPUTED,
         varied="three data types",
-        decides=True,
     ),
     Claim(
         CODE,
@@ -326,7 +324,6 @@ CLAIMS = (
         gpus=("h200",),
         varied="N of 128 and 256, d, masks, and 5 fused kernels",
         tolerance=0.0,
-        decides=True,
     ),
 )
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
 
 from engine.experiment import Experiment
 from engine.recordings.file import is_of
 from engine.recordings.recording import Recording
 
-VERDICTS = RIGHT, DEPENDS, OFF, WRONG, UNKNOWN = (
-    *("right", "right for some choices", "off by a factor", "wrong", "not recorded"),
-)
-FAR = 10.0  # a number that misses by more is wrong, not off
+VERDICTS = RIGHT, DEPENDS, WRONG, UNKNOWN = "right", "right for some choices", "wrong", "not recorded"
 ABOUT = 0.1  # texts round: a number is right within this share, unless a claim says otherwise
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
 
@@ -32,7 +28,7 @@ class Claim:
         judged, why: the verdict that it gives with the recordings that there are, and why, in words.
         origin: counted, modelled, computed or datasheet; of what is recorded, when and where follows.
         varied: the choices, in words.
-        tolerance: relative; decides: whether missing it makes the claim wrong, however near.
+        tolerance: relative.
     """
 
     source: tuple[str, str]
@@ -49,7 +45,6 @@ class Claim:
     gpus: tuple[str, ...] = ()
     varied: str = ""
     tolerance: float = ABOUT
-    decides: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,8 +58,8 @@ class Checked:
 
     @property
     def verdict(self) -> str:
-        """Right where ours lies in what is said, for some choices where a part does, else off or wrong."""
-        return verdict(self.claim.claimed, self.found, self.claim.tolerance, self.claim.decides)
+        """Right where ours lies in what is said, for some choices where a part does, else wrong."""
+        return verdict(self.claim.claimed, self.found, self.claim.tolerance)
 
     @property
     def why(self) -> str:
@@ -82,22 +77,11 @@ def check(number: int, claim: Claim, shelf: Sequence[Recording]) -> Checked:
     return Checked(number, claim, (min(values), max(values)) if values else None, origin)
 
 
-def verdict(
-    claimed: tuple[float, float], found: tuple[float, float] | None, tolerance: float, decides: bool
-) -> str:
+def verdict(claimed: tuple[float, float], found: tuple[float, float] | None, tolerance: float) -> str:
     """What follows from what is said, and from the least and the most of ours."""
     if found is None:
         return UNKNOWN
     low, high = claimed[0] * (1 - tolerance), claimed[1] * (1 + tolerance)
     if low <= found[0] and found[1] <= high:
         return RIGHT
-    if found[0] <= high and low <= found[1]:
-        return DEPENDS
-    factor = min(_factor(value, *claimed) for value in found)
-    return WRONG if decides or factor >= FAR else OFF
-
-
-def _factor(value: float, low: float, high: float) -> float:
-    """How far a value lies outside what is said, at least 1."""
-    less, more = (value, low) if value < low else (high, value)
-    return more / less if less > 0 else inf
+    return DEPENDS if found[0] <= high and low <= found[1] else WRONG
