@@ -31,7 +31,7 @@ from engine.measuring.agreement import Agreement
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
-from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
+from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 from engine.studies.recomputation import (
@@ -87,49 +87,46 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
         label, times = ("saving", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
         column.metric(f"{name}: {label}", times, border=True)
+    amounts = {
+        "kept in memory": costs.kept,
+        "crosses HBM": costs.moved,
+        "requested from L2": costs.requested,
+    }
     rows = [
         ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
         ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
         ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
-        ["kept in memory", *_by_way(costs.kept)],
-        ["crosses HBM", *_by_way(costs.moved)],
-        ["requested from L2", *_by_way(costs.requested)],
+        *(
+            [name, *(bytes_text(known[way]) if way in known else "" for way in WAYS)]
+            for name, known in amounts.items()
+        ),
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
     numbers(["all heads", *WAYS.values()], rows, "What recomputing P costs and saves", height=460)
-    st.caption(_compared(experiment.problem.mask.hides) + _too_large(experiment, costs))
+    st.caption("\n".join(f"- {sentence}" for sentence in _compared(experiment, costs)))
 
 
-def _by_way(amounts: dict[str, int]) -> list[str]:
-    """Bytes of each way, empty where they are not known."""
-    return [bytes_text(amounts[way]) if way in amounts else "" for way in WAYS]
-
-
-def _compared(masked: bool) -> str:
+def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
     """What the large numbers and the table compare, in words."""
-    skipped = (
-        "\n- Tiles that the mask hides are skipped where P is recomputed; unfused attention computes, keeps "
-        "and moves them too."
-    )
-    return (
-        "- The big numbers compare the animated two-kernel version with unfused attention that stores P.\n"
-        f"- Matrix products per tile: {PRODUCTS[STORED]} if P is stored, {PRODUCTS[ONE_KERNEL]} if it is "
+    said = [
+        "The big numbers compare the animated two-kernel version with unfused attention that stores P.",
+        f"Matrix products per tile: {PRODUCTS[STORED]} if P is stored, {PRODUCTS[ONE_KERNEL]} if it is "
         f"recomputed once, {PRODUCTS[TWO_KERNELS]} if it is recomputed in both kernels (which avoids atomic "
-        "adds to dQ).\n"
-        "- Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each)."
-        f"{skipped * masked}"
-    )
-
-
-def _too_large(experiment: Experiment, costs: Recomputation) -> str:
-    """That the stored P alone has no room in the GPU's memory; empty where it has."""
-    if costs.kept[STORED] <= costs.capacity:
-        return ""
-    return (
-        f"\n- P could not be stored here: it takes {bytes_text(costs.kept[STORED])}, and "
-        f"{experiment.gpu.with_article} has {bytes_text(costs.capacity)}. The numbers of the stored P are "
-        "what it would take with enough memory."
-    )
+        "adds to dQ).",
+        "Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each).",
+    ]
+    if experiment.problem.mask.hides:
+        said.append(
+            "Tiles that the mask hides are skipped where P is recomputed; unfused attention computes, keeps "
+            "and moves them too."
+        )
+    if costs.kept[STORED] > costs.capacity:
+        said.append(
+            f"P could not be stored here: it takes {bytes_text(costs.kept[STORED])}, and "
+            f"{experiment.gpu.with_article} has {bytes_text(costs.capacity)}. The numbers of the stored P "
+            "are what it would take with enough memory."
+        )
+    return said
 
 
 def _derivation(experiment: Experiment, recording: Recording | None) -> None:
@@ -165,17 +162,12 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
     figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
     chart(figure, "Recorded backward times over N", "backward times")
-    dotted = _dotted(timed.modelled_over_recorded(model, timings)) if model else ""
+    shares, off = timed.modelled_over_recorded(model, timings) if model else None, ""
+    if shares:
+        off = f", {shares[0]:.2f} to {shares[1]:.2f} times the recorded time"
+    dotted = f"The dotted line is the model of {kernel(timed.BACKWARD_PROVIDER)}{off}." * bool(model)
     told = (dotted, _ratio(recording, shape, keys), _fused(timings, keys), commits_text(recording, timings))
     st.caption(" ".join(filter(None, told)))
-
-
-def _dotted(shares: tuple[float, float] | None) -> str:
-    """What the dotted line is, and how far off."""
-    dotted = f"The dotted line is the model of {kernel(timed.BACKWARD_PROVIDER)}"
-    return (
-        f"{dotted}, {shares[0]:.2f} to {shares[1]:.2f} times the recorded time." if shares else (f"{dotted}.")
-    )
 
 
 def _fused(timings: Sequence[Timing], keys: int) -> str:
@@ -208,31 +200,23 @@ def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
 
 def _counters(recording: Recording) -> None:
     """What the tiles ask for, kernel by kernel, against the GPU's own counters."""
-    kernels = recorded_backward_kernels(recording)
-    if not kernels:
+    rows = []
+    for one in recorded_backward_kernels(recording):
+        problem, chip = one.problem, one.counters
+        mask = ", causal" if problem.mask.causal else ""
+        shape = f"N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"
+        moved = (one.modelled_read, chip.tile_read, one.modelled_written, chip.tile_written)
+        seconds = (one.modelled_seconds, chip.seconds)
+        rows.append([f"{one.name}, {shape}", *map(bytes_text, moved), *map(seconds_text, seconds)])
+    if not rows:
         return
     st.markdown("**The chip's own counters, kernel by kernel**")
-    rows = [
-        [
-            _described(one),
-            *(bytes_text(one.modelled_read), bytes_text(one.counters.tile_read)),
-            *(bytes_text(one.modelled_written), bytes_text(one.counters.tile_written)),
-            *(seconds_text(one.modelled_seconds), seconds_text(one.counters.seconds)),
-        ]
-        for one in kernels
-    ]
     numbers(COUNTERS, rows, "Backward kernels, modelled and recorded", height=330)
     st.caption(
         f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
         "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
         "reads less, the L1 cache answers part of the requests for lse and δ."
     )
-
-
-def _described(one: RecordedBackwardKernel) -> str:
-    problem = one.problem
-    mask = ", causal" if problem.mask.causal else ""
-    return f"{one.name}, N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"
 
 
 def _check(experiment: Experiment) -> None:

@@ -126,35 +126,32 @@ def _notes(
     experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
 ) -> None:
     """What is drawn instead of what was asked, and how far the model is from what was recorded."""
-    drawn, words = watchable(experiment), []
-    if call is not None and call.provider != experiment.algorithm:
-        words.append(
-            f"No run of {experiment.record.label} was recorded, so this shows the nearest recorded call. "
-            f"'{SOURCES[MODELLED]}' plays the model of {experiment.record.label}."
-        )
+    drawn, label, words = watchable(experiment), experiment.record.label, []
     if call is None and drawn != experiment:
         words.append(
             f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."
+        )
+    if call is not None and call.provider != experiment.algorithm:
+        words.append(
+            f"No run of {label} was recorded, so this shows the nearest recorded call. "
+            f"'{SOURCES[MODELLED]}' plays the model of {label}."
         )
     if call is not None:
         words.append(
             f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
             f"(median), {recording.origin}."
         )
-        if call.commit:
-            words.append(
-                f"This call ran the kernel as it was at commit {call.commit[:7]}; "
-                f"the rest of the recording is of commit {recording.device.commit[:7]}."
-            )
-    words += filter(None, [caveats([call.provider if call else drawn.algorithm])])
-    if words:
-        st.caption("  \n".join(words))
-    if rows:
-        fold(
-            "gpu",
-            partial(_predictions, recording, tuple(rows)),
-            "How near is the model to what was recorded?",
+    if call is not None and call.commit:
+        words.append(
+            f"This call ran the kernel as it was at commit {call.commit[:7]}; "
+            f"the rest of the recording is of commit {recording.device.commit[:7]}."
         )
+    words.append(caveats([call.provider if call else drawn.algorithm]))
+    if any(words):
+        st.caption("  \n".join(filter(None, words)))
+    if rows:
+        predictions = partial(_predictions, recording, tuple(rows))
+        fold("gpu", predictions, "How near is the model to what was recorded?")
 
 
 def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
