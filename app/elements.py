@@ -9,6 +9,8 @@ from plotly.basedatatypes import BaseFigure
 
 from app.figures.base import CONFIG, Figure
 from app.figures.tables import scrolled, table
+from app.figures.units import bytes_range_text
+from engine.model.traffic import Traffic
 from engine.problem.problem import Problem
 
 GREY = {"delta_color": "off", "delta_arrow": "off"}  # of a metric, whose words below are no change
@@ -59,6 +61,17 @@ def fold(key: str, draw: Callable[[], None], label: str = "How is this counted?"
     if part.open:
         with part:
             draw()
+
+
+def unsure(moved: Mapping[str, Traffic]) -> None:
+    """Between what the modelled bytes across HBM lie, where the model is sure of no more; by their names."""
+    wide = {name: each.dram_range for name, each in moved.items() if each.dram_range.is_wide}
+    if wide:
+        ends = ", ".join(f"{name} {bytes_range_text(*found.total)}" for name, found in wide.items())
+        st.caption(
+            "Here little decides whether L2 still holds what tiles need again, so the modelled bytes across "
+            f"HBM are sure only within a range: {ends}."
+        )
 
 
 def smaller_sibling(run: Problem, scenario: Problem) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import inside, scenario
-from app.elements import GREY, chart, numbers
+from app.elements import GREY, chart, numbers, unsure
 from app.figures import techniques as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
@@ -20,7 +20,7 @@ from app.figures.units import (
     times_text,
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.page.parts import dram_range, fp8
+from app.page.parts import fp8
 from app.page.parts.gains import too_large
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
@@ -185,8 +185,7 @@ def _numbers(shown: Variant, full: Variant, block: Inside) -> None:
     variants = {flash3.ALGORITHM.label: full}
     if shown.techniques != full.techniques:
         variants = {"these techniques": shown} | variants
-    if said := dram_range.told({name: of.traffic.dram_range for name, of in variants.items()}):
-        st.caption(said)
+    unsure({name: each.traffic for name, each in variants.items()})
 
 
 def _against(value: float | None, full: float) -> str:

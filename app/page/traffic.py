@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import memory, scenario
-from app.elements import chart, one_of
+from app.elements import chart, one_of, unsure
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
@@ -15,7 +15,7 @@ from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import chip, dram_range, model_errors
+from app.page.parts import chip, model_errors
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
@@ -111,9 +111,7 @@ def _numbers(simulations, kind: str) -> None:
     intensities = [one.traffic.intensity("dram") for one in simulations.values()]
     rows.append(["FLOP per byte of HBM", *(Quantity(digits(each), each) for each in intensities)])
     st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
-    ranges = {short(name): one.traffic.dram_range for name, one in simulations.items()}
-    if said := dram_range.told(ranges):
-        st.caption(said)
+    unsure({short(name): one.traffic for name, one in simulations.items()})
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:

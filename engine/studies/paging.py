@@ -68,23 +68,9 @@ class Paging:
         return self.taken_slots - sum(self.lengths)
 
     @property
-    def unused_share(self) -> float:
-        """Of the slots in pages that are taken, those without a key."""
-        return self.unused_slots / self.taken_slots
-
-    @property
     def idle_slots(self) -> int:
         """Slots of whole caches without a key."""
         return self.reserved - sum(self.lengths)
-
-    @property
-    def idle_share(self) -> float:
-        """Of the slots of whole caches, those without a key."""
-        return self.idle_slots / self.reserved
-
-    def bytes_of(self, slots: int) -> int:
-        """Bytes of K and V of so many slots."""
-        return slots * self.key_bytes
 
     @property
     def table_bytes(self) -> int:

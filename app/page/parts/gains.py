@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.elements import chart
+from app.elements import chart, unsure
 from app.figures.algorithms import short
 from app.figures.gains import gains_by_length
 from app.figures.units import bytes_text, gain_text, ratio_digits
-from app.page.parts import dram_range
 from app.scenario import theme
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -31,8 +30,7 @@ def show(experiment: Experiment, recording: Recording | None) -> None:
     numbers, lines = st.columns([1, 2.4], gap="large")
     with numbers, st.container(key="gains_numbers"):
         _numbers(modelled_gain(experiment), gain_at(recorded, keys))
-        if said := dram_range.told({short(fused.algorithm): simulate(fused).traffic.dram_range}):
-            st.caption(said)
+        unsure({short(fused.algorithm): simulate(fused).traffic})
     with lines:
         st.markdown(f"**Bytes and time over the length**: {short(fused.algorithm)} against unfused attention")
         origin = recording.origin if recording else ""

@@ -44,24 +44,19 @@ def pages(decoding: Experiment, recording: Recording | None) -> None:
 
 
 def _sentence(paging: Paging) -> str:
-    left, more = counted(paging.more, "sequence"), ""
-    if paging.more:
-        more = f" The pages that stay free have room for {left} more."
+    unused, idle = paging.unused_slots / paging.taken_slots, paging.idle_slots / paging.reserved
+    more = f" The pages that stay free have room for {counted(paging.more, 'sequence')} more."
     return (
-        f"**Pages of {paging.page_size} keys leave {_percent(paging.unused_share)} of the memory that they "
-        f"take unused (counted); a whole cache per sequence leaves {_percent(paging.idle_share)} "
-        f"unused.**{more}"
+        f"**Pages of {paging.page_size} keys leave {unused:.{2 if unused < 0.01 else 1}%} of the memory that "
+        f"they take unused (counted); a whole cache per sequence leaves {idle:.{2 if idle < 0.01 else 1}%} "
+        f"unused.**{more if paging.more else ''}"
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.2%}" if share < 0.01 else f"{share:.1%}"
 
 
 def _titles(paging: Paging) -> tuple[tuple[str, str], tuple[str, str]]:
     """What the two pictures show, and how much of it is unused."""
     reserved, idle, taken, unused = (
-        bytes_text(paging.bytes_of(slots))
+        bytes_text(slots * paging.key_bytes)
         for slots in (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
     )
     return (
