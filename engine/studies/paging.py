@@ -73,6 +73,11 @@ class Paging:
         return self.reserved - sum(self.lengths)
 
     @property
+    def shares(self) -> tuple[float, float]:
+        """Without a key: of the slots in pages that are taken, and of those of whole caches."""
+        return self.unused_slots / self.taken_slots, self.idle_slots / self.reserved
+
+    @property
     def table_bytes(self) -> int:
         """Bytes of the block tables' entries that are in use."""
         return ENTRY_BYTES * self.taken

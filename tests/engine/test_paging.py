@@ -26,6 +26,7 @@ def test_every_key_has_a_slot_of_its_own(sequences, page_size):
     assert paging.taken == taken.sum() == sum(-(-length // page_size) for length in paging.lengths)
     assert sum(paging.unused) == paging.unused_slots == (pool[taken] < 0).sum()
     assert (paging.taken_slots, paging.idle_slots) == (pool[taken].size, (pool < 0).sum())
+    assert paging.shares == pytest.approx(((pool[taken] < 0).mean(), (pool < 0).mean()), rel=1e-9)
     assert paging.table_bytes == 4 * taken.sum()
     assert np.array_equal(paging.owners[:, 0], pool[:, 0])  # a page is filled from its first slot on
     assert np.array_equal(paging.owners[:, 1], (pool >= 0).sum(1))

@@ -44,12 +44,11 @@ def pages(decoding: Experiment, recording: Recording | None) -> None:
 
 
 def _sentence(paging: Paging) -> str:
-    unused, idle = paging.unused_slots / paging.taken_slots, paging.idle_slots / paging.reserved
+    unused, idle = (f"{share:.{2 if share < 0.01 else 1}%}" for share in paging.shares)
     more = f" The pages that stay free have room for {counted(paging.more, 'sequence')} more."
     return (
-        f"**Pages of {paging.page_size} keys leave {unused:.{2 if unused < 0.01 else 1}%} of the memory that "
-        f"they take unused (counted); a whole cache per sequence leaves {idle:.{2 if idle < 0.01 else 1}%} "
-        f"unused.**{more if paging.more else ''}"
+        f"**Pages of {paging.page_size} keys leave {unused} of the memory that they take unused (counted); "
+        f"a whole cache per sequence leaves {idle} unused.**{more if paging.more else ''}"
     )
 
 
