@@ -206,10 +206,11 @@ def log_ticks(low: float, high: float, unit: str, words: Callable | None = None,
 
 
 def length_ticks(lengths) -> dict:
-    """Such an axis over sequence lengths, labelled at every second power of two."""
-    values = [n for n in lengths if n & (n - 1) == 0]
-    values = values[:: max(1, -(-len(values) // 7))]
-    return log_axis(values, short, min(lengths), max(lengths), 0.06, 0.09, title_text="sequence length N")
+    """Such an axis over sequence lengths, labelled at every second power of two, or at fewer."""
+    shortest, longest = min(lengths), max(lengths)
+    powers = range((shortest - 1).bit_length(), longest.bit_length())
+    values = [2**power for power in powers[:: max(1, -(-len(powers) // 7))]]
+    return log_axis(values, short, shortest, longest, 0.06, 0.09, title_text="sequence length N")
 
 
 def short(length: int) -> str:

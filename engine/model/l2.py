@@ -195,7 +195,8 @@ def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:
         return NONE
     specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
     spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
-    reuse = walk(programs, way.sizes, way.abreast, way.places, MOST_WAVES * len(way.sizes), APART, spreading)
+    most, least = MOST_WAVES * len(way.sizes), NEVER_GONE * SIZES.min()
+    reuse = walk(programs, way.sizes, way.abreast, way.places, most, APART, spreading, least=least)
     waves = -(-count // slots)  # the last walks over as much as a full one
     beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
     return beyond * way.room * gone(reuse.since) @ reuse.size

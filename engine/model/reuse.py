@@ -56,7 +56,7 @@ class _Launched:
 
 @dataclass(frozen=True)
 class Reuse:
-    """Chunks that were used before: arrays are [uses].
+    """Chunks that were used before, long ago: arrays are [uses].
 
     Attributes:
         size: of the chunk.
@@ -77,12 +77,14 @@ def walk(
     most_steps: int,
     apart: float = 0.0,
     spreading: float = 0.0,
+    least: float = 0.0,
 ) -> Reuse:
     """Follow programs for so many steps at most.
 
     sizes is [chunks], of a stream's chunks; sms * places programs run at once, place after place. The
     slowest group of SMs is slower than the fastest by apart, a share. Those on an SM begin in step; in every
-    turn a share, spreading, of what is missing to even distances between them is made up.
+    turn a share, spreading, of what is missing to even distances between them is made up. Where less than
+    least was used in between, a use is left out.
 
     Two programs walk over the same three chunks one after the other, and use two others between two uses:
 
@@ -101,15 +103,14 @@ def walk(
     ended = np.bincount(run.stop - 1, minlength=steps)[:steps]
     running = started.cumsum() - ended.cumsum() + ended
     used = (started + ended) * programs.around / 2 + running * programs.visit + np.bincount(step, size, steps)
-    order = np.argsort(chunk, kind="stable")
-    again = chunk[order][1:] == chunk[order][:-1]
-    before = np.full(len(step), -1)
-    before[order[1:][again]] = step[order[:-1][again]]
-    known = before >= 0
-    step, before, size = step[known], before[known], size[known]
-    since = _since(step, before, size, used) + started[step] * programs.around / 2
+    again = (chunk[1:] == chunk[:-1]).nonzero()[0]
+    again = again[np.argsort(step[1:][again].astype(np.uint16), kind="stable")]  # 16 bits: by radix, fast
+    before, step, size = step[again], step[again + 1], size[again]
+    begins, until = started * programs.around / 2, np.append(0.0, used.cumsum())
+    long = until[step] - until[before + 1] + begins[step] >= least  # some of it may be used twice
+    since, size = _since(step, before, size, used, long) + begins[step[long]], size[long]
     walked = float(np.minimum((steps - run.start) / run.lasts, 1).sum())
-    return Reuse(size, since, walked)
+    return Reuse(size[since >= least], since[since >= least], walked)
 
 
 def _launched(
@@ -162,7 +163,7 @@ def _runs(
 
 
 def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """(step, chunk), each [uses], by step; a chunk's number has its stream's in it."""
+    """(step, chunk), each [uses], by chunk and step; a chunk's number has its stream's in it."""
     launched = len(run.start)
     stream, ahead = programs.stream[:launched], -1 if programs.reverse else 1
     begun = stream * chunks + (programs.stop - 1 if programs.reverse else programs.first)[:launched]
@@ -170,32 +171,42 @@ def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[
     # of programs that walk together one is enough
     longest = int(run.lasts.max()) + 1
     alike = ((begun * (steps + 1) + run.start) * longest + run.lasts) * (chunks + 1) + visits
-    one = np.unique(alike, return_index=True)[1]
+    order = np.argsort(alike)
+    one = order[_first(alike[order])]
     lasts = np.minimum(run.stop[one], steps) - run.start[one]
     walked = np.arange(lasts.sum()) - np.repeat(lasts.cumsum() - lasts, lasts)
     passed = (walked * np.repeat(run.rate[one], lasts) + ROUNDING).astype(np.int64)
     step, chunk = np.repeat(run.start[one], lasts) + walked, np.repeat(begun[one], lasts) + ahead * passed
-    width = (int(stream.max()) + 1) * chunks
-    places = np.sort(step * width + chunk % width)  # np.unique hashes them: 20 times as long
-    return np.divmod(places[np.append(True, places[1:] != places[:-1])], width)
+    places = np.sort(chunk * steps + step)
+    chunk, step = np.divmod(places[_first(places)], steps)
+    return step, chunk
 
 
-def _since(step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """[uses] of what was used after the step before and ahead of this step, each once; uses are by step.
+def _first(ordered: np.ndarray) -> np.ndarray:
+    """Which of the values are the first of their kind; np.unique hashes them, 20 times as long."""
+    return np.append(True, ordered[1:] != ordered[:-1])
 
-    used is [steps], of all that a step uses.
+
+def _since(
+    step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray, asked: np.ndarray
+) -> np.ndarray:
+    """[asked uses] of what was used after the step before and ahead of this step, each once.
+
+    Uses are by step; asked is [uses], whether to say it of each; used is [steps], of all that a step uses.
     """
     since, last = np.zeros(len(step)), used.copy()  # by the step of its last use so far
     edges = np.searchsorted(step, np.arange(0, len(used) + AT_ONCE, AT_ONCE)).tolist()
     for first, begin, end in zip(range(0, len(used), AT_ONCE), edges, edges[1:], strict=False):
-        if begin == end:
-            continue
-        some = slice(begin, end)
-        oldest, stop = before[some].min(), min(first + AT_ONCE, len(used))
-        now, then, steps = step[some] - first, before[some] - oldest, stop - oldest
-        # [steps from the first, steps]: what is used again by each step, by the step of its use before
-        gone = np.bincount((now + 1) * steps + then, size[some], (AT_ONCE + 1) * steps).reshape(-1, steps)
-        until = (last[oldest:stop] - gone.cumsum(0)).cumsum(1)
-        since[some] = until[now, now + first - 1 - oldest] - until[now, then]
-        last[oldest:stop] -= np.bincount(then, size[some], steps)
-    return since
+        some, stop = np.arange(begin, end), min(first + AT_ONCE, len(used))
+        if len(far := some[asked[begin:end]]):
+            oldest = before[far].min()
+            young = some[before[begin:end] > oldest]
+            steps = stop - oldest
+            # [steps from the first, steps]: what is used again by each step, by the step of its use before
+            places = (step[young] - first + 1) * steps + before[young] - oldest
+            gone = np.bincount(places, size[young], (AT_ONCE + 1) * steps).reshape(-1, steps)
+            until = (last[oldest:stop] - gone.cumsum(0)).cumsum(1)
+            now = step[far] - first
+            since[far] = until[now, now + first - 1 - oldest] - until[now, before[far] - oldest]
+        last -= np.bincount(before[begin:end], size[begin:end], len(used))
+    return since[asked]

@@ -160,29 +160,31 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
     """Each kernel's inputs and outputs once, all heads; blocks that no tile touches do not count."""
     read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
     for phase in schedule.phases:
-        steps = phase.before + phase.each + phase.after
+        steps, touched = phase.before + phase.each + phase.after, _touched(schedule, phase)
         outputs = {step.tensor for step in steps if step.operation == Operation.STORE}
         inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
         for tensors, into in ((inputs, read), (outputs, written)):
             for tensor in tensors:
                 times = copies(schedule.problem, tensor, schedule.tiling.splits)
-                into[tensor] += times * touched_bytes(schedule, phase, tensor)
+                into[tensor] += times * schedule.amounts[tensor].of(*touched[_is_around(phase, tensor)])
     return Bytes.of(read, written)
 
 
-def touched_bytes(schedule: Schedule, phase: Phase, tensor: Tensor) -> int:
-    """Bytes of the distinct blocks of a tensor that one head's phase touches."""
-    amount = schedule.amounts[tensor]
-    around = any(step.tensor == tensor for step in phase.before + phase.after)
-    by_query = phase.outer == "query"
-    rows = schedule.outer_rows(phase)
-    if around:
-        outer, inner = int(rows.sum()), schedule.problem.seq_kv if by_query else schedule.problem.seq_q
-    else:
-        inner_rows = schedule.key_rows if by_query else schedule.query_rows
-        outer = int(rows[phase.programs.visits > 0].sum())
-        inner = int(inner_rows[_visited_inner(phase.programs, len(inner_rows))].sum())
-    return amount.of(outer, inner) if by_query else amount.of(inner, outer)
+def _is_around(phase: Phase, tensor: Tensor) -> bool:
+    """Whether a tensor moves before or after the visits of an outer block."""
+    return any(step.tensor == tensor for step in phase.before + phase.after)
+
+
+def _touched(schedule: Schedule, phase: Phase) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(query rows, key rows) that a phase's visits touch, and that what stands around them touches."""
+    by_query, rows = phase.outer == "query", schedule.outer_rows(phase)
+    inner_rows = schedule.key_rows if by_query else schedule.query_rows
+    visited = inner_rows[_visited_inner(phase.programs, len(inner_rows))]
+    outer_inner = (
+        (int(rows[phase.programs.visits > 0].sum()), int(visited.sum())),
+        (int(rows.sum()), schedule.problem.seq_kv if by_query else schedule.problem.seq_q),
+    )
+    return tuple(each if by_query else each[::-1] for each in outer_inner)
 
 
 def _visited_inner(programs: Programs, blocks: int) -> np.ndarray:

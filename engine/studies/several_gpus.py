@@ -26,7 +26,7 @@ DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
 TOKENS = tuple(2**power for power in range(13, 28))
 PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a round
 ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
-COUNTS = (*(2**power for power in range(14)), 10_000)  # GPUs of a curve
+COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)  # GPUs of a curve, straight beyond a host's
 CAUSAL, FULL = "causal", "none"
 # what the page asks: all that each may be, and what it usually is
 CHOICES = {

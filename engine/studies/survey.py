@@ -21,7 +21,9 @@ from engine.schedule.bytes import Bytes
 from engine.schedule.step import Tensor
 from engine.studies.drawable import at_length
 
-SMALLEST_LENGTH = 64
+# Powers of two, as blocks are few, and of four where curves are straight lines but for a bend at L2's size:
+# each of the long ones takes as long as all short ones.
+LENGTHS = (*(2**power for power in range(6, 12)), *(4**power for power in range(6, 11)))
 BLOCKS = (16, 32, 64, 128, 256)
 
 
@@ -88,7 +90,7 @@ def largest_contexts(experiment: Experiment) -> dict[str, int]:
 
 
 def by_length(experiment: Experiment) -> ByLength:
-    """Every algorithm over powers of two of the length, to the largest there is."""
+    """Every algorithm over the length, to the largest there is."""
     if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing
         experiment = at_length(experiment, LARGEST_SEQUENCE)
     return _by_length(experiment)
@@ -96,12 +98,10 @@ def by_length(experiment: Experiment) -> ByLength:
 
 @lru_cache(maxsize=64)
 def _by_length(experiment: Experiment) -> ByLength:
-    powers = range(SMALLEST_LENGTH.bit_length() - 1, LARGEST_SEQUENCE.bit_length())
-    lengths = tuple(2**power for power in powers)
     return ByLength(
-        lengths,
+        LENGTHS,
         {
-            name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in lengths)
+            name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in LENGTHS)
             for name in side_by_side(experiment)
         },
     )

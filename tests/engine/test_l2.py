@@ -164,13 +164,16 @@ def launches(draw) -> tuple[Programs, np.ndarray, int, int]:
     return programs, sizes, draw(st.integers(1, 4)), draw(st.integers(1, 3))
 
 
-@given(launches(), st.sampled_from([0.0, 0.03, 0.4]), st.sampled_from([0.0, 0.5]))
-@settings(max_examples=120, deadline=None)
-def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over, apart, spreading):
+@given(
+    launches(), st.sampled_from([0.0, 0.03, 0.4]), st.sampled_from([0.0, 0.5]), st.sampled_from([0, 4.25, 12.25])
+)
+@settings(max_examples=180, deadline=None)
+def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over, apart, spreading, least):
     programs, sizes, sms, places = walked_over
-    reuse = walk(programs, sizes, sms, places, 500, apart, spreading)
+    reuse = walk(programs, sizes, sms, places, 500, apart, spreading, least)
     walked = np.column_stack([reuse.size, reuse.since])
     expected = np.array(uses(programs, sizes, sms, places, apart, spreading)).reshape(-1, 2)
+    expected = expected[expected[:, 1] >= least]
     for each in (walked, expected):  # rows in one order, whatever the last digits are
         each[:] = each[np.lexsort(each.round(6).T)]
     np.testing.assert_allclose(walked, expected, atol=1e-9)

@@ -22,21 +22,27 @@ BACKWARD = 2.85  # times the forward pass: one H200, 131,072 causal tokens, 16 h
 
 def kernel_seconds(problem: Problem, hardware: str, queries: int, keys: int, causal: bool) -> float:
     """Of one call: so many of a problem's queries on so many of its keys, all its heads; the last aligned."""
-    return _call(problem, hardware, queries, keys, causal)[0]
+    return _call(_part(problem, queries, keys, causal), hardware)[0]
 
 
 def lasting(problem: Problem, hardware: str, queries: int, keys: int, causal: bool, seconds: float) -> float:
     """Seconds of a GPU's calls, such as this one, that take so many together at the clock of the first."""
-    return sustained(seconds) if _call(problem, hardware, queries, keys, causal)[1] else seconds
+    return sustained(seconds) if _call(_part(problem, queries, keys, causal), hardware)[1] else seconds
+
+
+def _part(problem: Problem, queries: int, keys: int, causal: bool) -> Problem | None:
+    """What a call computes; None where that is nothing."""
+    if not queries or not keys:
+        return None
+    return replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal, problem.mask.window))
 
 
 @lru_cache(maxsize=4096)
-def _call(problem: Problem, hardware: str, queries: int, keys: int, causal: bool) -> tuple[float, bool]:
+def _call(part: Problem | None, hardware: str) -> tuple[float, bool]:
     """Its seconds, and whether the card's power limits many of them."""
-    if not queries or not keys:
+    if part is None:
         return 0.0, False
-    part = replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal, problem.mask.window))
-    fits = _shortened(part) if max(queries, keys) > LONGEST else part
+    fits = _shortened(part) if max(part.seq_q, part.seq_kv) > LONGEST else part
     one = Experiment(fits, step_kernel(fits, GPUS[hardware]), hardware=hardware)
     found = simulate(one.in_own_tiling()).modelled
     seconds = unsustained(found.seconds) if found.limited else found.seconds

@@ -75,15 +75,11 @@ class Lanes:
     origin: str = MODELLED
     one_gpu: float | None = None
 
-    def busy(self, gpu: int) -> float:
-        """Seconds in which a GPU computes."""
-        return sum(mark.end - mark.start for mark in self.marks if (mark.gpu, mark.kind) == (gpu, COMPUTING))
-
     @property
     def busy_share(self) -> float:
         """The share of all GPUs' time in which they compute, 0 to 1."""
-        gpus = self.spread.gpus
-        return sum(map(self.busy, range(gpus))) / (gpus * self.seconds)
+        busy = sum(mark.end - mark.start for mark in self.marks if mark.kind == COMPUTING)
+        return busy / (self.spread.gpus * self.seconds)
 
 
 @lru_cache(maxsize=32)
