@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -55,7 +56,7 @@ def show() -> None:
         _row(_select("Algorithm", "algorithm", algorithms, format_func=lambda key: ALGORITHMS[key].label))
         looks = {"label_visibility": "collapsed", "required": True}
         typed = _number("Sequence length, typed", "seq typed", 1, LARGEST_SEQUENCE, **looks)
-        _row(_slider("Sequence length", "seq", SEQUENCES), typed, widths=(3, 2))
+        _row(_slider("Sequence length", "seq", SEQUENCES), typed)
         _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
         _row(_block("Query block", "block_q"))
         _row(_block("Key block", "block_kv"))
@@ -91,13 +92,12 @@ def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
     return _field("number_input", label, name, min_value=least, max_value=most, **more)
 
 
-def _row(*fields: Field, widths: tuple[int, ...] = ()) -> None:
-    """Fields side by side, or one alone."""
-    places, alignment = [st], "bottom" if widths else "top"  # one of them has no label
-    if len(fields) > 1:
-        places = st.columns(widths or 2, vertical_alignment=alignment)
-    for (kind, label, given), place in zip(fields, places, strict=True):
-        getattr(place, kind)(label, **given)
+def _row(*fields: Field) -> None:
+    """Fields side by side, or one alone; columns would take as many messages again as fields."""
+    side_by_side = {"horizontal": True, "vertical_alignment": "bottom", "key": f"row {fields[0][1]}"}
+    with st.container(**side_by_side) if len(fields) > 1 else nullcontext():
+        for kind, label, given in fields:
+            getattr(st, kind)(label, **given)
 
 
 def _block(label: str, name: str) -> Field:
