@@ -1,10 +1,14 @@
 """What a fresh server takes care of before its first visitor comes."""
 
 import gzip
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from starlette.requests import Request
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -147,3 +151,18 @@ def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
     assert asks[0] == int(first, 16)
     others = (BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(clear_cache=True))
     assert all(other.SerializeToString()[0] != asks[0] for other in others)
+
+
+def test_products_of_small_matrices_are_not_shared_between_threads_that_spin():
+    """They wait by spinning for longer than a product takes, on cores that other visitors need."""
+    code = (
+        "import app.main, numpy, os; square = numpy.ones((600, 600)); square @ square; "
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    asked = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True, "check": True}
+    alone = int(subprocess.run([sys.executable, "-c", code], **asked).stdout)
+    shared = int(subprocess.run([sys.executable, "-c", code.replace("app.main, ", "")], **asked).stdout)
+    if shared == 1:
+        pytest.skip("NumPy has one thread here anyway")
+    assert alone < shared

@@ -165,7 +165,10 @@ def launches(draw) -> tuple[Programs, np.ndarray, int, int]:
 
 
 @given(
-    launches(), st.sampled_from([0.0, 0.03, 0.4]), st.sampled_from([0.0, 0.5]), st.sampled_from([0, 4.25, 12.25])
+    launches(),
+    st.sampled_from([0.0, 0.03, 0.4]),
+    st.sampled_from([0.0, 0.5]),
+    st.sampled_from([0, 4.25, 12.25]),
 )
 @settings(max_examples=180, deadline=None)
 def test_a_walk_finds_what_a_look_back_over_every_use_finds(walked_over, apart, spreading, least):
