@@ -13,8 +13,7 @@ import streamlit as st
 from app import scenario
 from app.across import ACROSS
 from app.across.payload import build, name_of
-from app.elements import one_of
-from app.figures.tables import scrolled, table
+from app.elements import numbers, one_of
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import scaling
@@ -194,7 +193,7 @@ def _merging(spread: Spread) -> None:
         for owner, (first, end), *numbers in zip(parts.owners, parts.keys, *columns, strict=True)
     ]
     rows.append(["float64", "all", *[""] * 5, _number(parts.exact[0])])
-    st.html(scrolled(table(head, rows), 330))
+    numbers(head, rows, "", height=330)
     fetched = ", ".join(bytes_text(each) for each in parts.links)
     st.caption(
         f"A ring of {len(parts.links)} GPUs and {parts.keys.max()} tokens is executed here through a memory "

@@ -7,10 +7,9 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, one_of, smaller_sibling
+from app.elements import chart, fold, numbers, one_of, smaller_sibling
 from app.figures import agreement as figures
 from app.figures import real_traffic as traffic_figures
-from app.figures.tables import table
 from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
@@ -143,7 +142,7 @@ def _origins(sibling: Experiment) -> None:
     )
     head = ["what is compared", "where", "how far apart two may be"]
     rows = [[*QUANTITIES[name], ORIGIN[name]] for name in _compared(sibling)]
-    st.html(table(head, rows, words=(0, 1, 2), title="What is compared"))
+    numbers(head, rows, "What is compared", words=(0, 1, 2))
     if sibling.record.unfused:
         st.caption(
             f"Unfused attention stores S in {sibling.problem.dtype}, so m's bound includes that rounding."

@@ -7,11 +7,10 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import memory, scenario
-from app.elements import chart, one_of, unsure
+from app.elements import chart, numbers, one_of, unsure
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
-from app.figures.tables import table
 from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
@@ -50,15 +49,15 @@ def show() -> None:
     experiment, colours = scenario.current(), theme.colours()
     simulations = by_algorithm(experiment)
     st.header(_headline(simulations), anchor=False)
-    bars, numbers = st.columns([2, 1.1], gap="large")
+    bars, totals = st.columns([2, 1.1], gap="large")
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")
         st.markdown(f"**Bytes by tensor and direction**, all heads, {ORIGINS[kind]}, {experiment.gpu.name}")
         with st.container(key="traffic_bars"):
             st.html(figures.by_tensor(simulations, kind, colours))
         st.caption(MEANINGS)
-    with numbers:
-        _numbers(simulations, kind)
+    with totals:
+        _totals(simulations, kind)
     with st.container(key="apart_traffic"):
         length, blocks, filled = st.columns(3, gap="medium")
     with length:
@@ -102,7 +101,7 @@ def _headline(simulations) -> str:
     )
 
 
-def _numbers(simulations, kind: str) -> None:
+def _totals(simulations, kind: str) -> None:
     st.metric(f"Standard ÷ Flash 2, {ORIGINS[kind]}", times_text(times_less(simulations, kind)))
     rows = [
         [KINDS[key], *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
@@ -110,7 +109,7 @@ def _numbers(simulations, kind: str) -> None:
     ]
     intensities = [one.traffic.intensity("dram") for one in simulations.values()]
     rows.append(["FLOP per byte of HBM", *(Quantity(digits(each), each) for each in intensities)])
-    st.html(table(["", *(short(name) for name in simulations)], rows, title="Bytes by algorithm and level"))
+    numbers(["", *map(short, simulations)], rows, "Bytes by algorithm and level")
     unsure({short(name): one.traffic for name, one in simulations.items()})
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.elements import chart
+from app.elements import chart, numbers
 from app.figures.colours import Palette
 from app.figures.roofline import both_levels
-from app.figures.tables import table
 from app.figures.units import scaled, share_text
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -57,7 +56,7 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
         for unit, (name, _) in units.items()
         if {None} != {*(busy := [each.get(unit) for _, each in columns])}
     ]
-    st.html(table(["busy", *(name for name, _ in columns)], rows, title="Busy share of each unit"))
+    numbers(["busy", *(name for name, _ in columns)], rows, "Busy share of each unit")
     said = (
         "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
         "the unit would need at its peak ÷ total time; L2's peak is "

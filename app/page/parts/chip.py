@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.elements import chart
+from app.elements import chart, numbers
 from app.figures.algorithms import kernel
 from app.figures.colours import Palette
 from app.figures.recorded import counters
-from app.figures.tables import scrolled, table
 from app.figures.units import bytes_in_mb, bytes_range_text, bytes_text, digits, ratio_text, share_text
 from engine.experiment import Experiment
 from engine.recordings.counters import RecordedCounters, nearest_counters, recorded_counters
@@ -50,9 +49,7 @@ def show(recording: Recording, colours: Palette) -> None:
     st.markdown(
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )
-    st.html(
-        scrolled(table(DEVIATIONS, _deviations(rows), title="Errors of the model against the counters"), 220)
-    )
+    numbers(DEVIATIONS, _deviations(rows), "Errors of the model against the counters", height=220)
     st.caption(f"{BEYOND} {RANGE} {_missed(rows)}")
     kinds = ("read", "Bytes from L2 to the SMs"), ("dram_read", "Bytes read from DRAM")
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds, strict=True):
@@ -60,9 +57,7 @@ def show(recording: Recording, colours: Palette) -> None:
             st.markdown(f"**{title}**")
             figure = counters(rows, real, f"modelled_{real}", recording.origin, colours)
             chart(figure, f"{real.replace('_', ' ')}: recorded over modelled")
-    st.html(
-        scrolled(table(COUNTERS, [_cells(row) for row in rows], title="Modelled and recorded bytes"), 330)
-    )
+    numbers(COUNTERS, [_cells(row) for row in rows], "Modelled and recorded bytes", height=330)
 
 
 def _cells(row: RecordedCounters) -> list[str]:
@@ -119,7 +114,7 @@ def show_bytes(recording: Recording, experiment: Experiment) -> None:
     st.subheader("The same bytes on the chip", anchor=False)
     which = one.what if same else f"Nearest recorded scenario: {one.what}"
     st.markdown(f"**{which}**, {recording.origin}")
-    numbers, reasons = st.columns([1.1, 1], gap="large")
+    left, right = st.columns([1.1, 1], gap="large")
     bytes_ = one.simulation.traffic
     requested = bytes_.requested
     rows = [
@@ -131,10 +126,10 @@ def show_bytes(recording: Recording, experiment: Experiment) -> None:
         ("DRAM, modelled with the kernel's instructions", one.modelled_dram_read, one.modelled_dram_written),
         ("DRAM, recorded", one.dram_read, one.dram_written),
     ]
-    with numbers:
+    with left:
         cells = [[name, bytes_text(read), bytes_text(written)] for name, read, written in rows]
-        st.html(table(["all heads", "read", "written"], cells, title="Bytes at every level"))
-    with reasons:
+        numbers(["all heads", "read", "written"], cells, "Bytes at every level")
+    with right:
         st.markdown("\n".join(f"- {sentence}" for sentence in _gaps(one)))
 
 

@@ -7,9 +7,8 @@ from functools import partial
 
 import streamlit as st
 
-from app.elements import fold
+from app.elements import fold, numbers
 from app.figures.hardware import unchecked
-from app.figures.tables import scrolled, table
 from app.figures.units import share_text
 from engine.problem.hardware import Gpu, gpu_named
 from engine.recordings.file import recordings
@@ -51,8 +50,8 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
         )
         names = (known.key.upper() if (known := gpu_named(name)) else name for name in judged)
         heads = [f"{name}, {what}" for name in names for what in ("calls", "median", f"{MOST}%")]
-        title = "Errors of the model by kind of call"
-        st.html(scrolled(table(["kind of call", *heads], rows(list(judged.values())), title=title), 360))
+        found = rows(list(judged.values()))
+        numbers(["kind of call", *heads], found, "Errors of the model by kind of call", height=360)
     if words := unchecked(gpu):
         st.caption(words)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import streamlit as st
 
 from app.across.payload import NAMES
-from app.elements import chart
+from app.elements import chart, numbers
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
@@ -116,7 +116,7 @@ def memory(spread: Spread) -> None:
         for room in found
     ]
     head = ("", "this sequence", "of it buffers", "longest that fits")
-    st.html(scrolled(table(head, rows), 330))
+    numbers(head, rows, "", height=330)
     st.caption(
         f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
         "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
