@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.figures.colours import Palette
-from app.figures.units import short
+from app.figures.units import length_ticks, short
 
 Figure = dict[str, Any]  # Plotly's "data" and "layout", as plain lists and dicts
 SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
@@ -112,6 +112,16 @@ def of_length(keys: int, longest: int, colours: Palette) -> tuple[dict, dict]:
     ground = colours.ground  # no line of the chart crosses the words
     name = note(math.log10(keys), 0, f"N = {short(keys)}", colours.muted, **place, bgcolor=ground)
     return upright(keys, colours.muted), name
+
+
+def over_length(
+    traces: list[dict], lengths, keys: int | None, colours: Palette, *, shapes=(), notes=(), **more
+) -> Figure:
+    """A figure over the sequence length; the scenario's is marked, if there is one."""
+    marked = [of_length(keys, lengths[-1], colours)] if keys else []
+    more["shapes"] = [*(at for at, _ in marked), *shapes]
+    more["annotations"] = [*(name for _, name in marked), *notes]
+    return drawn(traces, colours, x=length_ticks(lengths), **more)
 
 
 def _axis(colours: Palette) -> dict:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from app.figures.base import Figure, drawn, level, line, marks, of_length
+from app.figures.base import Figure, level, line, marks, over_length
 from app.figures.colours import Palette
-from app.figures.units import gain_text, length_ticks, log_ticks, times_text
+from app.figures.units import gain_text, log_ticks, times_text
 from engine.studies.gains import Gain
 
 BYTES, TIME = "bytes across HBM", "time"
@@ -29,17 +29,15 @@ def gains_by_length(
             traces.append(_trace(recorded, ratio, name, origin, getattr(colours, tone), real=True))
     values = [value for trace in traces for value in trace["y"]] + [1.0]
     ticks = log_ticks(min(values), max(values), "", times_text)
-    lengths = [gain.keys for gain in modelled]
-    at, label = of_length(keys, lengths[-1], colours)
-    return drawn(
+    return over_length(
         traces,
+        [gain.keys for gain in modelled],
+        keys,
         colours,
         height=300,
-        x=length_ticks(lengths),
         y={"title_text": "times less than unfused", **ticks},
         legend={"font": {"size": 13}},
-        shapes=[at, level(1, colours.muted)],  # on which neither is less
-        annotations=[label],
+        shapes=[level(1, colours.muted)],  # on which neither is less
     )
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from app.figures.algorithms import implementation, look, short
-from app.figures.base import Figure, drawn, line, of_length
+from app.figures.base import Figure, line, over_length
 from app.figures.colours import Palette
-from app.figures.units import length_ticks, log_ticks, scaled, seconds_text, times_text, tokens_text
+from app.figures.units import log_ticks, scaled, seconds_text, times_text, tokens_text
 
 RATES = ("tflops", "tokens_per_second")
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
@@ -58,18 +58,15 @@ def speed_by_length(
                 traces += _band(own, metric, colours)
                 traces.append(_line(own, metric, origin, legend_of_model, colours))
     everything = [value for trace in traces for value in trace["y"]] or [1.0]
-    marked = [of_length(mark, lengths[-1], colours)] if mark else []
-    return drawn(
+    low, high = min(everything), max(everything)
+    return over_length(
         traces,
+        lengths,
+        mark,
         colours,
         height=275,
-        x=length_ticks(lengths),
-        y=_linear(metric, max(everything))
-        if linear
-        else log_ticks(min(everything), max(everything), *UNITS[metric]),
+        y=_linear(metric, high) if linear else log_ticks(low, high, *UNITS[metric]),
         legend={**LEGEND, "entrywidth": 60 if legend_of_model else 104},
-        shapes=[at for at, _ in marked],
-        annotations=[name for _, name in marked],
     )
 
 

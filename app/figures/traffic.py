@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, drawn, level, line, marks, note, of_length
+from app.figures.base import Figure, level, line, marks, note, over_length
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, length_ticks, log_ticks
+from app.figures.units import bytes_text, log_ticks
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import ByLength, TilingCost
@@ -63,7 +63,7 @@ def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) ->
         for name, simulations in survey.simulations.items()
     }
     values = [value for line in lines.values() for value in line]
-    return _length_figure(_lines(survey, lines, colours), survey, values, keys, colours)
+    return over_length(_lines(survey, lines, colours), survey.lengths, keys, colours, **_in_bytes(values))
 
 
 def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> Figure:
@@ -87,7 +87,8 @@ def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], co
     name = note(*place, text, colours.bad, yanchor="bottom")
     values = [value for line in lines.values() for value in line] + [gpu.memory_bytes]
     traces = [*_lines(survey, lines, colours), *ends]
-    return _length_figure(traces, survey, values, keys, colours, (capacity,), (name,))
+    look = _in_bytes(values) | {"shapes": [capacity], "notes": [name]}
+    return over_length(traces, survey.lengths, keys, colours, **look)
 
 
 def bytes_by_tiling(
@@ -123,17 +124,6 @@ def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -
     ]
 
 
-def _length_figure(
-    traces: list[dict], survey: ByLength, values, keys: int, colours: Palette, shapes=(), annotations=()
-) -> Figure:
-    """Both axes logarithmic, with the scenario's length marked."""
-    at, name = of_length(keys, survey.lengths[-1], colours)
-    return drawn(
-        traces,
-        colours,
-        height=270,
-        x=length_ticks(survey.lengths),
-        y=log_ticks(min(values), max(values), "B"),
-        shapes=[at, *shapes],
-        annotations=[name, *annotations],
-    )
+def _in_bytes(values: list[float]) -> dict:
+    """How high a chart of bytes is, and its axis."""
+    return {"height": 270, "y": log_ticks(min(values), max(values), "B")}

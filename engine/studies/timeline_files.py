@@ -46,24 +46,30 @@ def _names(timeline: Timeline) -> list[dict[str, Any]]:
     """Metadata events that name processes and threads."""
     of = f" of {timeline.experiment.gpu.with_article}" if timeline.origin == MODELLED else ""
     processes = {SM_PROCESS: f"SMs{of}, {timeline.origin}", COUNTER_PROCESS: "all SMs together"}
-    events = [
-        {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
-        for process, name in processes.items()
-    ]
+    events = [_called("process_name", process, name=name) for process, name in processes.items()]
     for thread in np.unique(_threads(timeline)).tolist():
         sm, place = divmod(thread - 1, _places(timeline))
         name = f"SM {sm}" if _places(timeline) == 1 else f"SM {sm}, place {place + 1}"
+        at = SM_PROCESS, thread
         events += [
-            {"ph": "M", "name": "thread_name", "pid": SM_PROCESS, "tid": thread, "args": {"name": name}},
-            {
-                "ph": "M",
-                "name": "thread_sort_index",
-                "pid": SM_PROCESS,
-                "tid": thread,
-                "args": {"sort_index": thread},
-            },
+            _called("thread_name", *at, name=name),
+            _called("thread_sort_index", *at, sort_index=thread),
         ]
     return events
+
+
+def _called(what: str, process: int, *thread: int, **arguments: Any) -> dict[str, Any]:
+    """A metadata event: what a process or its thread is called, and where it stands."""
+    place = {"pid": process} | ({"tid": thread[0]} if thread else {})
+    return {"ph": "M", "name": what, **place, "args": arguments}
+
+
+def _slice(
+    name: str, kind: str, process: int, thread: int, start: float, length: float, **arguments: Any
+) -> dict[str, Any]:
+    """What lasts from a start on, in microseconds."""
+    place = {"ph": "X", "name": name, "cat": kind, "pid": process, "tid": thread}
+    return {**place, "ts": start, "dur": length, "args": arguments}
 
 
 def _places(timeline: Timeline) -> int:
@@ -87,25 +93,11 @@ def _slices(timeline: Timeline) -> list[dict[str, Any]]:
     ):
         where = {"query block": query, "key block": key}
         where = {name: block for name, block in where.items() if block >= 0}
-        events.append(
-            {
-                "ph": "X",
-                "name": ", ".join([f"head {head}", *(f"{name} {block}" for name, block in where.items())]),
-                "cat": timeline.kernels[kernel],
-                "pid": SM_PROCESS,
-                "tid": thread,
-                "ts": start,
-                "dur": length,
-                "args": {
-                    "kernel": timeline.kernels[kernel],
-                    "head": head,
-                    **where,
-                    "wave": wave,
-                    "tiles visited": visited,
-                    "bytes requested": moved,
-                },
-            }
-        )
+        name = ", ".join([f"head {head}", *(f"{name} {block}" for name, block in where.items())])
+        kind = timeline.kernels[kernel]
+        moments = {"wave": wave, "tiles visited": visited, "bytes requested": moved}
+        said = {"kernel": kind, "head": head, **where, **moments}
+        events.append(_slice(name, kind, SM_PROCESS, thread, start, length, **said))
     return events
 
 
@@ -186,23 +178,16 @@ def cluster_trace(run: Lanes) -> str:
 
 def _gpu_names(run: Lanes, gpu: int) -> list[dict[str, Any]]:
     """Metadata events that name a GPU's process and its threads; a trace keeps process 0 for itself."""
-    named = [("process_name", 0, f"GPU {gpu}, {run.spread.hardware.upper()}, {run.origin}")]
-    named += [("thread_name", thread, name) for thread, name in GPU_THREADS.items()]
+    process = f"GPU {gpu}, {run.spread.hardware.upper()}, {run.origin}"
+    threads = GPU_THREADS.items()
     return [
-        {"ph": "M", "name": what, "pid": gpu + 1, "tid": thread, "args": {"name": name}}
-        for what, thread, name in named
+        _called("process_name", gpu + 1, 0, name=process),
+        *(_called("thread_name", gpu + 1, thread, name=name) for thread, name in threads),
     ]
 
 
 def _mark_slice(mark: Mark) -> dict[str, Any]:
     whose = "" if mark.owner == NOBODY else f", keys of GPU {mark.owner}"
-    return {
-        "ph": "X",
-        "name": f"{mark.kind}{whose}",
-        "cat": mark.kind,
-        "pid": mark.gpu + 1,
-        "tid": THREAD_OF.get(mark.kind, 1),
-        "ts": mark.start * MICRO,
-        "dur": (mark.end - mark.start) * MICRO,
-        "args": {"round": mark.round},
-    }
+    place = mark.gpu + 1, THREAD_OF.get(mark.kind, 1)
+    moments = mark.start * MICRO, (mark.end - mark.start) * MICRO
+    return _slice(f"{mark.kind}{whose}", mark.kind, *place, *moments, round=mark.round)
