@@ -18,7 +18,7 @@ from app import serving
 
 def kernel() -> Path | None:
     """The file of --kernel; None where there is no such flag."""
-    return _kernel(tuple(sys.argv[1:]))
+    return _parsed(tuple(sys.argv[1:]))[0]
 
 
 def check() -> None:
@@ -34,17 +34,13 @@ def check() -> None:
 
 
 @lru_cache(maxsize=8)
-def _kernel(words: tuple[str, ...]) -> Path | None:
-    file = _parsed(words)[0].kernel
-    return None if file is None else file.absolute()
-
-
-def _parsed(words: tuple[str, ...]) -> tuple[argparse.Namespace, list[str]]:
-    """What the flags say, and the words that belong to none."""
+def _parsed(words: tuple[str, ...]) -> tuple[Path | None, list[str]]:
+    """The file of --kernel, and the words that belong to no flag."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kernel", nargs="?", const="", type=Path)
     parser.add_argument(serving.OPENED, action="store_true")
-    return parser.parse_known_args(words)
+    flags, unknown = parser.parse_known_args(words)
+    return flags.kernel and flags.kernel.absolute(), unknown
 
 
 def refusal() -> str | None:

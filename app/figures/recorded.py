@@ -59,16 +59,16 @@ def counters(
         Call(row.experiment.algorithm, origin, row.what, getattr(row, real), getattr(row, modelled))
         for row in rows
     ]
-    look = {"height": 300, "legend": {"font": {"size": 12}}}
-    return _against_model(calls, "B", bytes_text, "recorded by the counters", colours, **look)
+    room = {"height": 300, "legend": {"font": {"size": 12}}}
+    return _against_model(calls, "B", bytes_text, "recorded by the counters", colours, **room)
 
 
 def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
     """Real over modelled seconds, of rows with provider, p50, modelled, origin and what they are of."""
     calls = [Call(*(row[name] for name in ("provider", "origin", "what", "p50", "modelled"))) for row in rows]
     title = " or ".join(dict.fromkeys(call.origin.split(" ")[0] for call in calls))
-    look = {"height": 250, "legend": {**LEGEND, "entrywidth": 55}}
-    return _against_model(calls, "s", seconds_text, title, colours, every=2, **look)
+    room = {"height": 250, "legend": {**LEGEND, "entrywidth": 55}}
+    return _against_model(calls, "s", seconds_text, title, colours, every=2, **room)
 
 
 def _against_model(

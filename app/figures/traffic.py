@@ -87,8 +87,8 @@ def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], co
     name = note(*place, text, colours.bad, yanchor="bottom")
     values = [value for line in lines.values() for value in line] + [gpu.memory_bytes]
     traces = [*_lines(survey, lines, colours), *ends]
-    look = _in_bytes(values) | {"shapes": [capacity], "notes": [name]}
-    return over_length(traces, survey.lengths, keys, colours, **look)
+    room = _in_bytes(values) | {"shapes": [capacity], "notes": [name]}
+    return over_length(traces, survey.lengths, keys, colours, **room)
 
 
 def bytes_by_tiling(

@@ -38,7 +38,7 @@ def by_program(found: dict[str, Any]) -> str:
     programs = found["by_program"]
     names = list(dict.fromkeys(name for each in programs for name in each["moved"]))
     rows = [
-        [f"{each['launch']} {_index(each['program'])}", _number(each["head"]), _number(each["query_block"]),
+        [f"{each['launch']} {_index(each['program'])}", _amount(each["head"]), _amount(each["query_block"]),
          *(_moved(each["moved"].get(name)) for name in names),
          _amount(each["bytes"]), _amount(each["flash2_bytes"])]
         for each in programs
@@ -59,12 +59,8 @@ def _moved(pair: list[int] | None) -> str:
     return f"{read:,} + {written:,}" if read and written else f"{max(read, written):,}"
 
 
-def _amount(bytes_: int | None) -> str:
-    return "" if bytes_ is None else f"{bytes_:,}"
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)
+def _amount(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _index(program: list[int] | None) -> str:

@@ -36,9 +36,6 @@ def show() -> None:
         scenario.turn_to("tiles")
 
 
-def _drawn(_: Experiment) -> Drawn:
-    work = start.shown()
-    return Drawn(moving=start.OPENING, data=start.payload(work)) if work else Drawn()
-
-
-PICTURE = Picture(_drawn)  # the static site's first page has it by itself
+PICTURE = Picture(  # the static site's first page has it by itself
+    lambda _: Drawn(moving=start.OPENING, data=start.payload(work)) if (work := start.shown()) else Drawn()
+)

@@ -116,7 +116,7 @@ def _grid(told: bool) -> Picture:
 
 def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
     """SMs with work under both loop orders; and recorded times where there are enough heads for all."""
-    st.html(figures.busy(_busy(experiment, ("flash1", "flash2")), colours))
+    _busy(experiment, ("flash1", "flash2"), colours)
     full = Experiment.of(**FULL)
     heads = full.problem.all_heads
     st.markdown(
@@ -127,15 +127,10 @@ def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
     _lanes(full, ("flash1", "flash2"), colours, told=True)
 
 
-def _busy(experiment: Experiment, names: tuple[str, ...]) -> list[tuple[str, int, int]]:
-    return [
-        (
-            experiment.changed(algorithm=name).record.label,
-            int(answer(f"{name}.busy_sms", experiment).value),
-            experiment.gpu.sms,
-        )
-        for name in names
-    ]
+def _busy(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> None:
+    every = [experiment.changed(algorithm=name) for name in names]
+    rows = [(one.record.label, int(answer("busy_sms", one).value), one.gpu.sms) for one in every]
+    st.html(figures.busy(rows, colours))
 
 
 def _lanes(experiment: Experiment, names: tuple[str, ...], colours: Palette, *, told: bool) -> None:
@@ -209,7 +204,7 @@ def _rounding(experiment: Experiment, colours: Palette) -> None:
 
 
 def _decoding(experiment: Experiment, colours: Palette) -> None:
-    st.html(figures.busy(_busy(experiment, ("flash2", "split_kv")), colours))
+    _busy(experiment, ("flash2", "split_kv"), colours)
     recording = chosen_recording()
     rows = [row for row in recording.decoding if row.problem == experiment.problem] if recording else []
     entries = [
