@@ -2,6 +2,8 @@
 
 import { MONO, SANS } from "./theme.js";
 
+const USUAL = { size: 13, weight: 400, align: "left", mono: false, room: 0, halo: "" }; // of text
+
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
 export class Pen {
   constructor(ctx, theme, u) {
@@ -12,44 +14,27 @@ export class Pen {
    * Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit;
    * a `halo` of a colour keeps it legible on any.
    */
-  text(
-    told,
-    x,
-    y,
-    {
-      size = 13,
-      weight = 400,
-      color = this.theme.ink,
-      align = "left",
-      mono = false,
-      room = 0,
-      halo = "",
-    } = {},
-  ) {
-    const { ctx } = this;
-    ctx.font = `${weight} ${(size * this.u).toFixed(2)}px ${mono ? MONO : SANS}`;
+  text(told, x, y, style) {
+    const { ctx, theme, u } = this,
+      { size, weight, color, align, mono, room, halo } = { ...USUAL, color: theme.ink, ...style },
+      facts = [told].flat(),
+      wide = (words) => ctx.measureText(words).width;
+    ctx.font = `${weight} ${(size * u).toFixed(2)}px ${mono ? MONO : SANS}`;
     ctx.textAlign = align;
     ctx.textBaseline = "alphabetic";
     ctx.fillStyle = color;
-    const facts = [told].flat();
-    let words = facts.join(" · "),
-      width = ctx.measureText(words).width;
-    while (room && width > room && facts.length > 1) {
-      facts.pop();
-      words = facts.join(" · ");
-      width = ctx.measureText(words).width;
-    }
-    if (room && width > room) {
-      while (words.length > 1 && ctx.measureText(words + "…").width > room) words = words.slice(0, -1);
+    while (room && facts.length > 1 && wide(facts.join(" · ")) > room) facts.pop();
+    let words = facts.join(" · ");
+    if (room && wide(words) > room) {
+      while (words.length > 1 && wide(words + "…") > room) words = words.slice(0, -1);
       words += "…";
-      width = ctx.measureText(words).width;
     }
     if (halo) {
-      Object.assign(ctx, { strokeStyle: halo, lineWidth: 3 * this.u, lineJoin: "round" });
+      Object.assign(ctx, { strokeStyle: halo, lineWidth: 3 * u, lineJoin: "round" });
       ctx.strokeText(words, x, y);
     }
     ctx.fillText(words, x, y);
-    return width;
+    return wide(words);
   }
 
   right(told, x, y, style) {

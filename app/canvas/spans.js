@@ -2,6 +2,17 @@
 
 import { countUpTo, countWhile } from "./format.js";
 
+/** Pairs of a start and an end as the times at which any of them lasts: those that meet are one. */
+export function merged(pairs) {
+  const found = [];
+  for (const [start, end] of pairs.toSorted((a, b) => a[0] - b[0])) {
+    const last = found.at(-1);
+    if (last && start <= last[1] + 1e-12) last[1] = Math.max(last[1], end);
+    else found.push([start, end]);
+  }
+  return found;
+}
+
 export class Spans {
   /** `about` is what is said of all, `columns` has an array for each of their properties; `ends` are moments beside their own. */
   constructor(about, columns, ends = []) {

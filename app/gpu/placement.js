@@ -1,7 +1,7 @@
 // A timeline, unpacked once: which block ran where and when, and how many ran at any moment.
 
 import { countUpTo } from "../canvas/format.js";
-import { Spans } from "../canvas/spans.js";
+import { merged, Spans } from "../canvas/spans.js";
 import { unpack } from "../canvas/unpack.js";
 
 export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
@@ -19,39 +19,27 @@ class Placement extends Spans {
 
   /** The place of each block among those that share its SM, and when each SM has work at all. */
   place() {
-    const order = Uint32Array.from(this.sm.keys()).sort(
-      (a, b) => this.sm[a] - this.sm[b] || this.start[a] - this.start[b],
-    );
     this.slot = new Uint8Array(this.count);
     this.ofSm = Array.from({ length: this.sms }, () => []);
-    const begun = [],
-      ended = [];
+    for (const n of Uint32Array.from(this.sm.keys()).sort((a, b) => this.start[a] - this.start[b]))
+      this.ofSm[this.sm[n]].push(n);
+    for (const blocks of this.ofSm) this.seat(blocks);
+    const busy = this.ofSm.flatMap((blocks) => merged(blocks.map((n) => [this.start[n], this.end[n]])));
+    [this.begun, this.ended] = [0, 1].map((at) => Float32Array.from(busy, (span) => span[at]).sort());
+  }
+
+  /** Each of an SM's blocks takes the place that was left first, of as many as its kernel has there. */
+  seat(blocks) {
     let free = [],
-      busyUntil = -1,
-      sm = NOWHERE,
       kernel = NOWHERE;
-    for (const n of order) {
-      if (this.sm[n] !== sm) {
-        if (sm !== NOWHERE) ended.push(busyUntil);
-        [sm, kernel, busyUntil] = [this.sm[n], NOWHERE, -1];
-      }
+    for (const n of blocks) {
       if (this.kernel[n] !== kernel) {
         kernel = this.kernel[n];
         free = new Float64Array(this.resident[kernel]);
       }
-      let slot = 0;
-      for (let other = 1; other < free.length; other++) if (free[other] < free[slot]) slot = other;
-      this.slot[n] = slot;
-      free[slot] = this.end[n];
-      this.ofSm[sm].push(n);
-      if (this.start[n] > busyUntil) {
-        if (busyUntil >= 0) ended.push(busyUntil);
-        begun.push(this.start[n]);
-      }
-      busyUntil = Math.max(busyUntil, this.end[n]);
+      this.slot[n] = free.indexOf(Math.min(...free));
+      free[this.slot[n]] = this.end[n];
     }
-    ended.push(busyUntil);
-    [this.begun, this.ended] = [begun, ended].map((list) => Float32Array.from(list).sort());
   }
 
   /** Which part of its query block's rows a block computes, where several share them. */

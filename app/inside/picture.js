@@ -1,6 +1,7 @@
 // The lanes as an SVG: copies, then each warp group with its products above its softmax, then what is busy at all.
 
 import { duration, roundStep } from "../canvas/format.js";
+import { merged } from "../canvas/spans.js";
 import { MONO, mix, SANS } from "../canvas/theme.js";
 import { named } from "./lane_words.js";
 
@@ -17,17 +18,6 @@ export const leftOf = (width) => (width < NARROW_PICTURE ? 96 : 176);
 /** Text, escaped. */
 const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** Intervals in which any of the marks stands, merged. */
-function merged(marks) {
-  const spans = [];
-  for (const [, , start, end] of [...marks].sort((a, b) => a[2] - b[2])) {
-    const last = spans.at(-1);
-    if (last && start <= last[1] + 1e-12) last[1] = Math.max(last[1], end);
-    else spans.push([start, end]);
-  }
-  return spans;
-}
-
 /** The picture's rows with their places: {y, label, title, color?, marks} for lanes, {spans} for what is busy. */
 export function placedRows(data) {
   const rows = [];
@@ -42,7 +32,8 @@ export function placedRows(data) {
   });
   const groups = data.lanes.slice(1).flatMap((lane) => lane.marks);
   for (const [short, color, busy] of data.busy) {
-    const spans = merged(groups.filter(([operation]) => busy.includes(operation)));
+    const marks = groups.filter(([operation]) => busy.includes(operation)),
+      spans = merged(marks.map(([, , start, end]) => [start, end]));
     rows.push({ y, label: "", title: `${short} busy`, short, color, spans });
     y += ROW + 3;
   }

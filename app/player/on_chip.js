@@ -12,31 +12,14 @@ export function onChip(run, step) {
   for (; s <= step && run.visit[s] < 0 && run.operation(s) === "load"; s++) {
     tiles[run.tensor(s)] = s === step ? "arriving" : "stays in place";
   }
-  if (gathers && (visit < 0 || carries || run.visit[start] !== visit)) tiles.O = "sum so far";
+  if (gathers && (visit < 0 || carries || run.visit[start] !== visit)) tiles.O = SUM;
   if (carries) tiles.statistics = "every row";
-  for (s = visit < 0 ? s : run.visitStart[visit]; s <= step; s++) {
-    if (visit < 0 && run.visit[s] >= 0) continue;
-    advance(tiles, run.operation(s), run.tensor(s), s === step);
-  }
+  for (s = visit < 0 ? s : run.visitStart[visit]; s <= step; s++)
+    if (visit >= 0 || run.visit[s] < 0) advance(tiles, run, s, s === step, "here");
   return tiles;
 }
 
-/** What one step does to the tiles on the chip. */
-function advance(tiles, operation, tensor, now) {
-  const gone = { lse: "statistics", P: "S" }[tensor] || tensor;
-  if (operation === "load") tiles[tensor] = now ? "arriving" : "here";
-  else if (operation === "scores") tiles.S = now ? "being computed" : "scores";
-  else if (operation === "maximum") tiles.S = "rows' maximum";
-  else if (operation === "rescale") tiles.S = "becomes P";
-  else if (operation === "softmax") tiles.S = "becomes P";
-  else if (operation === "accumulate") {
-    if (tiles.S) tiles.S = "P, times V";
-    tiles.O = "P V is added";
-  } else if (now) tiles[gone] = "leaving";
-  else delete tiles[gone];
-}
-
-/** The tiles on the chip at a step of the backward pass: tensor to a few words about what it is doing there. */
+/** The same at a step of the backward pass, in which nothing leaves before its block ends. */
 function onChipBackward(run, step) {
   const tiles = {},
     phase = run.phase[step],
@@ -44,41 +27,42 @@ function onChipBackward(run, step) {
     visiting = phase > 0 && visit >= 0;
   for (let s = run.outerStart[run.outerOf[step]]; s <= step; s++) {
     const mine = phase === 0 || run.visit[s] === visit,
-      around = phase > 0 && run.visit[s] < 0;
-    if (mine || around)
-      advanceBackward(tiles, run.operation(s), run.tensor(s), s === step, around && visiting);
+      around = phase > 0 && run.visit[s] < 0,
+      now = s === step;
+    if ((mine || around) && (now || run.operation(s) !== "store"))
+      advance(tiles, run, s, now, around && visiting ? "stays in place" : "here");
   }
-  if (phase > 0) for (const name of phase === 1 ? ["dK", "dV"] : ["dQ"]) tiles[name] ??= "sum so far";
+  if (phase > 0) for (const name of phase === 1 ? ["dK", "dV"] : ["dQ"]) tiles[name] ??= SUM;
   return tiles;
 }
 
-function advanceBackward(tiles, operation, tensor, now, stays) {
-  const computed = {
-    row_terms: { delta: "summed" },
-    scores: { S: now ? "being computed" : "scores" },
-    weights: { S: "becomes P" },
-    weight_gradient: { dP: now ? "being computed" : "here" },
-    score_gradient: { S: "P", dP: "becomes dS" },
-  };
-  const added = {
-    value_gradient: [
-      ["S", "P, times dO"],
-      ["dV", "Pᵀ dO is added"],
-    ],
-    key_gradient: [
-      ["dP", "dS, times Q"],
-      ["dK", "dSᵀ Q is added"],
-    ],
-    query_gradient: [
-      ["dP", "dS, times K"],
-      ["dQ", "dS K is added"],
-    ],
-  };
-  if (operation === "load") tiles[tensor] = now ? "arriving" : stays ? "stays in place" : "here";
-  else if (operation === "store") {
-    if (now) tiles[tensor] = "leaving";
-  } else if (operation in added) {
-    const [[factor, times], [sum, words]] = added[operation];
-    Object.assign(tiles, { [factor]: times, [sum]: now ? words : "sum so far" });
-  } else Object.assign(tiles, computed[operation]);
+const SUM = "sum so far";
+
+/** What each operation makes of the tiles, while it is under way (`now`) and after. */
+const MAKES = {
+  scores: (now) => ({ S: now ? "being computed" : "scores" }),
+  maximum: () => ({ S: "rows' maximum" }),
+  rescale: () => ({ S: "becomes P" }),
+  softmax: () => ({ S: "becomes P" }),
+  accumulate: (_, { S }) => ({ ...(S && { S: "P, times V" }), O: "P V is added" }),
+  row_terms: () => ({ delta: "summed" }),
+  weights: () => ({ S: "becomes P" }),
+  weight_gradient: (now) => ({ dP: now ? "being computed" : "here" }),
+  score_gradient: () => ({ S: "P", dP: "becomes dS" }),
+  value_gradient: (now) => ({ S: "P, times dO", dV: now ? "Pᵀ dO is added" : SUM }),
+  key_gradient: (now) => ({ dP: "dS, times Q", dK: now ? "dSᵀ Q is added" : SUM }),
+  query_gradient: (now) => ({ dP: "dS, times K", dQ: now ? "dS K is added" : SUM }),
+};
+
+/** What one step does to the tiles on the chip; `loaded` is what a tile does after it came. */
+function advance(tiles, run, step, now, loaded) {
+  const operation = run.operation(step),
+    tensor = run.tensor(step);
+  if (operation === "load") tiles[tensor] = now ? "arriving" : loaded;
+  else if (operation in MAKES) Object.assign(tiles, MAKES[operation](now, tiles));
+  else {
+    const gone = run.rows === "gradients" ? tensor : ({ lse: "statistics", P: "S" }[tensor] ?? tensor);
+    if (now) tiles[gone] = "leaving";
+    else delete tiles[gone];
+  }
 }

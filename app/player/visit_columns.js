@@ -4,35 +4,28 @@ import { csvFile } from "../canvas/csv.js";
 import { decimal, duration, factor, grouped, percent, sum, traffic } from "../canvas/format.js";
 import { NONE } from "./run.js";
 
+/** A column of numbers: its title, what it has `of(model, visit)`, how that is shown, and its unit. */
+const numbers = (title, of, show = String, unit = "") => ({ title, of, show, unit, number: true });
+
 export function visitColumns(run) {
-  const start = (visit) => run.visitStart[visit];
-  const end = (visit) => (visit + 1 < run.visits ? run.visitStart[visit + 1] : run.steps) - 1;
-  const tile = (n) => (n === NONE ? "all" : n);
-  const places = [
-    { title: "visit", number: true, of: (_, visit) => visit + 1, show: grouped },
-    ...(run.phases.length > 1
-      ? [{ title: "kernel", of: (_, visit) => run.phases[run.phase[start(visit)]].name }]
-      : []),
-    { title: "query tile", number: true, of: (_, visit) => tile(run.query[start(visit)]) },
-    { title: "key tile", number: true, of: (_, visit) => tile(run.key[start(visit)]) },
-  ];
-  const amount = (title, unit, show, at) => ({
-    ...{ title, unit, show, number: true },
-    of: (_, visit) => at(end(visit)),
-  });
-  const bytes = [
+  const start = (visit) => run.visitStart[visit],
+    end = (visit) => (visit + 1 < run.visits ? run.visitStart[visit + 1] : run.steps) - 1,
+    tile = (n) => (n === NONE ? "all" : n),
+    kernel = (_, visit) => run.phases[run.phase[start(visit)]].name;
+  const amount = (title, unit, show, at) => numbers(title, (_, visit) => at(end(visit)), show, unit);
+  const crossing = (step) => run.readAt(step, "crossing") + run.writtenAt(step, "crossing");
+  const own = { whole: () => [], gradients: gradientColumns, online: statisticColumns }[run.rows];
+  return [
+    numbers("visit", (_, visit) => visit + 1, grouped),
+    ...(run.phases.length > 1 ? [{ title: "kernel", of: kernel, show: String }] : []),
+    numbers("query tile", (_, visit) => tile(run.query[start(visit)])),
+    numbers("key tile", (_, visit) => tile(run.key[start(visit)])),
+    ...own(run, start),
     amount("read from L2", "bytes", traffic, (step) => run.readAt(step)),
     amount("written to L2", "bytes", traffic, (step) => run.writtenAt(step)),
-    amount(
-      "of both across HBM, modelled",
-      "bytes",
-      traffic,
-      (step) => run.readAt(step, "crossing") + run.writtenAt(step, "crossing"),
-    ),
+    amount("of both across HBM, modelled", "bytes", traffic, crossing),
     amount("modelled time", "s", duration, (step) => run.timeAt(step)),
   ];
-  const own = { whole: () => [], gradients: gradientColumns, online: statisticColumns }[run.rows];
-  return [...places, ...own(run, start), ...bytes].map((column) => ({ show: String, ...column }));
 }
 
 /** m, l and alpha of the middle sampled row of the visit's query tile, after the visit. */
@@ -40,10 +33,10 @@ function statisticColumns(run, start) {
   const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
   const after = (model, visit) => model.after(row(model, visit), run.key[start(visit)]);
   return [
-    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
-    { title: "m", number: true, of: (model, visit) => after(model, visit).m, show: decimal },
-    { title: "l", number: true, of: (model, visit) => after(model, visit).l, show: sum },
-    { title: "α", number: true, of: (model, visit) => after(model, visit).alpha, show: factor },
+    numbers("row", (model, visit) => model.rows[row(model, visit)]),
+    numbers("m", (model, visit) => after(model, visit).m, decimal),
+    numbers("l", (model, visit) => after(model, visit).l, sum),
+    numbers("α", (model, visit) => after(model, visit).alpha, factor),
   ];
 }
 
@@ -52,22 +45,17 @@ function gradientColumns(run, start) {
   const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
   const sums = (model, visit) => {
     const j = run.key[start(visit)];
-    return j === NONE ? null : model.rowInTile(row(model, visit), j);
+    return j === NONE ? { weight: NaN, gradient: NaN } : model.rowInTile(row(model, visit), j);
   };
+  const share = (x) => (Number.isNaN(x) ? "–" : percent(x));
   return [
-    { title: "row", number: true, of: (model, visit) => model.rows[row(model, visit)] },
-    {
-      title: "P",
-      number: true,
-      of: (model, visit) => sums(model, visit)?.weight ?? NaN,
-      show: (x) => (Number.isNaN(x) ? "–" : percent(x)),
-    },
-    {
-      title: "dS",
-      number: true,
-      of: (model, visit) => sums(model, visit)?.gradient ?? NaN,
-      show: (x) => decimal(x, 3),
-    },
+    numbers("row", (model, visit) => model.rows[row(model, visit)]),
+    numbers("P", (model, visit) => sums(model, visit).weight, share),
+    numbers(
+      "dS",
+      (model, visit) => sums(model, visit).gradient,
+      (x) => decimal(x, 3),
+    ),
   ];
 }
 
