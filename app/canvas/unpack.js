@@ -1,13 +1,7 @@
 // The bytes that the server packed, as a header and typed arrays.
 
-const TYPES = {
-  uint8: Uint8Array,
-  uint16: Uint16Array,
-  uint32: Uint32Array,
-  int16: Int16Array,
-  int32: Int32Array,
-  float32: Float32Array,
-};
+const KNOWN = [Uint8Array, Uint16Array, Uint32Array, Int16Array, Int32Array, Float32Array],
+  TYPES = Object.fromEntries(KNOWN.map((type) => [type.name.replace("Array", "").toLowerCase(), type]));
 
 /** Header and arrays of a payload, those called "name.column" together under their name; `bytes` must start its buffer, as typed arrays need aligned offsets. */
 export function unpack(bytes) {

@@ -66,23 +66,20 @@ class BackwardPainter extends GridPainter {
       pen.box(delta.x, y[n], delta.w, h, written(0, n) ? theme.delta : theme.cell, 2);
       const part =
         phase === 2 && n === outer && j !== NONE ? (j - first[n] + 1) / Math.max(1, stop[n] - first[n]) : 0;
-      this.gathered(pen, o.x, y[n], o.w, h, "dQ", part, written(2, n));
+      this.gathered(pen, [o.x, y[n], o.w, h], "dQ", part, written(2, n));
     }
     for (let n = 0; n < model.keyBlocks; n++) {
       const w = x[n + 1] - x[n] - gap,
         seers = this.seers[n];
       const part =
         phase === 1 && n === outer && i !== NONE ? (seers.indexOf(i) + 1) / Math.max(1, seers.length) : 0;
-      this.gathered(pen, x[n], dK.y, w, dK.h, "dK", part, written(1, n));
-      this.gathered(pen, x[n], dV.y, w, dV.h, "dV", part, written(1, n));
+      this.gathered(pen, [x[n], dK.y, w, dK.h], "dK", part, written(1, n));
+      this.gathered(pen, [x[n], dV.y, w, dV.h], "dV", part, written(1, n));
     }
   }
 
-  gathered(pen, x, y, w, h, name, part, written) {
-    const { theme } = this;
-    pen.box(x, y, w, h, theme.cell, 2.5);
-    if (written) gradientBox(pen, x, y, w, h, theme[name], 2.5);
-    else if (part) gradientBox(pen, x, y, w * part, h, mix(theme[name], theme.ground, 0.55), 2.5);
+  fill(pen, x, y, w, h, color) {
+    gradientBox(pen, x, y, w, h, color, 2.5);
   }
 }
 

@@ -98,42 +98,46 @@ export class GridPainter {
 
   /** O: empty, accumulated so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
   output(pen, { phase, i, j, outer, ended }, step) {
-    const { model, run, layout, theme } = this,
+    const { model, run, layout } = this,
       { y, gap, o } = layout;
     const over = step >= run.steps,
-      pending = mix(theme.O, theme.ground, 0.55);
+      working = phase === run.phases.length - 1 && !over;
     for (let n = 0; n < model.queryBlocks; n++) {
       const h = y[n + 1] - y[n] - gap,
         first = model.arrays.first[n],
         stop = model.arrays.stop[n];
-      pen.box(o.x, y[n], o.w, h, theme.cell, 2.5);
       if (run.rewrites) {
-        const { done } = tilesAdded(run, step, n, first, stop - 1);
-        const reached = n === i && run.operation(step) === "store" ? j : done;
-        this.rewrites(pen, n, h, clamp(reached - first + 1, 0, stop - first), stop - first);
+        const { done } = tilesAdded(run, step, n, first, stop - 1),
+          reached = n === i && run.operation(step) === "store" ? j : done;
+        this.rewrites(pen, y[n], h, clamp(reached - first + 1, 0, stop - first), stop - first);
         continue;
       }
-      const working = phase === run.phases.length - 1 && !over;
-      const complete = over || (working && (n < outer || (n === outer && ended)));
       const from = run.visitsHidden ? 0 : first,
-        to = run.visitsHidden ? model.keyBlocks : stop;
-      if (complete) pen.box(o.x, y[n], o.w, h, theme.O, 2.5);
-      else if (working && n === outer && j !== NONE) {
-        const added = run.reverse ? to - j : j - from + 1;
-        pen.box(o.x, y[n], (o.w * added) / Math.max(1, to - from), h, pending, 2.5);
-      }
+        to = run.visitsHidden ? model.keyBlocks : stop,
+        added = !working || n !== outer || j === NONE ? 0 : run.reverse ? to - j : j - from + 1;
+      const complete = over || (working && (n < outer || (n === outer && ended)));
+      this.gathered(pen, [o.x, y[n], o.w, h], "O", added / Math.max(1, to - from), complete);
     }
   }
 
-  rewrites(pen, n, h, count, of) {
-    const { layout, theme } = this,
-      { o, y } = layout;
-    if (!count) return;
-    const full = count === of,
-      part = o.w / of;
-    pen.box(o.x, y[n], part * count, h, full ? theme.O : mix(theme.O, theme.ground, 0.55), 2.5);
+  rewrites(pen, y, h, count, of) {
+    const { o } = this.layout,
+      part = o.w / Math.max(1, of);
+    this.gathered(pen, [o.x, y, o.w, h], "O", count / Math.max(1, of), count && count === of);
     if (part < 2.5 || h < 4) return;
-    pen.ctx.fillStyle = theme.ground;
-    for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y[n], 1, h);
+    pen.ctx.fillStyle = this.theme.ground;
+    for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y, 1, h);
+  }
+
+  /** A tile that is empty, pale as far as its sum has come, or written. */
+  gathered(pen, [x, y, w, h], name, part, written) {
+    const { theme } = this,
+      color = written ? theme[name] : mix(theme[name], theme.ground, 0.55);
+    pen.box(x, y, w, h, theme.cell, 2.5);
+    this.fill(pen, x, y, written ? w : w * part, h, color);
+  }
+
+  fill(pen, x, y, w, h, color) {
+    pen.box(x, y, w, h, color, 2.5);
   }
 }

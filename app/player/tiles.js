@@ -19,6 +19,12 @@ export class Tiles {
     return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
   }
 
+  /** What the mask hides of a tile, in words. */
+  maskWords(i, j) {
+    const part = !this.seen(i, j) ? "all" : this.partial(i, j) ? "some" : "nothing";
+    return `the mask hides ${part} of it`;
+  }
+
   /** What a tile is of, in words: its queries and its keys. */
   rangeWords(i, j) {
     const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`,

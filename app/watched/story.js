@@ -66,16 +66,11 @@ export function tileWords(model, run, i, j) {
   const own = run === model.own,
     visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
     mark = own ? model.markOf(i, j) : undefined;
-  const mask = !model.seen(i, j)
-    ? "the mask hides all of it"
-    : model.partial(i, j)
-      ? "the mask hides some of it"
-      : "the mask hides nothing of it";
   const who = own && visits.length ? [`by ${programWords(run, run.program[visits[0]])}`] : [];
   const lines = own && visits.length && run.line[visits[0]] > 0 ? [`in line ${run.line[visits[0]]}`] : [];
   return [
     `Tile (${i}, ${j})${mark ? `: ${mark}` : ""}`,
-    mask,
+    model.maskWords(i, j),
     ...model.rangeWords(i, j),
     visits.length
       ? `visited ${["once", "twice"][visits.length - 1] ?? `${visits.length} times`}`
