@@ -8,12 +8,11 @@ import { acrossLayout } from "./layout.js";
 import { Runs } from "./run.js";
 import { sentence } from "./story.js";
 
-const CALM_PAUSE = 400; // ms between the pictures of a calm run
-const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 900; // ms that words stand for at least while it plays
 const BAR = {
   label: "One sequence over several GPUs",
   slider: "Time",
+  state: { speed: 1, shown: 0 },
   speeds: [0.25, 0.5, 1, 2, 4], // of the way that the playhead walks by itself
   arrows: "to what starts or ends before, or next",
   options: [
@@ -35,11 +34,8 @@ const BAR = {
 };
 
 class AcrossPlayer extends TimedPlayer {
-  Model = Runs;
-
-  constructor(parent) {
-    super(parent, BAR, CALM_PAUSE, { speed: 1, shown: 0 });
-  }
+  static bar = BAR;
+  static Model = Runs;
 
   load(part) {
     const { runs } = this.model;
@@ -71,19 +67,16 @@ class AcrossPlayer extends TimedPlayer {
     return acrossLayout(this.model, this.stage);
   }
 
-  paint() {
+  moment() {
     const { at: time, shown, model } = this;
-    this.stage.paint({ time, shown });
-    this.tell(`${plural(model.gpus, "GPU")} over time`, {
+    return {
+      view: { time, shown },
+      title: `${plural(model.gpus, "GPU")} over time`,
       sentence: this.standing(STANDS, () => sentence(model, model.runs[shown], time)),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: model.runs[shown].origin,
       shown,
-    });
-  }
-
-  passing(seconds) {
-    return ((seconds * this.speed) / WALK) * this.model.longest;
+    };
   }
 }
 

@@ -27,7 +27,8 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
 
 /**
  * The HTML within a picture's root. Its `bar` has:
- * `label`: what the picture shows; `slider`: what the scrubber moves in, of so many `steps`;
+ * `label`: what the picture shows; `state`: what a player remembers beside its place, by name; `pause`: how many ms a
+ *   picture stands for those who ask for less motion; `slider`: what the scrubber moves in, of so many `steps`;
  * `speeds`, each `named`; `arrows` and `far`: where the arrow keys lead, alone and with Shift;
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
  *   their `key`, the `words` on them, their `title`, and what is `told` of the key;

@@ -9,116 +9,8 @@ import { equalBytes } from "./unpack.js";
 import { PlayedView } from "./view.js";
 
 const MOST_FRAMES = 600; // whose times are kept
-
-/**
- * A picture has `Model`, made of the payload's bytes, with `longest` and `palettes`; `load(part)`, which takes a new
- * model, at what part of the run the one before stood, null at first; `layout()`, its panels and their boxes, see
- * Stage; `eventBeside(by)`, where the next or the last event is; `passing(seconds)`, how much of the run passes in so
- * many seconds of the clock; and `paint()`.
- */
-export class TimedPlayer extends PlayedView {
-  /** `bar` is what frameOf needs, `pause` that of a calm clock, `state` what the picture remembers beside its place, `at`. */
-  constructor(parent, bar, pause, state, Controls = TimedControls) {
-    const root = parent.querySelector(".player");
-    root.setAttribute("aria-label", `${bar.label}. Press ? for its keys.`);
-    root.innerHTML = frameOf(bar);
-    const stage = new Stage(root);
-    super(root, stage.canvas, pause);
-    Object.assign(this, { stage, tip: new Tip(root), frames: [], ...state });
-    this.controls = new Controls(root, this, bar);
-  }
-
-  /** New data or a new theme: the picture changes within this task, and its place in the run stays. */
-  update(bytes) {
-    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
-    if (renewed) {
-      const part = this.model ? this.fraction : null;
-      this.bytes = bytes.slice();
-      this.model = new this.Model(this.bytes);
-      this.load(part);
-    }
-    if (this.dress(this.model.palettes) || renewed) this.fit(true);
-    if (renewed) this.redrawn = performance.now();
-  }
-
-  /** Lays out and draws everything anew where the room has changed, or anyway. */
-  fit(anyway = false) {
-    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
-    this.stage.place(this.layout(), this.model, this.theme);
-    this.leave();
-    this.draw();
-  }
-
-  draw() {
-    if (this.stage.pen) this.paint();
-  }
-
-  /** Where the run ends. */
-  get last() {
-    return this.model.longest;
-  }
-
-  step(by, far = false) {
-    this.clock.stop();
-    this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
-  }
-
-  advance(seconds, now) {
-    super.advance(seconds);
-    this.frames.push([now, performance.now() - now]);
-    if (this.frames.length > MOST_FRAMES) this.frames.shift();
-  }
-
-  /** Another value of what the reader chooses, such as the speed. */
-  choose(name, value) {
-    this[name] = value;
-    this.spoke = 0;
-    this.draw();
-  }
-
-  faster(by) {
-    const { speeds } = this.controls.bar;
-    this.choose("speed", speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
-  }
-
-  press() {
-    this.root.focus({ preventScroll: true });
-  }
-
-  /** Says what the pointer is on: the first panel that knows a box with words there. */
-  point({ offsetX: x, offsetY: y }) {
-    for (const panel of this.stage.panels) {
-      const found = panel.pointed?.(x, y, this);
-      if (found) return this.tip.show(this.stage, ...found);
-    }
-    this.leave();
-  }
-
-  leave() {
-    this.tip.hide();
-  }
-
-  /** The moment's words and the bar's marks; `name` is what the canvas shows. */
-  tell(name, words) {
-    const { fraction: part, playing, speed } = this;
-    this.controls.show({ part, playing, speed, ...words });
-    this.stage.canvas.setAttribute("aria-label", `${name}. ${words.sentence}`);
-  }
-
-  /** What tests and benchmarks ask: frames are [time, milliseconds of work], seek returns the milliseconds that it took. */
-  get asked() {
-    const { frames, controls } = this;
-    return {
-      frames,
-      seek: (at) => {
-        const start = performance.now();
-        this.seek(at);
-        return performance.now() - start;
-      },
-      state: () => ({ time: this.at, longest: this.model.longest, redrawn: this.redrawn, ...controls.shown }),
-    };
-  }
-}
+const CALM_PAUSE = 400; // ms between the pictures of a calm run
+const WALK = 24; // seconds from the start to the end, at the usual speed
 
 /** The bar below, with the options of one picture. */
 export class TimedControls extends Transport {
@@ -133,9 +25,10 @@ export class TimedControls extends Transport {
     this.slider.addEventListener("input", () =>
       player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.last),
     );
-    this.canvas.addEventListener("pointerdown", (event) => player.press(event));
-    this.canvas.addEventListener("pointermove", (event) => player.point(event));
-    this.canvas.addEventListener("pointerleave", () => player.leave());
+    const heard = { pointerdown: "press", pointermove: "point", pointerup: "lift", pointerleave: "leave" };
+    for (const [name, call] of Object.entries({ ...heard, wheel: "zoom", dblclick: "zoomOut" }))
+      if (player[call])
+        this.canvas.addEventListener(name, (event) => player[call](event), { passive: false });
     this.explain(bar.guide);
   }
 
@@ -188,5 +81,143 @@ export class TimedControls extends Transport {
     for (const { name, pressed } of this.bar.options ?? [])
       if (pressed && shown[name] !== next[name]) this.press(name, next[name]);
     super.show(next);
+  }
+}
+
+/**
+ * A picture has `static bar`, see frameOf; `static Model`, made of the payload's bytes, with `longest` and `palettes`;
+ * `layout()`, its panels and their boxes, see Stage; and `moment()`: what its panels see (`view`), what the canvas
+ * shows (`title`), the `sentence`, and the marks below the scrubber, `where` and `length`.
+ */
+export class TimedPlayer extends PlayedView {
+  static Controls = TimedControls;
+
+  constructor(parent) {
+    const { bar, Controls } = new.target,
+      root = parent.querySelector(".player");
+    root.setAttribute("aria-label", `${bar.label}. Press ? for its keys.`);
+    root.innerHTML = frameOf(bar);
+    const stage = new Stage(root);
+    super(root, stage.canvas, bar.pause ?? CALM_PAUSE);
+    Object.assign(this, {
+      stage,
+      tip: new Tip(root),
+      frames: [],
+      ...structuredClone(bar.state ?? { speed: 1 }),
+    });
+    this.controls = new Controls(root, this, bar);
+  }
+
+  /** New data or a new theme: the picture changes within this task, and its place in the run stays. */
+  update(bytes) {
+    const renewed = !this.bytes || !equalBytes(bytes, this.bytes);
+    if (renewed) {
+      const part = this.model ? this.fraction : null;
+      this.bytes = bytes.slice();
+      this.model = new this.constructor.Model(this.bytes);
+      this.load(part);
+    }
+    if (this.dress(this.model.palettes) || renewed) this.fit(true);
+    if (renewed) this.redrawn = performance.now();
+  }
+
+  /** Takes a new model, at what part of the run the one before stood; null at first. */
+  load(part) {
+    this.fraction = part ?? 0;
+  }
+
+  /** Lays out and draws everything anew where the room has changed, or anyway. */
+  fit(anyway = false) {
+    if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
+    this.stage.place(this.layout(), this.model, this.theme);
+    this.leave();
+    this.draw();
+  }
+
+  draw() {
+    if (this.stage.pen) this.paint();
+  }
+
+  paint() {
+    const { view, title, ...words } = this.moment();
+    this.stage.paint(view);
+    this.tell(title, words);
+  }
+
+  /** Where the next event is, or the last was. */
+  eventBeside(by) {
+    return this.model.eventBeside(this.at, by);
+  }
+
+  /** How much of the run passes in so many seconds of the clock. */
+  passing(seconds) {
+    return ((seconds * this.speed) / WALK) * this.model.longest;
+  }
+
+  /** Where the run ends. */
+  get last() {
+    return this.model.longest;
+  }
+
+  step(by, far = false) {
+    this.clock.stop();
+    this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
+  }
+
+  advance(seconds, now) {
+    super.advance(seconds);
+    this.frames.push([now, performance.now() - now]);
+    if (this.frames.length > MOST_FRAMES) this.frames.shift();
+  }
+
+  /** Another value of what the reader chooses, such as the speed. */
+  choose(name, value) {
+    this[name] = value;
+    this.spoke = 0;
+    this.draw();
+  }
+
+  faster(by) {
+    const { speeds } = this.controls.bar;
+    this.choose("speed", speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
+  }
+
+  press() {
+    this.root.focus({ preventScroll: true });
+  }
+
+  /** Says what the pointer is on: the first panel that knows a box with words there. */
+  point({ offsetX: x, offsetY: y }) {
+    for (const panel of this.stage.panels) {
+      const found = panel.pointed?.(x, y, this);
+      if (found) return this.tip.show(this.stage, ...found);
+    }
+    this.leave();
+  }
+
+  leave() {
+    this.tip.hide();
+  }
+
+  tell(title, words) {
+    const { fraction: part, playing, speed } = this,
+      { canvas } = this.stage;
+    this.controls.show({ part, playing, speed, ...words });
+    canvas.dataset.title = title;
+    canvas.setAttribute("aria-label", `${title}. ${words.sentence}`);
+  }
+
+  /** What tests and benchmarks ask: frames are [time, milliseconds of work], seek returns the milliseconds that it took. */
+  get asked() {
+    const { frames, controls } = this;
+    return {
+      frames,
+      seek: (at) => {
+        const start = performance.now();
+        this.seek(at);
+        return performance.now() - start;
+      },
+      state: () => ({ time: this.at, longest: this.model.longest, redrawn: this.redrawn, ...controls.shown }),
+    };
   }
 }

@@ -9,12 +9,13 @@ import { gpuLayout } from "./layout.js";
 import { COLOURINGS, NOWHERE, Recorded } from "./placement.js";
 import { sentence } from "./story.js";
 
-const CALM_PAUSE = 200; // ms between the pictures of a calm replay
 const WHOLE_RUN = 20; // seconds that the first pace takes for the run, about
 const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second
 const BAR = {
   label: "The GPU's SMs over time",
   slider: "Time",
+  state: { speed: 10, head: 0, colouring: "query", window: [0, 1] },
+  pause: 200,
   speeds: PACES,
   named: (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per s`,
   arrows: "to the block that starts or ends before, or next",
@@ -52,15 +53,8 @@ const BAR = {
 };
 
 class GpuPlayer extends TimedPlayer {
-  Model = Recorded;
-
-  constructor(parent) {
-    super(parent, BAR, CALM_PAUSE, { head: 0, colouring: "query", speed: 10, window: [0, 1] });
-    const { canvas } = this.stage;
-    canvas.addEventListener("pointerup", (event) => this.lift(event));
-    canvas.addEventListener("wheel", (event) => this.zoom(event), { passive: false });
-    canvas.addEventListener("dblclick", () => this.zoomOut());
-  }
+  static bar = BAR;
+  static Model = Recorded;
 
   load(part) {
     this.fraction = part ?? 0.45;
@@ -68,11 +62,6 @@ class GpuPlayer extends TimedPlayer {
     this.window = [0, this.model.longest];
     const far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest));
     this.speed = PACES.reduce((best, pace) => (far(pace) < far(best) ? pace : best));
-  }
-
-  eventBeside(by) {
-    const events = this.model.lanes.map((lane) => lane.eventBeside(this.at, by));
-    return by > 0 ? Math.min(...events) : Math.max(...events);
   }
 
   // what is shown
@@ -147,19 +136,18 @@ class GpuPlayer extends TimedPlayer {
     return gpuLayout(this.model, this.stage);
   }
 
-  paint() {
-    const { at: time, head, colouring, window, model } = this;
-    this.stage.paint({ time, head, colouring, window });
-    const [unit, name] = unitOf(model.longest),
+  moment() {
+    const { at: time, head, colouring, window, model } = this,
+      [unit, name] = unitOf(model.longest),
       step = unit > 1 ? 0.01 : model.longest < 1000 ? 0.1 : 1;
-    const title = `${plural(model.sms, "SM")} over time`;
-    this.stage.canvas.dataset.title = title;
-    this.tell(title, {
+    return {
+      view: { time, head, colouring, window },
+      title: `${plural(model.sms, "SM")} over time`,
       sentence: sentence(model, time),
       where: `${microseconds(time / unit, step)} ${name}, ${grouped(1e6 / this.speed)}× slower`,
       length: duration(model.longest / 1e6),
       ...{ colouring, head, window },
-    });
+    };
   }
 
   passing(seconds) {

@@ -89,4 +89,10 @@ export class Recorded {
     this.lanes = header.lanes.map((lane, n) => new Placement(lane, arrays[`lane${n}`], header.sms));
     this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
   }
+
+  /** When a block of any lane next starts or ends, or last did. */
+  eventBeside(time, by) {
+    const events = this.lanes.map((lane) => lane.eventBeside(time, by));
+    return by > 0 ? Math.min(...events) : Math.max(...events);
+  }
 }

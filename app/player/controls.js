@@ -9,6 +9,8 @@ import { StepsTable } from "./steps_table.js";
 export const BAR = {
   label: "Player: attention, tile by tile",
   slider: "Position",
+  state: { race: false, speeds: { single: 0, race: 1 }, slot: 0.5, pinned: null },
+  pause: 200,
   speeds: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   named: (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×",
   arrows: "one step back or forward",

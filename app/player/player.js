@@ -18,12 +18,9 @@ const FEW_TILES = 36,
 const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
 
 class Player extends Position {
-  Model = Model;
-
-  constructor(parent) {
-    super(parent, BAR, { slot: 0.5, pinned: null }, Controls);
-    this.root.takeHome = takeHome(this);
-  }
+  static bar = BAR;
+  static Model = Model;
+  static Controls = Controls;
 
   release() {
     if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
@@ -41,6 +38,7 @@ class Player extends Position {
   }
 
   load(part) {
+    this.root.takeHome ??= takeHome(this);
     this.run = this.model.run;
     if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();

@@ -5,14 +5,9 @@ import { TimedPlayer } from "../canvas/timed_player.js";
 
 const RACE_SECONDS = 24; // how long the slowest lane of a race takes at speed 1
 export const RACE_MARKS = 10000; // positions of the scrubber in a race
-const CALM_PAUSE = 200; // ms between the pictures of a calm player
 
 /** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
 export class Position extends TimedPlayer {
-  constructor(parent, bar, state, Controls) {
-    super(parent, bar, CALM_PAUSE, { race: false, speeds: { single: 0, race: 1 }, ...state }, Controls);
-  }
-
   // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
 
   get last() {

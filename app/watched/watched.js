@@ -9,7 +9,6 @@ import { Watched } from "./run.js";
 import { Source } from "./source.js";
 import { sentence } from "./story.js";
 
-const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const STEPS_PER_SECOND = 4,
   LEAST_ROOM = 330, // units, below which bytes leave no room for the grids
   LONGEST = 40; // seconds from the start to the end, at the usual speed
@@ -41,12 +40,8 @@ const BAR = {
 const runAgain = () => document.querySelector(".st-key-kernel_again button")?.click();
 
 class WatchedPlayer extends TimedPlayer {
-  Model = Watched;
-
-  constructor(parent) {
-    super(parent, BAR, CALM_PAUSE, { speed: 1 });
-    this.source = new Source(this.root);
-  }
+  static bar = BAR;
+  static Model = Watched;
 
   /** At first the run is shown done, with all that is marked. */
   load(part) {
@@ -55,12 +50,13 @@ class WatchedPlayer extends TimedPlayer {
     this.controls.slider.max = longest;
     this.controls.shown = {};
     this.root.querySelector('[data-do="finding"]').disabled = !marked?.size;
+    this.source ??= new Source(this.root);
     this.source.load(this.model);
   }
 
   fit(anyway = false) {
     super.fit(anyway);
-    this.source.keep();
+    this.source?.keep();
   }
 
   eventBeside(by) {
@@ -96,20 +92,21 @@ class WatchedPlayer extends TimedPlayer {
     return crowded ? grids : [...grids, [BytesPanel, { x: 0, y: h - low, w, h: low }]];
   }
 
-  paint() {
+  moment() {
     const { model } = this,
       { own, longest } = model,
       position = Math.floor(this.at),
       over = position > own.steps;
-    this.stage.paint({ model, position, beside: model.tiled ? model.beside(position) : 0 });
     this.source.show(position && !over ? Math.max(0, own.line[position - 1]) : 0);
-    this.tell(`Tiles and bytes of ${own.name}`, {
+    return {
+      view: { model, position, beside: model.tiled ? model.beside(position) : 0 },
+      title: `Tiles and bytes of ${own.name}`,
       sentence: sentence(model, position),
       where: over ? `all ${longest - 1} steps` : `step ${position} of ${longest - 1}`,
       length: "counted in Triton's interpreter",
       part: position / longest,
       position,
-    });
+    };
   }
 
   passing(seconds) {
