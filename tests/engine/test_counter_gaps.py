@@ -13,19 +13,14 @@ DEVICE = Device("NVIDIA H200", "580.95", {}, {}, 150 * 10**9, "abc", "2026-11-21
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
 
 
-def calls(*read: float, algorithm: str = "flash2", **more):
-    """Calls of which so many bytes came from L2: 7 MB from DRAM, 1 MB to it."""
-    rows = [
-        Counters(
-            algorithm,
-            "forward",
-            PROBLEM,
-            64,
-            64,
-            kernels=(KernelCounters("k", "1", 1e-3, 7e6, 1e6, each, 1e6, **more),),
-        )
+def calls(*read: float, algorithm: str = "flash2", problem=PROBLEM, dram=(7e6,), **more):
+    """Calls of which so many bytes came from L2, or from DRAM: 1 MB goes to it."""
+    kernels = (
+        KernelCounters("k", "1", 1e-3, from_dram, 1e6, each, 1e6, **more)
         for each in read
-    ]
+        for from_dram in dram
+    )
+    rows = (Counters(algorithm, "forward", problem, 64, 64, kernels=(kernel,)) for kernel in kernels)
     return recorded_counters(Recording(DEVICE, counters=tuple(rows)))
 
 
@@ -69,9 +64,6 @@ def test_the_busiest_unit_is_never_the_tail():
 
 def test_of_calls_those_whose_reads_lie_in_the_range_are_counted():
     problem = Problem(1, 2, 2, 98340, 98340, 64, "float16", Mask())
-    rows = tuple(
-        Counters("flash3", "forward", problem, kernels=(KernelCounters("k", "1", 8e-3, read, 1, 1e10, 1),))
-        for read in (1e7, 1.43e8, 1e9)
-    )
-    found = deviations(recorded_counters(Recording(DEVICE, counters=rows)))["flash3"]
+    rows = calls(1e10, algorithm="flash3", problem=problem, dram=(1e7, 1.43e8, 1e9))
+    found = deviations(rows)["flash3"]
     assert (found.calls, found.within) == (3, 1)

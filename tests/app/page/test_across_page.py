@@ -19,19 +19,10 @@ from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS, lanes
 from engine.model.cluster.seconds import ClusterTime
+from engine.studies import several_gpus as studies
 from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
-from engine.studies.several_gpus import (
-    ALONE,
-    ORDERS,
-    RECORDED,
-    WAYS,
-    Round,
-    ring_parts,
-    runs_of,
-    spread_of,
-    taught,
-)
+from engine.studies.several_gpus import ORDERS, WAYS, Round, runs_of, spread_of
 from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import again, html, opened
 
@@ -71,7 +62,7 @@ def test_runs_are_called_by_what_sets_them_apart():
     ]
     hosts = runs(16, WAYS)
     assert [name_of(run, hosts) for run in hosts][:2] == ["Ring of hosts", "Flat ring, NCCL"]
-    assert len(runs(4, ALONE)) == len(runs(4, ORDERS, causal=False)) == 1
+    assert len(runs(4, studies.ALONE)) == len(runs(4, ORDERS, causal=False)) == 1
 
 
 def test_every_gpu_has_a_colour_of_its_own_in_both_themes():
@@ -100,7 +91,7 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     for one in held(cluster_recordings(None)):
         assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
         assert f"<td>{seconds_text(one.modelled)}</td>" in shown
-    parts = ring_parts(True, 128, "float16")
+    parts = studies.ring_parts(True, 128, "float16")
     assert f"<td>{parts.merged_m[-1]:.4g}</td>" in shown
     shapes = ("32,768 tokens on 2 GPUs", "131,072 tokens on 2 GPUs", "32,768 tokens on 4 GPUs")
     assert f"Recorded ones stand beside them for {' and '.join(shapes)}" in said
@@ -163,11 +154,11 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
 
 
 def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
-    app = open_app("across", gpus="2", beside=RECORDED, head_dim="128")
+    app = open_app("across", gpus="2", beside=studies.RECORDED, head_dim="128")
     said = " ".join(block.value for block in app.caption)
     assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
-    assert shown(app)["beside"] == RECORDED
-    assert shown(open_app("across", gpus="3", beside=RECORDED, head_dim="128"))["beside"] == ORDERS
+    assert shown(app)["beside"] == studies.RECORDED
+    assert shown(open_app("across", gpus="3", beside=studies.RECORDED, head_dim="128"))["beside"] == ORDERS
 
 
 ASKED = {
@@ -218,7 +209,9 @@ def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app
 
 
 def test_the_tours_picture_has_a_box_per_block_of_keys_that_is_computed_with():
-    plain, zigzag = (lanes(taught(Experiment.of(head_dim=128, seq=131072), order)) for order in (False, True))
+    plain, zigzag = (
+        lanes(studies.taught(Experiment.of(head_dim=128, seq=131072), order)) for order in (False, True)
+    )
     drawn = figures.lanes([plain, zigzag], DARK)
     assert drawn.count("K, V of ") == 4 * 5 // 2 + 4 * 4
     assert f"Plain order</b>: {seconds_text(plain.seconds)}, GPUs compute 57% of it" in drawn
