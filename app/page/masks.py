@@ -181,25 +181,20 @@ def _alibi(experiment: Experiment) -> None:
 
 def _fading(found: tuple[Ramp, ...]) -> str:
     first, last = found[0], found[-1]
-    if first is last:
-        fades = f"by half every {first.halves:.3g} keys in the only head"
-    else:
-        fades = (
-            f"by half every {first.halves:.3g} keys in head 1, and every {last.halves:.3g} in head "
-            f"{last.head:,}"
-        )
-    return f"ALiBi lowers a score by the head's slope per key of distance, so the weights fade {fades}."
+    heads = f"head 1, and every {last.halves:.3g} in head {last.head:,}"
+    return (
+        "ALiBi lowers a score by the head's slope per key of distance, so the weights fade by half every "
+        f"{first.halves:.3g} keys in {'the only head' if first is last else heads}."
+    )
 
 
 def _headline(found: tuple[studies.Masked, ...]) -> str:
     none, causal = found[:2]
     spared = causal.spares(none)
-    skips = "lets the kernel skip no tile here, because every tile holds a score that it allows"
-    if spared > 1:
-        skips = (
-            f"lets the kernel skip {share_text(causal.skipped)} of the tiles ({times_text(spared)} less work)"
-        )
-    return f"A causal mask {skips}. {_others(found)}"
+    skips = f"{share_text(causal.skipped)} of the tiles ({times_text(spared)} less work)"
+    if spared == 1:
+        skips = "no tile here, because every tile holds a score that it allows"
+    return f"A causal mask lets the kernel skip {skips}. {_others(found)}"
 
 
 def _others(found: tuple[studies.Masked, ...]) -> str:
@@ -215,16 +210,11 @@ def _others(found: tuple[studies.Masked, ...]) -> str:
 def _assumed(experiment: Experiment) -> str:
     """What the pictures show that the scenario does not have; and who knows documents."""
     mask = experiment.problem.mask
-    lacks = [] if mask.window is not None else ["no window"]
-    lacks += [] if mask.packed else ["a single document"]
+    lacks = {} if mask.window is not None else {"no window": "a window"}
+    lacks |= {} if mask.packed else {"a single document": "documents"}
     size = "one eighth of the sequence" if experiment.problem.seq_kv >= studies.SHARE else "one key"
-    example = {
-        "no window": f"a window of {size}",
-        "a single document": f"documents of {size}",
-        "no window and a single document": f"a window, or documents, of {size}",
-    }
-    has = " and ".join(lacks)
-    shown = f"Your scenario has {has}, so the pictures use an example: {example[has]}. " if lacks else ""
+    has, example = " and ".join(lacks), " or ".join(lacks.values())
+    shown = f"Your scenario has {has}, so the pictures use an example: {example} of {size}. " if lacks else ""
     return (
         f"{shown}A window without keys after the query looks backwards only, so it implies a causal mask. "
         "Documents are packed end to end."

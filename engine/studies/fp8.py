@@ -82,24 +82,15 @@ def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[F
     return tuple(each for each in rows if each.problem == row.problem)
 
 
-@dataclass(frozen=True)
-class Fp8Worth:
-    """What scales by block and the rotation give, as recorded.
+def fp8_worth(rows: Sequence[Fp8Timing]) -> tuple[float, float] | None:
+    """What scales by block and the rotation give, of the rows of one problem; None where one is missing.
 
-    Attributes:
-        faster: float16's time over theirs, on normal inputs.
-        closer: the error with one scale per tensor over theirs, on inputs with outliers.
+    How many times faster than float16 on normal inputs, and how many times smaller their error is than with
+    one scale per tensor on inputs with outliers.
     """
-
-    faster: float
-    closer: float
-
-
-def fp8_worth(rows: Sequence[Fp8Timing]) -> Fp8Worth | None:
-    """Of the rows of one problem; None where one that it takes is missing."""
     found = {(row.numbers, row.inputs): row for row in rows}
     wanted = ("float16", "normal"), ("rotated", "normal"), ("tensor", "outliers"), ("rotated", "outliers")
     if not all(key in found for key in wanted):
         return None
     usual, turned, plain, spread = (found[key] for key in wanted)
-    return Fp8Worth(usual.times.p50 / turned.times.p50, plain.relative_error / spread.relative_error)
+    return usual.times.p50 / turned.times.p50, plain.relative_error / spread.relative_error

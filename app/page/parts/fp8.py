@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.elements import chart, numbers
 from app.figures import fp8 as figures
-from app.figures.units import ratio_digits, ratio_text, seconds_text, share_text, short
+from app.figures.units import digits, ratio_text, seconds_text, share_text, short
 from app.scenario import theme
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
@@ -67,10 +67,10 @@ def _worth(rows: Sequence[Fp8Timing]) -> str:
     """What to notice first."""
     if (worth := fp8_worth(rows)) is None:
         return ""
+    faster, closer = map(digits, worth)
     return (
-        f"With scales by block and the rotation, FP8 runs at {ratio_digits(worth.faster, 1)} times float16's "
-        f"speed, and with outliers its error is {ratio_digits(worth.closer, 1)} times smaller than with one "
-        "scale per tensor. "
+        f"With scales by block and the rotation, FP8 runs at {faster} times float16's speed, and with "
+        f"outliers its error is {closer} times smaller than with one scale per tensor. "
     )
 
 
