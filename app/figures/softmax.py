@@ -10,6 +10,14 @@ from engine.trace.softmax import OnlineSteps
 
 HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
 FEW, FEW_TICKS = 64, 8  # scores, each of which has a mark, or a tick, of its own
+# Corners around a place: how far to its right, what share of its height, how far above; a mark is a level
+# line, which leads to the next along 0 without any width.
+BAR = ((-0.375, 0, 0), (-0.375, 1, 0), (0.375, 1, 0), (0.375, 0, 0))
+THICK = 0.009  # half of a level line
+MARK = (
+    *((-0.5, 0, 0), (-0.5, 1, THICK), (0.5, 1, THICK)),
+    *((0.5, 1, -THICK), (-0.5, 1, -THICK), (-0.5, 0, 0)),
+)
 # The part of the height that each panel takes, counted from the bottom.
 SCORES, WEIGHTS, SUMS, ALPHAS = (0.72, 1.0), (0.42, 0.64), (0.18, 0.34), (0.0, 0.10)
 
@@ -119,34 +127,23 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
     }
 
 
-def _bars(x, y, panel, hover, *, half=0.375, **look) -> dict:
+def _outlines(x, y, panel, hover, *, corners=BAR, **look) -> dict:
     """Bars as one outline along 0: drawn bar by bar they take a browser longer than the rest of a page."""
     shown = np.isfinite(y)
     x, y = x[shown, None], _short(y[shown])[:, None]
+    right, share, up = np.array(corners).T
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": (x + half * np.array([-1, -1, 1, 1])).ravel(),
-        "y": (y * np.array([0, 1, 1, 0])).ravel(),
+        "x": (x + right).ravel(),
+        "y": (y * share + up).ravel(),
         "fill": "toself",
         "line": {"width": 0},
         "hoveron": "points",
-        "customdata": np.repeat(y, 4),  # what is pointed at may be a corner below
+        "customdata": np.repeat(y, len(corners)),  # what is pointed at may be a corner below
         "hovertemplate": f"{hover}<extra></extra>",
         "yaxis": panel,
         **look,
-    }
-
-
-def _marks(x, y, panel, hover, colour, *, thick=0.018) -> dict:
-    """Level lines as one outline too, which leads from each to the next along 0 without any width."""
-    marks = _bars(x, y, panel, hover, half=0.5, fillcolor=colour)
-    heights = _short(y)[:, None]
-    return {
-        **marks,
-        "x": (x[:, None] + 0.5 * np.array([-1, -1, 1, 1, -1, -1])).ravel(),
-        "y": (heights * np.array([0, 1, 1, 1, 1, 0]) + thick / 2 * np.array([0, 1, 1, -1, -1, 0])).ravel(),
-        "customdata": np.repeat(heights, 6),
     }
 
 
@@ -162,7 +159,7 @@ def _scores(scores, start, stop, colours) -> list[dict]:
     hover = "score %{x:.0f}: %{customdata:.4g}"
     return [
         *(
-            _bars(position[part], scores[part], "y", hover, fillcolor=colours.s, opacity=opacity)
+            _outlines(position[part], scores[part], "y", hover, fillcolor=colours.s, opacity=opacity)
             for part, opacity in parts
         ),
         _words(masked, 0, "−∞", "middle center", colours.muted, "score %{x}: masked", "y"),
@@ -197,7 +194,7 @@ def _weights(steps, step, stop, colours) -> list[dict]:
     before = steps.weights[step - 2] if step > 1 else nothing
     hatched = {"shape": "/", "fgcolor": colours.muted, "size": 5}
     return [
-        _bars(
+        _outlines(
             position,
             np.where(before > now, before, np.nan),
             "y2",
@@ -206,8 +203,10 @@ def _weights(steps, step, stop, colours) -> list[dict]:
             fillpattern=hatched,
             line={"color": colours.muted, "width": 1},
         ),
-        _bars(position[:stop], now[:stop], "y2", "now %{customdata:.4g}", fillcolor=colours.s),
-        _marks(position, steps.final, "y2", "in the end %{customdata:.4g}", colours.ink),
+        _outlines(position[:stop], now[:stop], "y2", "now %{customdata:.4g}", fillcolor=colours.s),
+        _outlines(
+            position, steps.final, "y2", "in the end %{customdata:.4g}", corners=MARK, fillcolor=colours.ink
+        ),
     ]
 
 

@@ -13,13 +13,7 @@ from engine.experiment import Experiment
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
-from engine.studies.techniques import (
-    ALL,
-    TECHNIQUES,
-    recorded_kernels,
-    variant,
-    without,
-)
+from engine.studies.techniques import ALL, TECHNIQUES, recorded_kernels, variant, without
 from engine.studies.warp_groups import inside
 
 KEYS = [technique.key for technique in TECHNIQUES]
