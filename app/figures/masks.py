@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.figures.colours import Palette
+from app.figures.tables import image
 from engine.problem.problem import Problem
 from engine.studies.masks import Density
 
@@ -57,10 +57,7 @@ def key(exact: bool, colours: Palette, names: tuple[str, ...] | None = None) -> 
 
 
 def _picture(density: Density, alt: str, colours: Palette, aspect: float = 1.0) -> str:
-    """The grid as an image of HTML, which may hold no SVG of its own."""
-    data = b64encode(_svg(density, aspect, colours).encode()).decode()
-    style = f"aspect-ratio:{1 / aspect:.4g}"
-    return f"<img alt='{escape(alt)}' style='{style}' src='data:image/svg+xml;base64,{data}'>"
+    return image(_svg(density, aspect, colours), alt, f"aspect-ratio:{1 / aspect:.4g}")
 
 
 def _svg(density: Density, aspect: float, colours: Palette) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from html import escape
 
 from app.figures.colours import Palette
-from app.figures.tables import table
+from app.figures.tables import image, table
 from engine.studies.paging import Paging
 
 WIDTH, HEIGHT, GAP = 1024, 300, 6  # units of a picture, the same for any number of sequences
@@ -37,7 +36,7 @@ def pictures(paging: Paging, titles: tuple[tuple[str, str], tuple[str, str]], co
     figures = ""
     for (title, what), drawing in zip(titles, (_whole(paging, colours), _pool(paging, colours)), strict=True):
         caption = f"<figcaption><b>{escape(title)}</b>{escape(what)}</figcaption>"
-        figures += f"<figure>{caption}{_image(drawing, f'{title}: {what}')}</figure>"
+        figures += f"<figure>{caption}{image(drawing, f'{title}: {what}')}</figure>"
     return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>{_key(colours)}"
 
 
@@ -116,11 +115,6 @@ def _drawing(box: str, shapes: list[str], colours: Palette) -> str:
     return f"{opened}<defs>{hatch}</defs>{''.join(shapes)}</svg>"
 
 
-def _image(drawing: str, alt: str = "") -> str:
-    data = b64encode(drawing.encode()).decode()
-    return f"<img alt='{escape(alt)}' src='data:image/svg+xml;base64,{data}'>"
-
-
 def _key(colours: Palette) -> str:
     """What a filled, a hatched and an empty slot is."""
     entries = []
@@ -130,5 +124,5 @@ def _key(colours: Palette) -> str:
         ("none", colours.muted, "free page: any sequence may take it"),
     ):
         mark = _drawing("0 0 24 24", [_box(1, 1, 22, 22, fill, line)], colours)
-        entries.append(f"<span>{_image(mark)}{escape(words)}</span>")
+        entries.append(f"<span>{image(mark)}{escape(words)}</span>")
     return f"<div class='paging-key'>{''.join(entries)}</div>"

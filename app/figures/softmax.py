@@ -1,4 +1,4 @@
-"""The online softmax of one row: scores, weights, sums and rescale factors over one axis."""
+"""The online softmax of one row over one axis, and what sinks and a cap make of a scenario's scores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import numpy as np
 
 from app.figures.base import Figure, axis, bars, drawn, line, note
 from app.figures.colours import Palette
+from engine.studies.terms import CAPS, GEMMA_2, ScoreTerms, capped
 from engine.trace.softmax import OnlineSteps
 
-HEIGHT, LOW = 588, 400  # px; a low one's panels have one line of title each
+HEIGHT, LOW, TERMS_HEIGHT = 588, 400, 300  # px; a low one's panels have one line of title each
+BINS = 40
+DASHES = ("solid", "dash", "dot")
 FEW, FEW_TICKS = 64, 8  # scores, each of which has a mark, or a tick, of its own
 # Corners around a place: how far to its right, what share of its height, how far above; a mark is a level
 # line, which leads to the next along 0 without any width.
@@ -236,3 +239,53 @@ def _alphas(steps, step, colours) -> dict:
 def _ceiling(steps: OnlineSteps, naive_sums: np.ndarray) -> float:
     finite = naive_sums[np.isfinite(naive_sums)]
     return 3 * max(float(steps.l.max(initial=1)), float(finite.max(initial=1)))
+
+
+def sums(found: ScoreTerms, colours: Palette) -> Figure:
+    """What the weights of every row sum to, by the sink's logit; without a sink it is one."""
+    lines = [
+        _curve(found.rows, values, f"sink {sink:g}", colours.s, dash)
+        for (sink, values), dash in zip(found.sums.items(), DASHES, strict=True)
+    ]
+    one = _curve(found.rows[[0, -1]], np.ones(2), "no sink", colours.muted, "solid")
+    return drawn(
+        [one, *lines],
+        colours,
+        height=TERMS_HEIGHT,
+        x={"title_text": "query row", "range": [-0.5, max(float(found.rows[-1]), 1.0) + 0.5]},
+        y={"title_text": "sum of the row's weights", "range": [0, 1.06]},
+    )
+
+
+def caps(found: ScoreTerms, colours: Palette) -> Figure:
+    """c tanh(s / c) for some caps c, over how the scenario's scores are spread."""
+    most = max(1.0, float(abs(found.scores).max(initial=0)))
+    scores = np.linspace(-most, most, 121)
+    counts, edges = np.histogram(found.scores, BINS, (-most, most))
+    share = bars(
+        (edges[:-1] + edges[1:]) / 2,
+        counts / max(1, counts.sum()),
+        colours.s,
+        "%{y:.1%} of the scores near %{x:.2g}",
+        **{"opacity": 0.3, "name": "share of the scores", "yaxis": "y2"},
+    )
+    lines = [
+        _curve(
+            scores, capped(scores, cap), f"c = {cap:g}" + ", Gemma 2's" * (cap == GEMMA_2), colours.o, dash
+        )
+        for cap, dash in zip(CAPS, reversed(DASHES), strict=True)
+    ]
+    return drawn(
+        [share, *lines],
+        colours,
+        height=TERMS_HEIGHT,
+        x={"title_text": "score s", "range": [-most, most]},
+        y={"title_text": "capped score", "range": [-1.06 * most, 1.06 * most]},
+        yaxis2=axis(
+            colours, overlaying="y", side="right", showgrid=False, showticklabels=False, rangemode="tozero"
+        ),
+    )
+
+
+def _curve(x: np.ndarray, y: np.ndarray, name: str, colour: str, dash: str) -> dict:
+    return line(x, y, colour, f"{name}: %{{y:.3g}} at %{{x:.4g}}", width=2, dash=dash, name=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -46,6 +47,12 @@ def _to_take(title: str, values: list[list]) -> str:
     """What the list of files reads of a table: its title, and its cells as raw numbers."""
     named = f" data-title='{escape(title)}'" if title else ""
     return f"{named} data-sheet='{escape(json.dumps(values, ensure_ascii=False))}'"
+
+
+def image(drawing: str, alt: str = "", style: str = "") -> str:
+    """A drawing in SVG as an image of HTML, which may hold no SVG of its own."""
+    data, look = b64encode(drawing.encode()).decode(), f" style='{style}'" * bool(style)
+    return f"<img alt='{escape(alt)}'{look} src='data:image/svg+xml;base64,{data}'>"
 
 
 def scrolled(content: str, height: int) -> str:

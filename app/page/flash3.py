@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import inside, scenario
 from app.elements import GREY, chart, numbers, unsure
-from app.figures import techniques as figures
+from app.figures import flash3 as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
     bytes_text,

@@ -11,7 +11,6 @@ import streamlit as st
 from app import scenario
 from app.elements import GREY, chart, fold
 from app.figures import softmax as figures
-from app.figures import terms
 from app.figures.base import drawn as draw
 from app.figures.base import line, marks
 from app.figures.colours import Palette
@@ -180,14 +179,14 @@ def _terms(experiment: Experiment) -> None:
     sinks, caps = st.columns(2, gap="large")
     with sinks:
         st.markdown(f"**{_beside_a_sink(found)}**")
-        chart(terms.sums(found, theme.colours()), "Sum of every row's weights beside a sink")
+        chart(figures.sums(found, theme.colours()), "Sum of every row's weights beside a sink")
         st.caption(
             "A sink is a learned logit per head: it stands in the sum l like one more score, but has no "
             "value. A head that has found nothing may so attend to nothing. Rows with few keys lose most."
         )
     with caps:
         st.markdown(f"**{_under_a_cap(found)}**")
-        chart(terms.caps(found, theme.colours()), "The curve of the cap over the scenario's scores")
+        chart(figures.caps(found, theme.colours()), "The curve of the cap over the scenario's scores")
         st.caption(
             "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move; the "
             "bars are how the scores are spread. Gemma 2 caps at 50 (arXiv 2408.00118)."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.elements import chart, numbers
-from app.figures import fp8 as figures
+from app.figures import flash3 as figures
 from app.figures.units import digits, ratio_text, seconds_text, share_text, short
 from app.scenario import theme
 from engine.experiment import Experiment

@@ -5,7 +5,7 @@ import math
 from plotly.graph_objects import Figure
 
 from app.figures.colours import DARK
-from app.figures.fp8 import INPUTS, NAMES, error_by_speed
+from app.figures.flash3 import INPUTS, NAMES, error_by_speed
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Fp8Timing, Times
 
