@@ -57,7 +57,11 @@ def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Pale
         width=1.5,
         showlegend=False,
     )
-    points = [_level(rows, level, symbol, origin, colours) for level, symbol in LEVELS.items()]
+    points = [
+        _calls(rows, [row[level] for row in rows], origin, f" of {level}", colours,
+               name=f"{level} bytes", symbol=symbol, edge={"width": 2})
+        for level, symbol in LEVELS.items()
+    ]  # fmt: skip
     return _under(
         [*edges, joins, *points], "FLOP per byte, recorded", [row["tflops"] for row in rows], roof, colours
     )
@@ -90,12 +94,6 @@ def _edge(
     x = np.array([ends[0], slope.ridge, ends[1]])
     words, look = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s", {"width": 2, "dash": dash}
     return line(x, slope.attainable(x), colours.ink, words, name=name, **look)
-
-
-def _level(rows: Sequence[dict], level: str, symbol: str, origin: str, colours: Palette) -> dict:
-    """The calls by their bytes of one level."""
-    look = {"name": f"{level} bytes", "symbol": symbol, "edge": {"width": 2}}
-    return _calls(rows, [row[level] for row in rows], origin, f" of {level}", colours, **look)
 
 
 def _points(rows: Sequence[dict], origin: str, keys: int, colours: Palette) -> dict:

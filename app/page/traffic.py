@@ -20,14 +20,8 @@ from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
-from engine.studies.survey import (
-    by_algorithm,
-    by_length,
-    by_tiling,
-    largest_contexts,
-    memory_taken,
-    times_less,
-)
+from engine.model.device_memory import largest_context, memory_bytes
+from engine.studies.survey import by_algorithm, by_length, by_tiling, times_less
 
 KINDS = {"dram": "crosses HBM", "requested": "requested from L2", "compulsory": "compulsory"}
 ORIGINS = {
@@ -93,7 +87,7 @@ def _headline(simulations) -> str:
     if times < 1.005:
         less = "no less (modelled), because S and P are small here"
     moves = f"moves {moved[0]} through HBM"
-    if memory_taken(unfused)[standard.ALGORITHM.key] > unfused.gpu.memory_bytes:
+    if memory_bytes(unfused) > unfused.gpu.memory_bytes:
         moves = f"does not fit {unfused.gpu.with_article}; it would move {moved[0]} through HBM"
     return (
         f"Standard attention {moves} and FlashAttention-2 {moved[1]}, {less}, the matrices with one number "
@@ -128,9 +122,9 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
 def _memory(experiment: Experiment) -> None:
     st.markdown("**Memory the tensors take**: areas to scale")
     memory.GROWTH.show(memory.growth_payload(experiment), key="growth")
-    largest = largest_contexts(experiment).items()
+    largest = by_algorithm(experiment, largest_context).items()
     ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
-    now = ", ".join(map(bytes_text, memory_taken(experiment).values()))
+    now = ", ".join(map(bytes_text, by_algorithm(experiment, memory_bytes).values()))
     problem, what, beside = experiment.problem, "Longest sequence that fits", ""
     if problem.seq_q != problem.seq_kv:
         queries = "a single query" if problem.seq_q == 1 else f"{problem.seq_q:,} queries"

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 from engine.experiment import Experiment
 from engine.watch.command import DEFAULTS
 
-PRESETS = {
-    "The 4096-token example": {"seq": 4096, "head_dim": 128, "block_q": 128, "causal": True},
-    "Long context": {
-        "seq": 131072,
-        "head_dim": 128,
-        "heads": 32,
-        "kv_heads": 8,
-        "block_q": 128,
-        "dtype": "bfloat16",
-        "causal": True,
-    },
-    "Decoding, 65,536 keys": {
-        "seq": 1,
-        "seq_kv": 65536,
-        "head_dim": 128,
-        "heads": 32,
-        "kv_heads": 8,
-        "causal": True,
-    },
-    "Tiny, to count by hand": {
-        "seq": 64,
-        "head_dim": 16,
-        "heads": 1,
-        "block_q": 16,
-        "block_kv": 16,
-        "dtype": "float32",
-    },
+PRESETS = {  # by name, what a link to each holds
+    "The 4096-token example": "seq=4096&head_dim=128&block_q=128&causal=true",
+    "Long context": "seq=131072&head_dim=128&heads=32&kv_heads=8&block_q=128&dtype=bfloat16&causal=true",
+    "Decoding, 65,536 keys": "seq=1&seq_kv=65536&head_dim=128&heads=32&kv_heads=8&causal=true",
+    "Tiny, to count by hand": "seq=64&head_dim=16&heads=1&block_q=16&block_kv=16&dtype=float32",
 }
 
 
 def preset(name: str) -> Experiment:
     """The experiment of a preset; raises KeyError."""
-    return Experiment.of(**PRESETS[name])
+    return Experiment.of(**dict(parse_qsl(PRESETS[name])))
 
 
 # what a page shows until the reader has chosen a scenario; on the others it is the usual one

@@ -52,7 +52,9 @@ def _files(experiment: Experiment, name: str) -> list[tuple[str, str]]:
         for title, make in players.items()
     ]
     totals = "The scenario and its totals, JSON"
-    found.append((totals, f"{name}-totals.json", lambda: _numbers(experiment), JSON))
+    found.append(
+        (totals, f"{name}-totals.json", lambda: json.dumps(simulate(experiment).summary(), indent=1), JSON)
+    )
     for title, make in offered(TRACE).items():  # blocks on SMs over time for ui.perfetto.dev
         found.append((f"{TRACE}: {title}", f"attention-{_slug(title)}-trace.json", make, JSON))
     if not offered(TRACE) and not _too_many(experiment):
@@ -85,10 +87,6 @@ def _player(experiment: Experiment) -> str:
     from app.player.payload import build
 
     return PLAYER.offline(build(experiment), PLAYER.title)
-
-
-def _numbers(experiment: Experiment) -> str:
-    return json.dumps(simulate(experiment).summary(), indent=1)
 
 
 @cached(most=4, most_bytes=64 * 2**20)

@@ -12,9 +12,10 @@ def model(experiment: Experiment) -> str:
     unusual = experiment.unusual()
     always = ("algorithm", "seq")
     values = {name: v for name, v in experiment.flat().items() if name in always or name in unusual}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return f"""from engine import Experiment, simulate
 
-experiment = Experiment.of({_arguments(values)})
+experiment = Experiment.of({arguments})
 simulation = simulate(experiment)
 print(f"{{simulation.traffic.dram.total:,}} bytes from and to DRAM, modelled")
 print(f"{{simulation.traffic.flops:,}} FLOPs, counted")
@@ -31,8 +32,7 @@ def kernel(experiment: Experiment) -> str:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
     if problem.unserved:
         return f"# {problem.unserved}\n"
-    q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
-    kv = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
+    q, kv = _shapes(problem)
     options = {name: value for name, value in problem.mask.arguments(problem.seq_kv).items() if value}
     backward = record.direction == BACKWARD
     if not backward:
@@ -41,16 +41,17 @@ def kernel(experiment: Experiment) -> str:
         options |= {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
     if record is split_kv.ALGORITHM:
         options["splits"] = experiment.tiling.splits
+    gradient = ', "requires_grad": True' if backward else ""
     last = "o.sum().backward()\nprint(q.grad.shape, q.grad.dtype)" if backward else "print(o.shape, o.dtype)"
     return f"""import torch
 
 from kernels import attention
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
-options = {{"dtype": torch.{problem.dtype}, "device": device{_flag(backward)}}}
-q = torch.randn({_shape(q)}, **options)
-k = torch.randn({_shape(kv)}, **options)
-v = torch.randn({_shape(kv)}, **options)
+options = {{"dtype": torch.{problem.dtype}, "device": device{gradient}}}
+q = torch.randn({q}, **options)
+k = torch.randn({kv}, **options)
+v = torch.randn({kv}, **options)
 o = attention(q, k, v{_options(options)})
 {last}
 """
@@ -69,8 +70,7 @@ def _several(problem: Problem) -> str:
     """Lines that a process per GPU runs, each on its own tokens."""
     if not problem.mask.kinds <= {"causal", "window"} or problem.seq_q != problem.seq_kv:
         return "# ring_attention takes one document with as many keys as queries: there is nothing to run.\n"
-    q = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
-    kv = (problem.batch, problem.kv_heads, problem.seq_q, problem.head_dim)
+    q, kv = _shapes(problem)
     options = problem.mask.arguments(problem.seq_kv)
     causal, window = options["causal"], f", window={options['window']}" if options["window"] else ""
     return f"""# torchrun --nproc-per-node GPUS this_file.py
@@ -83,22 +83,17 @@ dist.init_process_group()
 device = torch.device("cuda", dist.get_rank()) if torch.cuda.is_available() else torch.device("cpu")
 options = {{"dtype": torch.{problem.dtype}, "device": device}}
 torch.manual_seed(0)
-q = shard(torch.randn({_shape(q)}, **options), causal={causal})
-k = shard(torch.randn({_shape(kv)}, **options), causal={causal})
-v = shard(torch.randn({_shape(kv)}, **options), causal={causal})
+q = shard(torch.randn({q}, **options), causal={causal})
+k = shard(torch.randn({kv}, **options), causal={causal})
+v = shard(torch.randn({kv}, **options), causal={causal})
 o = ring_attention(q, k, v, causal={causal}{window})
 print(dist.get_rank(), o.shape, o.dtype)
 dist.destroy_process_group()
 """
 
 
-def _flag(backward: bool) -> str:
-    return ', "requires_grad": True' if backward else ""
-
-
-def _arguments(values: dict) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
-
-
-def _shape(sizes: tuple[int, ...]) -> str:
-    return ", ".join(map(str, sizes))
+def _shapes(problem: Problem) -> tuple[str, str]:
+    """Of Q, and of K and V."""
+    batch, d = problem.batch, problem.head_dim
+    q, kv = (problem.heads, problem.seq_q), (problem.kv_heads, problem.seq_kv)
+    return f"{batch}, {q[0]}, {q[1]}, {d}", f"{batch}, {kv[0]}, {kv[1]}, {d}"

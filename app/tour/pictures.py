@@ -25,10 +25,11 @@ from app.tour.file import PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
+from engine.model.device_memory import largest_context
 from engine.studies.comparison import modelled_rows, under_roof
 from engine.studies.roofline import roofline
 from engine.studies.several_gpus import taught
-from engine.studies.survey import by_algorithm, by_length, largest_contexts
+from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
@@ -62,7 +63,7 @@ def _length(experiment: Experiment, colours: Palette) -> None:
 def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**, modelled")
     figure = traffic_figures.memory_by_length(
-        by_length(experiment), experiment.problem.seq_kv, largest_contexts(experiment), colours
+        by_length(experiment), experiment.problem.seq_kv, by_algorithm(experiment, largest_context), colours
     )
     show_chart(figure, "Memory over the sequence length")
 

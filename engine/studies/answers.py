@@ -132,20 +132,15 @@ def _unit(answer: Answer) -> str:
 
 def _combined(operation: type[ast.operator], left: Answer, right: Answer) -> Answer:
     """Two values put together, their units with them; the more modelled of the two says what it is."""
-    if operation in (ast.Add, ast.Sub):
+    unit = left.unit or right.unit if operation is ast.Mult else left.unit
+    if operation in (ast.Add, ast.Sub) and left.unit != right.unit:
+        raise AnswerError(f"{_unit(left)} and {_unit(right)} cannot be added")
+    if operation is ast.Mult and left.unit and right.unit:
+        raise AnswerError(f"{left.unit} times {right.unit} has no unit here")
+    if operation is ast.Div and right.unit:
         if left.unit != right.unit:
-            raise AnswerError(f"{_unit(left)} and {_unit(right)} cannot be added")
-        unit = left.unit
-    elif operation is ast.Mult:
-        if left.unit and right.unit:
-            raise AnswerError(f"{left.unit} times {right.unit} has no unit here")
-        unit = left.unit or right.unit
-    elif left.unit == right.unit:
+            raise AnswerError(f"{_unit(left)} over {right.unit} has no unit here")
         unit = NUMBER
-    elif not right.unit:
-        unit = left.unit
-    else:
-        raise AnswerError(f"{_unit(left)} over {right.unit} has no unit here")
     if operation is ast.Div and right.value == 0:
         raise AnswerError("the expression divides by 0 for this scenario")
     origin = max(left.origin, right.origin, key=ORIGINS.index)

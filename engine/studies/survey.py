@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import TypeVar
 
 from engine.algorithms import compared, flash2, offered, standard
 from engine.experiment import Experiment
@@ -24,6 +25,7 @@ from engine.studies.drawable import at_length
 # Powers of two, as blocks are few, and of four where curves are straight lines but for a bend at L2's size:
 # each of the long ones takes as long as all short ones.
 LENGTHS = (*(2**power for power in range(6, 12)), *(4**power for power in range(6, 11)))
+Value = TypeVar("Value")
 BLOCKS = (16, 32, 64, 128, 256)
 
 
@@ -62,9 +64,9 @@ def side_by_side(experiment: Experiment) -> tuple[str, ...]:
     return offered() if experiment.record.chooses_tiling else compared()
 
 
-def by_algorithm(experiment: Experiment) -> dict[str, Simulation]:
-    """The experiment under every algorithm that is shown with it."""
-    return {name: simulate(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+def by_algorithm(experiment: Experiment, of: Callable[[Experiment], Value] = simulate) -> dict[str, Value]:
+    """What the experiment comes to under every algorithm that is shown with it: `of` each, its simulation."""
+    return {name: of(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
 def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
@@ -77,16 +79,6 @@ def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
         getattr(simulations[each.ALGORITHM.key].traffic, kind).total for each in (standard, flash2)
     )
     return unfused / fused
-
-
-def memory_taken(experiment: Experiment) -> dict[str, int]:
-    """Bytes of device memory that the tensors take, by algorithm."""
-    return {name: memory_bytes(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
-
-
-def largest_contexts(experiment: Experiment) -> dict[str, int]:
-    """The most keys whose tensors fit the GPU's memory, by algorithm."""
-    return {name: largest_context(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
 
 
 def by_length(experiment: Experiment) -> ByLength:

@@ -7,7 +7,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.studies.survey import by_algorithm, by_length, growth, largest_contexts, memory_taken, times_less
+from engine.studies.survey import by_algorithm, by_length, growth, times_less
 
 FIRST_AND_LAST = "standard", "flash2"
 
@@ -30,7 +30,7 @@ def test_equal_lengths_share_one_survey():
 
 def test_memory_and_bytes_are_those_of_each_algorithm():
     experiment = Experiment.of(seq=4096, causal=True)
-    taken, largest = memory_taken(experiment), largest_contexts(experiment)
+    taken, largest = (by_algorithm(experiment, of) for of in (memory_bytes, largest_context))
     survey = by_length(experiment)
     assert list(taken) == list(largest) == list(survey.memory)
     for name, bytes_ in taken.items():
