@@ -59,38 +59,24 @@ STYLE = f"""
   @media (max-width: 760px) {{ .loops {{ grid-template-columns: 1fr; }} }}
 </style>
 """
-LOOPS = (
-    (
-        "FlashAttention-1: keys outside",
-        (
-            "for each key block j:",
-            "  load K[j], V[j]",
-            "  for each query block i:",
-            "    load Q[i]",
-            "    <b>load O[i], m[i], l[i]</b>",
-            "    one tile: S, m, α, l, O",
-            "    <b>store O[i], m[i], l[i]</b>",
-        ),
-    ),
-    (
-        "FlashAttention-2: queries outside",
-        (
-            "for each query block i:",
-            "  load Q[i]",
-            "  for each key block j:",
-            "    load K[j], V[j]",
-            "    one tile: S, m, α, l, O",
-            "  O = O ÷ l",
-            "  <b>store O[i], lse[i]</b>",
-        ),
-    ),
-)
-
-
-def loops() -> str:
-    """The two orders of the loops, what goes to memory and back set off."""
-    columns = "".join(f"<div><b>{title}</b><pre>{chr(10).join(lines)}</pre></div>" for title, lines in LOOPS)
-    return STYLE + f"<div class='loops'>{columns.replace('<pre><b>', '<pre>')}</div>"
+LOOPS = """<div class='loops'>
+<div><b>FlashAttention-1: keys outside</b><pre>
+for each key block j:
+  load K[j], V[j]
+  for each query block i:
+    load Q[i]
+    <b>load O[i], m[i], l[i]</b>
+    one tile: S, m, α, l, O
+    <b>store O[i], m[i], l[i]</b></pre></div>
+<div><b>FlashAttention-2: queries outside</b><pre>
+for each query block i:
+  load Q[i]
+  for each key block j:
+    load K[j], V[j]
+    one tile: S, m, α, l, O
+  O = O ÷ l
+  <b>store O[i], lse[i]</b></pre></div>
+</div>"""  # the two orders of the loops, what goes to memory and back set off
 
 
 @dataclass(frozen=True)

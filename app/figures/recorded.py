@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,11 +10,12 @@ from app.figures import tables
 from app.figures.algorithms import look, short
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
-from app.figures.speed import HERE, LEGEND
+from app.figures.speed import LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.algorithms import ALGORITHMS
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.heat_map import HeatMap
+from engine.studies.comparison import HERE, Call
 
 
 def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
@@ -41,16 +41,6 @@ def _told(heat: HeatMap, i: int, j: int) -> tuple[str, str]:
     return seconds_text(heat.seconds[i, j]), f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
 
 
-class Call(NamedTuple):
-    """What a call took, measured or recorded, beside the same modelled."""
-
-    algorithm: str
-    origin: str
-    what: str
-    real: float
-    modelled: float
-
-
 def counters(
     rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
 ) -> Figure:
@@ -63,9 +53,8 @@ def counters(
     return _against_model(calls, "B", bytes_text, "recorded by the counters", colours, **room)
 
 
-def model_against_time(rows: Sequence[dict], colours: Palette) -> Figure:
-    """Real over modelled seconds, of rows with provider, p50, modelled, origin and what they are of."""
-    calls = [Call(*(row[name] for name in ("provider", "origin", "what", "p50", "modelled"))) for row in rows]
+def model_against_time(calls: Sequence[Call], colours: Palette) -> Figure:
+    """Real over modelled seconds."""
     title = " or ".join(dict.fromkeys(call.origin.split(" ")[0] for call in calls))
     room = {"height": 250, "legend": {**LEGEND, "entrywidth": 55}}
     return _against_model(calls, "s", seconds_text, title, colours, every=2, **room)

@@ -15,7 +15,7 @@ NARROW = 1.02  # a band between the percentiles that is narrower than its line i
 # left of 0 it takes the margin's width too, which on a phone leaves room for two names in a line
 LEGEND = {"font": {"size": 12}, "x": -0.06}
 SHORTEST = 64  # keys of the axis
-MODELLED, HERE = "modelled", "measured here"
+MODELLED = "modelled"
 
 
 UNITS = {

@@ -27,7 +27,7 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.problem.hardware import same_machine
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
-from engine.studies.comparison import measured_rows, modelled_rows, pairs, recorded_pairs, under_roof
+from engine.studies.comparison import HERE, measured_rows, modelled_rows, pairs, recorded_pairs, under_roof
 from engine.studies.gains import fused_of, modelled_gain, products_share
 from engine.studies.roofline import roofline
 from engine.studies.survey import by_length, side_by_side
@@ -147,7 +147,7 @@ def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, 
     keys = experiment.problem.seq_kv
     lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
     modelled = modelled_rows(by_length(experiment).up_to(lengths[-1]))
-    groups = ((figures.MODELLED, modelled), (figures.HERE, measured))
+    groups = ((figures.MODELLED, modelled), (HERE, measured))
     return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
 
 

@@ -19,7 +19,7 @@ from app.room.room import Shown
 from app.room.votes import Question
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour import as_html, file, step_words
+from app.tour import as_file, file, step_words
 from app.tour.file import Step, TourError
 from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
@@ -277,5 +277,5 @@ def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int
 
 ABOUT = "Attention from slow to fast, with a question at every step."
 PICTURE = Picture(
-    as_html.on_a_phone, lambda: [SiteFile("tour.html", "Tour", ABOUT, lambda: as_html.tour(FIRST))]
+    as_file.on_a_phone, lambda: [SiteFile("tour.html", "Tour", ABOUT, lambda: as_file.tour(FIRST))]
 )

@@ -19,8 +19,8 @@ from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.figures.watched import ladder
 from app.scenario import theme, widgets
 from app.sidebar.recording import chosen_recording
-from app.tour import summary
-from app.tour.file import PICTURES, Picture
+from app.tour import as_file
+from app.tour.file import PICTURES, Picture, load
 from app.tour.pictures import show_chart
 from app.watched import WATCHED
 from app.watched.payload import build
@@ -43,6 +43,13 @@ FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, expon
 ONE_TOKEN = ("flash2", "split_kv")
 FASTER = ("flash2", "flash3")
 SKIPPING = 5  # the lab of a kernel that visits hidden tiles
+LINKS = """
+**Read** FlashAttention [1](https://arxiv.org/abs/2205.14135),
+[2](https://arxiv.org/abs/2307.08691), [3](https://arxiv.org/abs/2407.08608),
+[online softmax](https://arxiv.org/abs/1805.02867); **watch** [tiles](tiles), [softmax](softmax),
+[backward](backward), [decoding](decoding); **measure** [bytes](traffic), [times](speed),
+[blocks on SMs](gpu), [claims](claims)
+"""
 
 
 def _html(words: str, draw: Callable[[Palette], str]) -> Picture:
@@ -240,6 +247,21 @@ def _speed_up(experiment: Experiment, colours: Palette) -> None:
     )
 
 
+def _summary(experiment: Experiment, colours: Palette) -> None:
+    """Links, and the file of the tour on the screen."""
+    name = scenario.place("tour")
+    tour = load(name)
+    st.markdown(LINKS)
+    st.download_button(
+        "Take the tour home",
+        as_file.taken(tour),
+        f"{name}-tour.md",
+        "text/markdown",
+        on_click="ignore",
+        key="tour_file",
+    )
+
+
 PIECES = "**The first row, two scores at a time**"
 TILES = "**Every row after each tile**, computed in float32; in one go in float64"
 PICTURES |= {
@@ -256,7 +278,9 @@ PICTURES |= {
     "tile bytes": _tile_bytes,
     "tile grid": _grid(told=False),
     "mask": _grid(told=True),
-    "loops": _html("**What each version does**; bold: to memory and back", lambda _: figures.loops()),
+    "loops": _html(
+        "**What each version does**; bold: to memory and back", lambda _: figures.STYLE + figures.LOOPS
+    ),
     "busy and times": _busy_and_times,
     "units": _units,
     "overlap": _overlap,
@@ -270,5 +294,5 @@ PICTURES |= {
     "recorded race": _race(told=True),
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
     "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
-    "summary": summary.show,
+    "summary": _summary,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
@@ -15,6 +16,7 @@ from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.drawable import at_length
 from engine.studies.survey import ByLength
 
+HERE = "measured here"
 UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
 
 
@@ -49,28 +51,31 @@ def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
 
 
+class Call(NamedTuple):
+    """What a call took, measured or recorded, beside the same modelled: seconds, or bytes."""
+
+    algorithm: str
+    origin: str
+    what: str
+    real: float
+    modelled: float
+
+
 @lru_cache(maxsize=16)
-def recorded_pairs(recording: Recording) -> tuple[Row, ...]:
+def recorded_pairs(recording: Recording) -> tuple[Call, ...]:
     """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
     return tuple(
-        {
-            "provider": one.experiment.algorithm,
-            "p50": one.seconds,
-            "modelled": one.modelled_seconds,
-            "origin": recording.origin,
-            "what": one.what,
-        }
+        Call(one.experiment.algorithm, recording.origin, one.what, one.seconds, one.modelled_seconds)
         for one in recorded_counters(recording)
     )
 
 
-def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
+def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Call]:
     """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
-    modelled = []
+    found = []
     for row in rows:
-        if row["provider"] in offered():
-            like = at_length(experiment.changed(algorithm=row["provider"]), row["keys"])
+        if (name := row["provider"]) in offered():
+            seconds = simulate(at_length(experiment.changed(algorithm=name), row["keys"])).modelled.seconds
             what = f"{row['label']}, N = {row['keys']:,}"
-            seconds = simulate(like).modelled.seconds
-            modelled.append({**row, "modelled": seconds, "origin": "measured here", "what": what})
-    return modelled
+            found.append(Call(name, HERE, what, row["p50"], seconds))
+    return found

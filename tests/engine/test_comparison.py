@@ -32,7 +32,7 @@ def test_modelled_rows_are_the_simulation():
 def test_only_the_projects_kernels_have_a_model():
     experiment = Experiment.of(seq=256, heads=2)
     found = pairs(experiment, [row("eager", 64, 1.0), row("flash1", 256, 1.0)])
-    assert [r["modelled"] for r in found] == [
+    assert [call.modelled for call in found] == [
         simulate(experiment.changed(algorithm="flash1")).modelled.seconds
     ]
 

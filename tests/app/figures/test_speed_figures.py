@@ -17,6 +17,7 @@ from app.figures.recorded import counters, heat_grid, model_against_time
 from app.figures.roofline import both_levels, roofline
 from engine.experiment import Experiment
 from engine.recordings.heat_map import HeatMap
+from engine.studies.comparison import Call
 from engine.studies.gains import Gain
 from engine.studies.roofline import Roofline
 
@@ -68,13 +69,7 @@ def test_a_linear_axis_begins_at_zero_and_the_scenario_is_marked_at_its_length()
 
 
 def test_what_was_slower_than_modelled_stands_above_the_line():
-    row = {
-        "provider": "flash2",
-        "p50": 3e-3,
-        "modelled": 2e-3,
-        "origin": "recorded on a GPU",
-        "what": "a call",
-    }
+    row = Call("flash2", "recorded on a GPU", "a call", 3e-3, 2e-3)
     equal, point = Figure(model_against_time([row], COLOURS)).data
     assert list(equal.x) == list(equal.y)
     assert (point.x[0], point.y[0]) == (2e-3, 3e-3)

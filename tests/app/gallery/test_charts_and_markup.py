@@ -17,7 +17,7 @@ from app.gallery.svg import chart
 from app.gallery.without_streamlit import CALLS, written
 from app.markup.formulas import mathml
 from app.markup.markdown import html
-from app.tour import lecture, pictures, summary
+from app.tour import lecture, pictures
 from engine.experiment import Experiment
 from engine.trace.softmax import PRESETS
 
@@ -99,7 +99,7 @@ def test_words_are_shown_as_they_are_meant_and_html_as_it_is_written():
     )
 
 
-@pytest.mark.parametrize("file", [pictures, lecture, summary])
+@pytest.mark.parametrize("file", [pictures, lecture])
 def test_all_that_a_tours_picture_calls_has_a_stand_in(file):
     """Else Streamlit is asked to draw without a session."""
     called = set(re.findall(r"\bst\.(\w+)\(", Path(file.__file__).read_text("utf-8")))

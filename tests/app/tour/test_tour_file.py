@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.tour import file, step_words, summary
+from app.tour import as_file, file, step_words
 from app.tour.file import TourError
 from engine import simulate
 from engine.experiment import Experiment
@@ -201,7 +201,7 @@ def test_no_answer_is_written_down():
 
 def test_the_file_to_take_home_has_every_question_with_its_answer():
     tour = file.load("attention")
-    text = summary.text(tour)
+    text = as_file.taken(tour)
     assert text.count("\nAnswer: ") == sum(bool(step.question) for step in tour.steps)
     for told in (
         "Answer: 3 times (counted).",

@@ -1,4 +1,4 @@
-"""A tour as one page: every step with its votes, its answer and its picture."""
+"""A tour as files: a page with every step, its votes, answer and picture; and Markdown with every answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from app.gallery.without_streamlit import in_both_themes
 from app.markup import markdown
 from app.markup.formulas import mathml
 from app.tour import step_words
-from app.tour.file import Step, load
-from app.tour.pictures import PICTURES
+from app.tour.file import PICTURES, Step, Tour, load
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -92,3 +91,25 @@ def on_a_phone(experiment: Experiment, *, tour: str, step: int, told: bool) -> D
     made = drawn(picture, experiment, tour)
     html, after = (markdown.html(step_words.filled(text, experiment)) for text in (above, below))
     return replace(made, html=number + html + made.html, below=after, title=shown.title)
+
+
+def taken(tour: Tour) -> str:
+    """The tour as Markdown: every question with its answer and the words that explain it."""
+    return "\n\n".join([f"# {tour.title}", tour.about.strip(), *map(_as_text, tour.steps)]) + "\n"
+
+
+def _as_text(step: Step) -> str:
+    parts = [f"## {step.title}", step_words.filled(step.before, step.experiment)]
+    if step.question:
+        options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
+        right = next(option for option in options if option.right(options))
+        parts.append(f"**{step_words.filled(step.question, step.experiment)}**")
+        parts.append("\n".join(f"- {option.text}" for option in options))
+        told = [right.text] if step.choices[0].label else []
+        if step.answer:
+            found = answer(step.answer, step.experiment)
+            told.append(f"{step_words.text(found, step.unit)} ({found.origin})")
+        parts.append(f"Answer: {', '.join(told)}.")
+    if step.formula:
+        parts.append(f"$$ {step.formula} $$")
+    return "\n\n".join(part for part in [*parts, step_words.filled(step.after, step.experiment)] if part)
