@@ -22,8 +22,6 @@ NAMES = {
     "block": "FP8, scales by block",
     "rotated": "FP8, by block, rotated",
 }
-
-
 SIDES = {  # at the mark with which error a name stands, and where: FP8's lie close together
     "float16": (max, {"xanchor": "left", "xshift": 12, "yshift": 0}),
     "tensor": (max, {"xanchor": "left", "xshift": -6, "yshift": 20}),

@@ -262,6 +262,7 @@ def caps(found: ScoreTerms, colours: Palette) -> Figure:
     most = max(1.0, float(abs(found.scores).max(initial=0)))
     scores = np.linspace(-most, most, 121)
     counts, edges = np.histogram(found.scores, BINS, (-most, most))
+    hidden = {"showgrid": False, "showticklabels": False}
     share = bars(
         (edges[:-1] + edges[1:]) / 2,
         counts / max(1, counts.sum()),
@@ -269,21 +270,17 @@ def caps(found: ScoreTerms, colours: Palette) -> Figure:
         "%{y:.1%} of the scores near %{x:.2g}",
         **{"opacity": 0.3, "name": "share of the scores", "yaxis": "y2"},
     )
-    lines = [
-        _curve(
-            scores, capped(scores, cap), f"c = {cap:g}" + ", Gemma 2's" * (cap == GEMMA_2), colours.o, dash
-        )
-        for cap, dash in zip(CAPS, reversed(DASHES), strict=True)
-    ]
+    lines = []
+    for cap, dash in zip(CAPS, reversed(DASHES), strict=True):
+        name = f"c = {cap:g}" + ", Gemma 2's" * (cap == GEMMA_2)
+        lines.append(_curve(scores, capped(scores, cap), name, colours.o, dash))
     return drawn(
         [share, *lines],
         colours,
         height=TERMS_HEIGHT,
         x={"title_text": "score s", "range": [-most, most]},
         y={"title_text": "capped score", "range": [-1.06 * most, 1.06 * most]},
-        yaxis2=axis(
-            colours, overlaying="y", side="right", showgrid=False, showticklabels=False, rangemode="tozero"
-        ),
+        yaxis2=axis(colours, **hidden, overlaying="y", side="right", rangemode="tozero"),
     )
 
 

@@ -22,7 +22,6 @@ from engine.problem.problem import Problem, Tiling
 from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, timings_of
-from engine.recordings.timing import TilingTiming, Timing
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
 SCORED, WEIGHTED = Step(Operation.SCORES), (Step(Operation.RESCALE), Step(Operation.ACCUMULATE))
@@ -236,17 +235,15 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     if keys is None:
         return ()
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
-    rows = [(techniques, found[name]) for techniques, name in kernels().items() if name in found]
+    rows = [(techniques, name, None, found[name]) for techniques, name in kernels().items() if name in found]
     problem = found["flash3"].problem
     one_stage = [row for row in recording.sweep if (row.algorithm, row.stages) == ("flash2", 1)]
     waiting = [row for row in one_stage if row.problem == problem and row.times]
     if waiting:
-        rows.append((WAITING, min(waiting, key=lambda row: row.times.p50)))
-    rows.sort(key=lambda pair: len(pair[0]))
-    return tuple(_recorded_kernel(row, techniques, gpu.key) for techniques, row in rows)
-
-
-def _recorded_kernel(row: Timing | TilingTiming, techniques: frozenset[str], hardware: str) -> RecordedKernel:
-    modelled = variant(Experiment(problem=row.problem, hardware=hardware), techniques).seconds
-    name, stages = (row.algorithm, row.stages) if isinstance(row, TilingTiming) else (row.provider, None)
-    return RecordedKernel(name, stages, techniques, row.problem, row.times.p50, row.tflops, modelled)
+        rows.append((WAITING, "flash2", 1, min(waiting, key=lambda row: row.times.p50)))
+    rows.sort(key=lambda row: len(row[0]))
+    like = Experiment(problem=problem, hardware=gpu.key)
+    return tuple(
+        RecordedKernel(name, stages, used, problem, row.times.p50, row.tflops, variant(like, used).seconds)
+        for used, name, stages, row in rows
+    )

@@ -186,7 +186,3 @@ def test_outputs_differ_in_every_data_type_by_a_rounding():
     least, most = found(IDENTICAL)
     assert 0 < least < 4 * 2**-20
     assert 2**-11 < most < 4 * 2**-7
-
-
-def test_there_are_16():
-    assert len(CLAIMS) == 16

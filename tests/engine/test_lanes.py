@@ -73,13 +73,8 @@ def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experime
     block = inside(experiment, pipeline)
     for name, user in (("K", QK), ("V", PV)):
         copies = marks(block, name, lane=0)
-        done = [
-            max(mark.end for mark in users)
-            for users in zip(
-                *(marks(block, user, lane=g) for g in range(1, len(block.lanes))),
-                strict=True,
-            )
-        ]
+        ends = ([mark.end for mark in marks(block, user, lane=g)] for g in range(1, len(block.lanes)))
+        done = map(max, zip(*ends, strict=True))
         assert all(copy.start + NEAR >= freed for copy, freed in zip(copies[2:], done, strict=False))
 
 

@@ -119,17 +119,13 @@ def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
     assert any(said in caption.value for caption in page.caption)
 
 
-def test_the_gradients_are_checked_when_asked(session_worker):
-    page = unfolded(opened("backward", **TINY), "backward check")
+@pytest.mark.parametrize("mask", [{}, {"documents": 2}], ids=str)
+def test_the_gradients_are_checked_when_asked(session_worker, mask):
+    page = unfolded(opened("backward", **TINY, **mask), "backward check")
     assert not page.success
     page = until_done(press(page, CHECK))
     assert page.success[0].value.startswith("All three agree. Measured here:")
     assert html(page).count("<td>agrees</td>") == 3
-
-
-def test_documents_are_checked_too(session_worker):
-    page = until_done(press(unfolded(opened("backward", **TINY | {"documents": 2}), "backward check"), CHECK))
-    assert page.success[0].value.startswith("All three agree. Measured here:")
 
 
 def test_the_chips_counters_stand_beside_the_model(own_worker):

@@ -24,7 +24,6 @@ from engine.recordings.file import recordings
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
     hardware_of,
-    model_errors,
     modelled_seconds,
     nearest_call,
     same_call_in_order,
@@ -130,12 +129,6 @@ def test_the_other_order_of_a_recorded_call_is_found(recorded):
     heavy, natural = recorded.timelines
     assert same_call_in_order(recorded.timelines, heavy, NATURAL) is natural
     assert same_call_in_order(recorded.timelines[:1], heavy, NATURAL) is None
-
-
-def test_a_call_that_ran_as_modelled_is_not_off(recorded):
-    median, worst, calls = model_errors(recorded.timelines[:1], "h200")["flash2"]
-    assert calls == 1
-    assert median == worst == pytest.approx(0, abs=1e-9)
 
 
 def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
