@@ -120,10 +120,10 @@ def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
             "Tiles that the mask hides are skipped where P is recomputed; unfused attention computes, keeps "
             "and moves them too."
         )
-    if costs.kept[STORED] > costs.capacity:
+    if costs.kept[STORED] > experiment.gpu.memory_bytes:
         said.append(
             f"P could not be stored here: it takes {bytes_text(costs.kept[STORED])}, and "
-            f"{experiment.gpu.with_article} has {bytes_text(costs.capacity)}. The numbers of the stored P "
+            f"{experiment.gpu.with_article} has {bytes_text(experiment.gpu.memory_bytes)}. The numbers of the stored P "
             "are what it would take with enough memory."
         )
     return said

@@ -31,7 +31,6 @@ class Recomputation:
         kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
         moved: bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled.
             (What one kernel's dQ costs DRAM is not modelled.)
-        capacity: bytes of the GPU's memory.
         requested: bytes that the tiles of the others request of L2: K, V, dK and dV once for all heads that
             share them, as the kernels do.
     """
@@ -40,7 +39,6 @@ class Recomputation:
     kept: dict[str, int]
     moved: dict[str, int]
     requested: dict[str, int]
-    capacity: int
 
     @property
     def saved(self) -> dict[str, float]:
@@ -71,7 +69,6 @@ def recomputation(experiment: Experiment) -> Recomputation:
             ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads - spared,
             TWO_KERNELS: simulation.traffic.requested.total,
         },
-        capacity=experiment.gpu.memory_bytes,
     )
 
 

@@ -50,7 +50,6 @@ class Inside:
         marks: what they do, each lane's in order of start.
         visits: key blocks drawn of the tile; visits_in_all: how many it has.
         switch: seconds at which the first warp group starts on the next tile.
-        idle: seconds that it waited for it.
         period: seconds between one visit and the next once they follow each other evenly: the model's, or
             what is drawn where that is longer.
         tensor_busy, softmax_busy: share of such a period in which the unit works.
@@ -62,7 +61,6 @@ class Inside:
     visits: int
     visits_in_all: int
     switch: float
-    idle: float
     period: float
     tensor_busy: float
     softmax_busy: float
@@ -99,7 +97,6 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
         visits,
         in_all,
         switch,
-        switch - stored,
         period,
         len(block.groups) * 2 * block.product / period,
         len(block.groups) * block.softmax / period,

@@ -99,25 +99,22 @@ def _weights(scores: np.ndarray, m: np.float32) -> np.ndarray:
     return falling(scores.astype(np.float32), np.broadcast_to(np.float32(m), scores.shape))
 
 
-@dataclass(frozen=True)
-class SoftmaxErrors:
-    """Largest absolute error of the weights against float64; inf where the result is not finite."""
+def errors(scores: np.ndarray, block: int, dtype: str) -> dict[str, float]:
+    """How far each softmax is off in a dtype at most, against float64 of the scores as the dtype holds them.
 
-    naive: float
-    safe: float
-    online: float
-
-
-def errors(scores: np.ndarray, block: int, dtype: str) -> SoftmaxErrors:
-    """How far each softmax is off in a dtype, against float64 of the scores as the dtype holds them."""
+    By "naive", "safe" and "online"; infinite where the weights are not finite.
+    """
     exact = online_steps(round_to(scores, dtype)).final
 
     def worst(weights: np.ndarray) -> float:
         return float(np.abs(weights - exact).max()) if np.isfinite(weights).all() else float("inf")
 
-    return SoftmaxErrors(
-        worst(naive(scores, dtype)), worst(safe(scores, dtype)), worst(online(scores, block, dtype))
-    )
+    ways = {
+        "naive": naive(scores, dtype),
+        "safe": safe(scores, dtype),
+        "online": online(scores, block, dtype),
+    }
+    return {name: worst(weights) for name, weights in ways.items()}
 
 
 @dataclass(frozen=True)

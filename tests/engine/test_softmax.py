@@ -42,8 +42,7 @@ def test_safe_and_online_stay_finite_and_near(scores, block, dtype):
     epsilon = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}[dtype]
     # a difference of scores of up to 60 is off by half a unit in its last place; a sum rounds once a term
     bound = epsilon * (2 * 64 + 2 * len(scores) + 8)
-    assert found.safe <= bound
-    assert found.online <= bound
+    assert max(found["safe"], found["online"]) <= bound
 
 
 def test_naive_softmax_overflows_float16_and_the_others_do_not():
@@ -51,8 +50,8 @@ def test_naive_softmax_overflows_float16_and_the_others_do_not():
     assert not np.isfinite(naive(scores, "float16")).all()
     assert np.isfinite(naive(scores, "bfloat16")).all()
     found = errors(scores, 4, "float16")
-    assert found.naive == np.inf
-    assert max(found.safe, found.online) < 1e-3
+    assert found["naive"] == np.inf
+    assert max(found["safe"], found["online"]) < 1e-3
 
 
 def test_a_row_that_sees_no_key_has_no_weights():
@@ -112,6 +111,6 @@ def test_online_softmax_is_no_worse_than_what_stores_its_exponentials(name, dtyp
     """m and l are float32 whatever the dtype: only weights are rounded, by half a unit of the last place."""
     scores = np.array(PRESETS[name].scores)
     found, exact = errors(scores, 2, dtype), online_steps(round_to(scores, dtype)).final
-    assert found.online <= 1.01 * found.safe + 1e-7
+    assert found["online"] <= 1.01 * found["safe"] + 1e-7
     half = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-22}[dtype]
-    assert found.online <= exact.max() * half * 1.01
+    assert found["online"] <= exact.max() * half * 1.01
