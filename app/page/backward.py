@@ -123,8 +123,8 @@ def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
     if costs.kept[STORED] > experiment.gpu.memory_bytes:
         said.append(
             f"P could not be stored here: it takes {bytes_text(costs.kept[STORED])}, and "
-            f"{experiment.gpu.with_article} has {bytes_text(experiment.gpu.memory_bytes)}. The numbers of the "
-            "stored P are what it would take with enough memory."
+            f"{experiment.gpu.with_article} has {bytes_text(experiment.gpu.memory_bytes)}. The numbers of "
+            "the stored P are what it would take with enough memory."
         )
     return said
 
