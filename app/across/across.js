@@ -18,7 +18,6 @@ const BAR = {
   options: [
     {
       ...{ name: "shown", key: "m", label: "Run in the ring", choices: [] },
-      title: "Which run the ring and the sentence are of (m)",
       told: "another run in the ring and the sentence",
     },
   ],

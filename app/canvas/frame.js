@@ -20,7 +20,7 @@ const icon = ([name, label, title, paths]) =>
 
 /** A button, or where there is something to choose, a list. */
 function optionOf({ name, words, title = "", label, choices, pressed }) {
-  const about = `title="${title}" ${label ? `aria-label="${label}"` : ""}`;
+  const about = `${title && `title="${title}"`} ${label ? `aria-label="${label}"` : ""}`;
   if (choices) return `<select data-is="${name}" ${about}></select>`;
   return `<button data-do="${name}" ${about} ${pressed ? 'aria-pressed="false"' : ""}>${words}</button>`;
 }
@@ -31,9 +31,9 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
  *   picture stands for those who ask for less motion; `slider`: what the scrubber moves in, of so many `steps`;
  * `speeds`, each `named`; `arrows` and `far`: where the arrow keys lead, alone and with Shift;
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
- *   their `key`, the `words` on them, their `title`, and what is `told` of the key;
+ *   their `key`, the `words` on them or a `label`, and what is `told` of both;
  * `keys`: those without a button, with their `name`, what is `told` of them, and `act(player, far)`, actions by key;
- * `guide`: how the picture is read, by the name of what one sees.
+ * `guide`: how the picture is read, by the name of what one sees. It and what is told may be a function of the model.
  */
 export function frameOf({ slider, steps = 10000, options = [] }) {
   const speed = { name: "speed", label: "Speed", title: "Speed (+ and −)", choices: [] };

@@ -1,6 +1,6 @@
 // What pictures with a playhead over a run of their own share: a stage of panels, and the bar that they are played with.
 
-import { clamp } from "./format.js";
+import { capital, clamp } from "./format.js";
 import { frameOf, helpPage } from "./frame.js";
 import { Stage } from "./stage.js";
 import { Tip } from "./tip.js";
@@ -29,35 +29,41 @@ export class TimedControls extends Transport {
     for (const [name, call] of Object.entries({ ...heard, wheel: "zoom", dblclick: "zoomOut" }))
       if (player[call])
         this.canvas.addEventListener(name, (event) => player[call](event), { passive: false });
-    this.explain(bar.guide);
+  }
+
+  optionOf(name) {
+    return this.root.querySelector(`.options :is([data-do="${name}"], [data-is="${name}"])`);
   }
 
   /** What there is to choose from under a name, and what each is called. */
   offer(name, choices, named = (_, n) => n) {
     this.choices[name] = choices;
-    const select = this.root.querySelector(`[data-is="${name}"]`);
+    const select = this.optionOf(name);
     select.replaceChildren(...choices.map((choice, n) => new Option(named(choice, n), choice)));
     select.onchange = () => this.player.choose(name, choices[select.selectedIndex]);
     this.selects[name] = select;
     this.shown = {};
   }
 
-  /** The help: keys of what is there, and how the picture is read. */
-  explain(guide) {
-    const { arrows, far = "a twentieth of the run", keys = [], options = [] } = this.bar;
-    const there = ({ name, key }) => key && !this.root.querySelector(`[data-do="${name}"]`)?.hidden;
+  /** What the buttons do, and the help: keys of what is there, and how the picture of a model is read. */
+  explain(model) {
+    const { arrows, far = "a twentieth of the run", keys = [], options = [], guide } = this.bar;
+    const of = (told) => (typeof told === "function" ? told(model) : told);
+    for (const { name, key, told } of options)
+      this.optionOf(name).title = capital(of(told)) + (key ? ` (${key})` : "");
+    const there = ({ name, key }) => key && !this.optionOf(name).hidden;
     const all = {
       Space: "play or pause (Enter too)",
       "← →": arrows,
       "Shift ← →": far,
       "Home End": "to the start, to the end",
       ...Object.fromEntries(keys.map(({ name, told }) => [name, told])),
-      ...Object.fromEntries(options.filter(there).map(({ key, told }) => [key, told])),
+      ...Object.fromEntries(options.filter(there).map(({ key, told }) => [key, of(told)])),
       "+ −": "faster, slower",
       f: "full screen",
       "?": "this help",
     };
-    this.help.innerHTML = helpPage(all, guide);
+    this.help.innerHTML = helpPage(all, of(guide));
   }
 
   keyActions(far) {
@@ -116,6 +122,7 @@ export class TimedPlayer extends PlayedView {
       this.bytes = bytes.slice();
       this.model = new this.constructor.Model(this.bytes);
       this.load(part);
+      this.controls.explain(this.model);
     }
     if (this.dress(this.model.palettes) || renewed) this.fit(true);
     if (renewed) this.redrawn = performance.now();

@@ -23,12 +23,10 @@ const BAR = {
     {
       ...{ name: "colouring", key: "c", label: "Colour by", choices: Object.keys(COLOURINGS) },
       named: (name) => `by ${COLOURINGS[name][0]}`,
-      title: "What the colour of a block says (c)",
       told: "colour by query block, head or wave",
     },
     {
       ...{ name: "whole", key: "0", words: "Whole run", act: (player) => player.zoomOut() },
-      title: "The whole run (0); the wheel zooms, dragging moves",
       told: "the whole run; the wheel zooms, dragging moves",
     },
   ],

@@ -1,6 +1,6 @@
 // The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
 
-import { capital, counted } from "../canvas/format.js";
+import { counted } from "../canvas/format.js";
 import { TimedControls } from "../canvas/timed_player.js";
 import { inFullScreen } from "../canvas/transport.js";
 import { BACKWARD_GUIDE, GUIDE } from "./guide.js";
@@ -17,26 +17,21 @@ export const BAR = {
   far: "one tile back or forward",
   options: [
     {
-      ...{ name: "loop", key: "l", words: "Loop", title: "Start again at the end (l)", told: "loop" },
-      ...{ pressed: true, act: (player) => player.choose("loop", !player.loop) },
+      ...{ name: "loop", key: "l", words: "Loop", told: "start again at the end", pressed: true },
+      act: (player) => player.choose("loop", !player.loop),
     },
     {
-      ...{ name: "race", key: "r", words: "Race", told: "race of the algorithms" },
-      ...{ pressed: true, act: (player) => player.setRace(!player.race) },
+      ...{ name: "race", key: "r", words: "Race", pressed: true },
+      told: ({ algorithms: { length } }) => `race of the ${counted(length)} algorithms`,
+      act: (player) => player.setRace(!player.race),
     },
     {
-      ...{
-        name: "table",
-        key: "t",
-        words: "Table",
-        title: "The steps as a table (t)",
-        told: "the steps as a table",
-      },
-      ...{ pressed: true, act: (_, controls) => controls.showTable(!controls.table.open) },
+      ...{ name: "table", key: "t", words: "Table", told: "the steps as a table", pressed: true },
+      act: (_, controls) => controls.showTable(!controls.table.open),
     },
     {
       ...{ name: "link", key: "c", words: "<span>Link</span>", told: "copy a link to this moment" },
-      ...{ title: "Copy a link to this moment (c)", act: (_, controls) => controls.copyLink() },
+      act: (_, controls) => controls.copyLink(),
     },
   ],
   keys: [
@@ -52,7 +47,7 @@ export const BAR = {
       act: ({ controls }) => ({ Escape: () => controls.escape() }),
     },
   ],
-  guide: GUIDE,
+  guide: (model) => (model.backward ? BACKWARD_GUIDE : GUIDE),
 };
 
 export class Controls extends TimedControls {
@@ -72,14 +67,6 @@ export class Controls extends TimedControls {
     else if (this.table.open) this.showTable(false);
     else if (inFullScreen()) document.exitFullscreen();
     else this.player.choose("pinned", null);
-  }
-
-  /** What the reader can do and read with this model: a race needs others, a backward pass has gradients. */
-  suit(model, races) {
-    const race = this.root.querySelector('[data-do="race"]');
-    race.hidden = !races;
-    race.title = `${capital(counted(model.algorithms.length))} algorithms on one clock (r)`;
-    this.explain(model.backward ? BACKWARD_GUIDE : GUIDE);
   }
 
   async copyLink() {

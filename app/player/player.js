@@ -42,7 +42,7 @@ class Player extends Position {
     this.run = this.model.run;
     if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();
-    this.controls.suit(this.model, this.races);
+    this.root.querySelector('[data-do="race"]').hidden = !this.races;
     const { visits } = this.run,
       most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
     if (!this.chosen)

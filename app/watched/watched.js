@@ -20,7 +20,6 @@ const BAR = {
   options: [
     {
       ...{ name: "finding", key: "n", words: "Next mark", act: (player) => player.nextMark() },
-      title: "To the next tile that is marked (n)",
       told: "to the next marked tile",
     },
   ],

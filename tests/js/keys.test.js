@@ -112,7 +112,7 @@ test("the scrubber stands where the player does, and leads it where it is put", 
   assert.equal(slider.attributes["aria-valuetext"], "6 of 12");
   slider.value = "9";
   slider.heard.input();
-  const speed = root.querySelector('[data-is="speed"]');
+  const speed = controls.optionOf("speed");
   assert.equal(speed.selectedIndex, BAR.speeds.indexOf(1));
   speed.selectedIndex = 1;
   speed.onchange();
