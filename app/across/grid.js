@@ -19,7 +19,6 @@ export class GridPanel {
     this.gap = this.map.each > 7 ? 1 : 0;
     this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
     this.channels = this.done.map(channels);
-    this.picture = sheet({ x: 0, y: 0, w: run.chunks, h: run.chunks }, 1).canvas;
     this.base = this.drawBase(u);
   }
 
@@ -82,7 +81,7 @@ export class GridPanel {
     }
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
     if (gap) this.tiles(pen, done, atWork);
-    else this.pixels(ctx, done);
+    else this.pixels(pen, done);
     if (map.x + map.side - box.x - title < AXES * u) return;
     const y = map.y - (map.each > 12 * u ? 26 : 14) * u;
     pen.note("queries ↓  keys →", map.x + map.side, y, { size: 11.5, align: "right" });
@@ -102,18 +101,11 @@ export class GridPanel {
   }
 
   /** The same where tiles are a few pixels: as one picture, a pixel a tile. */
-  pixels(ctx, done) {
+  pixels(pen, done) {
     const { chunks, owners } = this.run,
-      picture = this.picture.getContext("2d"),
-      image = picture.createImageData(chunks, chunks);
-    for (let tile = 0; tile < done.length; tile++)
-      if (done[tile])
-        image.data.set(
-          [...this.channels[owners[Math.floor(tile / chunks)]], 255 * Math.min(1, done[tile])],
-          4 * tile,
-        );
-    picture.putImageData(image, 0, 0);
-    ctx.imageSmoothingEnabled = false;
-    ctx.drawImage(this.picture, this.map.x, this.map.y, this.map.side, this.map.side);
+      { x, y, side } = this.map,
+      color = (tile) => this.channels[owners[Math.floor(tile / chunks)]];
+    const colours = Array.from(done, (part, tile) => [...color(tile), 255 * Math.min(1, part)]);
+    pen.pixels(colours, chunks, { x, y, w: side, h: side });
   }
 }

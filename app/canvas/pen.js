@@ -93,6 +93,15 @@ export class Pen {
     this.ctx.fillRect(x, y, w, h);
   }
 
+  /** A picture of so many pixels, [r, g, b, opacity] each, sharp in a box. */
+  pixels(colours, columns, { x, y, w, h }) {
+    const rows = colours.length / columns,
+      small = sheet({ x: 0, y: 0, w: columns, h: rows }, 1);
+    small.putImageData(new ImageData(Uint8ClampedArray.from(colours.flat()), columns, rows), 0, 0);
+    this.ctx.imageSmoothingEnabled = false;
+    this.ctx.drawImage(small.canvas, x, y, w, h);
+  }
+
   rule(x, y, w) {
     this.ctx.fillStyle = this.theme.line;
     this.ctx.fillRect(x, Math.round(y), w, 1);

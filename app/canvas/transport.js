@@ -1,8 +1,10 @@
 // What a moving picture is played with: its buttons, its keys, its scrubber, help and full screen.
 
-import { OwnKeys } from "./own_keys.js";
-
 export const inFullScreen = () => document.fullscreenElement !== null;
+
+/** Whether a part of the page has put its name on a key that goes to nothing else, see app/presenter/keys.js. */
+const takenByPage = (key) =>
+  [...document.querySelectorAll("[data-keys]")].some(({ dataset }) => JSON.parse(dataset.keys).includes(key));
 
 export class Transport {
   /**
@@ -28,15 +30,34 @@ export class Transport {
       if (button && event.detail) root.focus({ preventScroll: true }); // so that Space plays, not the button clicked last
     });
     root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
-    this.keys = new OwnKeys(root, (far, target) => this.keyActions(far, target), everywhere);
+    root.addEventListener("keydown", (event) => this.key(event));
+    this.unfocused = (event) => {
+      const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
+      if (nothingFocused && root.isConnected && !takenByPage(event.key)) this.key(event);
+    };
+    if (everywhere) window.addEventListener("keydown", this.unfocused, true);
   }
 
   release() {
-    this.keys.release();
+    window.removeEventListener("keydown", this.unfocused, true);
   }
 
-  /** What each key does. */
-  keyActions(far) {
+  /** Does what a key asks for, and keeps it from Streamlit's shortcuts. */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.composedPath()[0],
+      key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (target.matches?.("select") && key !== "Escape") return event.stopPropagation();
+    if (target.matches?.("button") && [" ", "Enter"].includes(key)) return event.stopPropagation();
+    const action = this.keyActions(event.shiftKey, target)[key];
+    if (!action) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    action();
+  }
+
+  /** What each key does; `far` is whether Shift is held, `target` what has the focus. */
+  keyActions(far, _target) {
     const { player, actions } = this,
       faster = () => player.faster(1),
       slower = () => player.faster(-1);

@@ -1,7 +1,6 @@
 // What the blocks compute: which query blocks of all heads are done, and the tiles of one head as they were visited.
 
 import { clamp, grouped, plural } from "../canvas/format.js";
-import { sheet } from "../canvas/pen.js";
 import { channels, mix } from "../canvas/theme.js";
 import { NOWHERE } from "./placement.js";
 
@@ -25,7 +24,6 @@ export class HeadsPanel {
     const h = Math.min(box.h - top - 2 * u, (box.w / model.heads) * model.queryBlocks * 2.5);
     this.map = { x: box.x, y: box.y + top, w: Math.min(box.w, Math.max(h / 6, 26 * u * model.heads)), h };
     this.states = new Uint8Array(model.heads * model.queryBlocks);
-    this.picture = sheet({ x: 0, y: 0, w: model.heads, h: model.queryBlocks }, 1).canvas;
   }
 
   /** The head at a point, or -1. */
@@ -51,9 +49,12 @@ export class HeadsPanel {
     }
     if (box.w > 260 * u)
       pen.right("heads × query blocks", box.x + box.w, box.y + 14 * u, { ...small, room: box.w - 130 * u });
-    this.fill(theme, time);
-    ctx.imageSmoothingEnabled = false;
-    ctx.drawImage(this.picture, map.x, map.y, map.w, map.h);
+    const colors = [theme.cell, theme.S, theme.O].map((color) => [...channels(color), 255]);
+    pen.pixels(
+      Array.from(this.statesAt(time), (state) => colors[state]),
+      model.heads,
+      map,
+    );
     const each = map.w / model.heads;
     ctx.fillStyle = theme.ground;
     if (each >= 5 * u)
@@ -65,7 +66,8 @@ export class HeadsPanel {
       pen.frame(map.x + head * each, map.y, Math.max(3, each), map.h, theme.ink, 1.5 * u, 2);
   }
 
-  fill(theme, time) {
+  /** What has become of each query block of each head, row by row. */
+  statesAt(time) {
     const { lane, model, states } = this,
       { queryBlocks } = model;
     states.fill(WAITING);
@@ -78,11 +80,7 @@ export class HeadsPanel {
         states[at] = Math.max(states[at], done ? DONE : RUNNING);
       }
     }
-    const ctx = this.picture.getContext("2d"),
-      image = ctx.createImageData(model.heads, queryBlocks);
-    const colors = [theme.cell, theme.S, theme.O].map(channels);
-    for (let n = 0; n < states.length; n++) image.data.set([...colors[states[n]], 255], 4 * n);
-    ctx.putImageData(image, 0, 0);
+    return states;
   }
 }
 

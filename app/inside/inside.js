@@ -4,8 +4,7 @@ import { duration } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { Transport } from "../canvas/transport.js";
 import { PlayedView } from "../canvas/view.js";
-import { sentenceAt } from "./lane_words.js";
-import { leftOf, pictureOf } from "./picture.js";
+import { leftOf, pictureOf, sentenceAt } from "./picture.js";
 
 const WALK_SECONDS = 24; // from the first mark to the last
 const CALM_PAUSE = 400; // ms between a calm playhead's moves

@@ -1,9 +1,8 @@
 // The lanes as an SVG: copies, then each warp group with its products above its softmax, then what is busy at all.
 
-import { duration, roundStep } from "../canvas/format.js";
+import { capital, duration, roundStep, subscript } from "../canvas/format.js";
 import { merged } from "../canvas/spans.js";
 import { MONO, mix, SANS } from "../canvas/theme.js";
-import { named } from "./lane_words.js";
 
 const ROW = 23,
   GAP = 14,
@@ -111,4 +110,20 @@ function markOf([operation, key, start, end], row, x, theme, { operations, outli
   const at = copied ? { x: x(start) + 6, anchor: "start" } : { x: x(start) + w / 2, anchor: "middle" };
   const text = fits ? label(at.x, row.y + MIDDLE, words, { color: theme.ink, anchor: at.anchor }) : "";
   return `<g data-start="${start}" data-end="${end}">${bar(x(start), row.y, w, fill, title, outlined)}${text}</g>`;
+}
+
+/** What the table of operations calls a mark of a key block: "Q K₇ᵀ", "softmax of S₇". */
+const named = (pattern, key) => pattern.replace("{}", key < 0 ? "" : subscript(key));
+
+/** What one lane does at a moment; the first copies, the others compute. */
+function doingNow({ short, marks }, index, seconds, operations) {
+  const now = marks.filter(([, , start, end]) => seconds >= start && seconds < end),
+    called = (field) => now.map(([operation, key]) => named(operations[operation][field], key));
+  if (index === 0) return now.length ? `Copies in flight: ${called("name").join(", ")}` : "No copy in flight";
+  return `${capital(short)}: ${[...new Set(called("deed"))].join(" and ") || "waiting"}`;
+}
+
+/** What all lanes do at a moment. */
+export function sentenceAt({ lanes, operations }, seconds) {
+  return lanes.map((lane, index) => `${doingNow(lane, index, seconds, operations)}.`).join(" ");
 }

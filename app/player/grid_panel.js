@@ -1,11 +1,10 @@
 // The grid with its titles and captions, as the single player shows it.
 
-import { grouped, plural } from "../canvas/format.js";
+import { grouped, percent, plural, traffic } from "../canvas/format.js";
 import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./size_words.js";
-import { tileWords } from "./tile_words.js";
 
 export class GridPanel {
   follows = ["run", "step", "row"];
@@ -96,4 +95,20 @@ export class GridPanel {
     else if (grid.side >= NUMBERED * u && !model.backward)
       pen.text("%: the tile's share of its rows' weights", grid.x0, y + 18 * u, { ...style, room: box.w });
   }
+}
+
+/** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
+function tileWords(model, run, i, j) {
+  const wasted = run.visitsHidden && !model.seen(i, j),
+    kind = !model.seen(i, j) ? "skipped" : model.partial(i, j) ? "partial" : "full";
+  const rows = model.rowStart[i + 1] - model.rowStart[i];
+  const { read, written } = run.bytesOfTile(i, j);
+  return [
+    `Tile (${i}, ${j})`,
+    wasted ? "wasted: the mask hides it, but it is computed" : `${kind}: ${model.maskWords(i, j)}`,
+    ...model.rangeWords(i, j),
+    `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
+    read + written ? `requests ${traffic(read + written)} from L2, counted` : "requests nothing",
+    ...(written ? [`${traffic(written)} of that written`] : []),
+  ];
 }

@@ -2,7 +2,6 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { OwnKeys } from "../../app/canvas/own_keys.js";
 import { Transport } from "../../app/canvas/transport.js";
 import { BAR, Controls } from "../../app/player/controls.js";
 
@@ -79,7 +78,8 @@ test("Home and End lead to both ends, plus and minus change the speed", () => {
 test("what the browser does with Control, Command or Alt stays its own", () => {
   const root = element();
   let calls = 0;
-  new OwnKeys(root, () => ({ r: () => calls++, ArrowLeft: () => calls++ }), false);
+  const bar = new Transport(root, told(), false);
+  bar.keyActions = () => ({ r: () => calls++, ArrowLeft: () => calls++ });
   for (const held of ["ctrlKey", "metaKey", "altKey"])
     for (const key of ["r", "R", "ArrowLeft"]) assert.equal(pressed(root, key, { [held]: true }), false);
   assert.equal(calls, 0);
