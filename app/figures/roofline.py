@@ -12,7 +12,7 @@ from app.figures import algorithms
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.units import scaled
-from engine.studies.roofline import Roofline
+from engine.studies.comparison import Roofline
 
 LEVELS = {"L2": "square-open", "HBM": "circle-open"}  # with the mark of each
 

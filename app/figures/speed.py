@@ -1,14 +1,16 @@
-"""Figures of the Speed page: measured, recorded and modelled over the sequence length."""
+"""Figures of the Speed page over the length: measured, recorded and modelled, and what fusing gains."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from app.figures.algorithms import implementation, look, short
-from app.figures.base import Figure, line, over_length
+from app.figures.base import Figure, level, line, marks, over_length
 from app.figures.colours import Palette
-from app.figures.units import log_ticks, scaled, seconds_text, times_text, tokens_text
+from app.figures.units import gain_text, log_ticks, scaled, seconds_text, times_text, tokens_text
+from engine.studies.gains import Gain
 
 RATES = ("tflops", "tokens_per_second")
 NARROW = 1.02  # a band between the percentiles that is narrower than its line is not drawn
@@ -126,3 +128,49 @@ def _linear(metric: str, most: float) -> dict:
         "ticktext": [UNITS[metric][1](value) if value else "0" for value in values],
         "range": [0, 1.06 * most],
     }
+
+
+BYTES, TIME = "bytes across HBM", "time"
+LINES = {BYTES: ("o", lambda gain: gain.bytes), TIME: ("q", lambda gain: gain.seconds)}  # colour, ratio
+LESS = {BYTES: "fewer", TIME: "less"}
+
+
+def gains_by_length(
+    modelled: Sequence[Gain], recorded: Sequence[Gain], origin: str, keys: int, colours: Palette
+) -> Figure:
+    """How many times less than unfused attention, both axes logarithmic; the scenario's length is marked.
+
+    origin: where the recorded ones come from, in words.
+    """
+    traces = []
+    for name, (tone, ratio) in LINES.items():
+        traces.append(_gain_line(modelled, ratio, name, "modelled", getattr(colours, tone), real=False))
+        if recorded:
+            traces.append(_gain_line(recorded, ratio, name, origin, getattr(colours, tone), real=True))
+    values = [value for trace in traces for value in trace["y"]] + [1.0]
+    ticks = log_ticks(min(values), max(values), "", times_text)
+    return over_length(
+        traces,
+        [gain.keys for gain in modelled],
+        keys,
+        colours,
+        height=300,
+        y={"title_text": "times less than unfused", **ticks},
+        legend={"font": {"size": 13}},
+        shapes=[level(1, colours.muted)],  # on which neither is less
+    )
+
+
+def _gain_line(
+    gains: Sequence[Gain], ratio: Callable[[Gain], float], name: str, origin: str, colour: str, *, real: bool
+) -> dict:
+    draw = partial(marks, symbol="diamond", size=11) if real else line
+    return draw(
+        [gain.keys for gain in gains],
+        [ratio(gain) for gain in gains],
+        colour,
+        f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}",
+        name=f"{name}, recorded" if real else name,
+        showlegend=not real,  # beside its line, in its colour
+        customdata=[gain_text(ratio(gain), LESS[name]) for gain in gains],
+    )

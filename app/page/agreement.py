@@ -9,7 +9,6 @@ import streamlit as st
 from app import scenario
 from app.elements import chart, fold, numbers, one_of, smaller_sibling
 from app.figures import agreement as figures
-from app.figures import real_traffic as traffic_figures
 from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
@@ -128,9 +127,9 @@ def _draw_traffic(job: Job | None) -> None:
             "itself keeps none."
         )
     by_tensor, by_tile = st.columns([1, 1.4], gap="large")
-    by_tensor.html(traffic_figures.by_tensor(counted))
+    by_tensor.html(figures.by_tensor(counted))
     by_tile.markdown("**kB of Q, K and V read for each tile**, by both; struck out where they differ")
-    by_tile.html(traffic_figures.by_tile(counted, theme.colours()))
+    by_tile.html(figures.by_tile(counted, theme.colours()))
 
 
 def _origins(sibling: Experiment) -> None:

@@ -27,9 +27,16 @@ from engine.measuring.measure import SWEEP, sweep_payload
 from engine.problem.hardware import same_machine
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
-from engine.studies.comparison import HERE, measured_rows, modelled_rows, pairs, recorded_pairs, under_roof
+from engine.studies.comparison import (
+    HERE,
+    measured_rows,
+    modelled_rows,
+    pairs,
+    recorded_pairs,
+    roofline,
+    under_roof,
+)
 from engine.studies.gains import fused_of, modelled_gain, products_share
-from engine.studies.roofline import roofline
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 

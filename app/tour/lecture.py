@@ -29,10 +29,9 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.rows import recorded_rows, timings_of
 from engine.studies import fp8, survey
-from engine.studies.answers import answer
+from engine.studies.answers import answer, recorded_times
 from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
-from engine.studies.recorded_times import recorded_times
 from engine.studies.warp_groups import PV, QK, SOFTMAX, inside
 from engine.watch.labs import labs, stored_report
 

@@ -26,8 +26,7 @@ from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
 from engine.model.device_memory import largest_context
-from engine.studies.comparison import modelled_rows, under_roof
-from engine.studies.roofline import roofline
+from engine.studies.comparison import modelled_rows, roofline, under_roof
 from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
 
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
+from engine.problem.hardware import Gpu
 from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
@@ -79,3 +83,32 @@ def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Call]:
             what = f"{row['label']}, N = {row['keys']:,}"
             found.append(Call(name, HERE, what, row["p50"], seconds))
     return found
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A GPU's ceilings in one dtype, from its datasheet (Williams et al., CACM 52(4), 2009).
+
+    Attributes:
+        peak_flops: FLOP/s of dense matrix products.
+        bytes_per_second: of device memory.
+        cache_bytes_per_second: from L2 to all SMs.
+    """
+
+    peak_flops: float
+    bytes_per_second: float
+    cache_bytes_per_second: float
+
+    @property
+    def ridge(self) -> float:
+        """FLOP/byte from which on arithmetic is the limit."""
+        return self.peak_flops / self.bytes_per_second
+
+    def attainable(self, intensity):
+        """FLOP/s that an intensity (FLOP/byte, a number or an array) allows."""
+        return np.minimum(self.peak_flops, np.asarray(intensity) * self.bytes_per_second)
+
+
+def roofline(gpu: Gpu, dtype: str) -> Roofline:
+    """The roofline of a GPU for tensors of a dtype."""
+    return Roofline(gpu.products_per_second(dtype), gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)

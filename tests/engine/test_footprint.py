@@ -12,7 +12,7 @@ from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.hardware import GPUS, KIB
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
-from engine.studies.roofline import roofline
+from engine.studies.comparison import roofline
 
 
 def footprint_of(experiment: Experiment) -> Footprint:

@@ -13,8 +13,8 @@ from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named
 from engine.recordings import counters as recorded
 from engine.recordings.recording import Recording
+from engine.studies.comparison import roofline
 from engine.studies.counter_gaps import busiest
-from engine.studies.roofline import roofline
 
 UNITS = {  # what each is called in the table, and in the sentence on what bounds
     "tensor core": ("tensor cores", "tensor cores"),

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.elements import chart, unsure
 from app.figures.algorithms import short
-from app.figures.gains import gains_by_length
+from app.figures.speed import gains_by_length
 from app.figures.units import bytes_text, gain_text, ratio_digits
 from app.scenario import theme
 from engine.experiment import Experiment

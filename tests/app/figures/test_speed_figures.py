@@ -12,14 +12,13 @@ from plotly.graph_objects import Figure
 from app.figures import speed
 from app.figures.colours import palette
 from app.figures.flash3 import waterfall
-from app.figures.gains import BYTES, TIME, gains_by_length
 from app.figures.recorded import counters, heat_grid, model_against_time
 from app.figures.roofline import both_levels, roofline
+from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
 from engine.recordings.heat_map import HeatMap
-from engine.studies.comparison import Call
+from engine.studies.comparison import Call, Roofline
 from engine.studies.gains import Gain
-from engine.studies.roofline import Roofline
 
 COLOURS = palette(False)
 ROW = {

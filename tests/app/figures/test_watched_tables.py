@@ -2,7 +2,7 @@
 
 import re
 
-from app.figures import real_traffic, watched
+from app.figures import agreement, watched
 from app.figures.colours import palette
 from engine import Experiment
 from engine.measuring.kernel_traffic import RealTraffic
@@ -48,11 +48,11 @@ def test_a_tile_whose_bytes_differ_is_struck_out():
         "2026-01-01",
     )
     assert not counted.equal
-    assert rows(real_traffic.by_tensor(counted)) == [
+    assert rows(agreement.by_tensor(counted)) == [
         ["K read", "2,048", "1,024", "differ"],
         ["O written", "512", "512", "equal"],
     ]
-    cells = real_traffic.by_tile(counted, palette(True)).split("<td")
+    cells = agreement.by_tile(counted, palette(True)).split("<td")
     struck = [cell for cell in cells if "linear-gradient" in cell]
     assert len(struck) == 1
     assert "kernel 1,536 bytes, schedule 1,024 bytes: differ" in struck[0]
