@@ -1,5 +1,6 @@
 // What the presenter sees of the room: how many phones are here, how they vote, and what to do where none comes.
 
+import { plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 
 const HEARD = "/room/live";
@@ -27,8 +28,6 @@ function leave(live) {
   stream.close();
   stream = null;
 }
-
-const many = (count, one) => `${count} ${one}${count === 1 ? "" : "s"}`;
 
 function element(name, words, kind = "") {
   const made = document.createElement(name);
@@ -74,7 +73,7 @@ class Live {
     if (!heard) return before;
     if (troubled && view === "badge") return before + "no phone yet: press a";
     const votes = heard.votes.reduce((sum, count) => sum + count, 0);
-    return before + many(heard.phones, "phone") + (heard.asks ? ` · ${many(votes, "vote")}` : "");
+    return before + plural(heard.phones, "phone") + (heard.asks ? ` · ${plural(votes, "vote")}` : "");
   }
 
   trouble(sentences) {

@@ -105,32 +105,26 @@ def _chosen_size(sizes: tuple[int, ...]) -> int:
         )
 
 
-def _grid(told: bool) -> Picture:
-    def picture(experiment: Experiment, colours: Palette) -> None:
-        unmasked, causal, *_ = under_masks(experiment)
-        one = causal if told else unmasked
-        count = simulate(experiment).per_head
-        words = f"{count.tiles_visited} of {answer('tiles', experiment).value} tiles computed, counted"
-        words = words if told else "queries downwards, keys to the right"
-        panel = mask_figures.Panel("S in tiles", words, one.density)
-        st.html(mask_figures.multiples([panel], experiment.problem, colours))
-        if told:
-            st.html(mask_figures.key(one.density.exact, colours))
-
-    return picture
+def _grid(told: bool, experiment: Experiment, colours: Palette) -> None:
+    unmasked, causal, *_ = under_masks(experiment)
+    density = (causal if told else unmasked).density
+    words = "queries downwards, keys to the right"
+    if told:
+        visited = simulate(experiment).per_head.tiles_visited
+        words = f"{visited} of {answer('tiles', experiment).value} tiles computed, counted"
+    panel = mask_figures.Panel("S in tiles", words, density)
+    st.html(mask_figures.multiples([panel], experiment.problem, colours))
+    if told:
+        st.html(mask_figures.key(density.exact, colours))
 
 
 def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
     """SMs with work under both loop orders; and recorded times where there are enough heads for all."""
     _busy(experiment, ("flash1", "flash2"), colours)
     full = Experiment.of(**FULL)
-    heads = full.problem.all_heads
-    st.markdown(
-        f"**On full SMs**: {heads} heads of {full.problem.seq_q:,} tokens, "
-        f"{recorded_times(full.problem, full.hardware).origin}. "
-        "Version 1 is Algorithm 1 as written, one block per head."
-    )
-    _lanes(full, ("flash1", "flash2"), colours, told=True)
+    title = f"**On full SMs**: {full.problem.all_heads} heads of {full.problem.seq_q:,} tokens, {{origin}}. "
+    title += "Version 1 is Algorithm 1 as written, one block per head."
+    _lanes(("flash1", "flash2"), True, title, full, colours)
 
 
 def _busy(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> None:
@@ -139,35 +133,24 @@ def _busy(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> N
     st.html(figures.busy(rows, colours))
 
 
-def _lanes(experiment: Experiment, names: tuple[str, ...], colours: Palette, *, told: bool) -> None:
-    if entries := _entries(experiment, names, colours):
+def _lanes(names: tuple[str, ...], told: bool, title: str, experiment: Experiment, colours: Palette) -> None:
+    """Recorded times as lanes, below what they are of, when and where they were recorded."""
+    times = recorded_times(experiment.problem, experiment.hardware)
+    entries = [
+        figures.Lane(
+            implementation({"provider": name, "label": name}),
+            times.seconds[name],
+            look(name).colour(colours),
+        )
+        for name in names
+        if name in times.seconds
+    ]
+    slower = f", shown {figures.slowed(entries):,.0f} times slower" if entries else ""
+    st.markdown(title.format(origin=times.origin, slower=slower))
+    if entries:
         st.html(figures.lanes(entries, told=told))
     else:
         st.caption("The recording has no times of this problem.")
-
-
-def _entries(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> list[figures.Lane]:
-    seconds = recorded_times(experiment.problem, experiment.hardware).seconds
-    return [
-        figures.Lane(
-            implementation({"provider": name, "label": name}), seconds[name], look(name).colour(colours)
-        )
-        for name in names
-        if name in seconds
-    ]
-
-
-def _race(told: bool) -> Picture:
-    def picture(experiment: Experiment, colours: Palette) -> None:
-        entries = _entries(experiment, IN_RACE, colours)
-        origin = recorded_times(experiment.problem, experiment.hardware).origin
-        words = f"**The race**, {origin}"
-        if told and entries:
-            words += f", shown {figures.slowed(entries):,.0f} times slower"
-        st.markdown(words)
-        _lanes(experiment, IN_RACE, colours, told=told)
-
-    return picture
 
 
 def _units(experiment: Experiment, colours: Palette) -> None:
@@ -275,8 +258,8 @@ PICTURES |= {
     "again by hand": _hand(hands.again),
     "hierarchy": _hierarchy,
     "tile bytes": _tile_bytes,
-    "tile grid": _grid(told=False),
-    "mask": _grid(told=True),
+    "tile grid": partial(_grid, False),
+    "mask": partial(_grid, True),
     "loops": _html(
         "**What each version does**; bold: to memory and back", lambda _: figures.STYLE + figures.LOOPS
     ),
@@ -289,8 +272,8 @@ PICTURES |= {
     "decoding": _decoding,
     "layer": _html("**A transformer layer**, in order", figures.layer),
     "speed-up": _speed_up,
-    "lanes": _race(told=False),
-    "recorded race": _race(told=True),
+    "lanes": partial(_lanes, IN_RACE, False, "**The race**, {origin}"),
+    "recorded race": partial(_lanes, IN_RACE, True, "**The race**, {origin}{slower}"),
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
     "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
     "summary": _summary,
