@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 from app.figures.colours import Palette
@@ -31,10 +32,10 @@ def name(sequence: int) -> str:
     return chr(ord("A") + sequence)
 
 
-def pictures(paging: Paging, titles: tuple[tuple[str, str], tuple[str, str]], colours: Palette) -> str:
-    """Whole caches and the pool as HTML, as large as each other; titles: of each its name and what it is."""
-    figures = ""
-    for (title, what), drawing in zip(titles, (_whole(paging, colours), _pool(paging, colours)), strict=True):
+def pictures(paging: Paging, titles: Mapping[str, str], colours: Palette) -> str:
+    """Whole caches and the pool as HTML, as large as each other, by their titles with what they show."""
+    figures, drawings = "", (_whole(paging, colours), _pool(paging, colours))
+    for (title, what), drawing in zip(titles.items(), drawings, strict=True):
         caption = f"<figcaption><b>{escape(title)}</b>{escape(what)}</figcaption>"
         figures += f"<figure>{caption}{image(drawing, f'{title}: {what}')}</figure>"
     return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>{_key(colours)}"
@@ -117,12 +118,12 @@ def _drawing(box: str, shapes: list[str], colours: Palette) -> str:
 
 def _key(colours: Palette) -> str:
     """What a filled, a hatched and an empty slot is."""
-    entries = []
+    entries = ""
     for fill, line, words in (
         (colours.q, "none", "keys and values, coloured by sequence"),
         ("url(#unused)", colours.muted, "reserved or taken, without a key"),
         ("none", colours.muted, "free page: any sequence may take it"),
     ):
         mark = _drawing("0 0 24 24", [_box(1, 1, 22, 22, fill, line)], colours)
-        entries.append(f"<span>{image(mark)}{escape(words)}</span>")
-    return f"<div class='paging-key'>{''.join(entries)}</div>"
+        entries += f"<span>{image(mark)}{escape(words)}</span>"
+    return f"<div class='paging-key'>{entries}</div>"

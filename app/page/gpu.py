@@ -60,7 +60,9 @@ def show() -> None:
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
     REPLAY.show(build(lanes), key="gpu")
     for timeline in lanes:
-        offer(_run(timeline), partial(chrome_trace, timeline), TRACE)
+        drawn, order = timeline.experiment, ORDER_NAMES[timeline.order]
+        title = f"{drawn.record.label}, N {drawn.problem.seq_kv}, {order}, {timeline.origin}"
+        offer(title, partial(chrome_trace, timeline), TRACE)
     _notes(experiment, recording, rows, call)
 
 
@@ -82,12 +84,6 @@ def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 def _named(row: TracedCall) -> str:
     blocks = f", blocks {row.block_q} × {row.block_kv}" if row.block_q else ""
     return f"{name(row.provider)}: {_shape(row.problem)}{blocks}"
-
-
-def _run(timeline: Timeline) -> str:
-    """What a timeline is of, as the name of a file says it."""
-    drawn = timeline.experiment
-    return f"{drawn.record.label}, N {drawn.problem.seq_kv}, {ORDER_NAMES[timeline.order]}, {timeline.origin}"
 
 
 def _shape(problem: Problem) -> str:
@@ -184,17 +180,13 @@ def _drawn(experiment: Experiment) -> Drawn:
     recording = recording_of(experiment.hardware)
     if recording is None:
         return Drawn()
-    call = timelines.nearest_call(
-        [row for row in timelines.traced_calls(recording) if row.times is not None], experiment
-    )
+    timed = [row for row in timelines.traced_calls(recording) if row.times is not None]
+    call = timelines.nearest_call(timed, experiment)
     lanes = _recorded(recording, [], call, BESIDE)
-    problem = call.problem
-    says = f"{name(call.provider)}, {problem.seq_kv:,} tokens, {problem.all_heads} heads."
+    says = f"{name(call.provider)}, {call.problem.seq_kv:,} tokens, {call.problem.all_heads} heads."
     return Drawn(moving=REPLAY, data=build(lanes), says=says)
 
 
 ABOUT = "Which thread block ran on which SM and when, as recorded and as modelled."
-PICTURE = Picture(
-    _drawn,
-    lambda: [SiteFile("gpu.html", "On the GPU", ABOUT, lambda: _drawn(EXAMPLE))] if recordings() else [],
-)
+SITE = SiteFile("gpu.html", "On the GPU", ABOUT, lambda: _drawn(EXAMPLE))
+PICTURE = Picture(_drawn, lambda: [SITE] * bool(recordings()))

@@ -52,24 +52,16 @@ def _sentence(paging: Paging) -> str:
     )
 
 
-def _titles(paging: Paging) -> tuple[tuple[str, str], tuple[str, str]]:
+def _titles(paging: Paging) -> dict[str, str]:
     """What the two pictures show, and how much of it is unused."""
-    reserved, idle, taken, unused = (
-        bytes_text(slots * paging.key_bytes)
-        for slots in (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
-    )
-    return (
-        (
-            "A whole cache per sequence",
-            f"{paging.reserved:,} slots are reserved ({reserved}); {paging.idle_slots:,} of them are unused "
-            f"({idle}).",
-        ),
-        (
-            f"A pool of {paging.pages:,} pages, as much memory",
-            f"{paging.taken:,} pages are taken ({taken}); {paging.unused_slots:,} of their slots are unused "
-            f"({unused}).",
-        ),
-    )
+    slots = (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
+    reserved, idle, taken, unused = (bytes_text(count * paging.key_bytes) for count in slots)
+    return {
+        "A whole cache per sequence": f"{paging.reserved:,} slots are reserved ({reserved}); "
+        f"{paging.idle_slots:,} of them are unused ({idle}).",
+        f"A pool of {paging.pages:,} pages, as much memory": f"{paging.taken:,} pages are taken ({taken}); "
+        f"{paging.unused_slots:,} of their slots are unused ({unused}).",
+    }
 
 
 def _counted(paging: Paging, decoding: Experiment) -> str:
