@@ -13,6 +13,7 @@ from app.figures.colours import Palette
 from app.figures.units import log_axis, log_ticks, scaled, seconds_text
 from engine.model.timeline import MODELLED
 from engine.studies.decoding import Parts
+from engine.trace.softmax import OnlineSteps
 
 HEIGHT = 250
 FEW = 16  # splits, each of which has its number on the axis
@@ -111,14 +112,9 @@ def _rates(most: float) -> dict:
     return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
 
 
-def _known(parts: Parts) -> tuple[np.ndarray, np.ndarray]:
-    """[splits] their numbers from 1, and their lse where they have keys."""
-    return np.arange(1, len(parts.lse) + 1), np.where(np.isfinite(parts.lse), parts.lse, np.nan)
-
-
-def _merge_traces(parts: Parts, step: int, low: float, colours: Palette) -> list[dict]:
+def _merge_traces(steps: OnlineSteps, step: int, lse: np.ndarray, low: float, colours: Palette) -> list[dict]:
     """Bars of lse from `low` up with the maximum so far; bars of weights with marks where they end."""
-    (split, known), steps = _known(parts), parts.steps
+    split = np.arange(1, len(lse) + 1)
     opacity = np.where(split == step, 1.0, np.where(split < step, 0.6, 0.22))
     now = steps.weights[step - 1] if step else np.zeros(len(split))
     maxima = np.where(np.isfinite(steps.m), steps.m, np.nan)[:step]
@@ -127,8 +123,8 @@ def _merge_traces(parts: Parts, step: int, low: float, colours: Palette) -> list
     end = {"symbol": "line-ew", "edge": {"color": colours.ink, "width": 2}, "yaxis": "y2"}
     return [
         bars(
-            *(split, known - low, colours.statistics, "split %{x}: lse %{customdata:.4g}"),
-            **{"opacity": opacity, "base": low, "customdata": known},
+            *(split, lse - low, colours.statistics, "split %{x}: lse %{customdata:.4g}"),
+            **{"opacity": opacity, "base": low, "customdata": lse},
         ),
         most,
         bars(split, now, colours.s, "split %{x}: weight now %{y:.4g}", opacity=opacity, yaxis="y2"),
@@ -138,33 +134,25 @@ def _merge_traces(parts: Parts, step: int, low: float, colours: Palette) -> list
 
 def merge(parts: Parts, step: int, colours: Palette) -> Figure:
     """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
-    split, known = _known(parts)
-    low, high = np.nanmin(known), np.nanmax(known)
+    lse, splits = np.where(np.isfinite(parts.lse), parts.lse, np.nan), len(parts.lse)
+    low, high = np.nanmin(lse), np.nanmax(lse)
     space = max(0.5, 0.25 * (high - low))
-    traces = _merge_traces(parts, step, low - space, colours)
     look = {"automargin": False}
+    weights = {"domain": (0, 0.42), "range": [0, 1.06], "tickvals": [0, 0.5, 1], "anchor": "x", **look}
     return drawn(
-        traces,
+        _merge_traces(parts.steps, step, lse, low - space, colours),
         colours,
         height=330,
         legend=False,
         x={
             "title_text": "split",
             "anchor": "y2",
-            "range": [0.4, len(split) + 0.6],
+            "range": [0.4, splits + 0.6],
             "showgrid": False,
-            **({"tickvals": split} if len(split) <= FEW else {}),  # Plotly's own are whole for more
+            **({"tickvals": [*range(1, splits + 1)]} if splits <= FEW else {}),  # whole by itself for more
         },
         y={"domain": (0.58, 0.93), "range": [low - space, high + space], "title_text": "lse", **look},
-        yaxis2=axis(
-            colours,
-            domain=(0, 0.42),
-            range=[0, 1.06],
-            tickvals=[0, 0.5, 1],
-            title_text="weight",
-            anchor="x",
-            **look,
-        ),
+        yaxis2=axis(colours, title_text="weight", **weights),
         annotations=[
             _title(0.94, "lse of each split", colours.statistics, "m, the largest so far", colours),
             _title(0.43, "weight now, exp(lse − m)", colours.s, "final", colours),

@@ -111,23 +111,15 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
     least = min(float(values[values > 0].min(initial=1)) for values in (steps.l, naive_sums))
     sums = [np.log10(least / 2), np.log10(_ceiling(steps, naive_sums))]
     look = {"anchor": "x", "automargin": False}
-    return {
-        "y": {"domain": SCORES, "range": [low - space, high + space], "title_text": "score", **look},
-        "yaxis2": axis(
-            colours, domain=WEIGHTS, range=[0, 1.06], tickvals=[0, 0.5, 1], title_text="weight", **look
-        ),
-        "yaxis3": axis(
-            colours,
-            domain=SUMS,
-            type="log",
-            range=sums,
-            dtick=2 if sums[1] - sums[0] > 4 else 1,
-            exponentformat="e",
-            title_text="sum",
-            **look,
-        ),
-        "yaxis4": axis(colours, domain=ALPHAS, range=[0, 1.1], tickvals=[0, 1], title_text="α", **look),
+    powers = {"type": "log", "dtick": 2 if sums[1] - sums[0] > 4 else 1, "exponentformat": "e"}
+    panels = {
+        "yaxis2": {"domain": WEIGHTS, "range": [0, 1.06], "tickvals": [0, 0.5, 1], "title_text": "weight"},
+        "yaxis3": {"domain": SUMS, "range": sums, "title_text": "sum", **powers},
+        "yaxis4": {"domain": ALPHAS, "range": [0, 1.1], "tickvals": [0, 1], "title_text": "α"},
     }
+    axes = {name: axis(colours, **look, **panel) for name, panel in panels.items()}
+    scores = {"domain": SCORES, "range": [low - space, high + space], "title_text": "score", **look}
+    return {"y": scores, **axes}
 
 
 def _outlines(x, y, panel, hover, *, corners=BAR, **look) -> dict:
