@@ -35,11 +35,9 @@ from engine.model.rates import RUNNING_CLOCK
 from engine.recordings.recording import Recording
 from engine.studies.techniques import (
     ALL,
-    BY_KEY,
     LOOP,
     TECHNIQUES,
     RecordedKernel,
-    Technique,
     Variant,
     ladder,
     recorded_kernels,
@@ -49,7 +47,7 @@ from engine.studies.techniques import (
 from engine.studies.warp_groups import Inside
 from engine.studies.warp_groups import inside as lanes_of
 
-NAMES = {technique.key: technique.name for technique in TECHNIQUES}
+NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
 WORTH = (
     "without",
     "time, modelled",
@@ -126,13 +124,12 @@ def _cost(shown: Variant, full: Variant) -> str:
 
 def _toggles() -> frozenset[str]:
     """The techniques in use; each can be switched off."""
-    keys = [technique.key for technique in TECHNIQUES]
     chosen = st.pills(
         "Techniques in use: press one to switch it off",
-        keys,
+        list(NAMES),
         format_func=NAMES.get,
         selection_mode="multi",
-        default=keys,
+        default=list(NAMES),
         key="flash3_techniques",
     )
     return frozenset(chosen)
@@ -140,10 +137,10 @@ def _toggles() -> frozenset[str]:
 
 def _what_runs(experiment: Experiment, shown: Variant) -> str:
     """What is off and what that means, and which kernel is like it, in one paragraph."""
-    off = [technique for technique in TECHNIQUES if technique.key not in shown.techniques]
-    idle = [each for each in off if not shown.techniques.issuperset(each.needs)]
-    chosen = [each for each in off if each not in idle]
-    words = [f"Without {each.name.lower()}: {each.off}" for each in chosen]
+    off = [key for key in TECHNIQUES if key not in shown.techniques]
+    idle = [key for key in off if not shown.techniques.issuperset(TECHNIQUES[key].needs)]
+    chosen = [key for key in off if key not in idle]
+    words = [f"Without {NAMES[key].lower()}: {TECHNIQUES[key].off}" for key in chosen]
     if idle:
         words.append(_also_off(idle, chosen))
     if not off:
@@ -162,11 +159,11 @@ def _what_runs(experiment: Experiment, shown: Variant) -> str:
     return " ".join(words)
 
 
-def _also_off(idle: Sequence[Technique], chosen: Sequence[Technique]) -> str:
+def _also_off(idle: Sequence[str], chosen: Sequence[str]) -> str:
     """That techniques are off because those that they rest on are."""
-    names = ", ".join(each.name.lower() for each in idle).capitalize()
-    needed = {key for each in idle for key in each.needs}
-    roots = " and ".join(each.name.lower() for each in chosen if each.key in needed)
+    names = ", ".join(NAMES[key].lower() for key in idle).capitalize()
+    needed = {key for each in idle for key in TECHNIQUES[each].needs}
+    roots = " and ".join(NAMES[key].lower() for key in chosen if key in needed)
     need, they_are = ("needs", "it is") if len(idle) == 1 else ("need", "they are")
     return f"{names} {need} {roots}, so {they_are} off too."
 
@@ -232,7 +229,7 @@ def _waterfall(experiment: Experiment) -> None:
         hidden = " Unfused attention also computes what the mask hides, which no fused step does."
     st.markdown("**Adding one technique at a time**: modelled, beside the step before")
     steps = [variant(experiment, techniques) for techniques in ladder()]
-    figure = figures.waterfall([technique.name for technique in TECHNIQUES], steps, theme.colours())
+    figure = figures.waterfall([*NAMES.values()], steps, theme.colours())
     chart(figure, "Time, technique by technique", "waterfall")
     st.caption(
         "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
@@ -245,7 +242,7 @@ def _waterfall(experiment: Experiment) -> None:
 def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
     st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
-    rows = [_worth_row(variant(experiment, without(key)), full, key) for key in BY_KEY]
+    rows = [_worth_row(variant(experiment, without(key)), full, key) for key in TECHNIQUES]
     numbers(WORTH, rows, "What each technique is worth", words=(0, 5), height=TALL)
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms
     if heads < sms:
@@ -261,7 +258,7 @@ def _worth_row(left: Variant, full: Variant, key: str) -> list[str]:
     if left.seconds is not None:
         time = [seconds_text(left.seconds), times_text(left.seconds, full.seconds)]
     moved = (left.traffic.requested.total, left.traffic.dram.total)
-    return [NAMES[key], *time, *map(bytes_text, moved), left.misfit or BY_KEY[key].off]
+    return [NAMES[key], *time, *map(bytes_text, moved), left.misfit or TECHNIQUES[key].off]
 
 
 def _recorded(recording: Recording, experiment: Experiment) -> None:
@@ -285,7 +282,7 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
 
 
 def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
-    words = ", ".join(NAMES[key].lower() for key in BY_KEY if key in added) or "none of them"
+    words = ", ".join(NAMES[key].lower() for key in TECHNIQUES if key in added) or "none of them"
     return [
         kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
         words,

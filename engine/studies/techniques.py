@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from engine.algorithms import ALGORITHMS, Pipeline, flash1, flash2, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
@@ -36,69 +37,53 @@ TWO_PASSES_OF_KEYS = (  # key blocks outside, each loaded once a pass
 )
 
 
-@dataclass(frozen=True)
-class Technique:
+class Technique(NamedTuple):
     """One idea: its name, what attention does without it, and which other ideas it rests on."""
 
-    key: str
     name: str
     off: str
     needs: tuple[str, ...] = ()
 
 
-TECHNIQUES = (
-    Technique(
-        "fusion",
-        "Kernel fusion",
-        "Three kernels run: S is written to memory and read back, then P likewise.",
+TECHNIQUES = {
+    "fusion": Technique(
+        "Kernel fusion", "Three kernels run: S is written to memory and read back, then P likewise."
     ),
-    Technique(
-        "queries",
+    "queries": Technique(
         "Queries outside, in parallel",
         "As in FlashAttention-1, key blocks are outside and one thread block takes a whole head: O, m and l "
         "return to memory at every visit.",
         ("fusion",),
     ),
-    Technique(
-        "tiling",
-        "Tiling",
-        "A thread block needs whole rows of S on the chip at once.",
-        ("fusion",),
-    ),
-    Technique(
-        "online",
+    "tiling": Technique("Tiling", "A thread block needs whole rows of S on the chip at once.", ("fusion",)),
+    "online": Technique(
         "Online softmax",
         "The maximum is found in a pass of its own, so K is read and Q Kᵀ computed twice.",
         ("tiling",),
     ),
-    Technique(
-        "deferred",
+    "deferred": Technique(
         "Fewer non-matrix operations",
         "As in FlashAttention-1, O is divided by l at every visit and not once at the end: two more "
         "multiplications per number of O.",
         ("queries", "online"),
     ),
-    Technique(
-        "asynchronous",
+    "asynchronous": Technique(
         "Asynchronous copies",
         "K and V are requested only when the tile before is done, so the block waits for them.",
         ("queries", "online"),
     ),
-    Technique(
-        "specialised",
+    "specialised": Technique(
         "Persistent blocks, a copying warp",
         "All warps copy and compute, and a block ends with its tile, so the next waits for its first copies.",
         ("asynchronous",),
     ),
-    Technique(
-        "overlapped",
+    "overlapped": Technique(
         "Softmax under products",
         "Q Kᵀ, softmax and P V take turns, so tensor cores and exponentials wait for each other.",
         ("queries", "online"),
     ),
-)
-BY_KEY = {technique.key: technique for technique in TECHNIQUES}
-ALL = frozenset(BY_KEY)
+}
+ALL = frozenset(TECHNIQUES)
 LOOP = frozenset({"queries", "online"})  # what keeps O on the chip in one pass
 WAITING = flash2.ALGORITHM.techniques - {"asynchronous"}  # flash2 with one stage: no copy runs ahead
 
@@ -129,8 +114,8 @@ class Variant:
 def sensible(chosen: Iterable[str]) -> frozenset[str]:
     """Of the chosen techniques those whose needs are chosen too; the others have nothing to work on."""
     left = frozenset(chosen) & ALL
-    while any(not left.issuperset(BY_KEY[key].needs) for key in left):
-        left = frozenset(key for key in left if left.issuperset(BY_KEY[key].needs))
+    while any(not left.issuperset(TECHNIQUES[key].needs) for key in left):
+        left = frozenset(key for key in left if left.issuperset(TECHNIQUES[key].needs))
     return left
 
 
@@ -141,7 +126,7 @@ def without(key: str) -> frozenset[str]:
 
 def ladder() -> tuple[frozenset[str], ...]:
     """From unfused attention to FlashAttention-3: one technique more each time, as TECHNIQUES has them."""
-    keys = [technique.key for technique in TECHNIQUES]
+    keys = list(TECHNIQUES)
     return tuple(frozenset(keys[:count]) for count in range(len(keys) + 1))
 
 

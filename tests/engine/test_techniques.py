@@ -10,7 +10,7 @@ from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 from engine.studies.techniques import (
     ALL,
-    BY_KEY,
+    TECHNIQUES,
     kernels,
     ladder,
     recorded_kernels,
@@ -33,7 +33,7 @@ def test_what_rests_on_a_missing_technique_has_nothing_to_work_on():
 
 def test_the_ladder_takes_one_sensible_step_at_a_time():
     steps = ladder()
-    assert [len(step) for step in steps] == list(range(len(BY_KEY) + 1))
+    assert [len(step) for step in steps] == list(range(len(TECHNIQUES) + 1))
     assert all(sensible(step) == step for step in steps)
     named = kernels()
     assert [named[step] for step in steps if step in named] == ["standard", "flash2", "flash3"]

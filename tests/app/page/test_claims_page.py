@@ -16,20 +16,14 @@ from engine.studies.claims import CLAIMS, checked
 from engine.studies.claims.verdict import VERDICTS, Checked
 
 
-@pytest.fixture
-def app(open_app):
-    opened = open_app("claims")
-    assert not opened.exception
-    return opened
-
-
 def cards(app) -> dict[int, str]:
     """The claims that are shown, by number."""
     (html,) = (each.proto.body for each in app.get("html") if "class='claims'" in each.proto.body)
     return {int(re.search(r"<h3>(\d+)\.", card)[1]): card for card in html.split("<section ")[1:]}
 
 
-def test_every_claim_is_shown_with_its_computed_verdict_and_number(app):
+def test_every_claim_is_shown_with_its_computed_verdict_and_number(open_app):
+    app = open_app("claims")
     shown = cards(app)
     assert shown.keys() == {one.number for one in checked()}
     for one in checked():
@@ -40,7 +34,8 @@ def test_every_claim_is_shown_with_its_computed_verdict_and_number(app):
     assert sum(counts) == len(shown)
 
 
-def test_claims_of_one_verdict_can_be_picked(app):
+def test_claims_of_one_verdict_can_be_picked(open_app):
+    app = open_app("claims")
     for verdict in {one.verdict for one in checked()}:
         app.button_group(key="claims_verdict").set_value(verdict).run()
         assert not app.exception

@@ -16,7 +16,7 @@ from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import ALL, TECHNIQUES, recorded_kernels, variant, without
 from engine.studies.warp_groups import inside
 
-KEYS = [technique.key for technique in TECHNIQUES]
+KEYS = list(TECHNIQUES)
 
 
 def pills(app):
