@@ -45,16 +45,12 @@ def verdict(agreement: Agreement) -> tuple[str, bool]:
     return f"{names} of kernel and scheduler differ by at most {bound_text(largest)}, measured here", True
 
 
-def _playing(experiment: Experiment) -> Drawn:
-    return Drawn(moving=PLAYER, data=begun(build(experiment)))
+def _playing(experiment: Experiment, race: bool = False) -> Drawn:
+    return Drawn(moving=PLAYER, data=begun(build(experiment), race=race))
 
 
 def _still(experiment: Experiment) -> Drawn:
     return Drawn(moving=PLAYER, data=build(experiment))
-
-
-def _race(experiment: Experiment) -> Drawn:
-    return Drawn(moving=PLAYER, data=begun(build(experiment), race=True))
 
 
 def _files() -> list[SiteFile]:
@@ -69,7 +65,7 @@ def _files() -> list[SiteFile]:
     for name, title, causal in (("race.html", "Race", False), ("race-causal.html", "Race, causal", True)):
         one = Experiment.of(causal=causal, **RACE)
         about = f"{tokens(one)} Every lane runs on the modelled clock of an H200."
-        files.append(SiteFile(name, title, about, partial(_race, one)))
+        files.append(SiteFile(name, title, about, partial(_playing, one, race=True)))
     return files
 
 
