@@ -69,6 +69,11 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     assert metrics(app)["Tensor cores busy in the loop, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested from L2, counted"] != before["Requested from L2, counted"]
+    pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
+    words = " ".join(caption.value for caption in app.caption)
+    assert "Without persistent blocks, a copying warp:" in words
+    assert "Without softmax under products:" in words
+    assert "The kernel Triton Flash 2 does exactly this." in words
 
 
 def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
@@ -88,15 +93,6 @@ def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
     assert ends not in whole
     assert said(app).endswith(f"range: these techniques {ends}, {whole}")
     assert said(open_app("flash3", seq="4096", head_dim="128")) == ""
-
-
-def test_everything_that_is_off_by_choice_is_explained(open_app):
-    app = open_app("flash3", seq="4096", head_dim="128")
-    pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
-    words = " ".join(caption.value for caption in app.caption)
-    assert "Without persistent blocks, a copying warp:" in words
-    assert "Without softmax under products:" in words
-    assert "The kernel Triton Flash 2 does exactly this." in words
 
 
 def test_all_techniques_off_is_unfused_attention(open_app):
