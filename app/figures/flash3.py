@@ -22,11 +22,11 @@ NAMES = {
     "block": "FP8, scales by block",
     "rotated": "FP8, by block, rotated",
 }
-SIDES = {  # at the mark with which error a name stands, and where: FP8's lie close together
-    "float16": (max, {"xanchor": "left", "xshift": 12, "yshift": 0}),
-    "tensor": (max, {"xanchor": "left", "xshift": -6, "yshift": 20}),
-    "block": (max, {"xanchor": "left", "xshift": 12, "yshift": 8}),
-    "rotated": (min, {"xanchor": "center", "xshift": 0, "yshift": -18}),
+LOOKS = {  # their colours, at the mark with which error the name stands, and where: FP8's lie close together
+    "float16": ("muted", max, {"xanchor": "left", "xshift": 12, "yshift": 0}),
+    "tensor": ("bad", max, {"xanchor": "left", "xshift": -6, "yshift": 20}),
+    "block": ("k", max, {"xanchor": "left", "xshift": 12, "yshift": 8}),
+    "rotated": ("good", min, {"xanchor": "center", "xshift": 0, "yshift": -18}),
 }
 INPUTS = {"normal": ("normal inputs", "circle"), "outliers": ("inputs with outliers", "diamond-open")}
 ROOM = 0.15  # of the speeds' extent, beside the outermost marks; more on the right, for a name
@@ -90,36 +90,27 @@ def error_by_speed(rows: Sequence[Fp8Timing], origin: str, colours: Palette) -> 
     origin: where the rows come from, in words.
     """
     timed = [row for row in rows if row.times]
-    tones = dict(zip(NAMES, (colours.muted, colours.bad, colours.k, colours.good), strict=True))
+    tones = {numbers: getattr(colours, look[0]) for numbers, look in LOOKS.items()}
     joins, names = [], []
-    for numbers, tone in tones.items():
-        x, y = _places(own := [row for row in timed if row.numbers == numbers])
-        joins.append(line(x, y, tone, width=1.5, dash="dot", showlegend=False))
-        if own:
-            side, place = SIDES[numbers]
+    for numbers, (_, side, place) in LOOKS.items():
+        x, y = _places([row for row in timed if row.numbers == numbers])
+        joins.append(line(x, y, tones[numbers], width=1.5, dash="dot", showlegend=False))
+        if x:
             error, speed = side(zip(y, x, strict=True))
-            names.append(note(speed, log10(error), NAMES[numbers], tone, size=13, **place))
+            names.append(note(speed, log10(error), NAMES[numbers], tones[numbers], size=13, **place))
     points = [_marks([row for row in timed if row.inputs == each], tones, each, origin) for each in INPUTS]
     speeds, errors = _places(timed)
     powers = range(floor(log10(min(errors))), ceil(log10(max(errors))) + 1)
     ticks = [step * 10.0**power for power in powers for step in (1, 3)]
     room = ROOM * (max(speeds) - min(speeds) or max(speeds))
+    ends = [min(speeds) - room, max(speeds) + 4 * room]
+    axis = log_axis(ticks, lambda tick: f"{100 * tick:g}%", min(errors) / 2, max(errors) * 4, 0)
     return drawn(
         [*joins, *points],
         colours,
         height=300,
-        x={
-            "title_text": "TFLOP/s, quantising included",
-            "range": [min(speeds) - room, max(speeds) + 4 * room],
-        },
-        y=log_axis(
-            ticks,
-            lambda tick: f"{100 * tick:g}%",
-            min(errors) / 2,
-            max(errors) * 4,
-            0,
-            title_text="error of O, per cent of O",
-        ),
+        x={"title_text": "TFLOP/s, quantising included", "range": ends},
+        y={"title_text": "error of O, per cent of O", **axis},
         annotations=names,
     )
 

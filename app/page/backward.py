@@ -45,7 +45,6 @@ from engine.studies.recomputation import (
 )
 from engine.worker.client import Job
 
-WAYS = {STORED: "P stored", ONE_KERNEL: "one kernel", TWO_KERNELS: "two kernels"}
 COUNTERS = (
     "kernel",
     *("requested reads, counted", "recorded"),
@@ -93,16 +92,16 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
         "requested from L2": costs.requested,
     }
     rows = [
-        ["products per tile", *(str(PRODUCTS[way]) for way in WAYS)],
-        ["× forward", *(times_text(FLOPS_RATIO[way]) for way in WAYS)],
-        ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in WAYS)],
+        ["products per tile", *map(str, PRODUCTS.values())],
+        ["× forward", *map(times_text, FLOPS_RATIO.values())],
+        ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in PRODUCTS)],
         *(
-            [name, *(bytes_text(known[way]) if way in known else "" for way in WAYS)]
+            [name, *(bytes_text(known[way]) if way in known else "" for way in PRODUCTS)]
             for name, known in amounts.items()
         ),
         ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
     ]
-    numbers(["all heads", *WAYS.values()], rows, "What recomputing P costs and saves", height=460)
+    numbers(["all heads", *PRODUCTS], rows, "What recomputing P costs and saves", height=460)
     st.caption("\n".join(f"- {sentence}" for sentence in _compared(experiment, costs)))
 
 

@@ -12,7 +12,7 @@ from engine.schedule.schedule import Schedule
 from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes, matrix_flops
 
 FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
-STORED, ONE_KERNEL, TWO_KERNELS = "stored", "one kernel", "two kernels"
+STORED, ONE_KERNEL, TWO_KERNELS = "P stored", "one kernel", "two kernels"
 PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kernels
     STORED: 4,
     ONE_KERNEL: 5,
