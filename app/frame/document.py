@@ -5,7 +5,9 @@ Streamlit sends a style with a run, when the first elements stand already: they 
 
 from __future__ import annotations
 
+import re
 import secrets
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -27,6 +29,9 @@ CHARTS = ("claims", "softmax", "decoding", "flash3", "across", "traffic", "speed
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"
+STATIC = Path(st.__file__).parent / "static"
+NAMED = re.compile(r"static/js/([\w.$-]+\.js)")
+IMPORT = re.compile(r"""(?:from|import)\s*["']\./([\w.$-]+\.js)["']""")
 
 
 def routes() -> list[Route]:
@@ -86,9 +91,23 @@ def _script(request: Request) -> Response:
 @lru_cache(maxsize=6)
 def document(aside: bool, presented: bool, charts: bool) -> str:
     """The document's text, of a page with a sidebar or without, or of one that is shown to a room."""
-    static = Path(st.__file__).parent / "static"
-    names = (*SCRIPTS, "PlotlyChart") if charts else SCRIPTS
-    scripts = (script.name for name in names for script in (static / "static" / "js").glob(f"{name}.*.js"))
-    early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in scripts)
+    text = (STATIC / "index.html").read_text("utf-8")
+    kinds = (*SCRIPTS, "PlotlyChart") if charts else SCRIPTS
+    files = _imported([file for kind in kinds for file in _named(kind)], set(NAMED.findall(text)))
+    early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)
     head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{style.early(aside, presented)}</head>"
-    return (static / "index.html").read_text("utf-8").replace("</head>", head, 1)
+    return text.replace("</head>", head, 1)
+
+
+def _named(kind: str) -> list[str]:
+    """The script of a kind, whose name ends with a hash; none where this Streamlit has none."""
+    return [script.name for script in (STATIC / "static" / "js").glob(f"{kind}.*.js")]
+
+
+def _imported(waiting: list[str], known: set[str]) -> Iterator[str]:
+    """Scripts and all that they import, beyond those that are known: a browser would ask for them in turn."""
+    for name in waiting:
+        if name not in known:
+            known.add(name)
+            yield name
+            yield from _imported(IMPORT.findall((STATIC / "static" / "js" / name).read_text("utf-8")), known)

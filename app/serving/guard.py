@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from app import serving
 from app.serving.inside_streamlit import UncountedError, held_uploads
+from app.serving.static_files import FromMemory
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
@@ -88,7 +89,7 @@ def _binary(receive: Callable) -> Callable:
     return received
 
 
-MIDDLEWARE = (Middleware(Guard),)
+MIDDLEWARE = (Middleware(Guard), Middleware(FromMemory))
 
 
 def _refusal(scope: dict) -> tuple[int, str] | None:
