@@ -21,8 +21,9 @@ ALLOWED = {
 # what one file alone may: pandas whole, before two visitors ask for it
 ALONE = {("app/dashboard.py", "pandas")}
 MEASURING = "engine/measuring/"  # run where the kernels run
-SERVING = {  # what stands between a socket and the pages
+SERVING = {  # what stands between a socket and the pages, and what turns words into pages
     "app/room/": ("segno", "starlette", "uvicorn"),
+    "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
 LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions

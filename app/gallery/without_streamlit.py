@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 import streamlit as st
 
+from app import markup
 from app.canvas.moving import Moving
 from app.figures.colours import LIGHT, Palette
 from app.gallery.html_page import both, sideways
 from app.gallery.picture import Drawn
 from app.gallery.svg import chart
-from app.markup import markdown
-from app.markup.formulas import mathml
+from app.markup import mathml
 from app.scenario import state, theme
 from engine.experiment import Experiment
 
@@ -38,10 +38,10 @@ class Written:
         self.opened.pop()
 
     def markdown(self, text: str, **_: Any) -> None:
-        self.parts.append(markdown.html(text))
+        self.parts.append(markup.html(text))
 
     def caption(self, text: str, **_: Any) -> None:
-        self.parts.append(f"<div class='note'>{markdown.html(text)}</div>")
+        self.parts.append(f"<div class='note'>{markup.html(text)}</div>")
 
     def html(self, text: str, **_: Any) -> None:
         self.parts.append(sideways(text))

@@ -20,7 +20,7 @@ from app.gallery.html_page import both, sideways
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.gallery.svg import chart as svg
 from app.gallery.without_streamlit import in_both_themes
-from app.markup.formulas import mathml
+from app.markup import mathml
 from app.page.parts.stepper import played, stepper
 from app.scenario import theme
 from app.scenario.presentation import presenting

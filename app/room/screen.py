@@ -14,7 +14,7 @@ from app import contents, scenario
 from app import room as rooms
 from app.canvas.moving import Component
 from app.contents import HOME
-from app.markup.markdown import inline
+from app.markup import inline
 from app.room.room import Room, Shown
 from app.scenario.offers import CSV, offer
 from engine.experiment import Experiment

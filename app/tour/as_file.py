@@ -6,11 +6,11 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+from app import markup
 from app.gallery.html_page import frame, unseen
 from app.gallery.picture import Drawn
 from app.gallery.without_streamlit import in_both_themes
-from app.markup import markdown
-from app.markup.formulas import mathml
+from app.markup import mathml
 from app.tour import step_words
 from app.tour.file import PICTURES, Step, Tour, load
 from engine.experiment import Experiment
@@ -31,7 +31,7 @@ def tour(name: str) -> Drawn:
 def _step(step: Step, number: str, name: str, files: dict[str, str]) -> str:
     """One step; a moving picture is a file of its own."""
     experiment = step.experiment
-    before, after = (markdown.html(step_words.filled(text, experiment)) for text in (step.before, step.after))
+    before, after = (markup.html(step_words.filled(text, experiment)) for text in (step.before, step.after))
     picture = _picture(step.picture, step, f"tour-{number}.html", name, files)
     title = f"<h2>{number}. {escape(step.title)}</h2>"
     if not step.question:
@@ -51,11 +51,11 @@ def _question(step: Step) -> str:
     options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
     buttons = "".join(
         f"<button data-choice='{'right' if option.right(options) else 'wrong'}'>"
-        f"<b>{markdown.inline(option.text)}</b><span></span></button>"
-        f"<p class='reply' hidden>{markdown.inline(option.reply)}</p>"
+        f"<b>{markup.inline(option.text)}</b><span></span></button>"
+        f"<p class='reply' hidden>{markup.inline(option.reply)}</p>"
         for option in options
     )
-    asked = markdown.inline(step_words.filled(step.question, step.experiment))
+    asked = markup.inline(step_words.filled(step.question, step.experiment))
     return f"<p class='question'>{asked}</p><div class='choices'>{buttons}</div>"
 
 
@@ -89,7 +89,7 @@ def on_a_phone(experiment: Experiment, *, tour: str, step: int, told: bool) -> D
     if told and shown.question:
         above, picture, number = shown.after or shown.before, shown.reveals, _answer(shown)
     made = drawn(picture, experiment, tour)
-    html, after = (markdown.html(step_words.filled(text, experiment)) for text in (above, below))
+    html, after = (markup.html(step_words.filled(text, experiment)) for text in (above, below))
     return replace(made, html=number + html + made.html, below=after, title=shown.title)
 
 

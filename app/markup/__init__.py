@@ -1,1 +1,0 @@
-"""What the project writes its words in, Markdown and TeX, as HTML and MathML."""
