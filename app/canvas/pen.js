@@ -86,6 +86,13 @@ export class Pen {
     ctx.stroke();
   }
 
+  /** The outline of what is not there. */
+  dashed(x, y, w, h, color, width, dash = [3, 3], radius = 0) {
+    this.ctx.setLineDash(dash);
+    this.frame(x, y, w, h, color, width, radius);
+    this.ctx.setLineDash([]);
+  }
+
   /** Diagonal lines, so many pixels apart, over a box. */
   hatch(x, y, w, h, color, pitch) {
     if (w <= 0 || h <= 0) return;

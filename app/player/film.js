@@ -7,8 +7,8 @@ import { SANS } from "../canvas/theme.js";
 import { commonColours, GifEncoder } from "./gif.js";
 import { layoutOf } from "./layout.js";
 import { wordsOf } from "./narrator.js";
+import { visitsCsv } from "./steps_table.js";
 import { blockSentence } from "./story.js";
-import { visitsCsv } from "./visit_columns.js";
 
 const FILM = { width: 1152, height: 720, edge: 24, head: 74, foot: 40 }; // px
 const MOST_PICTURES = 256;

@@ -2,12 +2,32 @@
 
 import { rate, traffic, wholePercent } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
-import { flightsOf } from "./flights.js";
 
 const SIZED = { query: ["Q", "O", "dO", "dQ"], key: ["K", "V", "dK", "dV"], scores: ["S", "P", "dS"] };
 const FORWARD = ["Q", "K", "V", "S", "P", "O"],
   BACKWARD = ["Q", "K", "V", "dO", "P", "dS", "dQ", "dK", "dV"];
 const WIDEST = 62; // units: the widest pipe
+
+export const FLIGHT_SECONDS = 0.7; // that a tile is on its way while the run plays
+const MOST = 9; // tiles on their way at once: of more, every so many is shown
+const RESTS_AT = 0.7; // share of the way at which a tile stands in a picture that does not move
+
+/** Slow at both ends. */
+const eased = (part) => part * part * (3 - 2 * part);
+
+/**
+ * The loads and stores that are on their way at a moment: { step, part }, part from 0 (leaving) to 1 (there).
+ * `at` is the position in the run, whose step n lasts from n + 1 to n + 2; `span` is how many steps a flight lasts, 0 in a still picture.
+ */
+export function flightsOf(run, at, span) {
+  if (!span)
+    return run
+      .transfersWithin(Math.floor(at) - 1, Math.floor(at) - 1, 1)
+      .map((step) => ({ step, part: RESTS_AT }));
+  return run
+    .transfersWithin(Math.ceil(at - 1 - span), Math.floor(at - 1), MOST)
+    .map((step) => ({ step, part: eased((at - 1 - step) / span) }));
+}
 
 /** Bytes of a tensor of one head. */
 function sizeOf({ seq_q, seq_kv, head_dim, itemsize }, tensor) {
@@ -26,16 +46,10 @@ export class MemoryPanel {
     this.hbm = column(0, 0.32);
     this.l2 = column(0.51, 0.71);
     const fastest = Math.max(memories.HBM.bytes_per_second, memories.L2.bytes_per_second);
-    const pipe = (from, to, memory) => {
-      const thick = (rate) => Math.max(2, (WIDEST * u * rate) / fastest);
-      return {
-        x: from,
-        w: to - from,
-        middle,
-        thick: thick(memory.bytes_per_second),
-        reached: thick(memory.reached),
-        memory,
-      };
+    const pipe = (x, to, memory) => {
+      const rates = [memory.bytes_per_second, memory.reached],
+        [thick, reached] = rates.map((rate) => Math.max(2, (WIDEST * u * rate) / fastest));
+      return { x, w: to - x, middle, thick, reached, memory };
     };
     this.pipes = [
       pipe(this.hbm.x + this.hbm.w, this.l2.x, memories.HBM),
@@ -102,13 +116,8 @@ export class MemoryPanel {
     tensors.forEach((tensor, n) => {
       const moved = run.kinds.some(([, name]) => name === tensor),
         size = sizeOf(model.drawn, tensor);
-      const row = {
-        tensor,
-        size: moved ? traffic(size) : "never",
-        part: size / most,
-        share: tensor in run.stored ? run.storedAt(tensor, step) : 1,
-        moved,
-      };
+      const share = tensor in run.stored ? run.storedAt(tensor, step) : 1,
+        row = { tensor, size: moved ? traffic(size) : "never", part: size / most, share, moved };
       this.tensorBar(pen, { x: hbm.x + 8 * u, y: start + n * pitch, w: hbm.w - 16 * u, h: pitch }, row);
     });
   }
@@ -125,7 +134,8 @@ export class MemoryPanel {
     const left = low ? x + 28 * u : x,
       top = low ? y + (h - thick) / 2 : base + 4 * u,
       long = Math.max(2, (x + w - left) * part);
-    if (!moved) return low ? undefined : dashes(pen, left, top, long, thick);
+    if (!moved)
+      return low ? undefined : pen.dashed(left + 0.5, top + 0.5, long - 1, thick - 1, theme.muted, 1);
     pen.box(left, top, long, thick, theme.cell, 2);
     pen.box(left, top, long * share, thick, color, 2);
   }
@@ -180,25 +190,10 @@ export class MemoryPanel {
     const names = Object.keys(bytes),
       most = Math.max(...Object.values(bytes)),
       apart = (WIDEST - 17) / Math.max(2, names.length - 1); // units
-    return Object.fromEntries(
-      names.map((name, n) => [
-        name,
-        {
-          size: Math.max(0.35, Math.sqrt(bytes[name] / most)),
-          lane: (n - (names.length - 1) / 2) * Math.min(18, apart) * this.u,
-        },
-      ]),
-    );
+    const look = (name, n) => ({
+      size: Math.max(0.35, Math.sqrt(bytes[name] / most)),
+      lane: (n - (names.length - 1) / 2) * Math.min(18, apart) * this.u,
+    });
+    return Object.fromEntries(names.map((name, n) => [name, look(name, n)]));
   }
-}
-
-/** The outline of what is not there. */
-function dashes(pen, x, y, w, h) {
-  const { ctx, theme } = pen;
-  ctx.save();
-  ctx.setLineDash([3, 3]);
-  ctx.strokeStyle = theme.muted;
-  ctx.lineWidth = 1;
-  ctx.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);
-  ctx.restore();
 }

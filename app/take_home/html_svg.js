@@ -55,21 +55,14 @@ export class HtmlPicture {
     const thick = parseFloat(style[`border${side}Width`]),
       fill = style[`border${side}Color`];
     if (!thick || style[`border${side}Style`] === "none" || clear(fill)) return;
-    const place =
-      side === "Bottom"
-        ? { x, y: y + height - thick, width, height: thick }
-        : { x: x + width - thick, y, width: thick, height };
-    this.svg.append(shape("rect", { ...place, fill }));
+    const bottom = side === "Bottom",
+      [w, h] = bottom ? [width, thick] : [thick, height];
+    this.svg.append(shape("rect", { x: x + width - w, y: y + height - h, width: w, height: h, fill }));
   }
 
   frame(stroke, width, away, at) {
-    const place = {
-      x: at.x - away,
-      y: at.y - away,
-      width: at.width + 2 * away,
-      height: at.height + 2 * away,
-    };
-    this.svg.append(shape("rect", { ...place, fill: "none", stroke, "stroke-width": width }));
+    const around = { width: at.width + 2 * away, height: at.height + 2 * away, fill: "none", stroke };
+    this.svg.append(shape("rect", { x: at.x - away, y: at.y - away, ...around, "stroke-width": width }));
   }
 
   /** Stripes, or the line that strikes a cell out: the two gradients that the tables use. */
@@ -85,15 +78,9 @@ export class HtmlPicture {
     }
     const id = `stripes-${this.svg.childElementCount}`,
       line = shape("line", { x1: 0, y1: 0, x2: 0, y2: STRIPES, stroke: colour, "stroke-width": 3 });
-    const pattern = {
-      id,
-      width: STRIPES,
-      height: STRIPES,
-      patternUnits: "userSpaceOnUse",
-      patternTransform: "rotate(45)",
-    };
-    this.svg.append(shape("pattern", pattern, line));
+    const turned = { patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
     this.svg.append(
+      shape("pattern", { id, width: STRIPES, height: STRIPES, ...turned }, line),
       shape("rect", { ...at, fill: colour, "fill-opacity": 0.22 }),
       shape("rect", { ...at, fill: `url(#${id})` }),
     );

@@ -53,11 +53,9 @@ class TouchedPainter extends GridPainter {
     if (this.touched.model) return;
     for (const [i, j] of this.model.marks.missing) {
       const cell = this.layout.cell(i, j),
-        { ctx } = pen;
+        { u } = pen;
       pen.box(...cell, this.theme.ground, 2.5);
-      ctx.setLineDash([4 * pen.u, 3 * pen.u]);
-      pen.frame(...cell, this.theme.bad, 1.8 * pen.u, 2.5);
-      ctx.setLineDash([]);
+      pen.dashed(...cell, this.theme.bad, 1.8 * u, [4 * u, 3 * u], 2.5);
       this.label(pen, cell, "missing", "−");
     }
   }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { flightsOf } from "../../app/player/flights.js";
+import { flightsOf } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
 import { each } from "./each.js";
 import { toy } from "./payload.js";
