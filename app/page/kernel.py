@@ -58,10 +58,12 @@ def show() -> None:
     with head:
         st.header(_headline(found), anchor=False)
     with st.container(key="kernel_lab_picture" if what.lab else "kernel_picture"):
-        if found:
-            _picture(found)
-        else:
+        if not found:
             st.caption("The tiles that the kernel touches are drawn here, beside FlashAttention-2's.")
+        elif "failed" in found:
+            st.code("\n".join(found["source"]), "python", line_numbers=True, height=SOURCE_HEIGHT)
+        else:
+            WATCHED.show(build(found), key="watched")
     if found and "failed" not in found:
         _tables(found)
     st.caption(_what_runs(what))
@@ -174,14 +176,6 @@ def _headline(found: dict[str, Any] | None) -> str:
         f"Right: O of {name} is off by at most {found['largest_error']:.2g}, which rounding explains "
         f"(up to {found['tolerance']:.2g}). Nothing was found in its tiles, bytes and order."
     )
-
-
-def _picture(found: dict[str, Any]) -> None:
-    """What moves; of a file that failed, its source."""
-    if "failed" in found:
-        st.code("\n".join(found["source"]), "python", line_numbers=True, height=SOURCE_HEIGHT)
-    else:
-        WATCHED.show(build(found), key="watched")
 
 
 def _tables(found: dict[str, Any]) -> None:

@@ -134,8 +134,11 @@ def _rooflines(experiment: Experiment, measured: list[dict], recording, colours:
     modelled, counted = st.columns(2, gap="medium")
     with modelled:
         st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
-        points = under_roof(experiment, measured)
-        chart(_roofline(experiment, points, colours), "Roofline")
+        gpu, keys = experiment.gpu, experiment.problem.seq_kv
+        rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, keys)))
+        model, points = (under_roof(experiment, each) for each in (rows, measured))
+        shape = roofline(gpu, experiment.problem.dtype)
+        chart(roofs.roofline(shape, gpu.name, model, points, keys, colours), "Roofline")
         st.caption(
             "Each diamond is one sequence length, coloured as in the curves above; the filled ones are your "
             "scenario."
@@ -156,13 +159,6 @@ def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, 
     modelled = modelled_rows(by_length(experiment).up_to(lengths[-1]))
     groups = ((figures.MODELLED, modelled), (HERE, measured))
     return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
-
-
-def _roofline(experiment: Experiment, points: list[dict], colours: Palette):
-    gpu, keys = experiment.gpu, experiment.problem.seq_kv
-    model = under_roof(experiment, modelled_rows(by_length(experiment).up_to(max(LONGEST, keys))))
-    shape = roofline(gpu, experiment.problem.dtype)
-    return roofs.roofline(shape, gpu.name, model, points, keys, colours)
 
 
 def _origins(experiment: Experiment, measured: list[dict]) -> str:

@@ -120,14 +120,11 @@ async def _sweep(server: uvicorn.Server) -> None:
     idle: set[H11Protocol] = set()
     while True:
         await asyncio.sleep(IDLE)
-        now = {each for each in server.server_state.connections if _idle(each)}
+        every = server.server_state.connections
+        now = {each for each in every if each.cycle is None or each.cycle.response_complete}
         for connection in idle & now:
             connection.transport.abort()
         idle = now
-
-
-def _idle(connection: H11Protocol) -> bool:
-    return connection.cycle is None or connection.cycle.response_complete
 
 
 @contextmanager

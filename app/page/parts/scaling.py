@@ -11,7 +11,7 @@ from app.across.payload import NAMES
 from app.elements import chart, numbers
 from app.figures import across as figures
 from app.figures.colours import Palette
-from app.figures.tables import scrolled, table
+from app.figures.tables import records, scrolled
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, tokens_text
 from engine.algorithms import FORWARD
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
@@ -165,29 +165,35 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
 @lru_cache(maxsize=8)
 def _table(recording: Recording) -> str:
     """Every recorded row beside the model's."""
-    head = (
-        *("method", "tokens", "mask", "KV heads", "pass", "GPUs"),
-        *("recorded", "efficiency", "modelled", "error", "note"),
-    )
     found = held((recording,))
     modelled = {one.row.provider for one in found}
     rows = [_recorded_row(one) for one in found]
     beside = (row for row in recording.cluster if row.provider not in modelled)
-    rows += [[*_about(row), *[""] * 3, row.skipped or ""] for row in beside]
-    return scrolled(table(head, rows, words=(0, len(head) - 1)), TALL)
+    rows += [_about(row) | {"note": row.skipped or ""} for row in beside]
+    return scrolled(records(rows, ""), TALL)
 
 
-def _recorded_row(one: Held) -> list[str]:
-    efficiency = share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else ""
-    return [*_about(one.row), efficiency, seconds_text(one.modelled), _signed(one.error), ""]
+def _recorded_row(one: Held) -> dict[str, str]:
+    return {
+        **_about(one.row),
+        "efficiency": share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else "",
+        "modelled": seconds_text(one.modelled),
+        "error": _signed(one.error),
+        "note": "",
+    }
 
 
-def _about(row: ClusterTiming) -> list[str]:
+def _about(row: ClusterTiming) -> dict[str, str]:
     """What was measured, and its median; nothing where there was none."""
-    passed = "forward" if row.direction == FORWARD else "both"
-    problem, mask = row.problem, "causal" if row.problem.mask.causal else "none"
-    median = seconds_text(row.times.median) if row.times else ""
-    return [row.label, f"{problem.seq_q:,}", mask, f"{problem.kv_heads}", passed, f"{row.gpus}", median]
+    return {
+        "method": row.label,
+        "tokens": f"{row.problem.seq_q:,}",
+        "mask": "causal" if row.problem.mask.causal else "none",
+        "KV heads": f"{row.problem.kv_heads}",
+        "pass": "forward" if row.direction == FORWARD else "both",
+        "GPUs": f"{row.gpus}",
+        "recorded": seconds_text(row.times.median) if row.times else "",
+    }
 
 
 def _signed(error: float) -> str:

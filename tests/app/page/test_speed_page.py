@@ -9,14 +9,7 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.recordings.file import recordings
 from engine.worker.client import Worker
-from tests.app.worker_page import (
-    again,
-    html,
-    new_visitor,
-    opened,
-    press,
-    until_done,
-)
+from tests.app.worker_page import again, html, new_visitor, opened, press, until_done
 
 JOBS = "tests.engine.worker_jobs"
 PATIENCE = 600  # s
