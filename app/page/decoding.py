@@ -112,14 +112,16 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     with st.container(key="decoding_sms"):
         st.html(figures.sms(blocks.blocks, colours))
     shared = f" for the {group} heads that share it" if group > 1 else ""
-    if blocks.row_blocks > 1:
+    product = [f"{each:,}" for each in blocks.grid]
+    if blocks.grid[-1] > 1:
         shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
-    product = f"{blocks.key_heads:,} × {blocks.splits:,}"
-    product += f" × {blocks.row_blocks:,}" * (blocks.row_blocks > 1)
+    else:
+        product.pop()
     left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
-        f"Split-KV launches one thread block per KV head and split{shared}: {product} = {blocks.launched:,}"
-        f"{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. Hatched SMs are idle."
+        f"Split-KV launches one thread block per KV head and split{shared}: {' × '.join(product)} = "
+        f"{blocks.launched:,}{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. "
+        "Hatched SMs are idle."
     )
 
 

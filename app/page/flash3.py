@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
 from app import inside, scenario
-from app.elements import GREY, chart, numbers, unsure
+from app.elements import GREY, chart, fold, numbers, unsure
 from app.figures import flash3 as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
@@ -89,11 +90,11 @@ def show() -> None:
         fall, recorded = st.columns([1, 1.15], gap="large")
     with fall:
         _waterfall(experiment)
-    with recorded:
-        if recording := chosen_recording():
+    if recording := chosen_recording():
+        with recorded:
             _recorded(recording, experiment)
     _worth(experiment, full)
-    fp8.show(chosen_recording(), experiment)
+    fold("fp8", partial(fp8.show, recording, experiment), "FP8: what does its error buy?")
 
 
 def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
@@ -267,10 +268,9 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     if not rows:
         return
     problem = rows[0].problem
-    mask = problem.mask.text
     st.markdown(
-        f"**Kernels that use them**, {recording.origin}: N = {short(problem.seq_kv)}, "
-        f"batch {problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}, {problem.dtype}"
+        f"**Kernels that use them**, {recording.origin}: N = {short(problem.seq_kv)}, batch {problem.batch}, "
+        f"{problem.heads} heads, d = {problem.head_dim}, {problem.mask.text}, {problem.dtype}"
     )
     before = (frozenset(), *(row.techniques for row in rows))
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]

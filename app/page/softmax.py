@@ -89,11 +89,8 @@ def _row(experiment: Experiment) -> None:
     with numbers:
         _numbers(steps, step)
         st.latex(r"\begin{aligned}" + r" \\ ".join(FORMULAS) + r"\end{aligned}")
-    fold(
-        "softmax",
-        partial(_comparison, scores, block, dtype),
-        "Why subtract the maximum? How is this counted?",
-    )
+    comparison = partial(_comparison, scores, block, dtype)
+    fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
 
 
 def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray, int, str]:

@@ -185,11 +185,11 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
 def _rounding(experiment: Experiment, colours: Palette) -> None:
     st.html(figures.ruler("FP8 (e4m3)", fp8.e4m3_values(), labels=True))
     st.html(figures.ruler("float16", fp8.float16_values(), labels=False))
-    found = fp8.rounding_errors()
+    rounded, halved = fp8.rounding_errors()
     st.markdown("**Error of O**, relative, computed: Q, K and V of normal entries are rounded, nothing else")
     left, right = st.columns(2)
-    left.metric("FP8 (e4m3)", share_text(found.e4m3, 1))
-    right.metric("float16", share_text(found.float16, 2))
+    left.metric("FP8 (e4m3)", share_text(rounded, 1))
+    right.metric("float16", share_text(halved, 2))
 
 
 def _decoding(experiment: Experiment, colours: Palette) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
@@ -56,19 +57,17 @@ class Spread:
 
     Attributes:
         blocks: [SMs] blocks that each SM runs, one after another or side by side.
-        key_heads, splits, row_blocks: what is multiplied to the blocks launched, those with them for which
-            no keys are left: key heads over the batch, splits of each, blocks of its query heads.
+        grid: key heads over the batch, splits of each, blocks of its query heads; multiplied they are the
+            blocks launched, those with them for which no keys are left.
     """
 
     blocks: np.ndarray
-    key_heads: int
-    splits: int
-    row_blocks: int
+    grid: tuple[int, int, int]
 
     @property
     def launched(self) -> int:
         """Blocks with keys and without."""
-        return self.key_heads * self.splits * self.row_blocks
+        return prod(self.grid)
 
     @property
     def empty(self) -> int:
@@ -87,7 +86,7 @@ def spread(simulation: Simulation) -> Spread:
     heads, splits = simulation.traffic.heads, simulation.experiment.tiling.splits
     count = phase.programs.filled * heads
     blocks = count // sms + (np.arange(sms) < count % sms)
-    return Spread(blocks, heads, splits, phase.programs.outer_blocks)
+    return Spread(blocks, (heads, splits, phase.programs.outer_blocks))
 
 
 def key_reads(simulation: Simulation) -> int:

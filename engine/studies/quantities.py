@@ -171,8 +171,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "hand_difference": lambda e: by_hand.by_hand().difference,
         "fp8_values": lambda e: fp8.values_in(fp8.e4m3_values(), 1, 2),
         "fp16_values": lambda e: fp8.values_in(fp8.float16_values(), 1, 2),
-        "fp8_error": lambda e: fp8.rounding_errors().e4m3,
-        "fp16_error": lambda e: fp8.rounding_errors().float16,
+        "fp8_error": lambda e: fp8.rounding_errors()[0],
+        "fp16_error": lambda e: fp8.rounding_errors()[1],
     },
 }
 QUANTITIES = {name: Quantity(*kind, of) for kind, those in BY_KIND.items() for name, of in those.items()}

@@ -192,8 +192,8 @@ def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(k
 def test_blocks_are_key_heads_times_splits_times_rows(values):
     decoding = decoding_of(Experiment.of(**values, block_kv=16, splits=64))
     found = spread(simulate(decoding))
-    assert found.key_heads == decoding.problem.batch * decoding.problem.kv_heads
-    assert found.empty == found.key_heads * 64 * found.row_blocks - found.blocks.sum()
+    assert found.grid[:2] == (decoding.problem.batch * decoding.problem.kv_heads, 64)
+    assert found.empty == found.grid[0] * 64 * found.grid[2] - found.blocks.sum()
     assert (found.empty > 0) == (values is not LONG)
 
 
@@ -210,7 +210,7 @@ def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sm
 def test_keys_of_more_heads_than_a_block_has_rows_count_once_though_two_blocks_ask_for_them():
     """128 query heads fill two blocks of 64 rows; 65,536 keys of 128 numbers of 2 B, K and V."""
     shared = simulate(decoding_of(Experiment.of(**{**LONG, "heads": 128, "kv_heads": 1}, hardware="h200")))
-    assert spread(shared).row_blocks == 2
+    assert spread(shared).grid[2] == 2
     assert key_reads(shared) == 2 * 65536 * 128 * 2
 
 

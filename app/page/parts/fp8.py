@@ -27,25 +27,23 @@ WORDS = (
 
 def show(recording: Recording | None, experiment: Experiment) -> None:
     """How fast attention in FP8 is and how far off, as recorded."""
-    with st.expander("FP8: what does its error buy?"):
-        st.markdown(WORDS)
-        rows = recorded_fp8(recording, experiment)
-        if not rows:
-            st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
-            return
-        problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
-        mask = problem.mask.text
-        st.markdown(
-            f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch "
-            f"{problem.batch}, {problem.heads} heads, d = {problem.head_dim}, {mask}"
-        )
-        drawing, beside = st.columns([1, 1.15], gap="large")
-        with drawing:
-            figure = figures.error_by_speed(rows, recording.origin, theme.colours())
-            chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
-        with beside:
-            numbers(COLUMNS, _cells(rows), "Attention in FP8", words=(0, 1), height=330)
-        st.caption(f"{_worth(rows)}{_origin(commits)}")
+    st.markdown(WORDS)
+    rows = recorded_fp8(recording, experiment)
+    if not rows:
+        st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
+        return
+    problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
+    st.markdown(
+        f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch {problem.batch}, {problem.heads} "
+        f"heads, d = {problem.head_dim}, {problem.mask.text}"
+    )
+    drawing, beside = st.columns([1, 1.15], gap="large")
+    with drawing:
+        figure = figures.error_by_speed(rows, recording.origin, theme.colours())
+        chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8")
+    with beside:
+        numbers(COLUMNS, _cells(rows), "Attention in FP8", words=(0, 1), height=330)
+    st.caption(f"{_worth(rows)}{_origin(commits)}")
 
 
 def _cells(rows: Sequence[Fp8Timing]) -> list[list[str]]:
