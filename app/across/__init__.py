@@ -5,4 +5,4 @@ from pathlib import Path
 from app.canvas.moving import Played
 
 # of what `payload` packs
-ACROSS = Played("attention_across_gpus", Path(__file__).with_name("across.css"), "Across GPUs")
+ACROSS = Played("attention_across_gpus", Path(__file__).with_name("across.js"), "Across GPUs")

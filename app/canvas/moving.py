@@ -36,7 +36,7 @@ class Component:
     @cached_property
     def html(self) -> str:
         """Its HTML."""
-        return self.file.read_text("utf-8")
+        return "" if self.file.suffix == ".js" else self.file.read_text("utf-8")
 
     @cached_property
     def css(self) -> str:
@@ -51,7 +51,7 @@ class Component:
     @cached_property
     def mount(self) -> Callable[..., Any]:
         """Streamlit's own call, registered when a page first needs it."""
-        parts = {} if self.file.suffix == ".js" else {"html": self.html, "css": self.css}
+        parts = {"html": self.html, "css": self.css} if self.html else {}
         return st.components.v2.component(self.name, js=loader(self.name, self.js), **parts)
 
 
@@ -87,7 +87,11 @@ def _coloured(data: Any) -> Any:
 
 @dataclass(frozen=True)
 class Played(Moving):
-    """A moving picture with a stage and a transport: a script fills their frame, its CSS adds to theirs."""
+    """A moving picture with a stage and a transport: its script fills a frame, CSS beside it adds to theirs.
+
+    Example:
+        REPLAY = Played("attention_on_the_gpu", Path(__file__).with_name("gpu.js"), "SMs over time")
+    """
 
     @cached_property
     def html(self) -> str:
@@ -97,4 +101,5 @@ class Played(Moving):
     @cached_property
     def css(self) -> str:
         """The style sheet of all stages and its own."""
-        return f"{CANVAS_STYLE.read_text('utf-8')}\n{super().css}"
+        own = self.file.with_suffix(".css")
+        return "\n".join(style.read_text("utf-8") for style in (CANVAS_STYLE, own) if style.is_file())

@@ -5,4 +5,4 @@ from pathlib import Path
 from app.canvas.moving import Played
 
 # of what `payload` packs
-REPLAY = Played("attention_on_the_gpu", Path(__file__).with_name("gpu.css"), "SMs over time")
+REPLAY = Played("attention_on_the_gpu", Path(__file__).with_name("gpu.js"), "SMs over time")

@@ -5,4 +5,4 @@ from pathlib import Path
 from app.canvas.moving import Played
 
 HERE = Path(__file__).parent
-PLAYER = Played("attention_player", HERE / "player.css", "Player")  # of what `payload` packs
+PLAYER = Played("attention_player", HERE / "player.js", "Player")  # of what `payload` packs

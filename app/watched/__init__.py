@@ -5,4 +5,4 @@ from pathlib import Path
 from app.canvas.moving import Played
 
 # of what `payload` packs
-WATCHED = Played("attention_watched", Path(__file__).with_name("watched.css"), "Your kernel")
+WATCHED = Played("attention_watched", Path(__file__).with_name("watched.js"), "Your kernel")
