@@ -19,14 +19,8 @@ def unchecked(gpu: Gpu) -> str:
 
 def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
     """(what they are of, the figures in words, their source) of every group of a preset's figures."""
-    words = _words(gpu)
-    return [(group, words[group], source) for group, source in gpu.sources.items()]
-
-
-def _words(gpu: Gpu) -> dict[str, str]:
-    """The figures of each group of `Gpu.sources`."""
     half, single = (scaled(gpu.matrix_flops[dtype], "FLOP/s") for dtype in ("float16", "float32"))
-    return {
+    words = {
         "SMs, clock, peaks, bandwidth": (
             f"{gpu.sms} SMs at {digits(gpu.clock_hz / 1e9)} GHz; {half} in float16, {single} in float32; "
             f"{scaled(gpu.memory_bytes_per_second, 'B/s')} of memory; {gpu.exponentials_per_clock} "
@@ -42,3 +36,4 @@ def _words(gpu: Gpu) -> dict[str, str]:
         ),
         "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
     }
+    return [(group, words[group], source) for group, source in gpu.sources.items()]

@@ -41,8 +41,11 @@ def show() -> None:
     head = st.container(key="kernel_head")
     pick, status = st.columns([2, 1], vertical_alignment="center")
     with pick:
-        what = _noted(watched_file(file, scenario.current(), _picked(file)))
+        what = watched_file(file, scenario.current(), _picked(file))
+    set_subject(what.experiment)
+    unused("A file of your own has one algorithm, and runs on this machine.", "hardware", *NOT_ASKED)
     if what.lab:
+        unused("A lab has a scenario of its own.", *CONTROLS)
         _task(what.lab, what.file)
     shown, payload = _shown(), what.payload
     apart = (
@@ -67,15 +70,6 @@ def show() -> None:
     if found and "failed" not in found:
         _tables(found)
     st.caption(_what_runs(what))
-
-
-def _noted(what: WatchedFile) -> WatchedFile:
-    """Note which controls have no effect, and what is taken home."""
-    set_subject(what.experiment)
-    unused("A file of your own has one algorithm, and runs on this machine.", "hardware", *NOT_ASKED)
-    if what.lab:
-        unused("A lab has a scenario of its own.", *CONTROLS)
-    return what
 
 
 def _picked(file: Path) -> int | None:

@@ -272,14 +272,9 @@ class Room:
             shown, pictures = self._shown, self._pictures
             key = pictures.key(shown.picture) if pictures and shown.picture else ""
             ready = bool(key) and pictures.made(key) is not None
-            state = {
-                "title": shown.title,
-                "place": shown.place,
-                "scenario": shown.scenario,
+            told = ("title", "place", "scenario", "asked", "choices", "told")
+            state = {name: getattr(shown, name) for name in told} | {
                 "number": self._ballots.number(shown.question) if shown.question else 0,
-                "asked": shown.asked,
-                "choices": shown.choices,
-                "told": shown.told,
                 "picture": key if ready else "",
                 "making": bool(key) and not ready and not pictures.refused(key),
             }

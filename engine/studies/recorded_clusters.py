@@ -99,19 +99,16 @@ def with_lanes(every: tuple[Recording, ...]) -> list[ClusterTimeline]:
 
 def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes, ...]:
     """The rings that were recorded for a spread problem, as runs; none where there is no such recording."""
-    return tuple(
-        _run(spread.by(one.provider), one, recording)
-        for recording in every
-        for one in with_lanes((recording,))
-        if (one.problem, one.gpus) == (spread.problem, spread.gpus)
-    )
-
-
-def _run(spread: Spread, found: ClusterTimeline, recording: Recording) -> Lanes:
-    one_gpu = _of_one_gpu(recording)[found.problem, found.direction]
-    marks = tuple(mark for gpu, of in enumerate(found.marks) for mark in _marks(spread, gpu, of))
-    seconds = max(mark.end for mark in marks)
-    return Lanes(spread, spread.order, marks, seconds, False, recording.origin, one_gpu)
+    runs = []
+    for recording in every:
+        for one in with_lanes((recording,)):
+            if (one.problem, one.gpus) == (spread.problem, spread.gpus):
+                own = spread.by(one.provider)
+                marks = tuple(mark for gpu, of in enumerate(one.marks) for mark in _marks(own, gpu, of))
+                seconds, alone = max(mark.end for mark in marks), _of_one_gpu(recording)
+                told = recording.origin, alone[one.problem, one.direction]
+                runs.append(Lanes(own, own.order, marks, seconds, False, *told))
+    return tuple(runs)
 
 
 def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:

@@ -29,10 +29,6 @@ UNITS = {  # what each is called in the table, and in the sentence on what bound
 PLAIN = {
     "tensor core": ("matrix products", "matrix products, which run on the float32 units in this data type")
 }
-PEAKS = (
-    "as a share of the same peaks, those of the SM's units at the clock they had (exponentials without "
-    "float32)."
-)
 
 
 def show(recording: Recording | None, experiment: Experiment) -> None:
@@ -65,13 +61,14 @@ def show(recording: Recording | None, experiment: Experiment) -> None:
     if shares["L2"] > shares[simulation.modelled.bound]:
         said += " Copies from L2 run ahead of the products here, so they delay nothing."
     if found is not None:
-        said += (
-            "" if same else f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
-        )
-        whose = "for this scenario" if same else "for that one"
-        said += f" Recorded: Nsight counters {whose}, {recording.origin}, {PEAKS}"
+        nearest = f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
         unit, share = busiest(one)
-        said += f" The counters saw {UNITS[unit][0]} closest to peak, at {share:.0%}."
+        said += (
+            f"{'' if same else nearest} Recorded: Nsight counters for "
+            f"{'this scenario' if same else 'that one'}, {recording.origin}, as a share of the same peaks, "
+            "those of the SM's units at the clock they had (exponentials without float32). The counters saw "
+            f"{UNITS[unit][0]} closest to peak, at {share:.0%}."
+        )
     st.caption(said)
 
 

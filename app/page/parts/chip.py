@@ -25,14 +25,6 @@ EMPTIED = (
     "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
     "kernel's instructions, once."
 )
-BEYOND = (
-    "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are of "
-    "what the others read beyond those."
-)
-RANGE = (
-    "The range holds what an L2 that is 15% larger or smaller would read, 3% to either side, as two readings "
-    "of a counter differ, and registers that threads may put aside. Pages tell it where that is much more."
-)
 DEVIATIONS = (
     "kernel",
     *("L2 to SMs: median error", "worst error"),
@@ -50,7 +42,12 @@ def show(recording: Recording, colours: Palette) -> None:
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )
     numbers(DEVIATIONS, _deviations(rows), "Errors of the model against the counters", height=220)
-    st.caption(f"{BEYOND} {RANGE} {_missed(rows)}")
+    st.caption(
+        "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are "
+        "of what the others read beyond those. The range holds what an L2 that is 15% larger or smaller would "
+        "read, 3% to either side, as two readings of a counter differ, and registers that threads may put "
+        f"aside. Pages tell it where that is much more. {_missed(rows)}"
+    )
     kinds = ("read", "Bytes from L2 to the SMs"), ("dram_read", "Bytes read from DRAM")
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds, strict=True):
         with column:
