@@ -45,8 +45,8 @@ def show(recording: Recording, colours: Palette) -> None:
     st.caption(
         "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are "
         "of what the others read beyond those. The range holds what an L2 that is 15% larger or smaller "
-        "would read, 3% to either side, as two readings of a counter differ, and registers that threads may put "
-        f"aside. Pages tell it where that is much more. {_missed(rows)}"
+        "would read, 3% to either side, as two readings of a counter differ, and registers that threads may "
+        f"put aside. Pages tell it where that is much more. {_missed(rows)}"
     )
     kinds = ("read", "Bytes from L2 to the SMs"), ("dram_read", "Bytes read from DRAM")
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds, strict=True):
