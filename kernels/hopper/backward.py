@@ -19,6 +19,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.backward_common import produce, rows_of, store, without
+from kernels.hopper.backward_wide import consume_wide, make_handovers
 from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue
 from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
@@ -26,7 +27,6 @@ from kernels.hopper.partitions import start
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
-BLOCK_KV = gl.constexpr(128)  # ROWS keys a consumer
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
 
 
@@ -99,7 +99,7 @@ def _visit_first(
     """dV and dK of the first visit, whose queries see no key of this consumer before FROM."""
     d_V, d_K = gradients
     d_V, P, d_S = _start_d_values(0, block, K, V, d_V, queues, visits, scale_log2, CONSUMER, FROM)
-    if CONSUMER == 0 and not visits.SQUARE:
+    if CONSUMER == 0 and not visits.HOW.SQUARE:
         mbarrier.arrive(head_start.index(0), count=1)
     d_K = warpgroup_mma(d_S, rows_of(queues[2], 0, FROM), d_K, is_async=True)
     d_V, d_K, P, d_S = warpgroup_mma_wait(0, deps=[d_V, d_K, P, d_S])
@@ -156,9 +156,7 @@ def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.
 
 
 @gluon.jit
-def _consume(
-    outputs, sums, queues, visits, scale, scale_log2, head_start, FULL: gl.constexpr, CONSUMER: gl.constexpr
-):  # fmt: skip
+def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
     """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest.
 
     FULL says that a mask hides nothing in visits after the first that sees any of these keys.
@@ -171,9 +169,10 @@ def _consume(
     d_V = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
     d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, accumulator_layout(HEAD_DIM))
 
+    HOW: gl.constexpr = visits.HOW
     # queries at the start of the first block that see no key of this consumer, and whether the last may not
-    HIDDEN: gl.constexpr = ROWS if visits.SQUARE and CONSUMER == 1 else 0
-    SHORT: gl.constexpr = visits.SQUARE and visits.WINDOWED and CONSUMER == 0 and visits.BLOCK_Q == ROWS
+    HIDDEN: gl.constexpr = ROWS if HOW.SQUARE and CONSUMER == 1 else 0
+    SHORT: gl.constexpr = HOW.SQUARE and HOW.WINDOWED and CONSUMER == 0 and visits.BLOCK_Q == ROWS
 
     keys.wait_full(0)
     values.wait_full(0)
@@ -189,7 +188,7 @@ def _consume(
         d_V, d_K = _visit_first(
             place[1], K, V, (d_V, d_K), queues, visits, scale_log2, head_start, CONSUMER, HIDDEN
         )
-        if CONSUMER == 0 and visits.SQUARE:  # the other has less of this visit, or none
+        if CONSUMER == 0 and visits.HOW.SQUARE:  # the other has less of this visit, or none
             mbarrier.arrive(head_start.index(0), count=1)
     queries.release(0)
     if not SHORT:
@@ -204,7 +203,7 @@ def _consume(
         )
     for visit in range(after, end):
         d_V, d_K, place = _visit(
-            visit, place, K, V, (d_V, d_K), sums, queues, visits, scale_log2, CONSUMER, CUT=not FULL
+            visit, place, K, V, (d_V, d_K), sums, queues, visits, scale_log2, CONSUMER, CUT=not HOW.FULL
         )
     if SHORT:  # noqa: SIM102 (known when compiling, what follows is not)
         if end < visits.count():
@@ -237,53 +236,44 @@ def gradient_kernel(
     whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
     """
     scale, scale_log2 = scales
-    FULL: gl.constexpr = HOW.FULL
     BUFFERS: gl.constexpr = HOW.BUFFERS
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
+    PARTS: gl.constexpr = HOW.BLOCK_KV // ROWS
     visits = visits_of(
         gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
-        q_tensor.shape[2], k_tensor.shape[2], window,
-        (whole, coarse, coarse_shares, fine_shares),
-        BLOCK_Q, BLOCK_KV, HOW.CAUSAL, HOW.WINDOWED, HOW.SQUARE, HOW.SHARED,
+        q_tensor.shape[2], k_tensor.shape[2], window, (whole, coarse, coarse_shares, fine_shares),
+        BLOCK_Q, HOW.BLOCK_KV, HOW,
     )  # fmt: skip
-    k_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
+    k_blocks = gl.allocate_shared_memory(DTYPE, [PARTS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
+    v_blocks = gl.allocate_shared_memory(DTYPE, [PARTS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
     q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
     d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
+    keys, values = make_queue(k_blocks, 1, CONSUMERS), make_queue(v_blocks, 1, CONSUMERS)
     queries = make_queue(q_blocks, BUFFERS, CONSUMERS)
-    queues = (
-        make_queue(k_blocks, 1, CONSUMERS),
-        make_queue(v_blocks, 1, CONSUMERS),
-        queries,
-        BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty),  # who releases Q releases dO
-        lse,
-        delta,
-        make_exchange(DTYPE, BLOCK_Q, HOW.BULK),
-    )
-    head_start = make_barriers(1, 1)
-    fence_async_shared()
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor, sums)
-    if HOW.BULK:
-        ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
-        room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)
-        to_sums = (sums, room)
-        gl.warp_specialize(
-            [
-                (_consume, (outputs, to_sums, queues, visits, scale, scale_log2, head_start, FULL, 0)),
-                (_consume, (outputs, to_sums, queues, visits, scale, scale_log2, head_start, FULL, 1)),
-                (produce, (inputs, queues, visits)),
-                (add_in_bulk, (sums, room, visits)),
-            ],
-            [4, 1, 1],
-            [HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS, HOW.PRODUCER_REGISTERS],
-        )
+    if HOW.WIDE:
+        d_outs = make_queue(d_out_blocks, BUFFERS, CONSUMERS)
+        queues = (keys, values, queries, d_outs, lse, delta, make_handovers(DTYPE, BLOCK_Q))
+        fence_async_shared()
+        consumed = outputs, sums, queues, visits, scale, scale_log2
+        start(consume_wide, consumed, [(produce, (inputs, queues, visits))], HOW)
     else:
-        start(
-            _consume, (outputs, (sums, lse), queues, visits, scale, scale_log2, head_start, FULL),
-            produce, (inputs, queues, visits), CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
-        )  # fmt: skip
+        # who releases Q releases dO
+        d_outs = BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty, 0, 0)
+        queues = (keys, values, queries, d_outs, lse, delta, make_exchange(DTYPE, BLOCK_Q, HOW.BULK))
+        head_start = make_barriers(1, 1)
+        fence_async_shared()
+        if HOW.BULK:
+            ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
+            room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)
+            consumed = outputs, (sums, room), queues, visits, scale, scale_log2, head_start
+            others = [(produce, (inputs, queues, visits)), (add_in_bulk, (sums, room, visits))]
+            start(_consume, consumed, others, HOW)
+        else:
+            consumed = outputs, (sums, lse), queues, visits, scale, scale_log2, head_start
+            start(_consume, consumed, [(produce, (inputs, queues, visits))], HOW)

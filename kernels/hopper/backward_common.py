@@ -62,7 +62,7 @@ def store(
     A share instead leaves it in float32 before the sums of dQ, outputs[2]: the last block of threads at the
     end, 2 * PARTS of these each.
     """
-    if not visits.SHARED or visits.whole():
+    if not visits.HOW.SHARED or visits.whole():
         shared.reshape([ROWS, shared.shape[3]]).store(gradient.to(shared.dtype))
         fence_async_shared()
         place = [visits.batch, visits.kv_head, visits.key + CONSUMER * ROWS, 0]

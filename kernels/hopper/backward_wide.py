@@ -15,25 +15,29 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.hopper.backward_common import produce, rows_of, store
-from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue
+from kernels.hopper.backward_common import rows_of, store
+from kernels.hopper.buffer_queue import BufferQueue, make_barriers
 from kernels.hopper.dq_sums import CONSUMERS, add_d_queries
-from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
-WIDE_BLOCK_KV = gl.constexpr(64)  # the keys of both consumers
 D_SCORES = gl.constexpr(2)  # buffers for dS
 
 
 @gluon.jit
-def _make_handover(blocks, BUFFERS: gl.constexpr):
-    """Buffers that one consumer fills for the other.
+def make_handovers(DTYPE: gl.constexpr, BLOCK_Q: gl.constexpr):
+    """Buffers for P and for dS, that one consumer fills for the other.
 
     None waits for an empty one. dS of visit i is full only when P of visit i is read, and P of visit i + 1 is
     stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
     """
-    full = make_barriers(BUFFERS, 1)
-    return BufferQueue(blocks, full, full)
+    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
+    weights, d_scores = make_barriers(1, 1), make_barriers(D_SCORES, 1)
+    weight_block = gl.allocate_shared_memory(DTYPE, [1, ROWS, BLOCK_Q], TILE)
+    d_score_blocks = gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
+    return (
+        BufferQueue(weight_block, weights, weights, 0, 0),
+        BufferQueue(d_score_blocks, d_scores, d_scores, 0, 0),
+    )
 
 
 @gluon.jit
@@ -41,7 +45,7 @@ def _start_half_of_d_queries(visit, keys, d_scores, CONSUMER: gl.constexpr):
     """Issue this consumer's columns of dQ / scale."""
     HALF: gl.constexpr = keys.blocks.shape[4] // CONSUMERS
     BLOCK_Q: gl.constexpr = d_scores.blocks.shape[2]
-    K = keys.block(0).reshape([WIDE_BLOCK_KV, keys.blocks.shape[4]]).slice(CONSUMER * HALF, HALF, dim=1)
+    K = keys.block(0).reshape([ROWS, keys.blocks.shape[4]]).slice(CONSUMER * HALF, HALF, dim=1)
     nothing = gl.zeros([BLOCK_Q, HALF], gl.float32, accumulator_layout(HALF))
     return warpgroup_mma(d_scores.block(visit).permute((1, 0)), K, nothing, use_acc=False, is_async=True)
 
@@ -156,56 +160,10 @@ def _consume_keys(outputs, sums, queues, visits, scale):
     tma.store_wait(0)
 
 
-@gluon.jit(
-    do_not_specialize=[
-        "batch_heads", "heads_together", "heads_per_kv_head", "window",
-        "whole", "coarse", "coarse_shares", "fine_shares",
-    ]
-)  # fmt: skip
-def wide_gradient_kernel(
-    q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares, fine_shares,
-    scales, HOW: gl.constexpr,
-):  # fmt: skip
-    """As `gradient_kernel`, for blocks of WIDE_BLOCK_KV keys and as many queries."""
-    scale, scale_log2 = scales
-    BUFFERS: gl.constexpr = HOW.BUFFERS
-    DTYPE: gl.constexpr = q_tensor.dtype
-    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
-    BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
-    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
-    visits = visits_of(
-        gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
-        q_tensor.shape[2], k_tensor.shape[2], window,
-        (whole, coarse, coarse_shares, fine_shares),
-        BLOCK_Q, WIDE_BLOCK_KV, HOW.CAUSAL, HOW.WINDOWED, HOW.SQUARE, HOW.SHARED,
-    )  # fmt: skip
-    k_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_block = gl.allocate_shared_memory(DTYPE, [1, 1, 1, WIDE_BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
-    d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
-    weight_block = gl.allocate_shared_memory(DTYPE, [1, ROWS, BLOCK_Q], TILE)
-    d_score_blocks = gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
-    lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
-    delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
-    queues = (
-        make_queue(k_block, 1, CONSUMERS),
-        make_queue(v_block, 1, CONSUMERS),
-        make_queue(q_blocks, BUFFERS, CONSUMERS),
-        make_queue(d_out_blocks, BUFFERS, CONSUMERS),
-        lse,
-        delta,
-        (_make_handover(weight_block, 1), _make_handover(d_score_blocks, D_SCORES)),
-    )
-    fence_async_shared()
-    outputs = (d_k_tensor, d_v_tensor, sums)
-    inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
-    gl.warp_specialize(
-        [
-            (_consume_values, (outputs, sums, queues, visits, scale_log2)),
-            (_consume_keys, (outputs, sums, queues, visits, scale)),
-            (produce, (inputs, queues, visits)),
-        ],
-        [4, 1],
-        [HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS],
-    )
+@gluon.jit
+def consume_wide(outputs, sums, queues, visits, scale, scale_log2, CONSUMER: gl.constexpr):
+    """What the first consumer does, and the other."""
+    if CONSUMER == 0:
+        _consume_values(outputs, sums, queues, visits, scale_log2)
+    else:
+        _consume_keys(outputs, sums, queues, visits, scale)

@@ -3,8 +3,8 @@
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
-from triton.language.core import _aggregate as aggregate
 
+from kernels.hopper.aggregate import aggregate
 from kernels.hopper.warp_group import named_barrier
 
 
@@ -20,18 +20,8 @@ class BufferQueue:
     blocks: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
     empty: gl.shared_memory_descriptor
-    PARTS: gl.constexpr
     NAME: gl.constexpr
-    THREADS: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, blocks, full, empty, NAME=0, READERS=0):
-        self.blocks = blocks
-        self.full = full
-        self.empty = empty
-        self.PARTS = gl.constexpr(blocks.shape[0] // full.shape[0])
-        self.NAME = gl.constexpr(NAME)
-        self.THREADS = gl.constexpr(READERS * 128 + 32)  # readers and the warp that fills
+    THREADS: gl.constexpr  # readers and the warp that fills
 
     @gluon.jit
     def buffer(self, visit):
@@ -40,7 +30,7 @@ class BufferQueue:
     @gluon.jit
     def block(self, visit, part=0):
         """Block `part` of this visit's buffer."""
-        return self.blocks.index(self.buffer(visit) * self.PARTS + part)
+        return self.blocks.index(self.buffer(visit) * (self.blocks.shape[0] // self.full.shape[0]) + part)
 
     @gluon.jit
     def _parity(self, visit):
@@ -78,7 +68,7 @@ def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.co
     for buffer in gl.static_range(BUFFERS):
         mbarrier.init(full.index(buffer), count=1)
         mbarrier.init(empty.index(buffer), count=READERS)
-    return BufferQueue(blocks, full, empty, NAME, READERS)
+    return BufferQueue(blocks, full, empty, NAME, READERS * 128 + 32)
 
 
 @gluon.jit

@@ -7,9 +7,12 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from kernels.hopper.clock import now, store_times
 from kernels.hopper.pieces import store_or_leave
 from kernels.hopper.products import held_columns, start_output, start_scores
+from kernels.hopper.schedule import first_keys
 from kernels.hopper.softmax import softmax_step, weights_of
 from kernels.hopper.tiles import next_placed, next_tile
 from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
+
+CLEANED = gl.constexpr(32)  # rows of V at a time
 
 
 @gluon.jit
@@ -31,7 +34,7 @@ def _blocks_of(schedule, tile, tile_row, row, before):
     """The first key block that a tile sees, and that its rows from `row` see; the ends of theirs, its."""
     seen = schedule.seen_blocks(tile_row, schedule.BLOCK_Q, before)
     tile_first, tile_end = schedule.own_blocks(tile, *seen)
-    if schedule.SKIPS:
+    if schedule.HOW.SKIPS:
         first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, ROWS, before))
     else:  # each sees a part of all
         first, end = tile_first, tile_end
@@ -48,12 +51,29 @@ def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.c
     nothing = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, FIRST))
     S = schedule.masked(S, view, key_block, True, FIRST, turns.CONSUMER)
     weights, running_max, running_sum, _ = softmax_step(
-        S, nothing_seen, nothing, scale_log2, schedule.CHAINS, schedule.ALL_SEE
+        S, nothing_seen, nothing, scale_log2, schedule.HOW.CHAINS, schedule.HOW.ALL_SEE
     )
     running_max = gl.convert_layout(running_max, SCORES_ROW, assert_trivial=True)
     running_sum = gl.convert_layout(running_sum, SCORES_ROW, assert_trivial=True)
-    P = weights_of(weights, Q, OUT, schedule.PAIRED, schedule.BLOCK_KV)
+    P = weights_of(weights, Q, OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
     return P, running_max, running_sum
+
+
+@gluon.jit
+def _clean(values, visit, held):
+    """Zero the rows of this visit's V behind the `held` first: a weight of 0 times NaN would be NaN."""
+    BLOCK_KV: gl.constexpr = values.blocks.shape[3]
+    HEAD_DIM: gl.constexpr = values.blocks.shape[4]
+    SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    if held < BLOCK_KV:
+        values.wait_full(visit)
+        V = values.block(visit).reshape([BLOCK_KV, HEAD_DIM])
+        for part in gl.static_range(BLOCK_KV // CLEANED):
+            rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
+            some = V.slice(part * CLEANED, CLEANED, dim=0)
+            kept = some.load(SPREAD)
+            some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
+        fence_async_shared()
 
 
 @gluon.jit
@@ -81,14 +101,14 @@ def _visit_others(
         keys.release(visit + 1)
         S = schedule.masked(S, view, last - 1 - step, False, SCORES, turns.CONSUMER)
         weights, running_max, running_sum, alpha = softmax_step(
-            S, running_max, running_sum, scale_log2, schedule.CHAINS, schedule.ALL_SEE
+            S, running_max, running_sum, scale_log2, schedule.HOW.CHAINS, schedule.HOW.ALL_SEE
         )
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         # O rescaled by alpha, P of block j as an operand of the next step
         out = out * beside(alpha, OUT)
-        P = weights_of(weights, Q, OUT, schedule.PAIRED, schedule.BLOCK_KV)
+        P = weights_of(weights, Q, OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
         visit += 1
     return P, out, running_max, running_sum, visit
 
@@ -115,7 +135,7 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
     HEAD_DIM: gl.constexpr = Q_block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
     out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
-    if schedule.SPLIT:
+    if schedule.splits is not None:
         _leave(out, out_tensor, place, row, schedule)
     else:
         Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
@@ -136,28 +156,27 @@ def _hand_back(queries, tile_visit):
 
 
 @gluon.jit
-def consume(
-    output, queues, tiles, scale_log2, blocks,
-    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, HELD: gl.constexpr, TRACED: gl.constexpr,
-    CONSUMER: gl.constexpr,
-):  # fmt: skip
+def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
     """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
+    HELD: gl.constexpr = tiles.HOW.HELD
+    TRACED: gl.constexpr = tiles.HOW.TRACED
     queries, keys, values, next_tiles = queues
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(tiles.BLOCK_KV))
+    KEYS: gl.constexpr = first_keys(tiles.HOW, tiles.BLOCK_KV, CONSUMER)
     LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
 
-    turns = Turns(CONSUMER, CONSUMERS, TURNS)
+    turns = Turns(CONSUMER, tiles.HOW.CONSUMERS, tiles.HOW.TURNS)
     turns.begin()
     tile = tiles.handed(gl.program_id(0))
-    if tiles.SKIPS:
+    if tiles.HOW.SKIPS:
         tile_row, batch, head = tiles.place(tile)
     tile_visit = 0
     visit = 0
     while tile < tiles.tiles():
         this_tile, began = tile, now(TRACED)
-        if not tiles.SKIPS:  # once, as shorter code is faster there
+        if not tiles.HOW.SKIPS:  # once, as shorter code is faster there
             tile_row, batch, head = tiles.place(tile)
         schedule = tiles.of(batch)
         row = tile_row + CONSUMER * ROWS
@@ -165,7 +184,7 @@ def consume(
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW)) + before
         tile_first, first, end, tile_end = _blocks_of(schedule, tile, tile_row, row, before)
         view = positions, schedule.whole_blocks(row, ROWS, before, schedule.later(tile)), before
-        if schedule.SKIPS:
+        if schedule.HOW.SKIPS:
             visit = skip(tile_end - end, visit, keys, values, turns)
         # wait for Q_i and the first K_j: S = Q_i K_j^T alone, and its softmax
         queries.wait_full(tile_visit)
@@ -174,13 +193,14 @@ def consume(
         out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
         keys.wait_full(visit)
         held = held_columns(Q, HELD, schedule.BLOCK_KV)
-        S = start_scores(Q, held, keys, visit, HELD, tiles.first_keys(CONSUMER))
+        S = start_scores(Q, held, keys, visit, HELD, KEYS)
         if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
             if tile_visit > 0:
                 _hand_back(queries, tile_visit - 1)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
-        tiles.clean(values, visit, schedule, end - 1)
+        if tiles.lengths is not None:
+            _clean(values, visit, schedule.seq_kv - (end - 1) * schedule.BLOCK_KV)
         P, running_max, running_sum = _first_weights(S, Q, end - 1, view, scale_log2, schedule, turns, OUT)
         # all other key blocks: Q K^T of one is issued before the softmax that waits for P V of the one before
         P, out, running_max, running_sum, visit = _visit_others(
@@ -191,24 +211,24 @@ def consume(
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
         place = schedule.out_batch(tile, batch), head
-        if not schedule.CAUSAL:
+        if not schedule.HOW.CAUSAL:
             tile = next_tile(next_tiles, tile_visit)
             tile_row, batch, head = tiles.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
         values.release(visit)
         visit += 1
-        if schedule.SKIPS:
+        if schedule.HOW.SKIPS:
             visit = skip(first - tile_first, visit, keys, values, turns)
-        if schedule.CAUSAL:  # drawn late, so asked for once all is handed back
-            if schedule.PLACED:
+        if schedule.HOW.CAUSAL:  # drawn late, so asked for once all is handed back
+            if schedule.HOW.PLACED:
                 tile, tile_row, batch, head = next_placed(next_tiles, tile_visit)
             else:
                 tile = next_tile(next_tiles, tile_visit)
-                if schedule.SKIPS:
+                if schedule.HOW.SKIPS:
                     tile_row, batch, head = tiles.place(tile)
         # O_i = O / l and L_i = m + log l
         state = out, running_max, running_sum
-        if schedule.CUT:
+        if schedule.share is not None:
             store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
         else:
             _store(state, Q_block, output, place, row, schedule, scale_log2)

@@ -45,7 +45,6 @@ def attention_kernel(
     CONSUMERS: gl.constexpr = HOW.CONSUMERS
     TURNS: gl.constexpr = HOW.TURNS
     HELD: gl.constexpr = HOW.HELD
-    TRACED: gl.constexpr = HOW.TRACED
     CAUSAL: gl.constexpr = HOW.CAUSAL
     NAMED: gl.constexpr = HELD or (TURNS and not CAUSAL)
     DTYPE: gl.constexpr = q_tensor.dtype
@@ -53,9 +52,8 @@ def attention_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
-        q_tensor.shape[2], k_tensor.shape[2], window,
-        CONSUMERS * ROWS, BLOCK_KV, CAUSAL, HOW.WINDOWED, HOW.ALIGNED, HOW.EDGES,
-        HOW.SHIFTED, HOW.WIDE, HOW.PAIRED, HOW.CHAINS, HOW.PLACED, HOW.ALL_SEE, splits, whole, share,
+        q_tensor.shape[2], k_tensor.shape[2], window, splits, whole, share, None, None,
+        CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
@@ -74,7 +72,6 @@ def attention_kernel(
 
     output = (out_tensor, lse) if share is None else (out_tensor, lse, partial, partial_lse)
     start(
-        consume, (output, queues, schedule, scale_log2, blocks, CONSUMERS, TURNS, HELD, TRACED),
-        produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False),
-        CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
+        consume, (output, queues, schedule, scale_log2, blocks),
+        [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False))], HOW,
     )  # fmt: skip

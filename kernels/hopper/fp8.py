@@ -34,13 +34,12 @@ def attention_fp8_kernel(
     blocks]: of 64 queries, of BLOCK_KV keys and values.
     """
     CONSUMERS: gl.constexpr = HOW.CONSUMERS
-    TURNS: gl.constexpr = HOW.TURNS
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
-        CONSUMERS * ROWS, BLOCK_KV, HOW.CAUSAL, False, HOW.ALIGNED,
+        None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
@@ -61,8 +60,6 @@ def attention_fp8_kernel(
 
     scales = (q_scales, k_scales, v_scales)
     start(
-        consume,
-        ((out_tensor, lse), out_blocks, queues, schedule, scale_log2, scales, CONSUMERS, TURNS),
-        produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, True, True),
-        CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
+        consume, ((out_tensor, lse), out_blocks, queues, schedule, scale_log2, scales),
+        [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, True, True))], HOW,
     )  # fmt: skip

@@ -120,10 +120,7 @@ def _store(state, out_block, output, place, row, schedule):
 
 
 @gluon.jit
-def consume(
-    output, out_blocks, queues, schedule, scale_log2, scales,
-    CONSUMERS: gl.constexpr, TURNS: gl.constexpr, CONSUMER: gl.constexpr,
-):  # fmt: skip
+def consume(output, out_blocks, queues, schedule, scale_log2, scales, CONSUMER: gl.constexpr):
     """Attention of 64 rows of every tile."""
     queries, keys, values, next_tiles = queues
     HEAD_DIM: gl.constexpr = values.blocks.shape[3]
@@ -132,7 +129,7 @@ def consume(
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, SCORES)
     out_block = out_blocks.index(CONSUMER)
     counts = _counts_of(schedule)
-    turns = Turns(CONSUMER, CONSUMERS, TURNS)
+    turns = Turns(CONSUMER, schedule.HOW.CONSUMERS, schedule.HOW.TURNS)
     turns.begin()
     tile = gl.program_id(0)
     tile_row, batch, head = schedule.place(tile)

@@ -7,85 +7,17 @@ one page, or in several whole ones. Slots behind a sequence's last key may hold 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
-from triton.language.core import _aggregate as aggregate
 
 from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
-from kernels.hopper.partitions import start, start_two_producers
+from kernels.hopper.partitions import start
 from kernels.hopper.producer import load
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import draw, make_tile_blocks, next_tile
 from kernels.hopper.warp_group import ROWS
 
 COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
-CLEANED = gl.constexpr(32)  # rows of V at a time
-
-
-@aggregate
-class PagedTiles:
-    """Tiles of sequences whose lengths are on the device: `every` says their order."""
-
-    every: Schedule
-    lengths: gl.tensor
-    added: gl.tensor
-    BLOCK_Q: gl.constexpr
-    BLOCK_KV: gl.constexpr
-    SKIPS: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, every, lengths, added):
-        self.every = every
-        self.lengths = lengths
-        self.added = added
-        self.BLOCK_Q = every.BLOCK_Q
-        self.BLOCK_KV = every.BLOCK_KV
-        self.SKIPS = every.SKIPS
-
-    @gluon.constexpr_function
-    def first_keys(self, consumer):
-        return self.BLOCK_KV
-
-    @gluon.jit
-    def tiles(self):
-        return self.every.tiles()
-
-    @gluon.jit
-    def handed(self, drawn):
-        return self.every.handed(drawn)
-
-    @gluon.jit
-    def place(self, tile):
-        return self.every.place(tile)
-
-    @gluon.jit
-    def of(self, batch):
-        """The schedule of one sequence, of as many keys as it has, those that are new included."""
-        every = self.every
-        held = gl.load(self.lengths + batch).to(gl.int32) + self.added
-        return Schedule(
-            every.batch_heads, every.heads, every.heads_per_kv_head, every.heads_together,
-            every.query_blocks, every.seq_q, gl.minimum(held, every.seq_kv), every.window,
-            every.BLOCK_Q, every.BLOCK_KV, every.CAUSAL, every.WINDOWED, every.ALIGNED,
-            every.EDGES, every.SHIFTED, every.WIDE, every.PAIRED,
-        )  # fmt: skip
-
-    @gluon.jit
-    def clean(self, values, visit, schedule, key_block):
-        """Zero the rows of this visit's V behind the last key: a weight of 0 times NaN would be NaN."""
-        BLOCK_KV: gl.constexpr = values.blocks.shape[3]
-        HEAD_DIM: gl.constexpr = values.blocks.shape[4]
-        SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
-        held = schedule.seq_kv - key_block * BLOCK_KV
-        if held < BLOCK_KV:
-            values.wait_full(visit)
-            V = values.block(visit).reshape([BLOCK_KV, HEAD_DIM])
-            for part in gl.static_range(BLOCK_KV // CLEANED):
-                rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
-                some = V.slice(part * CLEANED, CLEANED, dim=0)
-                kept = some.load(SPREAD)
-                some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
-            fence_async_shared()
 
 
 @gluon.jit
@@ -132,13 +64,13 @@ def _load_pages(
 
 
 @gluon.jit
-def _produce(
-    inputs, queues, tiles, counter, table, PARTS: gl.constexpr, REST: gl.constexpr, WHAT: gl.constexpr
-):
+def _produce(inputs, queues, tiles, counter, table, WHAT: gl.constexpr):
     """As `producer.produce`, but K and V of the pages that a sequence's row of the table names.
 
     WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
     """
+    PARTS: gl.constexpr = tiles.HOW.PARTS
+    REST: gl.constexpr = tiles.HOW.REST
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = queues
     entries, row_stride, stride, page_size = table
@@ -163,13 +95,13 @@ def _produce(
                     load(queries, tile_visit, q_tensor, batch, head, row)
             if WHAT != "keys":
                 _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS, REST)
-            if WHAT != "values" and not schedule.CAUSAL:  # noqa: SIM102 (known when compiling)
+            if WHAT != "values" and not schedule.HOW.CAUSAL:  # noqa: SIM102 (known when compiling)
                 if index == 0:
                     tile = draw(counter, next_tiles, tile_visit, schedule, tile)
             visit += 1
         if WHAT == "values":
             tile = next_tile(next_tiles, tile_visit, 1)
-        elif schedule.CAUSAL:
+        elif schedule.HOW.CAUSAL:
             tile = draw(counter, next_tiles, tile_visit, schedule, tile)
         tile_visit += 1
 
@@ -192,18 +124,14 @@ def paged_attention_kernel(
     a producer rests after each of several.
     """
     CONSUMERS: gl.constexpr = HOW.CONSUMERS
-    TURNS: gl.constexpr = HOW.TURNS
-    PARTS: gl.constexpr = HOW.PARTS
-    REST: gl.constexpr = HOW.REST
     BLOCK_KV: gl.constexpr = HOW.BLOCK_KV
     DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
-    every = Schedule(
+    tiles = Schedule(
         batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
-        q_tensor.shape[2], capacity, gl.to_tensor(0),
-        CONSUMERS * ROWS, BLOCK_KV, HOW.CAUSAL, False, not HOW.CAUSAL, PAIRED=HOW.PAIRED,
+        q_tensor.shape[2], capacity, gl.to_tensor(0), None, None, None, lengths, added,
+        CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
-    tiles = PagedTiles(every, lengths, added)
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
     q_blocks = gl.allocate_shared_memory(
         DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
@@ -220,16 +148,9 @@ def paged_attention_kernel(
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
+    consumed = (out_tensor, lse), queues, tiles, scale_log2, None
+    produced = (q_tensor, k_tensor, v_tensor), queues, tiles, counter, table
     if HOW.PRODUCERS == 1:
-        start(
-            consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
-            _produce,
-            ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST, "both"),
-            CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
-        )  # fmt: skip
+        start(consume, consumed, [(_produce, (*produced, "both"))], HOW)
     else:
-        start_two_producers(
-            consume, ((out_tensor, lse), queues, tiles, scale_log2, None, CONSUMERS, TURNS, 0, False),
-            _produce, ((q_tensor, k_tensor, v_tensor), queues, tiles, counter, table, PARTS, REST),
-            CONSUMERS, HOW.CONSUMER_REGISTERS, HOW.PRODUCER_REGISTERS,
-        )  # fmt: skip
+        start(consume, consumed, [(_produce, (*produced, "keys")), (_produce, (*produced, "values"))], HOW)

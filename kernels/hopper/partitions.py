@@ -1,73 +1,19 @@
-"""How the warps of a block of threads part: consumers of 64 rows each, and a warp that copies for them."""
+"""How the warps of a block of threads part: consumers of 64 rows each, and warps that serve them."""
 
-from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language._core import builtin
 
 
-@gluon.jit
-def _run(PARTITION: gl.constexpr, arguments):
-    PARTITION(*arguments)
+@builtin
+def start(consume, shared, others, how, _semantic=None, _generator=None):
+    """Start how.CONSUMERS, each with its number after the arguments that they share, and the others.
 
-
-@gluon.jit
-def _run_one(PARTITION: gl.constexpr, shared, WHICH: gl.constexpr):
-    PARTITION(*shared, WHICH)
-
-
-@gluon.jit
-def start(
-    CONSUME: gl.constexpr, shared, PRODUCE: gl.constexpr, produced,
-    CONSUMERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
-):  # fmt: skip
-    """Start two or three consumers, each with its number after the arguments that they share, and a producer.
-
-    Registers are those of a thread.
+    others are (function, arguments), of one warp each. Consumers and others have how.CONSUMER_REGISTERS and
+    how.PRODUCER_REGISTERS a thread.
     """
-    if CONSUMERS == 2:
-        gl.warp_specialize(
-            [(_run_one, (CONSUME, shared, 0)), (_run_one, (CONSUME, shared, 1)), (_run, (PRODUCE, produced))],
-            [4, 1],
-            [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-        )
-    else:
-        gl.warp_specialize(
-            [
-                (_run_one, (CONSUME, shared, 0)),
-                (_run_one, (CONSUME, shared, 1)),
-                (_run_one, (CONSUME, shared, 2)),
-                (_run, (PRODUCE, produced)),
-            ],
-            [4, 4, 1],
-            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-        )
-
-
-@gluon.jit
-def start_two_producers(
-    CONSUME: gl.constexpr, shared, PRODUCE: gl.constexpr, produced,
-    CONSUMERS: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
-):  # fmt: skip
-    """As `start`, with a producer of "keys" and one of "values", which they are told last."""
-    if CONSUMERS == 2:
-        gl.warp_specialize(
-            [
-                (_run_one, (CONSUME, shared, 0)),
-                (_run_one, (CONSUME, shared, 1)),
-                (_run_one, (PRODUCE, produced, "keys")),
-                (_run_one, (PRODUCE, produced, "values")),
-            ],
-            [4, 1, 1],
-            [CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
-        )
-    else:
-        gl.warp_specialize(
-            [
-                (_run_one, (CONSUME, shared, 0)),
-                (_run_one, (CONSUME, shared, 1)),
-                (_run_one, (CONSUME, shared, 2)),
-                (_run_one, (PRODUCE, produced, "keys")),
-                (_run_one, (PRODUCE, produced, "values")),
-            ],
-            [4, 4, 1, 1],
-            [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS, PRODUCER_REGISTERS],
-        )
+    how = how.value
+    consumers = how.CONSUMERS
+    partitions = [(consume, gl.tuple([*shared, gl.constexpr(number)])) for number in range(consumers)]
+    warps = [4] * (consumers - 1) + [1] * len(others)
+    registers = [how.CONSUMER_REGISTERS] * (consumers - 1) + [how.PRODUCER_REGISTERS] * len(others)
+    gl.warp_specialize([*partitions, *others], warps, registers, _semantic=_semantic, _generator=_generator)

@@ -10,7 +10,7 @@ from kernels.hopper.tiles import draw, draw_placed
 @gluon.jit
 def load(queue, visit, descriptor, batch, head, row):
     """Copy the rows from `row` on that fill this visit's buffer, once its last reader is done."""
-    PARTS: gl.constexpr = queue.PARTS
+    PARTS: gl.constexpr = queue.blocks.shape[0] // queue.full.shape[0]
     queue.wait_empty(visit)
     mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes)
     for part in gl.static_range(PARTS):
@@ -42,12 +42,12 @@ def produce(inputs, queues, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: 
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = queues
     tile = schedule.handed(gl.program_id(0))
-    if schedule.PLACED:
+    if schedule.HOW.PLACED:
         place = schedule.place(tile)
     tile_visit = 0
     visit = 0
     while tile < schedule.tiles():
-        if schedule.PLACED:
+        if schedule.HOW.PLACED:
             row, batch, head = place
         else:
             row, batch, head = schedule.place(tile)
@@ -68,7 +68,7 @@ def produce(inputs, queues, schedule, counter, AHEAD: gl.constexpr, TRANSPOSED: 
             visit += 1
             load(keys, visit, k_tensor, batch, kv_head, key)
             _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
-        if schedule.PLACED:
+        if schedule.HOW.PLACED:
             tile, place = draw_placed(counter, next_tiles, tile_visit, schedule)
         elif not AHEAD:
             tile = draw(counter, next_tiles, tile_visit, schedule, tile)

@@ -2,9 +2,16 @@
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.language.core import _aggregate as aggregate
 
+from kernels.hopper.aggregate import aggregate
 from kernels.hopper.warp_group import beside
+
+
+@gluon.constexpr_function
+def first_keys(how, block_kv, consumer):
+    """Keys of a consumer's first scores, see `Schedule`."""
+    half = (how.SHIFTED or how.EDGES == "halved") and consumer % 2 == 0
+    return block_kv // 2 if half else block_kv
 
 
 @aggregate
@@ -35,73 +42,22 @@ class Schedule:
     seq_q: gl.tensor
     seq_kv: gl.tensor
     window: gl.tensor
+    splits: object
+    whole: object
+    share: object
+    lengths: object
+    added: object
     BLOCK_Q: gl.constexpr
     BLOCK_KV: gl.constexpr
-    CAUSAL: gl.constexpr
-    WINDOWED: gl.constexpr
-    ALIGNED: gl.constexpr
-    EDGES: gl.constexpr
-    SHIFTED: gl.constexpr
-    WIDE: gl.constexpr
-    PAIRED: gl.constexpr
-    CHAINS: gl.constexpr
-    PLACED: gl.constexpr
-    ALL_SEE: gl.constexpr
-    SKIPS: gl.constexpr
-    splits: gl.tensor
-    SPLIT: gl.constexpr
-    whole: gl.tensor
-    share: gl.tensor
-    CUT: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(
-        self, batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, window,
-        BLOCK_Q, BLOCK_KV, CAUSAL, WINDOWED, ALIGNED,
-        EDGES="anywhere", SHIFTED=False, WIDE=False, PAIRED=False, CHAINS=False, PLACED=False, ALL_SEE=False,
-        splits=None, whole=None, share=None,
-    ):  # fmt: skip
-        self.batch_heads = batch_heads
-        self.heads = heads
-        self.heads_per_kv_head = heads_per_kv_head
-        self.heads_together = heads_together
-        self.query_blocks = query_blocks
-        self.seq_q = seq_q
-        self.seq_kv = seq_kv
-        self.window = window
-        self.BLOCK_Q = gl.constexpr(BLOCK_Q)
-        self.BLOCK_KV = gl.constexpr(BLOCK_KV)
-        self.CAUSAL = gl.constexpr(CAUSAL)
-        self.WINDOWED = gl.constexpr(WINDOWED)
-        self.ALIGNED = gl.constexpr(ALIGNED)
-        self.EDGES = gl.constexpr(EDGES)
-        self.SHIFTED = gl.constexpr(SHIFTED)
-        self.WIDE = gl.constexpr(WIDE)
-        self.PAIRED = gl.constexpr(PAIRED)
-        self.CHAINS = gl.constexpr(CHAINS)
-        self.PLACED = gl.constexpr(PLACED)
-        self.ALL_SEE = gl.constexpr(ALL_SEE)
-        own_blocks = SHIFTED or EDGES == "anywhere"
-        self.SKIPS = gl.constexpr(own_blocks and (share is None or BLOCK_KV < BLOCK_Q))  # as measured
-        self.splits = query_blocks if splits is None else splits
-        self.SPLIT = gl.constexpr(splits is not None)
-        self.whole = query_blocks if whole is None else whole
-        self.share = query_blocks if share is None else share
-        self.CUT = gl.constexpr(share is not None)
-
-    @gluon.constexpr_function
-    def first_keys(self, consumer):
-        """Keys of a consumer's first scores."""
-        half = (self.SHIFTED or self.EDGES == "halved") and consumer % 2 == 0
-        return self.BLOCK_KV // 2 if half else self.BLOCK_KV
+    HOW: gl.constexpr
 
     @gluon.jit
     def tiles(self):
         """Where the numbers end that are handed out, each part of a tile and each piece having its own."""
         tiles = self.batch_heads * self.query_blocks
-        if self.SPLIT:
+        if self.splits is not None:
             tiles = tiles * self.splits
-        if self.CUT:
+        if self.share is not None:
             end = gl.minimum((gl.program_id(0) + 1) * self.share, (tiles - self.whole) * self.key_blocks())
             tiles = self.whole + end
         return tiles
@@ -114,7 +70,7 @@ class Schedule:
     @gluon.jit
     def handed(self, drawn):
         """The tile of a number that is drawn: behind whole ones the first piece of this block's share."""
-        if self.CUT:
+        if self.share is not None:
             drawn = gl.where(drawn < self.whole, drawn, self.whole + gl.program_id(0) * self.share)
         return drawn
 
@@ -132,7 +88,7 @@ class Schedule:
         Where the ends of what tiles visit vary, ptxas waits for P V too soon.
         """
         later = 0
-        if self.CUT:
+        if self.share is not None:
             _, behind = self.unvisited(tile)
             later = gl.where(tile < self.whole, 0, behind)
         return later
@@ -144,12 +100,17 @@ class Schedule:
 
     @gluon.jit
     def of(self, batch):
-        """The schedule of one sequence: this one of all."""
-        return self
-
-    @gluon.jit
-    def clean(self, values, visit, schedule, key_block):
-        """Rows of V behind the last key are zero: TMA reads so past the end of a tensor."""
+        """The schedule of one sequence: of as many keys as it has, where `lengths` are on the device."""
+        if self.lengths is None:
+            own = self
+        else:
+            held = gl.load(self.lengths + batch).to(gl.int32) + self.added
+            own = Schedule(
+                self.batch_heads, self.heads, self.heads_per_kv_head, self.heads_together, self.query_blocks,
+                self.seq_q, gl.minimum(held, self.seq_kv), self.window, None, None, None, None, None,
+                self.BLOCK_Q, self.BLOCK_KV, self.HOW,
+            )  # fmt: skip
+        return own
 
     @gluon.jit
     def place(self, tile):
@@ -158,12 +119,12 @@ class Schedule:
         Causal tiles are unequal: the heaviest come first, within a set of heads whose K and V share the L2.
         """
         tile = gl.minimum(tile, self.tiles() - 1)
-        if self.SPLIT:
+        if self.splits is not None:
             tile = tile // self.splits
-        if self.CUT:
+        if self.share is not None:
             piece = tile - self.whole
             tile = gl.where(piece < 0, tile, self.whole + piece // self.key_blocks())
-        if self.CAUSAL:
+        if self.HOW.CAUSAL:
             heads_set = tile // (self.heads_together * self.query_blocks)
             first_head = heads_set * self.heads_together
             heads = gl.minimum(self.heads_together, self.batch_heads - first_head)
@@ -178,12 +139,12 @@ class Schedule:
     @gluon.jit
     def own_blocks(self, tile, first, end):
         """[first, end) of those of a tile's key blocks that its part has, the last of these if none."""
-        if self.SPLIT:
+        if self.splits is not None:
             blocks = (self.seq_kv + self.BLOCK_KV - 1) // self.BLOCK_KV
             part = tile % self.splits
             end = (part + 1) * blocks // self.splits
             first = gl.minimum(gl.maximum(first, part * blocks // self.splits), end - 1)
-        if self.CUT:
+        if self.share is not None:
             before, behind = self.unvisited(tile)
             first = gl.where(tile < self.whole, first, gl.maximum(first, before + behind))
         return first, end
@@ -191,7 +152,7 @@ class Schedule:
     @gluon.jit
     def out_batch(self, tile, batch):
         """Where O and lse of a tile go: those of all batches' first parts come first."""
-        if self.SPLIT:
+        if self.splits is not None:
             batch += tile % self.splits * (self.batch_heads // self.heads)
         return batch
 
@@ -204,7 +165,7 @@ class Schedule:
     def before(self, tile_row):
         """Keys that a tile's key blocks count before the first one; masks, positions and blocks do so too."""
         before = 0
-        if self.SHIFTED:
+        if self.HOW.SHIFTED:
             before = -self.position(tile_row) & (self.BLOCK_KV - 1)
         return before
 
@@ -213,9 +174,9 @@ class Schedule:
         """[first, end) of the key blocks that any of ROWS queries from `row` sees; a masked one if none."""
         begin = before
         end = self.seq_kv + before
-        if self.WINDOWED:
+        if self.HOW.WINDOWED:
             begin = gl.maximum(self.position(row) + before - self.window + 1, before)
-        if self.CAUSAL:
+        if self.HOW.CAUSAL:
             end = self.position(gl.minimum(row + ROWS, self.seq_q)) + before
         begin = gl.where(row < self.seq_q, begin, self.seq_kv + before)
         end_block = gl.maximum((end + self.BLOCK_KV - 1) // self.BLOCK_KV, 1)
@@ -226,9 +187,9 @@ class Schedule:
         """[first, end) of the key blocks that all of ROWS queries from `row` see whole, if first < end."""
         begin = before
         end = self.seq_kv + before
-        if self.WINDOWED:
+        if self.HOW.WINDOWED:
             begin = gl.maximum(self.position(row + ROWS) + before - self.window, before)
-        if self.CAUSAL:
+        if self.HOW.CAUSAL:
             end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0) + before
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV + later
 
@@ -243,10 +204,10 @@ class Schedule:
         """
         positions, whole, before = view
         whole_first, whole_end = whole
-        if LAST or not self.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
+        if LAST or not self.HOW.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
             if key_block >= whole_end:
                 scores = self._without_later_keys(scores, positions, key_block, SCORES, CONSUMER)
-        if self.WINDOWED and not (LAST and self.WIDE):  # noqa: SIM102
+        if self.HOW.WINDOWED and not (LAST and self.HOW.WIDE):  # noqa: SIM102
             if key_block < whole_first:
                 scores = self._without_earlier_keys(scores, positions, before, key_block, SCORES, CONSUMER)
         return scores
@@ -257,10 +218,10 @@ class Schedule:
     ):  # fmt: skip
         columns, own = self._columns(scores.shape[1], SCORES)
         last = self.seq_kv - 1 - key_block * self.BLOCK_KV
-        if self.CAUSAL:
+        if self.HOW.CAUSAL:
             last = beside(positions, SCORES) - key_block * self.BLOCK_KV
         seen = columns <= last - own
-        if self.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which sees all of the first half
+        if self.HOW.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which sees all of the first half
             seen = seen | (columns < self.BLOCK_KV // 2)
         return gl.where(seen, scores, float("-inf"))
 
@@ -270,10 +231,10 @@ class Schedule:
     ):  # fmt: skip
         columns, own = self._columns(scores.shape[1], SCORES)
         unseen = beside(positions, SCORES) - self.window
-        if self.SHIFTED:
+        if self.HOW.SHIFTED:
             unseen = gl.maximum(unseen, before - 1)
         seen = columns > unseen - key_block * self.BLOCK_KV - own
-        if self.EDGES != "anywhere" and CONSUMER % 2 == 0:  # which sees all of the second half
+        if self.HOW.EDGES != "anywhere" and CONSUMER % 2 == 0:  # which sees all of the second half
             seen = seen | (columns >= self.BLOCK_KV // 2)
         return gl.where(seen, scores, float("-inf"))
 
@@ -286,5 +247,5 @@ class Schedule:
         which the loop over keys would hold. Elsewhere ptxas does better with the sum.
         """
         columns = gl.arange(0, COLUMNS, layout=gl.SliceLayout(0, SCORES))[None, :]
-        own = columns & (6 if self.WINDOWED or self.EDGES != "anywhere" or self.PAIRED else 0)
+        own = columns & (6 if self.HOW.WINDOWED or self.HOW.EDGES != "anywhere" or self.HOW.PAIRED else 0)
         return columns - own, own

@@ -14,7 +14,7 @@ def make_tile_blocks(NUMBERS: gl.constexpr):
 @gluon.jit
 def draw(counter, next_tiles, tile_visit, schedule, tile):
     """The tile to come after this one, which the consumers are told as well."""
-    if schedule.CUT and tile >= schedule.whole:
+    if schedule.share is not None and tile >= schedule.whole:
         before, behind = schedule.unvisited(tile)
         after = tile + schedule.key_blocks() - before - behind
     else:

@@ -2,9 +2,9 @@
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.language.core import _aggregate as aggregate
 
 from kernels.backward import shared_key_blocks as shares
+from kernels.hopper.aggregate import aggregate
 from kernels.hopper.warp_group import ROWS
 
 key_block_at = gluon.jit(shares.key_block_at)
@@ -29,31 +29,7 @@ class Visits:
     seq_kv: gl.tensor
     window: gl.tensor
     BLOCK_Q: gl.constexpr
-    CAUSAL: gl.constexpr
-    WINDOWED: gl.constexpr
-    SQUARE: gl.constexpr
-    SHARED: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(
-        self, batch, kv_head, key, first, end, heads, heads_per_kv_head, seq_q, seq_kv, window,
-        BLOCK_Q, CAUSAL, WINDOWED, SQUARE, SHARED,
-    ):  # fmt: skip
-        self.batch = batch
-        self.kv_head = kv_head
-        self.key = key
-        self.first = first
-        self.end = end
-        self.heads = heads
-        self.heads_per_kv_head = heads_per_kv_head
-        self.seq_q = seq_q
-        self.seq_kv = seq_kv
-        self.window = window
-        self.BLOCK_Q = gl.constexpr(BLOCK_Q)
-        self.CAUSAL = gl.constexpr(CAUSAL)
-        self.WINDOWED = gl.constexpr(WINDOWED)
-        self.SQUARE = gl.constexpr(SQUARE)
-        self.SHARED = gl.constexpr(SHARED)
+    HOW: gl.constexpr
 
     @gluon.jit
     def count(self):
@@ -81,24 +57,24 @@ class Visits:
         """Whether a query of the block sees any of ROWS keys from `key`."""
         position = block * self.BLOCK_Q + self.seq_kv - self.seq_q
         seen = position + self.BLOCK_Q > key
-        if self.WINDOWED:
+        if self.HOW.WINDOWED:
             seen = seen & (position - key - ROWS + 1 < self.window)
         return seen
 
     @gluon.jit
     def masked_if_partial(self, scores, key, query, SCORES: gl.constexpr):
         """scores [ROWS keys, queries], both from a first one, with -inf where the key is hidden."""
-        if self.SQUARE or self.WINDOWED:
+        if self.HOW.SQUARE or self.HOW.WINDOWED:
             scores = self._masked_by_columns(scores, key, query, SCORES)
         else:
             position = query + self.seq_kv - self.seq_q  # the last query stands at the last key
             partial = key + ROWS > self.seq_kv
-            if self.CAUSAL:
+            if self.HOW.CAUSAL:
                 partial = partial | (position < key + ROWS - 1)
             if partial:
                 keys = key + gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
                 seen = keys < self.seq_kv
-                if self.CAUSAL:
+                if self.HOW.CAUSAL:
                     columns = gl.arange(0, scores.shape[1], layout=gl.SliceLayout(0, SCORES))[None, :]
                     seen = seen & (keys <= position + columns)
                 scores = gl.where(seen, scores, float("-inf"))
@@ -117,12 +93,12 @@ class Visits:
         columns -= own
         rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))[:, None]
         partial = ahead + ROWS - 1 > 0
-        if self.WINDOWED:
+        if self.HOW.WINDOWED:
             partial = partial | (ahead + self.window < scores.shape[1])
         if partial:
             first = rows + ahead - own
             seen = columns >= first
-            if self.WINDOWED:
+            if self.HOW.WINDOWED:
                 seen = seen & (columns < first + self.window)
             scores = gl.where(seen, scores, float("-inf"))
         return scores
@@ -131,8 +107,7 @@ class Visits:
 @gluon.jit
 def visits_of(
     program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, cut,
-    BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, CAUSAL: gl.constexpr, WINDOWED: gl.constexpr,
-    SQUARE: gl.constexpr, SHARED: gl.constexpr,
+    BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, HOW: gl.constexpr,
 ):  # fmt: skip
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
@@ -140,24 +115,24 @@ def visits_of(
     SHARED, blocks of threads share the last ones as `cut` says, see `kernels.backward.shared_key_blocks`.
     """
     number, part, parts = program, 0, 1
-    if SHARED:
+    if HOW.SHARED:
         number, part, parts = _share_of(program, cut)
     key_blocks = (seq_kv + BLOCK_KV - 1) // BLOCK_KV
     batch_head, key_block = key_block_at(number, batch_heads, heads_together, key_blocks)
     key = key_block * BLOCK_KV
     begin = 0
     end = seq_q
-    if CAUSAL:
+    if HOW.CAUSAL:
         begin = gl.maximum(key + seq_q - seq_kv, 0)
-    if WINDOWED:
+    if HOW.WINDOWED:
         end = gl.minimum(key + BLOCK_KV - 1 + window + seq_q - seq_kv, seq_q)
     first = gl.minimum(begin, seq_q - 1) // BLOCK_Q
     end = gl.maximum((end + BLOCK_Q - 1) // BLOCK_Q, first + 1)
-    if SHARED:
+    if HOW.SHARED:
         first, end = part * end // parts, (part + 1) * end // parts
     return Visits(
         batch_head // kv_heads, batch_head % kv_heads, key, first, end, kv_heads * heads_per_kv_head,
-        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, CAUSAL, WINDOWED, SQUARE, SHARED,
+        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, HOW,
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.language.core import _aggregate as aggregate
+
+from kernels.hopper.aggregate import aggregate
 
 WARP_GROUP = gl.constexpr(128)  # threads
 ROWS = gl.constexpr(64)  # of a warp group: what one wgmma takes
@@ -36,12 +37,6 @@ class Turns:
     CONSUMER: gl.constexpr
     CONSUMERS: gl.constexpr
     TAKEN: gl.constexpr
-
-    @gluon.constexpr_function
-    def __init__(self, CONSUMER, CONSUMERS, TAKEN):
-        self.CONSUMER = gl.constexpr(CONSUMER)
-        self.CONSUMERS = gl.constexpr(CONSUMERS)
-        self.TAKEN = gl.constexpr(TAKEN)
 
     @gluon.jit
     def begin(self):

@@ -10,7 +10,7 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
 FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
 FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
-BACKWARD_HOW = {"BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
+BACKWARD_HOW = {"CONSUMERS": 2, "BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 BACKWARD_TILING = {
     64: {"BLOCK_Q": 128, "BLOCK_KV": 128, **BACKWARD_HOW},
     128: {"BLOCK_Q": 64, "BLOCK_KV": 128, **BACKWARD_HOW},

@@ -65,7 +65,7 @@ def test_every_kernel_compiles(compiled):
     forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
     forward |= {"quantise_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
-    backward |= {"gradient_kernel", "wide_gradient_kernel", "query_sums_kernel"}
+    backward |= {"gradient_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
 
 
@@ -75,7 +75,7 @@ def test_default_blocks_hardly_spill(compiled):
     spilled = {kernel["kernel"]: kernel["spilled"] for kernel in defaults if kernel["spilled"]}
     assert spilled.pop("attention_kernel", 0) <= 20  # at a head_dim of 256, outside the loop over keys
     spilled.pop("paged_attention_kernel", None)  # see below
-    assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel", "wide_gradient_kernel"}
+    assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel"}
     assert all(size <= 256 for size in spilled.values())  # bytes a thread
 
 

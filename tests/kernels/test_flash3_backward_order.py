@@ -30,8 +30,7 @@ SHAPES = [
 @pytest.fixture
 def on_threads(monkeypatch):
     """The launch with its GPU parts replaced."""
-    for module, name in ((backward, "gradient_kernel"), (backward_wide, "wide_gradient_kernel")):
-        monkeypatch.setattr(module, name, OnThreads(getattr(module, name)))
+    monkeypatch.setattr(backward, "gradient_kernel", OnThreads(backward.gradient_kernel))
     monkeypatch.setattr(flash3, "_descriptor", Descriptor)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_sums", Parts)

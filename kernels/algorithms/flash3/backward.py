@@ -14,7 +14,6 @@ from kernels.call.call import Call
 from kernels.call.tma import unserved_strides
 from kernels.launch.launch import multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch
-from kernels.tilings.flash3 import BACKWARD_HOW as HOW
 from kernels.tilings.flash3 import BACKWARD_TILING as TILING
 
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
@@ -153,18 +152,14 @@ def _launch(
     tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call, cut: Shares | None
 ) -> Relaunch | None:
     """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
+    from kernels.hopper.backward import gradient_kernel
+
     programs, descriptors, arguments = _prepared(tensors, call, cut)
-    if arguments.get("BULK"):
+    if arguments["BULK"]:
         sums = _descriptor_of_sums(sums)
     arguments = flash3.compiled_for(arguments)
     with on_device(tensors[0].device):
-        return flash3.started(_kernel(call.head_dim), programs, (*descriptors, sums), arguments)
-
-
-def _kernel(head_dim: int):
-    from kernels.hopper import backward, backward_wide
-
-    return backward_wide.wide_gradient_kernel if head_dim > 128 else backward.gradient_kernel
+        return flash3.started(gradient_kernel, programs, (*descriptors, sums), arguments)
 
 
 def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None) -> tuple[int, list, dict]:
@@ -177,7 +172,8 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None)
     descriptors = [flash3._descriptor(*pair) for pair in by_rows]
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
-    chosen = {name: value for name, value in TILING[call.head_dim].items() if name in HOW}
+    square = call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call)
+    bulk = call.head_dim == 128 and square  # else there is no shared memory left for dQ, or that was slower
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "heads_together": heads_together(call, q.element_size()),
@@ -187,15 +183,13 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None)
         "scales": (call.scale, call.scale * math.log2(math.e)),
         "CAUSAL": call.causal,
         "WINDOWED": call.window is not None,
-        "SQUARE": call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call),
+        "SQUARE": square,
         "SHARED": cut is not None,
-        **chosen,
+        "WIDE": call.head_dim > 128,
+        "BULK": bulk,
+        "FULL": bulk and call.heads == call.kv_heads and call.window is None,
+        **{name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"},
     }
-    if call.head_dim <= 128:
-        # elsewhere there is no shared memory left for dQ, or that was slower
-        arguments["BULK"] = call.head_dim == 128 and arguments["SQUARE"]
-        lone = call.heads == call.kv_heads and call.window is None
-        arguments["FULL"] = arguments["BULK"] and lone
     programs = _key_blocks(call) if cut is None else cut.whole + cut.count
     return programs, descriptors, arguments
 

@@ -19,6 +19,9 @@ CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
 # without a window maxima are taken in several chains; where causal the producer places tiles for consumers
 SHORT_WAITS = (64,)
+# of `Schedule`, where consumers have key blocks of their own and nothing else is known
+ANYWHERE = {"EDGES": "anywhere", "SKIPS": True, "HELD": 0, "TRACED": False}
+ANYWHERE |= dict.fromkeys(("WINDOWED", "SHIFTED", "WIDE", "PAIRED", "CHAINS", "PLACED", "ALL_SEE"), False)
 COUNTERS = 1024  # filled at a time
 COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
 
@@ -151,6 +154,7 @@ def _ways(head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, *
         "SHIFTED": shifted,
         "WIDE": wide and (shifted or not TURNS),
         "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
+        "SKIPS": own_blocks,
         "PAIRED": causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED),
         "CHAINS": short_waits and not window,
         "PLACED": short_waits and causal and (shifted or not window),

@@ -6,6 +6,7 @@ import torch
 
 from kernels.algorithms.flash3 import ALGORITHM
 from kernels.algorithms.flash3.forward import (
+    ANYWHERE,
     L2_FOR_KEYS,
     TILING,
     _descriptor,
@@ -87,7 +88,9 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
         "table_stride": block_table.stride(1),
         "page_size": page,
         "scale_log2": call.scale * math.log2(math.e),
+        **ANYWHERE,
         "CAUSAL": call.causal,
+        "ALIGNED": not call.causal,
         "PAIRED": call.causal and call.head_dim in PAIRED,
         "PARTS": parts,
         "PRODUCERS": producers,

@@ -62,6 +62,7 @@ def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relau
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
     arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
+    arguments["SKIPS"] &= TILING[call.head_dim]["BLOCK_KV"] < call.cut.block_q  # as measured
     tensors = (*descriptors, lse, zeroed_counter(q.device), None, *room)
     with on_device(q.device):
         attend = started(attention_kernel, programs, tensors, compiled_for(arguments))

@@ -66,6 +66,7 @@ def _launch(tensors: tuple, call: Call) -> Relaunch | None:
         "seq_q": call.seq_q,
         "seq_kv": call.seq_kv,
         "scale_log2": call.scale * math.log2(math.e),
+        **flash3.ANYWHERE,
         "CAUSAL": call.causal,
         "ALIGNED": not call.causal or (call.seq_kv - call.seq_q) % QUERIES == 0,
         **chosen,

@@ -63,7 +63,9 @@ class Block:
             self.errors.append(error)
             return False
 
-    def specialize(self, partitions, _warps, _registers):
+    def start(self, consume, shared, others, how):
+        """Partitions as threads, as `kernels.hopper.partitions.start` says."""
+        partitions = [*((consume, (*shared, number)) for number in range(how.CONSUMERS)), *others]
         self.turns = [threading.Semaphore(0) for _ in partitions]
         self.waiting = {number: (False, lambda: True) for number in range(len(partitions))}
         threads = [threading.Thread(target=self._run, args=numbered) for numbered in enumerate(partitions)]

@@ -98,7 +98,6 @@ def language(block, program, programs):
         **LAYOUTS,
         **ARITHMETIC,
         allocate_shared_memory=allocate,
-        warp_specialize=block.specialize,
         program_id=lambda axis: program,
         num_programs=lambda axis: programs,
         atomic_add=atomic_add,

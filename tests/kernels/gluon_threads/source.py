@@ -33,7 +33,9 @@ class Source:
         if not isinstance(function, FunctionType) or not function.__module__.startswith("kernels."):
             return value
         names = self._names(function.__module__)
-        return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+        return FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+        )
 
     def _names(self, module: str) -> dict:
         if module not in self.modules:
@@ -71,6 +73,7 @@ def kernel_of_block(kernel, program: int, programs: int):
             store_wait=copies.wait_out,
         ),
         "reduce_add": copies.start_add,
+        "start": block.start,
         "warpgroup_mma": products.start,
         "warpgroup_mma_wait": products.wait,
         "fence_async_shared": lambda: None,
