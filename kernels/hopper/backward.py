@@ -20,12 +20,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from kernels.hopper.backward_common import produce, rows_of, store, without
 from kernels.hopper.backward_wide import consume_wide, make_handovers
-from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue
+from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue, queue_for
 from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
-from kernels.hopper.partitions import start
 from kernels.hopper.visits import visits_of
-from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
+from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps, start
 
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
 
@@ -246,14 +245,11 @@ def gradient_kernel(
         q_tensor.shape[2], k_tensor.shape[2], window, (whole, coarse, coarse_shares, fine_shares),
         BLOCK_Q, HOW.BLOCK_KV, HOW,
     )  # fmt: skip
-    k_blocks = gl.allocate_shared_memory(DTYPE, [PARTS, 1, 1, ROWS, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [PARTS, 1, 1, ROWS, HEAD_DIM], v_tensor.layout)
-    q_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], q_tensor.layout)
     d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
-    keys, values = make_queue(k_blocks, 1, CONSUMERS), make_queue(v_blocks, 1, CONSUMERS)
-    queries = make_queue(q_blocks, BUFFERS, CONSUMERS)
+    keys, values = queue_for(k_tensor, 1, CONSUMERS, PARTS), queue_for(v_tensor, 1, CONSUMERS, PARTS)
+    queries = queue_for(q_tensor, BUFFERS, CONSUMERS)
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor, sums)
     if HOW.WIDE:

@@ -4,8 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
-from kernels.hopper.aggregate import aggregate
-from kernels.hopper.warp_group import named_barrier
+from kernels.hopper.warp_group import aggregate, named_barrier
 
 
 @aggregate
@@ -69,6 +68,17 @@ def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.co
         mbarrier.init(full.index(buffer), count=1)
         mbarrier.init(empty.index(buffer), count=READERS)
     return BufferQueue(blocks, full, empty, NAME, READERS * 128 + 32)
+
+
+@gluon.jit
+def queue_for(
+    tensor, BUFFERS: gl.constexpr, READERS: gl.constexpr, PARTS: gl.constexpr = 1, NAME: gl.constexpr = 0
+):
+    """A queue of BUFFERS for PARTS blocks each of a tensor, as its descriptor has them."""
+    SHAPE: gl.constexpr = tensor.block_type.shape
+    BLOCKS: gl.constexpr = [BUFFERS * PARTS, SHAPE[0], SHAPE[1], SHAPE[2], SHAPE[3]]
+    blocks = gl.allocate_shared_memory(tensor.dtype, BLOCKS, tensor.layout)
+    return make_queue(blocks, BUFFERS, READERS, NAME)
 
 
 @gluon.jit

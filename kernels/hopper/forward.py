@@ -10,13 +10,12 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from kernels.hopper.buffer_queue import make_queue
+from kernels.hopper.buffer_queue import make_queue, queue_for
 from kernels.hopper.consumer import consume
-from kernels.hopper.partitions import start
 from kernels.hopper.producer import produce
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import make_tile_blocks
-from kernels.hopper.warp_group import ROWS
+from kernels.hopper.warp_group import ROWS, start
 
 KEYS_BARRIER = gl.constexpr(11)  # and the one after it: a buffer of K each
 VALUES_BARRIER = gl.constexpr(13)
@@ -47,26 +46,18 @@ def attention_kernel(
     HELD: gl.constexpr = HOW.HELD
     CAUSAL: gl.constexpr = HOW.CAUSAL
     NAMED: gl.constexpr = HELD or (TURNS and not CAUSAL)
-    DTYPE: gl.constexpr = q_tensor.dtype
-    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
         q_tensor.shape[2], k_tensor.shape[2], window, splits, whole, share, None, None,
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
-    q_blocks = gl.allocate_shared_memory(
-        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
-    )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], v_tensor.layout)
-    next_tiles = make_tile_blocks(4 if HOW.PLACED else 1)
     queues = (
-        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
+        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
-        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
-        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS, VALUES_BARRIER if NAMED else 0),
-        make_queue(next_tiles, 2, CONSUMERS),
+        queue_for(k_tensor, HOW.KV_BUFFERS, CONSUMERS, NAME=KEYS_BARRIER if HELD else 0),
+        queue_for(v_tensor, HOW.KV_BUFFERS, CONSUMERS, NAME=VALUES_BARRIER if NAMED else 0),
+        make_queue(make_tile_blocks(4 if HOW.PLACED else 1), 2, CONSUMERS),
     )
     fence_async_shared()
 

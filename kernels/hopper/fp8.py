@@ -8,13 +8,12 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from kernels.hopper.buffer_queue import make_queue
+from kernels.hopper.buffer_queue import make_queue, queue_for
 from kernels.hopper.fp8_consumer import consume
-from kernels.hopper.partitions import start
 from kernels.hopper.producer import produce
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import make_tile_blocks
-from kernels.hopper.warp_group import ROWS
+from kernels.hopper.warp_group import ROWS, start
 
 
 @gluon.jit(
@@ -34,27 +33,20 @@ def attention_fp8_kernel(
     blocks]: of 64 queries, of BLOCK_KV keys and values.
     """
     CONSUMERS: gl.constexpr = HOW.CONSUMERS
-    DTYPE: gl.constexpr = q_tensor.dtype
     HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
         None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
-    q_blocks = gl.allocate_shared_memory(
-        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
-    )
-    k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], k_tensor.layout)
-    v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, HEAD_DIM, BLOCK_KV], v_tensor.layout)
     out_blocks = gl.allocate_shared_memory(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
-    next_tiles = make_tile_blocks(1)
     queues = (
-        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
-        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
-        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
-        make_queue(next_tiles, 2, CONSUMERS),
+        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
+        queue_for(k_tensor, HOW.KV_BUFFERS, CONSUMERS),
+        queue_for(v_tensor, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(make_tile_blocks(1), 2, CONSUMERS),
     )
     fence_async_shared()
 

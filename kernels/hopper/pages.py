@@ -8,14 +8,13 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-from kernels.hopper.buffer_queue import make_queue
+from kernels.hopper.buffer_queue import make_queue, queue_for
 from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
-from kernels.hopper.partitions import start
 from kernels.hopper.producer import load
 from kernels.hopper.schedule import Schedule
 from kernels.hopper.tiles import draw, make_tile_blocks, next_tile
-from kernels.hopper.warp_group import ROWS
+from kernels.hopper.warp_group import ROWS, start
 
 COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
 
@@ -133,17 +132,13 @@ def paged_attention_kernel(
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
-    q_blocks = gl.allocate_shared_memory(
-        DTYPE, [HOW.Q_BUFFERS * CONSUMERS, 1, 1, ROWS, HEAD_DIM], q_tensor.layout
-    )
     k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
-    next_tiles = make_tile_blocks(1)
     queues = (
-        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
+        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
         make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
         make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
-        make_queue(next_tiles, 2, CONSUMERS + HOW.PRODUCERS - 1),
+        make_queue(make_tile_blocks(1), 2, CONSUMERS + HOW.PRODUCERS - 1),
     )
     fence_async_shared()
 

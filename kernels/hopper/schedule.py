@@ -3,8 +3,7 @@
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from kernels.hopper.aggregate import aggregate
-from kernels.hopper.warp_group import beside
+from kernels.hopper.warp_group import aggregate, beside
 
 
 @gluon.constexpr_function

@@ -4,8 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from kernels.backward import shared_key_blocks as shares
-from kernels.hopper.aggregate import aggregate
-from kernels.hopper.warp_group import ROWS
+from kernels.hopper.warp_group import ROWS, aggregate
 
 key_block_at = gluon.jit(shares.key_block_at)
 

@@ -1,9 +1,9 @@
-"""What warp groups have in common: how they hold 64 rows in registers, how they wait and take turns."""
+"""What warp groups have in common: how they start, hold 64 rows in registers, wait and take turns."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-
-from kernels.hopper.aggregate import aggregate
+from triton.experimental.gluon.language._core import builtin
+from triton.language import core
 
 WARP_GROUP = gl.constexpr(128)  # threads
 ROWS = gl.constexpr(64)  # of a warp group: what one wgmma takes
@@ -12,6 +12,37 @@ LN_2 = gl.constexpr(0.6931471805599453)
 
 # the name of the barrier of a block of threads (inside a partition: of its warps) changed in Triton 3.7
 barrier_of_warps = getattr(gl, "barrier", None) or gl.thread_barrier
+
+
+def aggregate(cls):
+    """A class whose objects kernels hand on, made of its fields' values in their order.
+
+    A field is a gl.constexpr, or what Triton passes on as it comes; an `object` may also be None.
+    """
+    kinds = cls.__annotations__
+
+    def fill(self, *values):
+        for name, value in zip(kinds, values, strict=True):
+            known = kinds[name] is gl.constexpr or value is None
+            setattr(self, name, gl.constexpr(value) if known else value)
+
+    cls.__init__ = gluon.constexpr_function(fill)
+    return core._aggregate(cls)
+
+
+@builtin
+def start(consume, shared, others, how, _semantic=None, _generator=None):
+    """Start how.CONSUMERS, each with its number after the arguments that they share, and the others.
+
+    others are (function, arguments), of one warp each. Consumers and others have how.CONSUMER_REGISTERS and
+    how.PRODUCER_REGISTERS a thread.
+    """
+    how = how.value
+    consumers = how.CONSUMERS
+    partitions = [(consume, gl.tuple([*shared, gl.constexpr(number)])) for number in range(consumers)]
+    warps = [4] * (consumers - 1) + [1] * len(others)
+    registers = [how.CONSUMER_REGISTERS] * (consumers - 1) + [how.PRODUCER_REGISTERS] * len(others)
+    gl.warp_specialize([*partitions, *others], warps, registers, _semantic=_semantic, _generator=_generator)
 
 
 @gluon.constexpr_function
