@@ -8,20 +8,6 @@ from kernels.distributed.layout import Layout
 from kernels.distributed.team import Team
 from kernels.launch.launch import interpreted
 
-ALIKE = (
-    "device",
-    "batch",
-    "heads",
-    "kv_heads",
-    "head_dim",
-    "dtype",
-    "causal",
-    "window",
-    "scale",
-    "method",
-    "gradient",
-)
-
 
 def described(q, k, v, causal, window, scale, method, gradient: bool, methods: tuple[str, ...]) -> dict:
     """This rank's call for the others to compare; {"error": sentence} for one that no ranks could make."""
@@ -64,8 +50,9 @@ def agreed(team: Team, own: dict) -> Layout:
         if "error" in said:
             kind = TypeError if said["kind"] == "TypeError" else ValueError
             raise kind(said["error"] if team.size == 1 else f"rank {rank}: {said['error']}")
-    for name in ALIKE:
-        if sentence := difference(name, [said[name] for said in every]):
+    for name in own:
+        sentence = name != "tokens" and difference(name, [said[name] for said in every])
+        if sentence:
             raise ValueError(sentence)
     layout = Layout(sum(said["tokens"] for said in every), team.size, own["causal"])
     for rank, said in enumerate(every):

@@ -66,7 +66,8 @@ class Swap:
             self._view(self.published, field).copy_(self._by_rank(tensor).permute(2, 1, 4, 0, 3, 5))
         self.landing = [[self._landing(field) for field in self.there] for _ in range(groups)]
         mover.ready()
-        self.marks = [self._fetch(group) for group in range(groups)]
+        landings = (self._planes(self.there, *each) for each in enumerate(self.landing))
+        self.marks = [mover.fetch(_to_heads(layout), planes) for planes in landings]
 
     def _fields(self, tensors: list[torch.Tensor]) -> tuple[list[Field], int]:
         """A field a tensor, and the bytes of all."""
@@ -99,11 +100,6 @@ class Swap:
             for field, each in zip(fields, own, strict=True)
         ]
 
-    def _fetch(self, group: int):
-        """Start what brings a group of this rank's heads of all tokens."""
-        planes = self._planes(self.there, group, self.landing[group])
-        return self.mover.fetch(_to_heads(self.layout), planes)
-
     def here(self, group: int) -> list[torch.Tensor]:
         """The tensors of a group over all tokens; the current stream waits for them."""
         self.lanes.after(self.marks[group])
@@ -114,12 +110,7 @@ class Swap:
 
     def give(self, group: int, results: list[torch.Tensor]) -> None:
         """Send a group's results to the ranks that hold their tokens."""
-        own = []
-        for result in results:
-            rows = result.permute(2, 0, 1, 3).contiguous()
-            if self.lanes.cuda:
-                rows.record_stream(self.lanes.transfers)
-            own.append(rows.view(-1).view(torch.uint8))
+        own = [self.lanes.outgoing(each) for each in results]
         self.mover.deliver(_to_tokens(self.layout), self._planes(self.back, group, own))
 
     def close(self) -> None:

@@ -42,6 +42,13 @@ class Lanes:
         else:
             mark.wait()
 
+    def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A [batch, heads, rows, columns] tensor as the bytes of its rows, kept for the transfers."""
+        rows = tensor.permute(2, 0, 1, 3).contiguous()
+        if self.cuda:
+            rows.record_stream(self.transfers)
+        return rows.view(-1).view(torch.uint8)
+
 
 @cache
 def transfer_stream(device: torch.device) -> torch.cuda.Stream:

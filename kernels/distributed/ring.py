@@ -80,7 +80,7 @@ class Keys:
         """Send a round's gradients of others' keys to them."""
         if not current.returns:
             return
-        outgoing = [_bytes(each, self.lanes) for each in (d_k, d_v)]
+        outgoing = [self.lanes.outgoing(each) for each in (d_k, d_v)]
         planes = [(index * self.returned, self.width, each) for index, each in enumerate(outgoing)]
         self.mover.deliver(current.returns, planes)
 
@@ -181,11 +181,3 @@ def _whole(pieces: list[Piece], rows: int, like: torch.Tensor, call: Call) -> to
     )
     combine(pieces, call, out)
     return out
-
-
-def _bytes(tensor: torch.Tensor, lanes: Lanes) -> torch.Tensor:
-    """A [batch, heads, rows, head_dim] tensor as the bytes of its rows, kept for the transfers."""
-    rows = tensor.permute(2, 0, 1, 3).contiguous()
-    if lanes.cuda:
-        rows.record_stream(lanes.transfers)
-    return rows.view(-1).view(torch.uint8)

@@ -268,8 +268,10 @@ def gradient_kernel(
             ROOMS: gl.constexpr = [CONSUMERS, ROOM[0], ROOM[1], ROOM[2]]
             room = gl.allocate_shared_memory(gl.float32, ROOMS, sums.layout)
             consumed = outputs, (sums, room), queues, visits, scale, scale_log2, head_start
-            others = [(produce, (inputs, queues, visits)), (add_in_bulk, (sums, room, visits))]
-            start(_consume, consumed, others, HOW)
+            start(
+                _consume, consumed,
+                [(produce, (inputs, queues, visits)), (add_in_bulk, (sums, room, visits))], HOW,
+            )  # fmt: skip
         else:
             consumed = outputs, (sums, lse), queues, visits, scale, scale_log2, head_start
             start(_consume, consumed, [(produce, (inputs, queues, visits))], HOW)

@@ -1,6 +1,7 @@
 """flash3: what it refuses and why, how its kernel compiles for Hopper, and, on one, its results."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from kernels import reference_attention
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.call.call import Call
 from kernels.hopper import forward
 from kernels.hopper.forward import attention_kernel
 
@@ -109,17 +111,17 @@ class Recorded:
 
 
 def test_a_launch_is_remembered_with_its_layout(monkeypatch):
-    kernel, memory = Recorded(), {}
+    kernel = Recorded()
     monkeypatch.setattr(forward, "attention_kernel", kernel)
     monkeypatch.setattr(flash3, "Relaunch", kernel.started_again)
     monkeypatch.setattr(flash3, "next_counter", lambda device: (None, 4711))
     first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))
-    options = {"causal": True, "window": None, "scale": 0.1}
-    flash3.flash3(*first, **options, memory=memory)
-    out, lse = flash3.flash3(*second, **options, memory=memory)
+    call = Call(2, 4, 2, 300, 500, 128, True, None, 0.1, "flash3", 128, 64, None)
+    flash3.flash3(*first, call)
+    out, lse = flash3.flash3(*second, call)
     assert len(kernel.first) == 1
     assert kernel.again == [(*(each.data_ptr() for each in (*second, out, lse)), 4711)]
-    flash3.flash3(*second, **options)
+    flash3.flash3(*second, replace(call))
     assert len(kernel.first) == 2
 
 
@@ -156,7 +158,8 @@ def test_agrees_with_float64(shape, mask, head_dim, dtype):
     q, k, v = tensors(*shape, head_dim, dtype, "cuda")
     causal, window = MASKS[mask]
     scale = 1 / math.sqrt(head_dim)
-    out, lse = flash3.flash3(q, k, v, causal=causal, window=window, scale=scale)
+    call = Call(*shape, head_dim, causal or window is not None, window, scale, "flash3", 128, 64, None)
+    out, lse = flash3.flash3(q, k, v, call)
     exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
     bound = 4 * torch.finfo(dtype).eps * v.abs().max().item()
     assert (out.double() - exact_out).abs().max() <= bound

@@ -85,7 +85,7 @@ def test_on_a_gpu_split_keys_give_what_whole_ones_do(head_dim, dtype):
     k, v = torch.randn(2, 1, 2, 5001, head_dim, device="cuda").to(dtype)
     call = call_of(1, 4, 2, 300, 5001, head_dim, splits=7)
     exact, exact_lse = reference_attention(q, k, v, scale=call.scale)
-    whole, _ = flash3.flash3(q, k, v, causal=False, window=None, scale=call.scale)
+    whole, _ = flash3.flash3(q, k, v, call)
     error = (whole.double() - exact).abs().max()
     before = None
     for _ in range(3):  # by way of Triton, and again

@@ -25,8 +25,7 @@ def attend(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]
         return flash3_split(q, k, v, call)
     if call.cut is not None and times is None:
         return flash3_cut(q, k, v, call)
-    how = {"causal": call.causal, "window": call.window, "scale": call.scale, "memory": call.memory}
-    return flash3(q, k, v, times=times, **how)
+    return flash3(q, k, v, call, times)
 
 
 def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:

@@ -7,6 +7,7 @@ from functools import cache
 
 import torch
 
+from kernels.call.call import Call
 from kernels.call.tma import outer_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device
@@ -27,24 +28,16 @@ COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer t
 
 
 def flash3(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool,
-    window: int | None,
-    scale: float,
-    times: BlockTimes | None = None,
-    memory: dict | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, times: BlockTimes | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse) of attention that flash3 serves.
 
     q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
     lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
     keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf. times:
-    to write the tiles down, see `kernels.launch.block_times`. memory keeps the launch, for tensors of
-    the same layouts and the same options.
+    to write the tiles down, see `kernels.launch.block_times`. The call's memory keeps the launch.
     """
+    scale, memory = call.scale, call.memory
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
     out = torch.empty_like(q)
@@ -56,8 +49,8 @@ def flash3(
         return out, lse
     rows = tuple(q.shape[:3])
     lse = torch.empty(rows, dtype=torch.float32, device=q.device)
-    again = _launch(q, k, v, out, lse, causal or window is not None, window, scale, times)
-    if again is not None and times is None and memory is not None:
+    again = _launch(q, k, v, out, lse, call.causal, call.window, scale, times)
+    if again is not None and times is None:
         memory["flash3"] = again, rows
     return out, lse
 

@@ -69,28 +69,20 @@ def quantise_kernel(
     """
     program = tl.program_id(0)
     if program < of_q:
-        quantise_rows(
-            q[0], q[1], q[2], q[3], strides[0], heads, seq_q, together, program,
-            HEAD_DIM, QUERY_ROWS, ROTATE,
-        )  # fmt: skip
+        quantise_rows(q, strides[0], heads, seq_q, together, program, HEAD_DIM, QUERY_ROWS, ROTATE)
     elif program < of_q + of_k:
-        quantise_rows(
-            k[0], k[1], k[2], k[3], strides[1], kv_heads, seq_kv, together, program - of_q,
-            HEAD_DIM, KEY_ROWS, ROTATE,
-        )  # fmt: skip
+        quantise_rows(k, strides[1], kv_heads, seq_kv, together, program - of_q, HEAD_DIM, KEY_ROWS, ROTATE)
     else:
-        quantise_values(
-            v[0], v[1], v[2], v[3], strides[2], kv_heads, seq_kv, program - of_q - of_k,
-            HEAD_DIM, KEY_ROWS,
-        )  # fmt: skip
+        quantise_values(v, strides[2], kv_heads, seq_kv, program - of_q - of_k, HEAD_DIM, KEY_ROWS)
 
 
 @inlined
 def quantise_rows(
-    tensor, to, scales, given, strides, heads, seq, together, program,
+    tensors, strides, heads, seq, together, program,
     HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr, ROTATE: tl.constexpr,
 ):  # fmt: skip
     """So many blocks of rows of Q or K; one where they are not rotated."""
+    tensor, to, scales, given = tensors
     blocks = tl.cdiv(seq, BLOCK)
     groups = tl.cdiv(blocks, together)
     batch_head = program // groups
@@ -152,15 +144,14 @@ def store_rows(start, rows, columns, seq, numbers, scale, HEAD_DIM: tl.constexpr
 
 
 @inlined
-def quantise_values(
-    tensor, to, scales, given, strides, heads, seq, program, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr
-):
+def quantise_values(tensors, strides, heads, seq, program, HEAD_DIM: tl.constexpr, BLOCK: tl.constexpr):
     """A block of keys of V.
 
     Of the five bits that count the places inside 32, the keys there have the highest, then bit 1, then bits 3
     and 2, then the lowest: place 4 t + 2 j + i holds key 8 j + 2 t + i. Those with the same t are four
     numbers of each column that one thread loads, so that fours of them change places, not bytes.
     """
+    tensor, to, scales, given = tensors
     blocks = tl.cdiv(seq, BLOCK)
     batch_head = program // blocks
     fours = program % blocks * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
