@@ -19,8 +19,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.backward_common import produce, rows_of, store, without
-from kernels.hopper.backward_wide import consume_wide, make_handovers
-from kernels.hopper.buffer_queue import BufferQueue, make_barriers, make_queue, queue_for
+from kernels.hopper.backward_wide import blocks_to_hand_over, consume_wide, make_handovers
+from kernels.hopper.buffer_queue import BufferQueue, blocks_for, make_barriers, make_queue
 from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
 from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
 from kernels.hopper.visits import visits_of
@@ -236,8 +236,6 @@ def gradient_kernel(
     """
     scale, scale_log2 = scales
     BUFFERS: gl.constexpr = HOW.BUFFERS
-    DTYPE: gl.constexpr = q_tensor.dtype
-    HEAD_DIM: gl.constexpr = q_tensor.block_type.shape[3]
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     PARTS: gl.constexpr = HOW.BLOCK_KV // ROWS
     visits = visits_of(
@@ -245,23 +243,26 @@ def gradient_kernel(
         q_tensor.shape[2], k_tensor.shape[2], window, (whole, coarse, coarse_shares, fine_shares),
         BLOCK_Q, HOW.BLOCK_KV, HOW,
     )  # fmt: skip
-    d_out_blocks = gl.allocate_shared_memory(DTYPE, [BUFFERS, 1, 1, BLOCK_Q, HEAD_DIM], d_out_tensor.layout)
+    k_blocks, v_blocks = blocks_for(k_tensor, PARTS), blocks_for(v_tensor, PARTS)
+    q_blocks, d_out_blocks = blocks_for(q_tensor, BUFFERS), blocks_for(d_out_tensor, BUFFERS)
+    if HOW.WIDE:
+        weights_and_d_scores = blocks_to_hand_over(q_tensor.dtype, BLOCK_Q)
     lse = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], lse_tensor.layout)
     delta = gl.allocate_shared_memory(gl.float32, [BUFFERS, 1, 1, BLOCK_Q], delta_tensor.layout)
-    keys, values = queue_for(k_tensor, 1, CONSUMERS, PARTS), queue_for(v_tensor, 1, CONSUMERS, PARTS)
-    queries = queue_for(q_tensor, BUFFERS, CONSUMERS)
+    keys, values = make_queue(k_blocks, 1, CONSUMERS), make_queue(v_blocks, 1, CONSUMERS)
+    queries = make_queue(q_blocks, BUFFERS, CONSUMERS)
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor, sums)
     if HOW.WIDE:
         d_outs = make_queue(d_out_blocks, BUFFERS, CONSUMERS)
-        queues = (keys, values, queries, d_outs, lse, delta, make_handovers(DTYPE, BLOCK_Q))
+        queues = (keys, values, queries, d_outs, lse, delta, make_handovers(weights_and_d_scores))
         fence_async_shared()
         consumed = outputs, sums, queues, visits, scale, scale_log2
         start(consume_wide, consumed, [(produce, (inputs, queues, visits))], HOW)
     else:
         # who releases Q releases dO
         d_outs = BufferQueue(d_out_blocks, make_barriers(BUFFERS, 1), queries.empty, 0, 0)
-        queues = (keys, values, queries, d_outs, lse, delta, make_exchange(DTYPE, BLOCK_Q, HOW.BULK))
+        queues = (keys, values, queries, d_outs, lse, delta, make_exchange(q_tensor.dtype, BLOCK_Q, HOW.BULK))
         head_start = make_barriers(1, 1)
         fence_async_shared()
         if HOW.BULK:

@@ -24,20 +24,22 @@ D_SCORES = gl.constexpr(2)  # buffers for dS
 
 
 @gluon.jit
-def make_handovers(DTYPE: gl.constexpr, BLOCK_Q: gl.constexpr):
-    """Buffers for P and for dS, that one consumer fills for the other.
+def blocks_to_hand_over(DTYPE: gl.constexpr, BLOCK_Q: gl.constexpr):
+    """Room for P and for dS."""
+    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
+    weights = gl.allocate_shared_memory(DTYPE, [1, ROWS, BLOCK_Q], TILE)
+    return weights, gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
+
+
+@gluon.jit
+def make_handovers(blocks):
+    """Queues of P and of dS, that one consumer fills for the other.
 
     None waits for an empty one. dS of visit i is full only when P of visit i is read, and P of visit i + 1 is
     stored after that; dS of visit i + 2 comes after P of visit i + 2, and that after dQ of visit i.
     """
-    TILE: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, BLOCK_Q], DTYPE)
     weights, d_scores = make_barriers(1, 1), make_barriers(D_SCORES, 1)
-    weight_block = gl.allocate_shared_memory(DTYPE, [1, ROWS, BLOCK_Q], TILE)
-    d_score_blocks = gl.allocate_shared_memory(DTYPE, [D_SCORES, ROWS, BLOCK_Q], TILE)
-    return (
-        BufferQueue(weight_block, weights, weights, 0, 0),
-        BufferQueue(d_score_blocks, d_scores, d_scores, 0, 0),
-    )
+    return BufferQueue(blocks[0], weights, weights, 0, 0), BufferQueue(blocks[1], d_scores, d_scores, 0, 0)
 
 
 @gluon.jit

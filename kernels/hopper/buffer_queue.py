@@ -71,14 +71,12 @@ def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.co
 
 
 @gluon.jit
-def queue_for(
-    tensor, BUFFERS: gl.constexpr, READERS: gl.constexpr, PARTS: gl.constexpr = 1, NAME: gl.constexpr = 0
-):
-    """A queue of BUFFERS for PARTS blocks each of a tensor, as its descriptor has them."""
+def blocks_for(tensor, BLOCKS: gl.constexpr):
+    """So many blocks of a tensor, as its descriptor has them."""
     SHAPE: gl.constexpr = tensor.block_type.shape
-    BLOCKS: gl.constexpr = [BUFFERS * PARTS, SHAPE[0], SHAPE[1], SHAPE[2], SHAPE[3]]
-    blocks = gl.allocate_shared_memory(tensor.dtype, BLOCKS, tensor.layout)
-    return make_queue(blocks, BUFFERS, READERS, NAME)
+    return gl.allocate_shared_memory(
+        tensor.dtype, [BLOCKS, SHAPE[0], SHAPE[1], SHAPE[2], SHAPE[3]], tensor.layout
+    )
 
 
 @gluon.jit

@@ -10,7 +10,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from kernels.hopper.buffer_queue import make_queue, queue_for
+from kernels.hopper.buffer_queue import blocks_for, make_queue
 from kernels.hopper.consumer import consume
 from kernels.hopper.producer import produce
 from kernels.hopper.schedule import Schedule
@@ -52,12 +52,16 @@ def attention_kernel(
         q_tensor.shape[2], k_tensor.shape[2], window, splits, whole, share, None, None,
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
+    q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
+    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS)
+    v_blocks = blocks_for(v_tensor, HOW.KV_BUFFERS)
+    next_tiles = make_tile_blocks(4 if HOW.PLACED else 1)
     queues = (
-        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
-        queue_for(k_tensor, HOW.KV_BUFFERS, CONSUMERS, NAME=KEYS_BARRIER if HELD else 0),
-        queue_for(v_tensor, HOW.KV_BUFFERS, CONSUMERS, NAME=VALUES_BARRIER if NAMED else 0),
-        make_queue(make_tile_blocks(4 if HOW.PLACED else 1), 2, CONSUMERS),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS, KEYS_BARRIER if HELD else 0),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS, VALUES_BARRIER if NAMED else 0),
+        make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
 

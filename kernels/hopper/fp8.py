@@ -8,7 +8,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
 
-from kernels.hopper.buffer_queue import make_queue, queue_for
+from kernels.hopper.buffer_queue import blocks_for, make_queue
 from kernels.hopper.fp8_consumer import consume
 from kernels.hopper.producer import produce
 from kernels.hopper.schedule import Schedule
@@ -39,14 +39,18 @@ def attention_fp8_kernel(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
         None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
+    q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
+    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS)
+    v_blocks = blocks_for(v_tensor, HOW.KV_BUFFERS)
     out_blocks = gl.allocate_shared_memory(
         out_tensor.dtype, [CONSUMERS, 1, 1, ROWS, HEAD_DIM], out_tensor.layout
     )
+    next_tiles = make_tile_blocks(1)
     queues = (
-        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
-        queue_for(k_tensor, HOW.KV_BUFFERS, CONSUMERS),
-        queue_for(v_tensor, HOW.KV_BUFFERS, CONSUMERS),
-        make_queue(make_tile_blocks(1), 2, CONSUMERS),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
+        make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
+        make_queue(next_tiles, 2, CONSUMERS),
     )
     fence_async_shared()
 

@@ -8,7 +8,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
-from kernels.hopper.buffer_queue import make_queue, queue_for
+from kernels.hopper.buffer_queue import blocks_for, make_queue
 from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
 from kernels.hopper.producer import load
@@ -63,11 +63,12 @@ def _load_pages(
 
 
 @gluon.jit
-def _produce(inputs, queues, tiles, counter, table, WHAT: gl.constexpr):
+def _produce(given, WHAT: gl.constexpr):
     """As `producer.produce`, but K and V of the pages that a sequence's row of the table names.
 
     WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
     """
+    inputs, queues, tiles, counter, table = given
     PARTS: gl.constexpr = tiles.HOW.PARTS
     REST: gl.constexpr = tiles.HOW.REST
     q_tensor, k_tensor, v_tensor = inputs
@@ -132,13 +133,15 @@ def paged_attention_kernel(
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
+    q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
     k_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
     v_blocks = gl.allocate_shared_memory(DTYPE, [HOW.KV_BUFFERS, 1, 1, BLOCK_KV, HEAD_DIM], KEYS)
+    next_tiles = make_tile_blocks(1)
     queues = (
-        queue_for(q_tensor, HOW.Q_BUFFERS, CONSUMERS, CONSUMERS),
+        make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
         make_queue(k_blocks, HOW.KV_BUFFERS, CONSUMERS),
         make_queue(v_blocks, HOW.KV_BUFFERS, CONSUMERS),
-        make_queue(make_tile_blocks(1), 2, CONSUMERS + HOW.PRODUCERS - 1),
+        make_queue(next_tiles, 2, CONSUMERS + HOW.PRODUCERS - 1),
     )
     fence_async_shared()
 
@@ -146,6 +149,6 @@ def paged_attention_kernel(
     consumed = (out_tensor, lse), queues, tiles, scale_log2, None
     produced = (q_tensor, k_tensor, v_tensor), queues, tiles, counter, table
     if HOW.PRODUCERS == 1:
-        start(consume, consumed, [(_produce, (*produced, "both"))], HOW)
+        start(consume, consumed, [(_produce, (produced, "both"))], HOW)
     else:
-        start(consume, consumed, [(_produce, (*produced, "keys")), (_produce, (*produced, "values"))], HOW)
+        start(consume, consumed, [(_produce, (produced, "keys")), (_produce, (produced, "values"))], HOW)
