@@ -28,7 +28,8 @@ def attention_varlen(
     [sequences + 1] from 0, on q's device, where they are read: nothing waits for them. Sequences may be
     empty. The last query of each stands at its last key. lse is float32 [heads, queries]; queries past the
     last sequence give 0 and -inf. Blocks of queries do not end where sequences do: one that holds
-    the end of one and the start of the next visits the keys of both.
+    the end of one and the start of the next visits the keys of both. No number of one sequence, nor of what
+    lies past the last, reaches another's results or gradients, be it NaN.
 
     alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
     """
@@ -40,6 +41,8 @@ def attention_varlen(
     ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
     out, lse = attend(*packed, (False, None, *options.how), terms_with(ranges, packed[0], options))
     out, lse = out[0].transpose(0, 1), lse[0]
+    if options.return_lse and options.sinks is not None:  # which count for no row past the last sequence
+        lse = lse.masked_fill(ranges[0, 0] > ranges[0, 1], -torch.inf)
     return (out, lse) if options.return_lse else out
 
 

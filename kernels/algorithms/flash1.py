@@ -17,11 +17,15 @@ from kernels.tile.scores import capped, masked, query_blocks_in, seen_by, slope_
 from kernels.tile.tile import (
     LN_2,
     LOG2_E,
+    added_of_seen,
+    any_not_finite,
     head_start,
     load_tile,
     matmul,
+    narrowed,
     normalised,
     online_softmax_update,
+    softmax_step,
     store_probe,
     store_tile,
     widened,
@@ -57,6 +61,9 @@ def flash1_kernel(
         keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
         k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True)
         v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, TILE.V_DIM, True)
+        apart = False
+        if TILE.RANGES:  # values that are not finite must not reach what only shares a tile
+            apart = any_not_finite(v_tile)
         start, _full_start, _full_stop, stop = query_blocks_in(terms, batch, key_block, sizes, TILE)
         for query_block in range(start, stop):
             queries = query_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
@@ -74,9 +81,19 @@ def flash1_kernel(
                 slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, scale_log2)
                 products = sloped(capped(products, score[1]), slope, view, keys[None, :])
             products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
-            running_max, running_sum, accumulator, alpha = online_softmax_update(
-                products, v_tile, running_max, running_sum, before * running_sum[:, None], scale_log2
-            )
+            if apart:
+                sum_before = running_sum
+                running_max, running_sum, alpha, weights = softmax_step(
+                    products, running_max, running_sum, scale_log2
+                )
+                accumulator = added_of_seen(
+                    before * (sum_before * alpha)[:, None], narrowed(weights, v_tile.dtype),
+                    products != float("-inf"), (v_head, v_strides), keys, v_columns, seq_kv, TILE.V_DIM,
+                )  # fmt: skip
+            else:
+                running_max, running_sum, accumulator, alpha = online_softmax_update(
+                    products, v_tile, running_max, running_sum, before * running_sum[:, None], scale_log2
+                )
 
             attended = normalised(accumulator, running_sum)
             store_tile(out_head, out_strides, queries, v_columns, seq_q, TILE.V_DIM, attended)

@@ -13,14 +13,14 @@ import triton
 import triton.language as tl
 
 from kernels.algorithms.flash2.forward import loop_stages
-from kernels.algorithms.flash2.kernel import attend
+from kernels.algorithms.flash2.kernel import attend, attend_few
 from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
 from kernels.call.call import Call, ceil_div, split_blocks
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import interpreted, launch, multiprocessors, output_like, warps
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
-from kernels.tile.tile import head_start, inlined, log_sum_exp, narrowed, normalised
+from kernels.tile.tile import any_not_finite, head_start, inlined, log_sum_exp, narrowed, normalised
 from kernels.tilings.split_kv import COMBINED
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains
@@ -85,11 +85,18 @@ def split_kernel(
     share = tl.cdiv(stop - start, splits)
     start = start + split * share
     stop = tl.minimum(stop, start + share)
+    key_tensor, value_tensor = (k_head, k_strides, columns), (v_head, v_strides, v_columns)
+    state, span = (running_max, running_sum, accumulator), (start, stop, full_start, full_stop)
     running_max, running_sum, accumulator = attend(
-        q_tile, (k_head, k_strides, columns), (v_head, v_strides, v_columns),
-        (running_max, running_sum, accumulator), (start, stop, full_start, full_stop),
+        q_tile, key_tensor, value_tensor, state, span,
         queries, sizes, score, view, slope, None, 0, TILE, "edges", True, False,
     )  # fmt: skip
+    if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
+        if any_not_finite(accumulator):  # perhaps of a sequence that only shares a tile
+            running_max, running_sum, accumulator = attend_few(
+                q_tile, key_tensor, value_tensor, state, span,
+                queries, sizes, score, view, slope, TILE, 1,
+            )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]
     partial_rows = partial_batch + row_offsets(partial_strides, kv_head, queries, members, v_columns, group)

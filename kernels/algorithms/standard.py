@@ -18,6 +18,8 @@ from kernels.tile.scores import capped, seen_by, slope_of, sloped
 from kernels.tile.tile import (
     LN_2,
     LOG2_E,
+    added_of_seen,
+    any_not_finite,
     head_start,
     load_tile,
     log_sum_exp,
@@ -108,7 +110,7 @@ def softmax_kernel(
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])
 def output_kernel(
-    weights, v, out, blocks, strides, heads, kv_heads, seq_q, seq_kv, window, TILE: tl.constexpr
+    weights, v, out, blocks, terms, strides, heads, kv_heads, seq_q, seq_kv, window, TILE: tl.constexpr
 ):
     """One program a query block of a head: O = P v over all key blocks."""
     began = now(blocks)
@@ -131,7 +133,17 @@ def output_kernel(
             tile_pointers(weight_head, weight_strides, queries, keys), mask=inside, other=0.0
         )
         v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, TILE.V_DIM, True)
-        accumulator += matmul(weight_tile, v_tile)
+        apart = False
+        if TILE.RANGES:  # values that are not finite must not reach what only shares a tile
+            apart = any_not_finite(v_tile)
+        if apart:
+            first, end, _ = seen_by(terms.ranges, batch, queries[:, None], seq_q)
+            seen = (keys[None, :] >= first) & (keys[None, :] < end)
+            accumulator = added_of_seen(
+                accumulator, weight_tile, seen, (v_head, v_strides), keys, columns, seq_kv, TILE.V_DIM
+            )
+        else:
+            accumulator += matmul(weight_tile, v_tile)
     store_tile(
         head_start(out, out_strides, batch, head),
         out_strides,
@@ -159,7 +171,7 @@ def standard(
     _softmax(scores, weights, lse, call, probe, times, terms)
     del scores
     out = output_like(q, v)
-    _output(weights, v, out, call, times)
+    _output(weights, v, out, call, times, terms)
     return out, lse
 
 
@@ -202,17 +214,17 @@ def _softmax(scores, weights, lse, call: Call, probe, times: BlockTimes | None, 
     )
 
 
-def _output(weights, v, out, call: Call, times: BlockTimes | None) -> None:
+def _output(weights, v, out, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
     programs = call.query_blocks * call.batch * call.heads
     launch(
         output_kernel,
         programs,
         call,
-        (weights, v, out, times and times.room("output", programs, v.device)),
+        (weights, v, out, times and times.room("output", programs, v.device), tensors_of(terms)),
         num_warps=warps(call.block_q, call.out_dim),
         num_stages=stages(v, streamed=call.block_kv * call.padded_out_dim, resident=0),
         strides=(weights.stride(), v.stride(), out.stride()),
-        TILE=call.unmasked_tile,
+        TILE=call.unmasked_tile if terms is None else call.tile_in_ranges,
         **call.sizes,
     )
 

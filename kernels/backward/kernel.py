@@ -15,12 +15,16 @@ from kernels.tile.scores import (
 )
 from kernels.tile.tile import (
     added,
+    added_of_seen,
+    any_not_finite,
+    any_part_not_finite,
     head_start,
     inlined,
     load_parts,
     load_tile,
     matmul,
     narrowed,
+    parts_added_of_seen,
     products_of,
     store_parts,
     store_tile,
@@ -31,19 +35,21 @@ from kernels.tile.tile import (
 @inlined
 def add_to_keys(
     k_tile, v_tile, sums, query_tensors, span, keys, columns, sizes, score, terms, batch, batch_head,
-    TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr,
+    TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr, APART: tl.constexpr = False,
 ):  # fmt: skip
     """Add what query blocks start to stop - 1 of a head give to dK / scale and dV of a key block.
 
-    query_tensors: the heads of Q and dO with their strides, of lse and of delta. columns: of K, of V.
+    query_tensors: the heads of Q and dO with their strides, of lse and of delta. columns: of K, of V. APART:
+    what is not finite reaches the keys alone that its query sees; blocks are of a FEW queries.
     """
     q_head, q_strides, d_out_head, d_out_strides, lse_head, delta_head = query_tensors
     d_k, d_v = sums
     start, stop = span
     seq_q = sizes[0]
     PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
+    STEP: tl.constexpr = TILE.FEW if APART else TILE.BLOCK_Q
     for query_block in range(start, stop):
-        queries = query_block * TILE.BLOCK_Q + tl.arange(0, TILE.BLOCK_Q)
+        queries = query_block * STEP + tl.arange(0, STEP)
         q_tile = load_parts(q_head, q_strides, queries, columns[0], seq_q, TILE.HEAD_DIM, RAGGED)
         d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns[1], seq_q, TILE.V_DIM, RAGGED)
         lse = tl.load(lse_head + queries)
@@ -60,11 +66,25 @@ def add_to_keys(
             products = masked(products, queries[None, :], keys[:, None], sizes, view, TILE)
         d_weights = matmul(v_tile, tl.trans(d_out_tile))  # before the exponentials, which hide under it
         weights = tl.exp2(products * score[1] - lse[None, :])
-        d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
+        if APART:
+            seen = products != float("-inf")
+            weights = tl.where(seen, weights, 0.0)
+            d_v = added_of_seen(
+                d_v, narrowed(weights, d_out_tile.dtype), seen, (d_out_head, d_out_strides),
+                queries, columns[1], seq_q, TILE.V_DIM,
+            )  # fmt: skip
+        else:
+            d_v += matmul(narrowed(weights, d_out_tile.dtype), d_out_tile)
         d_scores = weights * (d_weights - delta[None, :])
         if TILE.RANGES:
             d_scores = uncapped(d_scores, limited, score[2])
-        d_k = added(d_k, narrowed(d_scores, d_out_tile.dtype), q_tile, PARTS)
+        if APART:
+            d_scores = narrowed(tl.where(seen, d_scores, 0.0), d_out_tile.dtype)
+            d_k = parts_added_of_seen(
+                d_k, d_scores, seen, (q_head, q_strides), queries, columns[0], seq_q, TILE.HEAD_DIM, PARTS
+            )
+        else:
+            d_k = added(d_k, narrowed(d_scores, d_out_tile.dtype), q_tile, PARTS)
     return d_k, d_v
 
 
@@ -101,9 +121,10 @@ def key_gradient_kernel(
         head = kv_head * GROUP + member
         batch_head = batch * heads + head
         rows = batch_head.to(tl.int64) * padded_seq_q
-        q_head = head_start(q, q_strides, batch, head)
-        d_out_head = head_start(d_out, d_out_strides, batch, head)
-        query_tensors = (q_head, q_strides, d_out_head, d_out_strides, lse + rows, delta + rows)
+        query_tensors = (
+            head_start(q, q_strides, batch, head), q_strides,
+            head_start(d_out, d_out_strides, batch, head), d_out_strides, lse + rows, delta + rows,
+        )  # fmt: skip
         if TILE.CAUSAL or TILE.RANGES:  # the diagonal
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, (k_sum, v_sum), query_tensors, (start, full_start), keys, both_columns,
@@ -118,6 +139,23 @@ def key_gradient_kernel(
                 k_tile, v_tile, (k_sum, v_sum), query_tensors, (full_stop, stop), keys, both_columns,
                 sizes, score, terms, batch, batch_head, TILE, True, not EVEN,
             )  # fmt: skip
+    if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
+        if any_part_not_finite(k_sum, PARTS) | any_not_finite(v_sum):  # perhaps of what only shares a tile
+            k_sum = zeros_of(TILE.BLOCK_KV, TILE.BLOCK_D, PARTS)
+            v_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_V], 0.0, tl.float32)
+            few = (start * (TILE.BLOCK_Q // TILE.FEW), stop * (TILE.BLOCK_Q // TILE.FEW))
+            for member in range(0, GROUP):
+                head = kv_head * GROUP + member
+                batch_head = batch * heads + head
+                rows = batch_head.to(tl.int64) * padded_seq_q
+                query_tensors = (
+                    head_start(q, q_strides, batch, head), q_strides,
+                    head_start(d_out, d_out_strides, batch, head), d_out_strides, lse + rows, delta + rows,
+                )  # fmt: skip
+                k_sum, v_sum = add_to_keys(
+                    k_tile, v_tile, (k_sum, v_sum), query_tensors, few, keys, both_columns,
+                    sizes, score, terms, batch, batch_head, TILE, True, True, True,
+                )  # fmt: skip
     d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
     d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
     store_parts(d_k_head, d_k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, k_sum, score[0])
@@ -127,18 +165,20 @@ def key_gradient_kernel(
 @inlined
 def add_to_queries(
     q_tile, d_out_tile, lse, delta, d_q, key_tensors, span, queries, columns, sizes, score, view, slope,
-    TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr,
+    TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr, APART: tl.constexpr = False,
 ):  # fmt: skip
     """Add what key blocks start to stop - 1 give to dQ / scale of a query block.
 
-    key_tensors: the heads of K and V with their strides. columns: of K, of V.
+    key_tensors: the heads of K and V with their strides. columns: of K, of V. APART: what is not finite
+    reaches the queries alone that see its key; blocks are of a FEW keys.
     """
     k_head, k_strides, v_head, v_strides = key_tensors
     start, stop = span
     seq_kv = sizes[1]
     PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
+    STEP: tl.constexpr = TILE.FEW if APART else TILE.BLOCK_KV
     for key_block in range(start, stop):
-        keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
+        keys = key_block * STEP + tl.arange(0, STEP)
         k_tile = load_parts(k_head, k_strides, keys, columns[0], seq_kv, TILE.HEAD_DIM, RAGGED)
         v_tile = load_tile(v_head, v_strides, keys, columns[1], seq_kv, TILE.V_DIM, RAGGED)
         products = products_of(q_tile, k_tile, PARTS)
@@ -152,7 +192,14 @@ def add_to_queries(
         d_scores = weights * (d_weights - delta[:, None])
         if view is not None:
             d_scores = uncapped(d_scores, limited, score[2])
-        d_q = added(d_q, narrowed(d_scores, v_tile.dtype), k_tile, PARTS)
+        if APART:
+            seen = products != float("-inf")
+            d_scores = narrowed(tl.where(seen, d_scores, 0.0), v_tile.dtype)
+            d_q = parts_added_of_seen(
+                d_q, d_scores, seen, (k_head, k_strides), keys, columns[0], seq_kv, TILE.HEAD_DIM, PARTS
+            )
+        else:
+            d_q = added(d_q, narrowed(d_scores, v_tile.dtype), k_tile, PARTS)
     return d_q
 
 
@@ -209,5 +256,12 @@ def query_gradient_kernel(
             q_tile, d_out_tile, lse_rows, delta_rows, q_sum, key_tensors, (full_stop, stop),
             queries, both_columns, sizes, score, view, slope, TILE, True, not EVEN,
         )  # fmt: skip
+    if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
+        if any_part_not_finite(q_sum, PARTS):  # perhaps of what only shares a tile
+            few = (start * (TILE.BLOCK_KV // TILE.FEW), stop * (TILE.BLOCK_KV // TILE.FEW))
+            q_sum = add_to_queries(
+                q_tile, d_out_tile, lse_rows, delta_rows, zeros_of(TILE.BLOCK_Q, TILE.BLOCK_D, PARTS),
+                key_tensors, few, queries, both_columns, sizes, score, view, slope, TILE, True, True, True,
+            )  # fmt: skip
     d_q_head = head_start(d_q, d_q_strides, batch, head)
     store_parts(d_q_head, d_q_strides, queries, columns, seq_q, TILE.HEAD_DIM, q_sum, score[0])

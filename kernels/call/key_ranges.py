@@ -105,7 +105,8 @@ def ranges_of_packed(
 ) -> torch.Tensor:
     """Of sequences packed end to end: where each begins among the queries and among the keys, and the total.
 
-    The last query of each stands at its last key. Queries past the last sequence see nothing.
+    The last query of each stands at its last key. Queries past the last sequence see nothing: their first key
+    lies behind their end.
     """
     query = torch.arange(total_q, device=cu_seqlens_q.device)
     edges = torch.stack([cu_seqlens_q, cu_seqlens_k.clamp(max=total_k)]).long()
@@ -113,7 +114,9 @@ def ranges_of_packed(
     edges = torch.cat([edges, edges[:, -1:]], 1)
     begin, (stop, end) = edges[1][sequence - 1], edges[:, sequence]
     position = end - stop + query
-    return torch.stack([*_within(position, sides, begin, end), position])[None].int()
+    first, stop = _within(position, sides, begin, end)
+    past = query >= edges[0, -1]
+    return torch.stack([first + past, stop, position])[None].int()
 
 
 def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:

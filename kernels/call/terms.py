@@ -13,12 +13,17 @@ from kernels.tile.tile import LOG2_E, Tile
 
 
 class TermTensors(NamedTuple):
-    """What the kernels read of a call's terms; seers are the ranges seen from the keys."""
+    """What the kernels read of a call's terms; seers are the ranges seen from the keys.
+
+    k and v are K and V themselves, where a kernel is else given what describes them to TMA.
+    """
 
     ranges: torch.Tensor
     seers: torch.Tensor | None
     sinks: torch.Tensor | None
     slopes: torch.Tensor | None
+    k: torch.Tensor | None = None
+    v: torch.Tensor | None = None
 
 
 class Terms(NamedTuple):

@@ -21,7 +21,11 @@ ROUND_ASM = tl.constexpr(  # four float32 numbers as e4m3 in 32 bits
 
 
 class Tile(NamedTuple):
-    """What a kernel is compiled for: its blocks and the mask, V's head dim maybe another than Q's and K's."""
+    """What a kernel is compiled for: its blocks and the mask, V's head dim maybe another than Q's and K's.
+
+    RANGES: whether these say what is seen, and there may be other terms. FEW: rows at a time where some are
+    not finite, which is seldom, and must take no more registers than the rest.
+    """
 
     HEAD_DIM: int
     BLOCK_D: int
@@ -31,7 +35,8 @@ class Tile(NamedTuple):
     BLOCK_KV: int
     CAUSAL: bool
     WINDOWED: bool
-    RANGES: bool = False  # whether these say what is seen, and there may be other terms
+    RANGES: bool = False
+    FEW: int = 16
 
 
 def inlined(function):
@@ -156,6 +161,31 @@ def added(total, a, b, PARTS: tl.constexpr):
 
 
 @inlined
+def parts_added_of_seen(
+    total, a, seen, tile_of, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, PARTS: tl.constexpr
+):
+    """`added_of_seen`, part by part of b's columns."""
+    if PARTS == 1:
+        return added_of_seen(total, a, seen, tile_of, rows, columns, row_count, COLUMN_COUNT)
+    else:
+        part = tl.arange(0, 64)
+        return (
+            added_of_seen(total[0], a, seen, tile_of, rows, part, row_count, COLUMN_COUNT),
+            added_of_seen(total[1], a, seen, tile_of, rows, part + 64, row_count, COLUMN_COUNT),
+            added_of_seen(total[2], a, seen, tile_of, rows, part + 128, row_count, COLUMN_COUNT),
+        )
+
+
+@inlined
+def any_part_not_finite(total, PARTS: tl.constexpr):
+    """`any_not_finite` of a tile, or of the three parts of one."""
+    if PARTS == 1:
+        return any_not_finite(total)
+    else:
+        return any_not_finite(total[0]) | any_not_finite(total[1]) | any_not_finite(total[2])
+
+
+@inlined
 def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.constexpr, tile, factor):
     """`store_tile` of a tile, or of the three parts of one, times a factor."""
     if COLUMN_COUNT == 192:
@@ -165,6 +195,35 @@ def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.const
         store_tile(start, strides, rows, part + 128, row_count, COLUMN_COUNT, tile[2] * factor)
     else:
         store_tile(start, strides, rows, columns, row_count, COLUMN_COUNT, tile * factor)
+
+
+@inlined
+def any_not_finite(tile):
+    """Whether a number of a tile is NaN or infinite."""
+    return tl.max(tl.max(tl.where(tl.abs(widened(tile)) < float("inf"), 0, 1), 1), 0) > 0
+
+
+@inlined
+def added_of_seen(
+    total, a, seen, tile_of, rows, columns, row_count, COLUMN_COUNT: tl.constexpr,
+):  # fmt: skip
+    """total + a b, where what is not finite in a row of b counts in the rows alone that see it: 0 NaN is NaN.
+
+    tile_of: where b's head starts, and its strides; rows and columns are b's.
+    """
+    tile = load_tile(tile_of[0], tile_of[1], rows, columns, row_count, COLUMN_COUNT, True)
+    numbers = widened(tile)
+    finite = tl.abs(numbers) < float("inf")
+    total += matmul(a, narrowed(tl.where(finite, numbers, 0.0), tile.dtype))
+    lanes = tl.arange(0, rows.shape[0])
+    for lane in range(0, tl.max(tl.max(tl.where(finite, 0, 1), 1), 0) * rows.shape[0]):
+        here = lanes[None, :] == lane
+        factor = tl.sum(tl.where(here, widened(a), 0.0), 1)
+        sees = tl.max(tl.where(here & seen, 1, 0), 1) > 0
+        row = tl.sum(tl.where((lanes[:, None] == lane) & ~finite, numbers, 0.0), 0)
+        reached = sees[:, None] & ~(tl.abs(row) < float("inf"))[None, :]
+        total += tl.where(reached, factor[:, None] * row[None, :], 0.0)
+    return total
 
 
 @inlined
@@ -236,6 +295,21 @@ def query_blocks_of(key_block, sizes, TILE: tl.constexpr):
 
 
 @inlined
+def softmax_step(products, running_max, running_sum, scale_log2):
+    """The softmax of rows with one more tile of products: their new maximum and sum, alpha, and the weights.
+
+    See `online_softmax_update`.
+    """
+    new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
+    reference = tl.where(
+        new_max == float("-inf"), 0.0, new_max
+    )  # a row that has seen no key: -inf - -inf is NaN
+    alpha = tl.exp2(running_max - reference)
+    weights = tl.exp2(products * scale_log2 - reference[:, None])
+    return new_max, running_sum * alpha + tl.sum(weights, 1), alpha, weights
+
+
+@inlined
 def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
     """Take one more tile into the softmax of its rows.
 
@@ -244,13 +318,7 @@ def online_softmax_update(products, v, running_max, running_sum, accumulator, sc
     attention. Returns the three, and the factor alpha [Br] that rescaled what was there. Milakov and
     Gimelshein, arXiv 1805.02867.
     """
-    new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
-    reference = tl.where(
-        new_max == float("-inf"), 0.0, new_max
-    )  # a row that has seen no key: -inf - -inf is NaN
-    alpha = tl.exp2(running_max - reference)
-    weights = tl.exp2(products * scale_log2 - reference[:, None])
-    new_sum = running_sum * alpha + tl.sum(weights, 1)
+    new_max, new_sum, alpha, weights = softmax_step(products, running_max, running_sum, scale_log2)
     accumulator = accumulator * alpha[:, None] + matmul(narrowed(weights, v.dtype), v)
     return new_max, new_sum, accumulator, alpha
 

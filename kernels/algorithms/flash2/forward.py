@@ -91,6 +91,8 @@ def flash2(
     heavy_first = call.causal and (times is None or times.heavy_first)
     together = heads_together(call) if call.causal and times is None else 1
     extra = tensors_of(terms)
+    if extra is not None:
+        extra = extra._replace(k=k, v=v)
     again = launch(
         flash2_kernel,
         programs,

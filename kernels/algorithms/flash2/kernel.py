@@ -8,14 +8,18 @@ import triton.language as tl
 from kernels.launch.block_times import now, store_times
 from kernels.tile.scores import capped, key_blocks_in, masked, seen_by, sink_of, slope_of, sloped
 from kernels.tile.tile import (
+    added_of_seen,
+    any_not_finite,
     head_start,
     inlined,
     load_parts,
     load_tile,
     log_sum_exp,
+    narrowed,
     normalised,
     online_softmax_update,
     products_of,
+    softmax_step,
     store_probe,
     store_tile,
 )
@@ -78,6 +82,32 @@ def attend(
         if probe is not None:
             valid, tile = queries < sizes[0], probe_tile + key_block
             store_probe(probe, tile, valid, running_max, running_sum, alpha, queries.shape[0])
+    return running_max, running_sum, accumulator
+
+
+@inlined
+def attend_few(
+    q, key_tensor, value_tensor, state, span, queries, sizes, score, view, slope,
+    TILE: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """As `attend`, a few keys at a time: what is not finite in V reaches the queries alone that see its key.
+
+    key_tensor and value_tensor: where a head of K and of V starts, their strides, and columns.
+    """
+    running_max, running_sum, accumulator = state
+    for few in range(span[0] * (TILE.BLOCK_KV // TILE.FEW), span[1] * (TILE.BLOCK_KV // TILE.FEW)):
+        keys = few * TILE.FEW + tl.arange(0, TILE.FEW)
+        if PARTS == 1:
+            k = load_tile(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
+        else:
+            k = load_parts(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
+        products = sloped(capped(products_of(q, k, PARTS), score[1]), slope, view, keys[None, :])
+        products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
+        running_max, running_sum, alpha, weights = softmax_step(products, running_max, running_sum, score[0])
+        accumulator = added_of_seen(
+            accumulator * alpha[:, None], narrowed(weights, value_tensor[0].dtype.element_ty),
+            products != float("-inf"), value_tensor, keys, value_tensor[2], sizes[1], TILE.V_DIM,
+        )  # fmt: skip
     return running_max, running_sum, accumulator
 
 
@@ -202,6 +232,14 @@ def flash2_kernel(
             q_tile, key_tensor, value_tensor, state, span, queries, sizes, score,
             view, slope, probe, probe_tile, TILE, MASK, HOW.TMA,
         )  # fmt: skip
+    if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
+        if any_not_finite(accumulator):  # perhaps of a sequence that only shares a tile
+            k_head = head_start(terms.k, k_strides, batch, kv_head)
+            v_head = head_start(terms.v, v_strides, batch, kv_head)
+            running_max, running_sum, accumulator = attend_few(
+                q_tile, (k_head, k_strides, columns), (v_head, v_strides, v_columns), state, span,
+                queries, sizes, score, view, slope, TILE, 3 if HOW.TMA and TILE.HEAD_DIM == 192 else 1,
+            )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
     tl.store(lse_rows, log_sum_exp(running_max, running_sum), mask=queries < seq_q)
