@@ -103,11 +103,7 @@ def _point(one: Held, colours: Palette) -> dict:
 def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> Figure:
     """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
     tokens = [one.tokens for one in found]
-    lines = {
-        "computing": ([one.computing for one in found], colours.s),
-        "transfer": ([one.transfer for one in found], colours.v),
-    }
-    values = [value for each, _ in lines.values() for value in each]
+    values = [value for one in found for value in (one.computing, one.transfer)]
     traces = [
         line(
             tokens,
@@ -117,7 +113,8 @@ def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) ->
             name=name,
             customdata=[seconds_text(value) for value in each],
         )
-        for name, (each, colour) in lines.items()
+        for name, colour in (("computing", colours.s), ("transfer", colours.v))
+        for each in [[getattr(one, name) for one in found]]
     ]
     places = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
     ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs", lambda value: seconds_text(value * 1e-6))

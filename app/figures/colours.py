@@ -48,18 +48,8 @@ class Palette:
 
     def tensor(self, name: str) -> str:
         """Colour of a tensor by its name: Q, K, V, S, P, O, m, l, alpha or lse; raises KeyError."""
-        return {
-            "Q": self.q,
-            "K": self.k,
-            "V": self.v,
-            "S": self.s,
-            "P": self.s,
-            "O": self.o,
-            "m": self.statistics,
-            "l": self.statistics,
-            "alpha": self.statistics,
-            "lse": self.statistics,
-        }[name]
+        rows = dict.fromkeys(("m", "l", "m, l", "alpha", "lse"), self.statistics)
+        return {"Q": self.q, "K": self.k, "V": self.v, "S": self.s, "P": self.s, "O": self.o, **rows}[name]
 
 
 DARK = Palette(

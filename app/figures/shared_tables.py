@@ -9,13 +9,8 @@ TENSOR_NAMES = {  # where the name of a tensor is not that of its number
     Tensor.NONE: "",
     Tensor.STATISTICS: "statistics",
     Tensor.LSE: "lse",
-    Tensor.D_O: "dO",
-    Tensor.D_Q: "dQ",
-    Tensor.D_K: "dK",
-    Tensor.D_V: "dV",
     Tensor.DELTA: "delta",
-    Tensor.D_P: "dP",
-    Tensor.D_S: "dS",
+    **{Tensor[f"D_{of}"]: f"d{of}" for of in "QKVOPS"},
     Tensor.LSE_LOG2: "lse",
     Tensor.PARTIAL: "partial O",
     Tensor.PARTIAL_LSE: "partial lse",
@@ -48,15 +43,10 @@ def palettes() -> dict[str, dict[str, str]]:
 def _colours(palette: Palette) -> dict[str, str]:
     """A gradient has its tensor's colour, and the statistics of a row share one."""
     named = ("ground", "panel", "ink", "muted", "good", "bad", "statistics")
-    tensors = {
-        "Q": palette.q,
-        "K": palette.k,
-        "V": palette.v,
-        "S": palette.s,
-        "O": palette.o,
-        **dict.fromkeys(("P", "dP", "dS"), palette.s),
-        **{"dQ": palette.q, "dK": palette.k, "dV": palette.v, "dO": palette.o},
-        **dict.fromkeys(("lse", "delta", "partial lse"), palette.statistics),
-        "partial O": palette.o,
+    tensors = (*"QKVSOP", *(f"d{of}" for of in "QKVSOP"), "partial O")
+    rows = dict.fromkeys(("lse", "delta", "partial lse"), palette.statistics)
+    return {name: getattr(palette, name) for name in named} | {
+        "line": palette.grid,
+        **{name: palette.tensor(name[-1]) for name in tensors},
+        **rows,
     }
-    return {name: getattr(palette, name) for name in named} | {"line": palette.grid} | tensors

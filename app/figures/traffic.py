@@ -14,17 +14,10 @@ from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import ByLength, TilingCost
 
-TENSOR_NAMES = {
-    Tensor.Q: "Q",
-    Tensor.K: "K",
-    Tensor.V: "V",
-    Tensor.S: "S",
-    Tensor.P: "P",
-    Tensor.O: "O",
-    Tensor.STATISTICS: "m",
-    Tensor.LSE: "lse",
+LABELS = {
+    **{each: each.name for each in (Tensor.Q, Tensor.K, Tensor.V, Tensor.S, Tensor.P, Tensor.O)},
+    **{Tensor.STATISTICS: "m, l", Tensor.LSE: "lse"},
 }
-LABELS = {**TENSOR_NAMES, Tensor.STATISTICS: "m, l"}
 
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
@@ -35,7 +28,7 @@ def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette
 def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
     """(algorithm, direction, bytes by tensor) of every bar, top to bottom."""
     return [
-        (name, direction, {tensor: by[tensor] for tensor in TENSOR_NAMES if by[tensor]})
+        (name, direction, {tensor: by[tensor] for tensor in LABELS if by[tensor]})
         for name, simulation in simulations.items()
         for direction in ("read", "written")
         for by in [getattr(getattr(simulation.traffic, kind), direction)]
@@ -46,7 +39,7 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
     parts = [
         (
             LABELS[tensor],
-            colours.tensor(TENSOR_NAMES[tensor]),
+            colours.tensor(LABELS[tensor]),
             tensor == Tensor.P,
             value,
             f"{LABELS[tensor]}, {short(name)}, {direction}: {bytes_text(value)}",
