@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -205,18 +204,20 @@ def _commit(row: Decoding) -> str:
 
 
 def _recorded_lines(timed: list[Decoding], origin: str, colours: Palette) -> list[figures.Line]:
-    def line(name: str, colour: str, rows: list[Decoding], splits: Sequence[int] = ()) -> figures.Line:
+    """A line over the splits that were swept, and a level for what has none to set."""
+
+    def line(name: str, colour: str, *rows: Decoding) -> figures.Line:
         points = [(row.times.p50, row.bytes_per_second) for row in rows]
-        return figures.Line(name, origin, colour, splits, points)
+        return figures.Line(name, origin, colour, [row.splits for row in rows if row.splits], points)
 
     swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
-    lines = [line("split keys", colours.k, swept, [row.splits for row in swept])] if swept else []
+    lines = [line("split keys", colours.k, *swept)] if swept else []
     for row in timed:
         if row.provider == OWN and row.splits is None:
-            lines.append(line("auto", colours.ink, [row]))
+            lines.append(line("auto", colours.ink, row))
         elif row.provider not in (OWN, "copy") and not row.page_size:
             name = implementation({"provider": row.provider, "label": row.label})
-            lines.append(line(name, look(row.provider).colour(colours), [row]))
+            lines.append(line(name, look(row.provider).colour(colours), row))
     return lines
 
 

@@ -101,16 +101,10 @@ def _recorded(recording: Recording | None) -> None:
     told = next(iter(found.values()))
     st.markdown(f"**{_spared(told)}**")
     for direction, costs in found.items():
-        rows = [
-            [
-                ", ".join(_variant(cost.row)),
-                share_text(cost.seen, 1),
-                seconds_text(cost.row.times.p50),
-                f"{cost.row.tflops:.0f}",
-                share_text(cost.over),
-            ]
-            for cost in costs
-        ]
+        rows = []
+        for cost in costs:
+            name, seen, over = ", ".join(_variant(cost.row)), share_text(cost.seen, 1), share_text(cost.over)
+            rows.append([name, seen, seconds_text(cost.row.times.p50), f"{cost.row.tflops:.0f}", over])
         columns = (f"{direction}: mask or term", "pairs left", "time", "TFLOP/s", "of plain")
         numbers(columns, rows, f"Recorded {direction} times of masks and terms", height=TALL)
     problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}

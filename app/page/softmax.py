@@ -245,13 +245,10 @@ def _examples() -> Drawn:
 def _example(preset: online.Preset) -> str:
     scores = np.array(preset.scores)
     steps = online.online_steps(scores, EXAMPLE_BLOCK)
+    columns = zip(steps.stops, steps.m, steps.alpha, steps.l, strict=True)
     told = [
-        [
-            f"{steps.stops[at]}",
-            *(number_text(float(values[at]), 4) for values in (steps.m, steps.alpha, steps.l)),
-            sentence(steps, at + 1),
-        ]
-        for at in range(len(steps.stops))
+        [f"{stop}", *(number_text(float(value), 4) for value in values), sentence(steps, step)]
+        for step, (stop, *values) in enumerate(columns, 1)
     ]
     alt = f"{preset.name}: scores (points) and the running maximum m (line), {EXAMPLE_BLOCK} scores per step"
     return (
@@ -264,8 +261,7 @@ def _example(preset: online.Preset) -> str:
 
 def _points(scores: np.ndarray, steps: online.OnlineSteps, colours: Palette):
     """Scores as points, and the maximum of those read so far as a staircase."""
-    shown = [float(score) if np.isfinite(score) else None for score in scores]
-    maxima = [float(m) if np.isfinite(m) else None for m in steps.m]
+    shown, maxima = ([float(v) if np.isfinite(v) else None for v in values] for values in (scores, steps.m))
     ends = [-0.5, *(float(stop) - 0.5 for stop in steps.stops)]
     told = ["" if score is None else f"{score:g}" for score in shown]
     points = marks(range(len(shown)), shown, colours.s, "", size=9, name="scores", customdata=told)

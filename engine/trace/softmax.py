@@ -6,7 +6,6 @@ Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks: FlashAttention, arX
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
@@ -127,38 +126,35 @@ class Preset:
 
 
 _NONE = float("-inf")
-PRESETS = MappingProxyType(
-    {
-        "rising": Preset(
-            "Rising maxima",
-            "With two or more scores per step, every block of this row contains a new largest score, so "
-            "everything accumulated so far is multiplied by α < 1.",
-            (0.1, -0.4, 0.6, 0.3, 1.2, 0.8, 1.5, 0.9, 2.1, 1.4, 1.8, 2.6, 2.9, 2.2, 3.4, 3.1),
-        ),
-        "spike": Preset(
-            "One spike",
-            "One score outweighs all the others, so α falls almost to 0 once and stays 1 after it.",
-            (0.4, -0.2, 0.9, 0.1, -0.6, 0.3, 0.7, 0.0, -0.3, 0.5, 9.0, 0.2, 0.8, -0.1, 0.4, 0.6),
-        ),
-        "masked": Preset(
-            "A masked block",
-            "The first four keys are masked, so m stays −∞ and l stays 0 over them, and nothing turns "
-            "into NaN.",
-            (_NONE, _NONE, _NONE, _NONE, 0.7, 1.3, -0.5, 0.2, 1.9, 0.4, 1.1, -0.8, _NONE, _NONE, 0.6, 1.0),
-        ),
-        "overflow": Preset(
-            "Overflow in float16",
-            "exp(12) is more than 65,504, the largest float16, so it is inf unless the maximum is "
-            "subtracted first.",
-            (3.0, 5.5, 8.0, 10.0, 10.5, 11.0, 11.5, 12.0, 11.8, 9.0, 7.5, 11.2, 12.5, 6.0, 4.0, 2.0),
-        ),
-        "settled": Preset(
-            "The largest first",
-            "The first score is the largest, so α is 1 from then on and nothing is ever rescaled.",
-            (3.6, 1.2, 0.4, 2.0, -0.5, 1.7, 0.9, 0.1, 2.4, 1.1, -0.2, 0.8, 1.5, 0.3, 2.2, 0.6),
-        ),
-    }
-)
+PRESETS = {
+    "rising": Preset(
+        "Rising maxima",
+        "With two or more scores per step, every block of this row contains a new largest score, so "
+        "everything accumulated so far is multiplied by α < 1.",
+        (0.1, -0.4, 0.6, 0.3, 1.2, 0.8, 1.5, 0.9, 2.1, 1.4, 1.8, 2.6, 2.9, 2.2, 3.4, 3.1),
+    ),
+    "spike": Preset(
+        "One spike",
+        "One score outweighs all the others, so α falls almost to 0 once and stays 1 after it.",
+        (0.4, -0.2, 0.9, 0.1, -0.6, 0.3, 0.7, 0.0, -0.3, 0.5, 9.0, 0.2, 0.8, -0.1, 0.4, 0.6),
+    ),
+    "masked": Preset(
+        "A masked block",
+        "The first four keys are masked, so m stays −∞ and l stays 0 over them, and nothing turns into NaN.",
+        (_NONE, _NONE, _NONE, _NONE, 0.7, 1.3, -0.5, 0.2, 1.9, 0.4, 1.1, -0.8, _NONE, _NONE, 0.6, 1.0),
+    ),
+    "overflow": Preset(
+        "Overflow in float16",
+        "exp(12) is more than 65,504, the largest float16, so it is inf unless the maximum is "
+        "subtracted first.",
+        (3.0, 5.5, 8.0, 10.0, 10.5, 11.0, 11.5, 12.0, 11.8, 9.0, 7.5, 11.2, 12.5, 6.0, 4.0, 2.0),
+    ),
+    "settled": Preset(
+        "The largest first",
+        "The first score is the largest, so α is 1 from then on and nothing is ever rescaled.",
+        (3.6, 1.2, 0.4, 2.0, -0.5, 1.7, 0.9, 0.1, 2.4, 1.1, -0.2, 0.8, 1.5, 0.3, 2.2, 0.6),
+    ),
+}
 
 
 def parse(text: str) -> np.ndarray:
