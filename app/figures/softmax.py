@@ -125,7 +125,8 @@ def _panels(scores, steps, naive_sums, colours) -> dict[str, dict]:
 def _outlines(x, y, panel, hover, *, corners=BAR, **look) -> dict:
     """Bars as one outline along 0: drawn bar by bar they take a browser longer than the rest of a page."""
     shown = np.isfinite(y)
-    x, y = x[shown, None], _short(y[shown])[:, None]
+    # with as many digits as can be seen: a number is sent as text, several times for a bar
+    x, y = x[shown, None], np.array([float(f"{value:.5g}") for value in y[shown]])[:, None]
     right, share, up = np.array(corners).T
     return {
         "type": "scatter",
@@ -140,11 +141,6 @@ def _outlines(x, y, panel, hover, *, corners=BAR, **look) -> dict:
         "yaxis": panel,
         **look,
     }
-
-
-def _short(values: np.ndarray) -> np.ndarray:
-    """With as many digits as can be seen: a number is sent as text, several times for a bar."""
-    return np.array([float(f"{value:.5g}") for value in values])
 
 
 def _scores(scores, start, stop, colours) -> list[dict]:

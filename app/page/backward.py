@@ -15,9 +15,8 @@ from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.compared import differences, verdict
 from app.page.parts.job import job_panel
-from app.page.parts.player_panel import player_panel
 from app.page.parts.recorded import commits_text, shape_text
-from app.player import PLAYER
+from app.player import PLAYER, play
 from app.player.backward import build
 from app.player.payload import begun
 from app.scenario import theme
@@ -71,7 +70,7 @@ def show() -> None:
         "recomputes it tile by tile, from Q, K and one saved number per row, the log-sum-exp. The N × N "
         "matrix never touches HBM."
     )
-    player_panel(experiment, lambda: build(experiment), "backward")
+    play(experiment, lambda: build(experiment), "backward")
     recording = chosen_recording()
     costs = partial(_costs, experiment, recomputation(experiment))
     fold("backward costs", costs, "What does recomputing P cost, and what does it save?")

@@ -118,8 +118,7 @@ def _cost(shown: Variant, full: Variant) -> str:
             f"no time beside {usual} (modelled)."
         )
     what = "Unfused attention" if "fusion" not in shown.techniques else "Attention with these techniques off"
-    times = ratio_digits(shown.seconds, full.seconds)
-    took = seconds_text(shown.seconds)
+    took, times = seconds_text(shown.seconds), ratio_digits(shown.seconds, full.seconds)
     return f"{what} takes {took}, {times} times as long as {usual} (both modelled)."
 
 

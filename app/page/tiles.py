@@ -8,8 +8,7 @@ from app import scenario
 from app.figures.units import bound_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts.job import job_of
-from app.page.parts.player_panel import player_panel
-from app.player import PLAYER
+from app.player import PLAYER, play
 from app.player.payload import begun, build
 from app.scenario.presets import preset
 from app.sidebar.unused import unused
@@ -26,7 +25,7 @@ def show() -> None:
     """The player of the current scenario, or why nothing plays."""
     experiment = scenario.current()
     unused("The tiles of one head are the same whoever shares its keys.", "kv_heads")
-    player_panel(experiment, lambda: build(experiment, *_agreement(experiment)), "tiles")
+    play(experiment, lambda: build(experiment, *_agreement(experiment)), "tiles")
 
 
 def _agreement(experiment: Experiment) -> tuple[str, bool]:
