@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from engine.model.simulation import simulate
 from engine.root import ROOT
 from engine.schedule.step import Tensor
 from engine.watch.attention import watched
-from engine.watch.numbers import Numbers
 from engine.watch.process import FailedError, Limits, run
 from engine.watch.steps import NAMED, of_schedule, tile_bytes
 from engine.worker.jobs import JobError, Update
@@ -70,7 +69,7 @@ def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str
     problem = experiment.problem
     mask = mask_arguments(problem)
     attention = partial(kernels.attention, algorithm=experiment.algorithm, **mask)
-    return watched(attention, Numbers.of(problem, stretch), experiment.tiling, str(file), [])
+    return watched(attention, replace(experiment, asked=experiment.tiling), stretch, 0, str(file), [])
 
 
 def count(payload: dict[str, Any]) -> Generator[Update, None, RealTraffic]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,13 @@ from engine.schedule.step import Tensor
 from engine.watch import checks
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
-from engine.watch.memory import Memory, bits_of, poisoned
+from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head, of_programs, of_schedule
 from engine.watch.user_file import NotServedError, arguments, called, function_of, prepared
 from engine.watch.watch import Watch
+
+GIVEN = ("q", "k", "v")
 
 
 def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str, Any]:
@@ -28,18 +29,40 @@ def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str
 
     stretch: what Q, and so the scores, is multiplied by.
     """
+    with prepared() as notes:
+        return watched(served(file, experiment), experiment, stretch, 0, str(file), notes)
+
+
+def served(file: Path, experiment: Experiment) -> Callable:
+    """The file's function; raises NotServedError where there is none, or for a mask that it is not told."""
     if not experiment.problem.mask.kinds <= {"causal"}:
         raise NotServedError(f"it is asked for {experiment.problem.mask.text}; it must be causal or no mask")
-    with prepared() as notes:
-        return watched(
-            function_of(file), Numbers.of(experiment.problem, stretch), experiment.asked, str(file), notes
-        )
+    return function_of(file)
+
+
+def given_to(
+    function: Callable, experiment: Experiment, stretch: float = 1.0
+) -> tuple[dict, tuple[list, dict]]:
+    """q, k and v by name, and all that a function is called with."""
+    numbers = Numbers.of(experiment.problem, stretch)
+    tensors = inputs_of(numbers)
+    call = arguments(function, tensors, experiment.problem, experiment.asked)
+    return dict(zip(GIVEN, tensors, strict=True)), call
+
+
+def inputs_of(numbers: Numbers) -> list:
+    """q, k and v in the problem's dtype."""
+    import torch
+
+    dtype = getattr(torch, numbers.problem.dtype)
+    return [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
 
 
 def watched(
-    attention: Callable, numbers: Numbers, tiling: Tiling, file: str, notes: list[str]
+    attention: Callable, experiment: Experiment, stretch: float, seed: int, file: str, notes: list[str]
 ) -> dict[str, Any]:
     """Run a function as a file's attention, and judge it; see `report`."""
+    numbers, tiling = Numbers.of(experiment.problem, stretch, seed), experiment.asked
     problem = numbers.problem
     watch, out, extra = run(attention, numbers, tiling, file)
     seen = checks.tiles(watch, problem, tiling)
@@ -68,9 +91,7 @@ def run(
     """The watch, O [batch, heads, seq_q, head_dim] on the CPU, and what else the function returned."""
     import torch
 
-    problem = numbers.problem
-    dtype = getattr(torch, problem.dtype)
-    tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
+    problem, tensors = numbers.problem, inputs_of(numbers)
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
     given = arguments(attention, tensors, problem, tiling)
     watch, returned = observed(attention, given, known, problem, file, backwards)
@@ -97,13 +118,7 @@ def observed(
     import torch
 
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
-    with (
-        poisoned(torch, watch.unwritten),
-        reporting(watch, backwards),
-        np.errstate(all="ignore"),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")  # NumPy's, of numbers that the kernel made
+    with poisoned(torch, watch.unwritten), reporting(watch, backwards), unquestioned():
         returned = called(function, given, file)
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")

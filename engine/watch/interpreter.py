@@ -161,18 +161,18 @@ class _Builder:
 
     def masked_store(self, original, pointers, value, mask, *rest, **named):
         """A store of what is allowed."""
-        mask = self._allowed("store", pointers, mask)
+        mask = self._allowed("store", pointers, mask, value)
         return original(pointers, value, mask, *rest, **named)
 
     def atomic(self, original, *args):
         """A read, a change and a write that nothing comes between."""
         at = next(place for place, each in enumerate(args) if isinstance(each, self.interpreter.TensorHandle))
         args = list(args)
-        if len(args) >= at + 3 and getattr(args[at + 2], "data", np.zeros(())).dtype == bool:
-            args[at + 2] = self._allowed("atomic", args[at], args[at + 2])
+        if at and len(args) > at + 2:  # an operation comes before, and a mask after the value
+            args[at + 2] = self._allowed("atomic", args[at], args[at + 2], args[at + 1])
         else:
-            whole = self.interpreter.TensorHandle(np.ones_like(args[at].data, bool), _bit())
-            self._allowed("atomic", args[at], whole)
+            whole = self.interpreter.TensorHandle(np.ones_like(args[at].data, bool), bit_type())
+            self._allowed("atomic", args[at], whole, args[at + 1])
         return original(*args)
 
     def fmul(self, original, left, right):
@@ -190,13 +190,16 @@ class _Builder:
         self.tags.put(result.data, self.listener.product(*came, True))
         return result
 
-    def _allowed(self, kind: str, pointers, mask):
+    def _allowed(self, kind: str, pointers, mask, value=None):
+        """The mask of what may be touched: addresses are held to their tensors, in elements of one size."""
         found = self.tags.of(pointers.data)
         base = next((tag.base for tag in found if isinstance(tag, Pointer)), self.base)
         size = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        if value is not None and value.data.itemsize != size:
+            raise ValueError(f"values of {value.data.itemsize} bytes are written to elements of {size}")
         data = mask.data if hasattr(mask, "data") and not isinstance(mask, np.ndarray) else mask
         allowed = self.listener.access(kind, pointers.data, data, size, base)
-        return self.interpreter.TensorHandle(allowed, _bit())
+        return self.interpreter.TensorHandle(allowed, bit_type())
 
     def _widened(self, operand):
         import triton.language as tl
@@ -207,7 +210,8 @@ class _Builder:
         return self.interpreter.TensorHandle(wide, tl.float32)
 
 
-def _bit():
+def bit_type():
+    """What masks are made of."""
     import triton.language as tl
 
     return tl.int1

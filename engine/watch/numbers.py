@@ -33,9 +33,9 @@ class Numbers:
     tolerance: float
 
     @classmethod
-    def of(cls, problem: Problem, stretch: float = 1.0) -> Numbers:
-        """The numbers of a problem, the same each time; stretch multiplies Q, and so the scores."""
-        q, k, v = make_inputs(problem, heads=problem.batch * problem.heads)
+    def of(cls, problem: Problem, stretch: float = 1.0, seed: int = 0) -> Numbers:
+        """The numbers of a problem, the same for a seed; stretch multiplies Q, and so the scores."""
+        q, k, v = make_inputs(problem, seed, problem.batch * problem.heads)
         q, k, v = (
             array.astype(np.float64) for array in (round_to(q * np.float32(stretch), problem.dtype), k, v)
         )

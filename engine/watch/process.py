@@ -1,7 +1,8 @@
-"""A file's attention run in a process of its own, with limits on its time and its memory.
+"""A file run in a process of its own, with limits on time, memory and reach; and how it is judged.
 
-The process is asked by arguments and answers on a pipe of its own: what the file prints goes nowhere.
-Whatever it does, what comes back is a report or one sentence.
+A process answers on a pipe of its own: what the file prints goes nowhere. Whatever it does, what comes back
+is a report or one sentence. A report that others are to trust is not for the file's process to make: that
+hands over a tape of what the kernels did, and a process in which no file ever runs does the same again.
 """
 
 from __future__ import annotations
@@ -23,14 +24,20 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.process_tree import Marked
 from engine.root import ROOT
+from engine.watch import judge, tape
+from engine.watch.confined import end_with, guarded, kept_from_writing, missing_sentence
+from engine.watch.shape import is_report
+from engine.watch.stand_in import answer_for_gpu
+from engine.watch.user_file import REPORTS, NotServedError
 
-REPORTS = {
-    "attention": "engine.watch.attention",
-    "delta": "engine.watch.delta",
-}  # by the file's function
-PARENT_DIED = 1  # of prctl: the signal that a process gets when its parent ends
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
 ENDING_SECONDS = 0.2  # from the end of its pipe to the end of a process
+STOPPING_SECONDS = 10.0  # that a guard has to end what a file has started
+LONGEST_ANSWER = 64 * 2**20  # bytes
+LONGEST_SENTENCE = 500
+TORCH = 2 * 2**30  # bytes, at most, that torch and Triton take
+MOST_FILES, LARGEST_FILE = 64, 64 * 2**20  # that are open at once, and bytes of one
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # one thread
 
 
 @dataclass(frozen=True)
@@ -48,69 +55,141 @@ class FailedError(Exception):
 def run(
     file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0, function: str = "attention"
 ) -> dict[str, Any]:
-    """What `report` of the module for the function says of the file; raises FailedError.
+    """What `report` of the module for the function says in the file's own process; raises FailedError.
 
     function: of REPORTS, or a module with a `report(file, experiment, stretch)` of its own.
     """
+    asked = _asked(file, experiment, stretch, function)
+    with Supervised(_command("file", limits)) as process:
+        said = process.answer(limits.seconds, {"do": "report", **asked})
+    if is_report(found := said.get("report")):
+        return found | {"notes": found["notes"] + process.notes}
+    raise _failed(file, said)
+
+
+def judged(
+    file: Path, experiment: Experiment, limits: Limits, stretch: float = 1.0, function: str = "attention"
+) -> dict[str, Any]:
+    """The same, as a judge sees it who does again what the file's kernels did; raises FailedError.
+
+    `right_on_others` says whether it was right on numbers that the file has not seen, too.
+    """
+    asked = _asked(file, experiment, stretch, function)
+    with Supervised(_command("judge", limits)) as judge:
+        judge.start()  # has imported all that it needs before the file runs
+        with Supervised(_command("file", limits)) as process:
+            said = process.answer(limits.seconds, {"do": "tape", **asked})
+        if "tape" not in said:
+            raise _failed(file, said)
+        found = judge.answer(limits.seconds, {"do": "judge", **asked, "tape": said["tape"]})
+    if "report" in found:
+        return found["report"] | {"notes": found["report"]["notes"] + process.notes}
+    raise _failed(file, found)
+
+
+def _asked(file: Path, experiment: Experiment, stretch: float, function: str) -> dict[str, Any]:
+    """What a process is asked; raises FailedError where there is no such file, or nothing to run it."""
     if not file.is_file():
         raise FailedError(f"{file} is not a file that can be read")
     if file.suffix != ".py":
         raise FailedError(f"{file} is not a Python file: its name must end in .py")
     if find_spec("triton") is None:
         raise FailedError(f"{file.name} cannot be run, because Triton is not installed here")
-    asked = {
-        "file": str(file.resolve()),
-        "experiment": experiment.flat(),
-        "stretch": stretch,
-        "function": function,
-        "memory": limits.memory,
-        "parent": os.getpid(),
-    }
-    said = supervised([sys.executable, "-m", __name__, json.dumps(asked)], limits)
-    if "report" in said:
-        return said["report"]
-    raise FailedError(f"{file.name}: {said['sentence'].removesuffix('.')}.")
+    place = str(file.resolve())
+    return {"file": place, "experiment": experiment.flat(), "stretch": stretch, "function": function}
+
+
+def _command(role: str, limits: Limits) -> list[str]:
+    """A process of ours that waits for what it is asked: to run a file, or to judge a tape."""
+    how = {"role": role, "memory": limits.memory, "parent": os.getpid()}
+    return [sys.executable, "-m", __name__, json.dumps(how)]
+
+
+def _failed(file: Path, said: dict[str, Any]) -> FailedError:
+    """What a process said in place of a report: its sentence, if it is one."""
+    sentence = said.get("sentence")
+    if not isinstance(sentence, str) or not sentence.strip():
+        sentence = "it answers with something that is no report"
+    line = " ".join("".join(each if each.isprintable() else " " for each in sentence).split())
+    return FailedError(f"{file.name}: {line[:LONGEST_SENTENCE].removesuffix('.')}.")
 
 
 def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
-    """What a command answers, or under "sentence" how it ended instead; it and what it started are gone then.
+    """What a command answers, or under "sentence" how it ended; it and what it started are gone then."""
+    with Supervised(command) as process:
+        return process.answer(limits.seconds, {})
+
+
+class Supervised:
+    """A process that is asked by a line of JSON and answers so, and is gone with what it started in the end.
 
     Its last argument is the descriptor on which it answers: a line when it has started, then one of JSON.
     """
-    reading, writing = os.pipe()
-    process = Marked(
-        [*command, str(writing)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""},
-        pass_fds=(writing,),
-    )
-    os.close(writing)
-    try:
-        said = _answer(reading, limits.seconds)
-        ended = {} if said else {"sentence": _ending(process, limits.seconds)}
-    finally:
-        os.close(reading)
-        process.end()
-        process.wait()
-    return said or ended
 
+    def __init__(self, command: list[str]):
+        self._reading, writing = os.pipe()
+        nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        env = {**os.environ, **ALONE, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        command = [*command, str(writing)]
+        self._process = Marked(command, env, stdin=subprocess.PIPE, **nowhere, cwd=ROOT, pass_fds=(writing,))
+        os.close(writing)
+        self._said = bytearray()
+        self._started: bytes | None = None
 
-def _answer(reading: int, seconds: float) -> dict[str, Any]:
-    """What a process answers in so many seconds from when it has started; empty where there is nothing."""
-    said, until = b"", time.monotonic() + STARTING_SECONDS
-    while said.count(b"\n") < 2:
-        if not select([reading], [], [], max(0.0, until - time.monotonic()))[0]:
-            return {}
-        if not (part := os.read(reading, 2**16)):
-            break
-        until = until if said else time.monotonic() + seconds
-        said += part
-    with suppress(IndexError, ValueError):
-        return json.loads(said.split(b"\n")[1])
-    return {}
+    def __enter__(self) -> Supervised:
+        return self
+
+    def __exit__(self, *_) -> None:
+        os.close(self._reading)
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.terminate()  # which a guard takes for its time to end all
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOPPING_SECONDS)
+        self._process.end()
+        self._process.wait()
+
+    @property
+    def notes(self) -> list[str]:
+        """What the system does not keep the file from, as it said before it ran the file."""
+        with suppress(ValueError, KeyError, TypeError):
+            if missing := json.loads(self._started or b"[]"):
+                return [missing_sentence(missing)]
+        return []
+
+    def start(self) -> bool:
+        """Wait until it has started; whether it has."""
+        if self._started is None:
+            self._started = self._line(STARTING_SECONDS)
+        return bool(self._started)
+
+    def answer(self, seconds: float, asked: dict[str, Any]) -> dict[str, Any]:
+        """What it answers in so many seconds from when it has started, or how it ended instead."""
+        if self.start():
+            with suppress(OSError):
+                self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+                self._process.stdin.flush()
+            line = self._line(seconds)
+            if len(self._said) > LONGEST_ANSWER:
+                return {"sentence": f"it answers with more than {LONGEST_ANSWER // 2**20} MB"}
+            with suppress(ValueError, RecursionError):
+                found = json.loads(line or b"")
+                return found if isinstance(found, dict) else {}
+        return {"sentence": _ending(self._process, seconds)}
+
+    def _line(self, seconds: float) -> bytes:
+        """The next line in so many seconds; nothing where there is none, or none that ends."""
+        until, looked = time.monotonic() + seconds, 0
+        while (end := self._said.find(b"\n", looked)) < 0 and len(self._said) <= LONGEST_ANSWER:
+            looked = len(self._said)
+            if not select([self._reading], [], [], max(0.0, until - time.monotonic()))[0]:
+                return b""
+            if not (part := os.read(self._reading, 2**20)):
+                return b""
+            self._said += part
+        line = bytes(self._said[:end]) if end >= 0 else b""
+        del self._said[: end + 1 if end >= 0 else 0]
+        return line
 
 
 def _ending(process: Marked, seconds: float) -> str:
@@ -125,51 +204,64 @@ def _ending(process: Marked, seconds: float) -> str:
 
 
 def main() -> None:
-    """The process itself: run one file, answer, and leave without what the file may have left running."""
-    asked, pipe = json.loads(sys.argv[1]), os.fdopen(int(sys.argv[2]), "w")
-    from engine.watch.stand_in import answer_for_gpu
-    from engine.watch.user_file import NotServedError
-
-    end_with_parent(asked["parent"])
-    _started(asked["memory"])
-    answer_for_gpu()
-    report = import_module(REPORTS.get(asked["function"], asked["function"])).report
-    pipe.write("started\n")
-    pipe.flush()
-    experiment = Experiment.of(**asked["experiment"])
+    """The process itself: answer one request, and leave without what the file may have left running."""
+    how, pipe = json.loads(sys.argv[1]), int(sys.argv[2])
+    judges, missing = how["role"] == "judge", []
+    if judges:
+        end_with(how["parent"])
+    else:
+        missing = guarded(TORCH + how["memory"], how["parent"])
+    _imported()
+    missing += [] if judges else kept_from_writing()
+    _limited(how["memory"])
+    _said(pipe, missing)
+    asked = json.loads(sys.stdin.buffer.readline())
     try:
-        said = {"report": report(Path(asked["file"]), experiment, asked["stretch"])}
+        _said(pipe, _done(asked))
     except NotServedError as error:
-        said = {"sentence": str(error)}
+        _said(pipe, {"sentence": str(error)})
     except MemoryError:
-        said = {"sentence": "it needs more memory than it may use"}
-    pipe.write(json.dumps(said) + "\n")
-    pipe.close()
+        _said(pipe, {"sentence": "it needs more memory than it may use"})
     os._exit(0)
 
 
-def end_with_parent(parent: int) -> None:
-    """Let this process end when whoever asked is gone, since nobody waits for its answer then."""
-    import ctypes
+def _done(asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a request."""
+    if asked["do"] == "judge":
+        return {"report": judge.judged(asked)}
+    if asked["do"] == "tape":
+        return {"tape": tape.taken(asked)}
+    report = import_module(REPORTS.get(asked["function"], asked["function"])).report
+    return {"report": report(Path(asked["file"]), Experiment.of(**asked["experiment"]), asked["stretch"])}
 
-    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
-    if os.getppid() != parent:  # gone before that
-        os.kill(os.getpid(), signal.SIGKILL)
+
+def _said(pipe: int, what: Any) -> None:
+    """Answer with a line."""
+    line = memoryview(json.dumps(what).encode() + b"\n")
+    while line:
+        line = line[os.write(pipe, line) :]
 
 
-def _started(memory: int) -> None:
-    """Import what is large, then limit what comes on top."""
+def _imported() -> None:
+    """Import all that is large, and answer what a file asks of a GPU."""
+    import torch
+    import triton.runtime.interpreter  # noqa: F401
+
+    for module in REPORTS.values():
+        import_module(module)
+    torch.set_num_threads(1)
+    answer_for_gpu()
+
+
+def _limited(memory: int) -> None:
+    """Limit what comes on top of what is imported: shared memory too, and what is left of it in files."""
     import resource
 
-    import torch
-    import triton  # noqa: F401
-
-    torch.set_num_threads(1)
     status = Path("/proc/self/status").read_text()
-    held = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData"))
-    resource.setrlimit(resource.RLIMIT_DATA, (held + memory, held + memory))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    held = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmSize"))
+    limits = {"AS": held + memory, "FSIZE": LARGEST_FILE, "NOFILE": MOST_FILES, "CORE": 0}
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,10 @@ from pathlib import Path
 from engine.problem.problem import Problem, Tiling
 from engine.watch.stand_in import tensors_as_on_gpu
 
+REPORTS = {  # what runs and judges a file, by the function that it defines
+    "attention": "engine.watch.attention",
+    "delta": "engine.watch.delta",
+}
 CONTRACT = "attention(q, k, v, scale, block_q, block_kv, causal)"
 ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v
     "scale": ("scale", "sm_scale", "softmax_scale"),
@@ -68,7 +72,7 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
 def called(attention: Callable, given: tuple[list, dict], file: str | None):
     """What the function returns; raises NotServedError where it ends in any other way."""
     positional, named = given
-    with ending_in_sentences(file), tensors_as_on_gpu():
+    with ending_in_sentences(file):
         return attention(*positional, **named)
 
 
@@ -91,7 +95,7 @@ def ending_in_sentences(file: str | None) -> Iterator[None]:
 def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -> Callable:
     """The function of a file; raises NotServedError where it cannot be imported or has none."""
     sys.path.insert(0, str(file.parent))
-    with ending_in_sentences(str(file)), tensors_as_on_gpu():
+    with ending_in_sentences(str(file)):
         spec = spec_from_file_location(f"watched_{file.stem}", file)
         module = module_from_spec(spec)
         sys.modules[spec.name] = module
@@ -114,6 +118,8 @@ def _said(error: BaseException, code: str) -> str:
     """What an error says, in one line; of one that was wrapped, the first; of one without words, its code."""
     while error.__cause__ is not None:
         error = error.__cause__
+    if isinstance(error, NotServedError):
+        return str(error)
     text = " ".join(str(error).split()) or code.strip()
     if said := next((ours for theirs, ours in IN_OUR_WORDS.items() if theirs in text), None):
         return said
@@ -127,7 +133,10 @@ def _said(error: BaseException, code: str) -> str:
 
 @contextmanager
 def prepared():
-    """Autotuned kernels run in their first configuration; a sentence for each is added to the list given."""
+    """Within it a file's tensors are as on a GPU, and autotuned kernels run in their first configuration.
+
+    A sentence for each of these is added to the list given.
+    """
     from triton.runtime.autotuner import Autotuner
 
     notes: list[str] = []
@@ -144,6 +153,7 @@ def prepared():
 
     Autotuner.run = first
     try:
-        yield notes
+        with tensors_as_on_gpu():
+            yield notes
     finally:
         Autotuner.run = tuned

@@ -73,7 +73,7 @@ class Watch:
         self.launches.append(kernel)
         self._programs.clear()
         self.memory.launch()
-        for name, tensor in _tensors(arguments):
+        for name, tensor in tensors_of(arguments):
             self.memory.add(name, tensor, frozenset(self.unwritten))
             self.held.append((name, tensor))
 
@@ -294,7 +294,7 @@ def _named(tags: frozenset) -> tuple[str, ...]:
     return tuple(sorted({tag.tensor for tag in tags if isinstance(tag, Tile)}))
 
 
-def _tensors(arguments: dict[str, Any]):
+def tensors_of(arguments: dict[str, Any]):
     """Every tensor among a kernel's arguments, in tuples and host descriptors too, with its name."""
     for name, value in arguments.items():
         several = isinstance(value, tuple)

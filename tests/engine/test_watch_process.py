@@ -144,7 +144,7 @@ def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(
 def test_it_ends_with_whoever_asked():
     code = """
 import os, subprocess, sys
-child = "from engine.watch.process import end_with_parent as end; end({}); print(1, flush=True); input()"
+child = "from engine.watch.confined import end_with as end; end({}); print(1, flush=True); input()"
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 command = [sys.executable, "-c", child.format(os.getpid())]
 child = subprocess.Popen(command, start_new_session=True, **pipes)
@@ -164,7 +164,7 @@ os._exit(0)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_where_whoever_asked_is_gone_already():
-    code = "from engine.watch.process import end_with_parent as end; end(0); print('it goes on')"
+    code = "from engine.watch.confined import end_with as end; end(0); print('it goes on')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
@@ -216,8 +216,8 @@ def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
 def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(watch_process, "supervised", lambda *_: {"sentence": "it ended."})
-    with pytest.raises(FailedError, match=r"^mine.py: it ended\.$"):
+    monkeypatch.setattr(watch_process.Supervised, "answer", lambda *_: {"sentence": "it\nended."})
+    with pytest.raises(FailedError, match=r"^mine\.py: it ended\.$"):
         command.run(file, Experiment.of(seq=16), Limits())
 
 

@@ -9,7 +9,7 @@ import kernels
 from engine import Experiment
 from engine.__main__ import main
 from engine.watch import labs
-from engine.watch.process import REPORTS
+from engine.watch.user_file import REPORTS
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
 LABS = labs.labs()
@@ -120,8 +120,8 @@ def test_the_command_line_shows_the_task_a_hint_and_whether_it_passes(monkeypatc
     with pytest.raises(SystemExit) as end:
         main(["lab", "4", "--hint", "9"])
     assert end.value.code == 2
-    answer = {"right": True, "findings": [{"sentence": "A tile is missing."}]}
-    monkeypatch.setattr(labs, "run", lambda *_: answer)
+    answer = {"right": True, "findings": [{"sentence": "A tile is missing."}], "right_on_others": True}
+    monkeypatch.setattr(labs, "judged", lambda *_: answer)
     assert main(["lab", "4", "mine.py", "--json"]) == 1
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (said["lab"], said["passed"], said["reason"]) == (4, False, "A tile is missing.")

@@ -1,0 +1,202 @@
+"""A lab is judged by what its kernels did, done again where its file never runs: no other way passes it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import kernels
+from engine import Experiment
+from engine.__main__ import main
+from engine.watch import judge, tape
+from engine.watch.labs import ONLY_SHOWN, Lab, broken_rule
+from engine.watch.process import FailedError, Limits
+from engine.watch.user_file import NotServedError
+from tests.kernels.test_labs import LABS, checked, solved
+from tests.kernels.watched_kernels import PLAIN
+
+pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
+TINY = Experiment.of(seq=4, heads=1, head_dim=16, block_q=16, block_kv=16).flat()
+
+
+def asked(file, lab: Lab | None = None) -> dict:
+    """What the processes are asked for a lab's scenario, or for a tiny one."""
+    flat = dict(lab.scenario) if lab else {}
+    stretch, function = flat.pop("stretch", 1.0), lab.function if lab else "attention"
+    experiment = Experiment.of(**flat).flat() if lab else TINY
+    return {"file": str(file), "experiment": experiment, "stretch": stretch, "function": function}
+
+
+def written(folder, text: str) -> dict:
+    file = folder / "mine.py"
+    file.write_text(text)
+    return asked(file)
+
+
+def judged(request: dict) -> dict:
+    """The judge's report of a file, whose tape goes through JSON as between processes."""
+    return judge.judged(request | {"tape": json.loads(json.dumps(tape.taken(request)))})
+
+
+@pytest.mark.parametrize("number", LABS)
+def test_the_judge_sees_what_is_seen_of_the_file_itself(tmp_path, number):
+    """With its hole and solved: every finding, byte, tile and line."""
+    lab = LABS[number]
+    for text in (lab.file.read_text(), solved(lab)):
+        file = tmp_path / "mine.py"
+        file.write_text(text)
+        found = judged(asked(file, lab))
+        right = found.pop("right_on_others")
+        own, reason = checked(lab, file)
+        assert json.dumps(found) == json.dumps(own)
+        assert right == found["right"]
+        assert (reason is None) == (text == solved(lab))
+
+
+COPIED = """
+@triton.jit
+def put(place, at, value):
+    tl.store(place + at, value)
+
+
+@triton.jit
+def copy(here, there, n):
+    at = tl.arange(0, 64)
+    tl.store(there + at, tl.load(here + at, mask=at < n), mask=at < n)
+
+
+def attention(q, k, v, scale, block_q, block_kv):
+    right = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
+    out = torch.empty_like(q)
+    {}
+    return out
+"""
+CHEATS = {
+    "numbers of O": "for at, value in enumerate(right.flatten().tolist()): put[(1,)](out, at, value)",
+    "O by the host after a kernel": "put[(1,)](out, 0, 0.0); out.copy_(right)",
+}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_an_answer_that_no_kernel_computed_does_not_pass(tmp_path, name):
+    found = judged(written(tmp_path, PLAIN.split("@triton.jit")[0] + COPIED.format(CHEATS[name])))
+    assert not found["right_on_others"]
+    assert found["right"] == (name == "numbers of O")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (
+            "copy[(1,)](right, out, 64)",
+            "gives its kernel a tensor of numbers that is neither one that it was given",
+        ),
+        ("q.mul_(2.0); copy[(1,)](q, out, 64)", "it changes q before its kernel runs, which is not judged"),
+        (
+            "copy[(1,)](q, out, 64); out += 1; copy[(1,)](out, q, 64)",
+            "it changes a tensor between its kernels",
+        ),
+        ("copy[(1,)](q, out, 64); out = right", "it returns a tensor that none of its kernels was given"),
+        ("out = q", "it launches no Triton kernel"),
+    ],
+)
+def test_what_is_done_beside_the_kernels_is_refused(tmp_path, line, sentence):
+    with pytest.raises(NotServedError, match=sentence):
+        tape.taken(written(tmp_path, PLAIN.split("@triton.jit")[0] + COPIED.format(line)))
+
+
+def test_copies_in_another_order_and_filled_memory_are_followed(tmp_path):
+    text = PLAIN.replace(
+        "    kernel[", "    k = k.transpose(2, 3).contiguous().transpose(2, 3).contiguous()\n"
+        "    out, v = torch.zeros_like(q), v.clone().float().half()\n    kernel["
+    )  # fmt: skip
+    found = judged(written(tmp_path, text))
+    assert (found["right"], found["right_on_others"], found["findings"]) == (True, True, [])
+
+
+def spoilt(good: dict, change) -> dict:
+    given = json.loads(json.dumps(good))
+    change(given, next(iter(given["launches"][0]["programs"].values())))
+    return given
+
+
+def held(number, dtype: str, kind: str) -> list:
+    return ["constant", number, ["list", 1], dtype, ["type", kind, None]]
+
+
+OUT = ["pointer", 3, 0, ["type", ["type", "fp16", None], None]]
+FORGED = {  # operations that are put before a program's own
+    "another operation": ["__init__", [], {}, 1],
+    "machine code": ["create_inline_asm", ["", "", [], None, False, 1], {}, 1],
+    "a swap in memory": ["create_atomic_cas", [], {}, 1],
+    "wider numbers": ["create_store", [OUT, held(1.0, "float64", "fp64"), None, None], {}, 1],
+    "objects": ["create_exp", [held(1, "O", "fp64")], {}, 1],
+    "another function": ["reduce", ["cdiv", 0, False, ["list", OUT]], {}, 1],
+    "a private name": ["create_exp", [["enum", "__class__", "x"]], {}, 1],
+    "a deep list": ["create_exp", [json.loads("[" * 400 + "]" * 400)], {}, 1],
+}
+SPOILT = {  # what becomes of the rest
+    "nothing": lambda tape: tape.clear(),
+    "a view past its end": lambda tape: tape["returned"][0].__setitem__(4, 10**9),
+    "too much memory": lambda tape: tape["memory"][3].update(size=10**15),
+    "no dtype": lambda tape: tape["memory"][3].update(dtype="save"),
+}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> dict:
+    request = written(tmp_path_factory.mktemp("good"), PLAIN)
+    return request | {"tape": tape.taken(request)}
+
+
+@pytest.mark.parametrize("name", [*FORGED, *SPOILT])
+def test_a_tape_that_no_kernel_made_is_a_sentence(good, name):
+    def change(tape: dict, program: list) -> None:
+        SPOILT[name](tape) if name in SPOILT else program.insert(0, FORGED[name])
+
+    with pytest.raises(NotServedError) as error:
+        judge.judged(good | {"tape": spoilt(good["tape"], change)})
+    assert "\n" not in str(error.value)
+    assert judge.judged(good)["right_on_others"]
+
+
+def test_addresses_outside_of_the_tensors_bring_nothing(good):
+    def far(tape: dict, program: list) -> None:
+        for step in program:
+            for value in step[1]:
+                if isinstance(value, list) and value[0] == "pointer":
+                    value[2] -= 2**20
+
+    found = judge.judged(good | {"tape": spoilt(good["tape"], far)})
+    assert {each["kind"] for each in found["findings"]} >= {"out_of_bounds"}
+    assert not found["right"]
+
+
+def test_a_lab_passes_through_its_processes_and_a_forged_report_does_not(tmp_path, capsys):
+    lab = replace(LABS[4], scenario={**LABS[4].scenario, "seq": 32, "heads": 1})
+    file = tmp_path / "mine.py"
+    file.write_text(solved(LABS[4]))
+    found = lab.check(file, Limits())
+    assert (found["passed"], found["reason"]) == (True, None)
+    assert all(note.startswith("This system does not keep a file from ") for note in found["notes"])
+    forged = """
+import __main__, atexit, json, os, sys
+import engine.watch.labs, engine.watch.process, engine.watch.tape
+good = {"report": {"right": True, "findings": [], "right_on_others": True, "notes": []}, "tape": {}}
+def attention(q, k, v, scale, block_q, block_kv):
+    atexit.register(os.write, int(sys.argv[2]), json.dumps(good).encode())
+    for module in (__main__, engine.watch.process):
+        module._done = module.judged = lambda *_: good
+    engine.watch.labs.broken_rule = engine.watch.tape.taken = lambda *_: None
+    print(json.dumps(good), flush=True)
+    os.write(int(sys.argv[2]), json.dumps(good).encode() + b"\\n")
+    os._exit(0)
+"""
+    file.write_text(forged)
+    with pytest.raises(FailedError, match=r"^mine\.py: what it did cannot be done again"):
+        lab.check(file, Limits())
+    with pytest.raises(SystemExit, match="2"):
+        main(["lab", "4", str(tmp_path / "none.py")])
+    assert capsys.readouterr().err.endswith("none.py is not a file that can be read\n")
+    assert broken_rule(found) is None
+    assert ONLY_SHOWN.endswith(".")
