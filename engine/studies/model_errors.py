@@ -18,13 +18,7 @@ from engine.problem.hardware import gpu_named
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
-from engine.recordings.rows import (
-    BACKWARD_PROVIDER,
-    MODEL_BLOCKS,
-    artefacts,
-    experiment_of,
-    modelled_backward,
-)
+from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
 
@@ -140,8 +134,7 @@ def _in_own_blocks(recording: Recording, hardware: str) -> Found:
 
     Of those with documents, windows and queries ahead of their keys all whose mask and terms the model knows.
     """
-    spurious = artefacts(recording)
-    rows = [(TIMED, row) for row in recording.timings if row not in spurious]
+    rows = [(TIMED, row) for row in recording.timings]
     rows += [(MASKED, row) for row in recording.variants if {row.prefix, row.term, row.v_dim} == {None}]
     for kind, row in rows:
         if row.provider in offered() and row.direction == FORWARD and row.times:

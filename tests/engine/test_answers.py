@@ -173,6 +173,7 @@ def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices()
     )
     assert 4 * value("layer_half", experiment) * hidden == 24 * hidden**2
     assert value("flash1.busy_sms", experiment) == 16
+    assert value("lse_bytes", experiment) == 4 * 4096
     assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64
     assert value("flash2.busy_sms", experiment) == 132
     assert value("dram_seconds", experiment) == pytest.approx(value("dram_bytes", experiment) / 4.8e12)
