@@ -71,15 +71,14 @@ def _svg(density: Density, aspect: float, colours: Palette) -> str:
         f"patternTransform='rotate(45)'><line y2='{size}' stroke='{colours.muted}' stroke-opacity='0.55' "
         f"stroke-width='{size / 5:.2f}'/></pattern>"
     )
-    whole = f"<rect width='{columns * wide}' height='{rows * high}'"
-    ground, hatch = f"{whole} fill='{colours.panel}'/>", f"{whole} fill='url(#hatch)'/>"
+    whole = f"width='{columns * wide}' height='{rows * high}'"
+    ground = f"<rect {whole} fill='{colours.panel}'/><rect {whole} fill='url(#hatch)'/>"
     visited = f"<g fill='{colours.ground}'>{_rects(np.sign(density.visited), wide, high)}</g>"
     tiles = f"<g fill='{colours.s}'>{_rects(_shades(density), wide, high)}</g>"
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {columns * wide} {rows * high}' "
-        f"width='{columns * wide}' height='{rows * high}' preserveAspectRatio='none' "
-        f"shape-rendering='crispEdges'>"
-        f"<defs>{stripes}</defs>{ground}{hatch}{visited}{tiles}{_lines(density, wide, high, colours)}</svg>"
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {columns * wide} {rows * high}' {whole} "
+        f"preserveAspectRatio='none' shape-rendering='crispEdges'>"
+        f"<defs>{stripes}</defs>{ground}{visited}{tiles}{_lines(density, wide, high, colours)}</svg>"
     )
 
 

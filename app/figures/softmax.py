@@ -231,13 +231,11 @@ def _ceiling(steps: OnlineSteps, naive_sums: np.ndarray) -> float:
 
 def sums(found: ScoreTerms, colours: Palette) -> Figure:
     """What the weights of every row sum to, by the sink's logit; without a sink it is one."""
-    lines = [
-        _curve(found.rows, values, f"sink {sink:g}", colours.s, dash)
-        for (sink, values), dash in zip(found.sums.items(), DASHES, strict=True)
-    ]
-    one = _curve(found.rows[[0, -1]], np.ones(2), "no sink", colours.muted, "solid")
+    lines = [_curve(found.rows[[0, -1]], np.ones(2), "no sink", colours.muted, "solid")]
+    for (sink, values), dash in zip(found.sums.items(), DASHES, strict=True):
+        lines.append(_curve(found.rows, values, f"sink {sink:g}", colours.s, dash))
     return drawn(
-        [one, *lines],
+        lines,
         colours,
         height=TERMS_HEIGHT,
         x={"title_text": "query row", "range": [-0.5, max(float(found.rows[-1]), 1.0) + 0.5]},

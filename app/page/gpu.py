@@ -182,9 +182,8 @@ def _drawn(experiment: Experiment) -> Drawn:
         return Drawn()
     timed = [row for row in timelines.traced_calls(recording) if row.times is not None]
     call = timelines.nearest_call(timed, experiment)
-    lanes = _recorded(recording, [], call, BESIDE)
     says = f"{name(call.provider)}, {call.problem.seq_kv:,} tokens, {call.problem.all_heads} heads."
-    return Drawn(moving=REPLAY, data=build(lanes), says=says)
+    return Drawn(moving=REPLAY, data=build(_recorded(recording, [], call, BESIDE)), says=says)
 
 
 ABOUT = "Which thread block ran on which SM and when, as recorded and as modelled."

@@ -225,15 +225,11 @@ def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
 
 def _errors(scores: np.ndarray, block: int, dtype: str, what: str, title: str = "") -> str:
     """The largest error of each softmax in a dtype."""
-    found = online.errors(scores, block, dtype)
-    rows = [[f"{name} softmax", error_text(off)] for name, off in found.items()]
+    rows = []
+    for name, off in online.errors(scores, block, dtype).items():
+        told = f"{off:.1e}" if off else "0"
+        rows.append([f"{name} softmax", told if np.isfinite(off) else "inf / inf"])
     return table([dtype, what], rows, title=title)
-
-
-def error_text(value: float) -> str:
-    if not np.isfinite(value):
-        return "inf / inf"
-    return f"{value:.1e}" if value else "0"
 
 
 def _examples() -> Drawn:
