@@ -6,6 +6,8 @@ Rows with which the kernels pad delta and lse to whole blocks are not counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.algorithms.record import BACKWARD, Algorithm, Part, loaded, summed
@@ -15,10 +17,9 @@ from engine.schedule.nest import Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
+from kernels.tilings.backward import KEY_TILING, QUERY_TILING
 
 ROW_TERMS, KEY_GRADIENTS, QUERY_GRADIENTS = "row terms", "dK and dV", "dQ"
-KEY_GRADIENT_BLOCKS = (64, 64)  # query and key rows that the kernel of dK and dV takes, in 16 bits
-QUERY_GRADIENT_BLOCKS = {64: (128, 64), 128: (128, 64), 256: (64, 32)}  # and dQ's, by head dimension up to
 QUERY_SIDE = (load(Tensor.Q), load(Tensor.D_O), load(Tensor.LSE_LOG2), load(Tensor.DELTA))
 KEY_SIDE = (load(Tensor.K), load(Tensor.V))
 KEY_VISIT = (
@@ -53,6 +54,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             programs=Programs(none, none),
             before=(load(Tensor.O), load(Tensor.D_O), load(Tensor.LSE), Step(Operation.ROW_TERMS)),
             after=(store(Tensor.DELTA), store(Tensor.LSE_LOG2)),
+            round_trips=1,
         ),
         # for each key block: dK and dV, gathered over the query blocks that see it
         Phase(
@@ -63,6 +65,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             each=KEY_VISIT,
             after=(store(Tensor.D_K), store(Tensor.D_V)),
             shared=True,
+            **_launched(KEY_TILING, problem, tiling),
         ),
         # for each query block: dQ, gathered over the key blocks that it sees
         Phase(
@@ -72,14 +75,26 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             before=QUERY_SIDE,
             each=QUERY_VISIT,
             after=(store(Tensor.D_Q),),
+            **_launched(QUERY_TILING, problem, tiling),
         ),
     )
     return Schedule(problem, tiling, phases, bounds)
 
 
-def query_gradient_blocks(head_dim: int) -> tuple[int, int]:
-    """Query and key rows of the kernel of dQ, in 16 bits."""
-    return QUERY_GRADIENT_BLOCKS[min(size for size in QUERY_GRADIENT_BLOCKS if size >= head_dim)]
+def own_blocks(head_dim: int) -> dict[str, tuple[int, int]]:
+    """Query and key rows that the kernel of dK and dV takes of itself, and that of dQ, in 16 bits."""
+    names = {KEY_GRADIENTS: KEY_TILING, QUERY_GRADIENTS: QUERY_TILING}
+    return {name: _own(tilings, head_dim)[:2] for name, tilings in names.items()}
+
+
+def _own(tilings: Mapping[int, tuple[int, ...]], head_dim: int) -> tuple[int, ...]:
+    return tilings[min(size for size in tilings if size >= head_dim)]
+
+
+def _launched(tilings: Mapping[int, tuple[int, ...]], problem: Problem, tiling: Tiling) -> dict[str, int]:
+    """Warps and stages of a kernel in its own blocks."""
+    *own, warps, stages = _own(tilings, problem.head_dim)
+    return {"warps": warps, "stages": stages} if own == [tiling.block_q, tiling.block_kv] else {}
 
 
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:

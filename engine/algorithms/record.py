@@ -26,7 +26,6 @@ class Pipeline:
         overlapped: the softmax of one tile runs under the matrix products of another.
         returning: O leaves for memory and comes back at every visit, and each waits for the one before.
         dividing: O is divided by l at every visit, which the next has to undo.
-        waiting: rows are too few to hide a visit's copies: each waits for a round trip and for its keys.
     """
 
     asynchronous: bool = True
@@ -34,7 +33,6 @@ class Pipeline:
     overlapped: bool = False
     returning: bool = False
     dividing: bool = False
-    waiting: bool = False
 
 
 @dataclass(frozen=True)

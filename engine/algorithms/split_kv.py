@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from engine.algorithms.flash2 import VISIT
-from engine.algorithms.record import ACCUMULATOR_BYTES, STAGES, Algorithm, Part, Pipeline, fused_parts
+from engine.algorithms.record import ACCUMULATOR_BYTES, Algorithm, Part, fused_parts
 from engine.problem.bounds import KeyBounds, blocks, key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import ROWS, Phase
@@ -158,8 +158,6 @@ ALGORITHM = Algorithm(
     schedule=schedule,
     parts=parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
-    pipeline=Pipeline(waiting=True),
-    stages=STAGES - 1,  # without TMA, a tile is in registers when it is used
     offered=False,
     kernel="split_kv",
     interpreter_ms=(8.0, 0.1),

@@ -8,34 +8,33 @@ which kernels work has a function of its own, which says what the blocks of one 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import columns, threads_of, tiles_in_flight
+from engine.model.occupancy import columns, in_few_rows, rows_of, threads_of, tiles_in_flight
 from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
     BLOCK_COPY,
     BLOCK_INSTRUCTIONS,
     BLOCK_OUTPUT,
     COLD_BLOCK,
+    FEW_ROWS_CYCLES,
     L2_LATENCY,
     LATENCY,
-    LAUNCH,
-    LAUNCH_BETWEEN_EVENTS,
     POWER_FROM,
     ROUND_TRIPS,
     SCHEDULED,
     SCORE_OPERATIONS,
-    TWO_WARP_GROUPS,
+    WAITS_ALONE,
     Rates,
     in_norm,
     running_clock,
 )
-from engine.model.traffic import Traffic, counts, requested_bytes
+from engine.model.traffic import Traffic, compulsory_bytes, counts, requested_bytes
 from engine.model.unfused import fetch_wait, fetching_seconds, row_seconds, row_wait, tile_seconds
 from engine.model.unfused_rows import is_softmax, waits_for_rows
 from engine.model.visit import (
@@ -57,11 +56,6 @@ from engine.schedule.step import EXPONENTIALS, Operation, Tensor
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 
 
-def started(pipeline: Pipeline) -> float:
-    """Seconds that the start of a kernel takes."""
-    return LAUNCH_BETWEEN_EVENTS if pipeline.waiting else LAUNCH
-
-
 @dataclass(frozen=True)
 class Cost:
     """What blocks cost their SM, in seconds; arrays are by how many blocks share one, from 1.
@@ -75,6 +69,7 @@ class Cost:
         asked: [places] of HBM for what they ask before their first visit, which hides under the rest in part.
         cold: more of the first blocks of all SMs.
         tensor: of a visit's matrix products, where they are known to be what takes power.
+        idle: of HBM, before the first bytes and after the last.
     """
 
     visits: Visits
@@ -85,6 +80,7 @@ class Cost:
     asked: np.ndarray | float = 0.0
     cold: float = 0.0
     tensor: float = 0.0
+    idle: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -111,17 +107,18 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     units = _units(launch, kernel, traffic, rates)
     blocks = _Blocks(launch, kernel, traffic, rates, places, units)
     cost = _way(launch, kernel.phase)(blocks)
-    around, once, taken = cost.waits + cost.first * cost.visits.some, cost.once, cost.taken
+    around, taken = cost.waits + cost.first * cost.visits.some, cost.taken
+    once = cost.once + 0 * taken
     if not cost.tensor or kernel.blocks > places * gpu.sms:  # blocks of one round wait together
         working = _working(once + cost.visits.mean * taken, around)
-        once = np.interp(working, blocks.every, once + 0 * taken)
+        once = np.interp(working, blocks.every, once)
         taken = np.interp(working, blocks.every, taken)
     seconds = in_norm(around + once + cost.visits.mean * taken, cost.asked)
-    around = float(seconds[-1] - cost.visits.mean * taken[-1])
-    begins = (around - cost.waits) / cost.visits.some if cost.visits.some else 0.0
-    lengths = Lengths(cost.visits, cost.waits, begins, float(taken[-1]))
+    waits, visit = cost.waits + float(once[-1]), float(taken[-1])
+    begins = float(seconds[-1]) - waits - cost.visits.mean * visit
+    lengths = Lengths(cost.visits, waits, begins / (cost.visits.some or 1.0), visit)
     speeds = np.concatenate(([1.0], seconds[-1] / seconds))
-    work = Work(kernel, gpu.sms, lengths, speeds, units, cost.cold)
+    work = Work(kernel, gpu.sms, lengths, speeds, units, units[HBM] + cost.idle, cost.cold)
     busy = places * cost.tensor * cost.visits.mean / lengths.mean
     return work if busy < POWER_FROM else work.slowed(busy, launch.order)
 
@@ -154,8 +151,8 @@ def _way(launch: Launch, phase: Phase) -> Callable[[_Blocks], Cost]:
         return _staying
     if launch.pipeline.returning:
         return _returning
-    if launch.pipeline.waiting:
-        return _split
+    if in_few_rows(launch.schedule, phase, launch.gpu):
+        return _few_rows
     return _instructed if by_instructions(launch, phase) else _loops
 
 
@@ -165,6 +162,8 @@ def _without_visits(blocks: _Blocks) -> Cost:
     waits = LATENCY * phase.round_trips
     if is_softmax(phase):
         waits += row_wait(blocks.launch, phase, min(running, blocks.kernel.blocks), blocks.rates)
+    else:  # its warps wait for one instruction after another
+        waits += (1 + WAITS_ALONE) * FEW_ROWS_CYCLES * BLOCK_INSTRUCTIONS / running_clock(blocks.launch.gpu)
     alone = max(units[TENSOR] + units[EXP], units[L2]) * blocks.launch.gpu.sms / blocks.kernel.blocks
     return Cost(Visits.equal(1.0), alone * blocks.every, waits)
 
@@ -229,7 +228,7 @@ def waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:
 def _instructed(blocks: _Blocks) -> Cost:
     """Online softmax between asynchronous products, whose instructions are counted (flash2 on Hopper)."""
     launch, phase, every = blocks.launch, blocks.kernel.phase, blocks.every
-    visit, rows = visit_of(launch, phase, blocks.rates), launch.tiling.block_q
+    visit, rows = visit_of(launch, phase, blocks.rates), rows_of(launch.schedule, phase)
     around = block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
     pipeline = _pipeline(launch, phase)
     return Cost(
@@ -248,8 +247,25 @@ def block_instructions(launch: Launch, phase: Phase) -> float:
     ahead = tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu) - 1
     loops = launch.algorithm.loops(launch.problem, launch.tiling)
     copies = 0 if launch.tiling.own else BLOCK_COPY * loops * ahead * copied_at_once(launch, phase.each)
-    output = BLOCK_OUTPUT * launch.tiling.block_q * columns(launch.problem.head_dim)
+    stored = {step.tensor for step in phase.after} - {Tensor.NONE, Tensor.LSE, Tensor.PARTIAL_LSE}
+    output = BLOCK_OUTPUT * len(stored) * rows_of(launch.schedule, phase) * columns(launch.problem.head_dim)
     return output + copies + BLOCK_INSTRUCTIONS * threads_of(launch.schedule, phase)
+
+
+def _few_rows(blocks: _Blocks) -> Cost:
+    """Online softmax of few rows: a block waits for Q, and for its first keys if it has any."""
+    launch, phase, rows = blocks.launch, blocks.kernel.phase, blocks.launch.tiling.block_q
+    visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
+    taken = np.array([visit.taken(pipeline, n, rows) for n in blocks.every])
+    around = FEW_ROWS_CYCLES * block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
+    return Cost(
+        _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
+        taken,
+        L2_LATENCY if phase.programs.splits > 1 else LATENCY,  # splits of a row share its Q
+        LATENCY + blocks.places * own_way(launch, moved(launch, loads(phase))),
+        once=blocks.every * around,
+        idle=2 * LATENCY + around + float(taken[0]),
+    )
 
 
 def _loops(blocks: _Blocks) -> Cost:
@@ -263,23 +279,6 @@ def _loops(blocks: _Blocks) -> Cost:
         waits,
         _first_loads(blocks, waits) if pipeline.asynchronous else 0.0,
     )
-
-
-def _split(blocks: _Blocks) -> Cost:
-    """Splits of the keys of a few rows: each visit waits for a round trip and its SM's own way from L2.
-
-    Other blocks on the SM run meanwhile. What L2 delivers is shared by the SMs that have keys to read.
-    """
-    launch, kernel = blocks.launch, blocks.kernel
-    visit, through = (
-        visit_of(launch, kernel.phase, blocks.rates),
-        own_way(launch, moved(launch, kernel.phase.each)),
-    )
-    copying = min(launch.gpu.sms, kernel.heads * kernel.phase.programs.filled) / launch.gpu.sms
-    visit = replace(visit, copies=max(through, visit.copies * copying))
-    rows, waits = max(launch.tiling.block_q, TWO_WARP_GROUPS), (ROUND_TRIPS - 1) * LATENCY
-    taken = [visit.taken(launch.pipeline, n, rows, LATENCY + through) for n in blocks.every]
-    return Cost(_visits(launch, kernel), np.array(taken), waits, _first_loads(blocks, waits))
 
 
 def _returning(blocks: _Blocks) -> Cost:
@@ -325,8 +324,8 @@ def _asked(blocks: _Blocks) -> float:
     most = phase.programs.all_visits / max(1, phase.programs.filled)
     ahead = min(most, tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu))
     fresh = moved(launch, phase.before + phase.after) + ahead * moved(launch, loads(phase))
-    fresh = min(fresh, blocks.traffic.compulsory.total / kernel.blocks)
-    return min(kernel.blocks, launch.gpu.sms) * fresh / blocks.rates.memory
+    once = compulsory_bytes(replace(launch.schedule, phases=(phase,))).total / kernel.blocks
+    return min(kernel.blocks, launch.gpu.sms) * min(fresh, once) / blocks.rates.memory
 
 
 def _asked_at_once(blocks: _Blocks, places: int) -> float:
@@ -373,20 +372,21 @@ def _units(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> di
         TENSOR: traffic.heads * padded * one_head.flops / rates.matrix,
         EXP: exponentials,
         L2: requested.total / rates.cache,
-        HBM: _dram_bytes(schedule, phase, traffic) / rates.memory,
+        HBM: _hbm_seconds(schedule, phase, traffic, rates),
     }
 
 
-def _dram_bytes(schedule: Schedule, phase: Phase, traffic: Traffic) -> float:
-    """A kernel's share of the modelled DRAM bytes: what several kernels read is divided evenly among them."""
+def _hbm_seconds(schedule: Schedule, phase: Phase, traffic: Traffic, rates: Rates) -> float:
+    """Of a kernel's share of the modelled DRAM bytes: what several read is divided evenly among them."""
 
     def moves(phase: Phase) -> set[tuple]:
         return {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
 
     movers = Counter(move for each in schedule.phases for move in moves(each))
-    amounts = {Operation.LOAD: traffic.dram.read, Operation.STORE: traffic.dram.written}
-    return sum(
-        amounts[operation][tensor] / movers[operation, tensor]
-        for operation, tensor in moves(phase)
-        if operation in amounts
-    )
+
+    def share(operation: Operation, amounts: Mapping[Tensor, int]) -> float:
+        moved = (tensor for move, tensor in moves(phase) if move == operation)
+        return sum(amounts[tensor] / movers[operation, tensor] for tensor in moved)
+
+    dram = traffic.dram
+    return rates.hbm_seconds(share(Operation.LOAD, dram.read), share(Operation.STORE, dram.written))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.algorithms import Algorithm, Pipeline
+from engine.algorithms import Algorithm
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.unfused_rows import (
     REGISTER_BYTES,
@@ -83,7 +83,7 @@ def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) 
         return 0
     held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     tiles = tiles_in_flight(algorithm, schedule, phase, gpu)
-    if in_few_rows(algorithm.pipeline, schedule, phase, gpu):  # what is multiplied lies in registers
+    if in_few_rows(schedule, phase, gpu):  # what is multiplied lies in registers
         tiles, streamed = (tiles - 1, streamed) if tiles > 1 else (1, streamed // 2)  # K, then V
         held += (
             schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize
@@ -98,9 +98,14 @@ def is_online(phase: Phase) -> bool:
     return phase.outer == "query" and any(step.operation == Operation.RESCALE for step in phase.each)
 
 
-def in_few_rows(pipeline: Pipeline, schedule: Schedule, phase: Phase, gpu: Gpu) -> bool:
+def is_gradient(phase: Phase) -> bool:
+    """Whether visits of a kernel are scores and their gradients between products: of a backward pass."""
+    return any(step.operation == Operation.SCORE_GRADIENT for step in phase.each)
+
+
+def in_few_rows(schedule: Schedule, phase: Phase, gpu: Gpu) -> bool:
     """Whether they are of fewer rows than Hopper's asynchronous products take: each warp issues its own."""
-    plain = not pipeline.waiting and schedule.problem.dtype != "float32" and gpu.architecture == "Hopper"
+    plain = schedule.problem.dtype != "float32" and gpu.architecture == "Hopper"
     return plain and is_online(phase) and schedule.tiling.block_q < WARP_GROUP_ROWS
 
 
@@ -109,7 +114,7 @@ def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu:
     held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     if not streamed or any(step.operation == Operation.STORE for step in phase.each):
         return 1
-    most = schedule.tiling.stages if schedule.tiling.own else algorithm.stages
+    most = phase.stages or (schedule.tiling.stages if schedule.tiling.own else algorithm.stages)
     return min(most, max(algorithm.fewest_stages, (gpu.shared_bytes_block - held) // streamed))
 
 
@@ -117,10 +122,12 @@ def threads_of(schedule: Schedule, phase: Phase) -> int:
     """Threads of a block of one kernel: two warp groups from so many rows on; of the softmax by its row."""
     if is_softmax(phase):
         return WARP * softmax_warps(schedule)
-    return WIDE if _rows(schedule, phase) >= WIDE_ROWS else NARROW
+    if phase.warps:
+        return WARP * phase.warps
+    return WIDE if rows_of(schedule, phase) >= WIDE_ROWS else NARROW
 
 
-def _rows(schedule: Schedule, phase: Phase) -> int:
+def rows_of(schedule: Schedule, phase: Phase) -> int:
     """Of the sums that a block keeps."""
     by_query = phase.outer == "query" or phase.rewritten
     return schedule.tiling.block_q if by_query else schedule.tiling.block_kv
@@ -142,7 +149,7 @@ def spilled_bytes(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int
 def put_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a block, short of registers, may store before its visits and load again after them."""
     threads = threads_of(schedule, phase)
-    full = _rows(schedule, phase) * columns(schedule.problem.head_dim) >= FULL_OUTPUT * threads
+    full = rows_of(schedule, phase) * columns(schedule.problem.head_dim) >= FULL_OUTPUT * threads
     return REGISTER_BYTES * PUT_ASIDE * threads * (full and _asks_for_more(algorithm, schedule, phase))
 
 
@@ -169,13 +176,13 @@ def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:
 def _sums(schedule: Schedule, phase: Phase, threads: int) -> float:
     """Registers of a thread for float32 sums: a tile of scores where one is computed, and what is stored."""
     tiling, wide = schedule.tiling, columns(schedule.problem.head_dim)
-    scores = any(step.operation == Operation.SCORES for step in phase.each)
+    scores = sum(step.operation in (Operation.SCORES, Operation.WEIGHT_GRADIENT) for step in phase.each)
     outputs = sum(
         step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
         for step in phase.each + phase.after
     )
     outputs *= 1 + bool(phase.rewritten)  # what comes from memory is held beside what goes back
-    return (scores * tiling.block_q * tiling.block_kv + outputs * _rows(schedule, phase) * wide) / threads
+    return (scores * tiling.block_q * tiling.block_kv + outputs * rows_of(schedule, phase) * wide) / threads
 
 
 def columns(head_dim: int) -> int:

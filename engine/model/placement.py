@@ -98,6 +98,7 @@ class Work:
         lengths: of a head's blocks, where all places of its SM are taken.
         speeds: [places + 1], see above.
         units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
+        least: seconds that device memory alone takes.
         cold: seconds more of the first blocks of all SMs.
         limited: whether the card's power limits its clock.
     """
@@ -107,6 +108,7 @@ class Work:
     lengths: Lengths
     speeds: np.ndarray
     units: dict[str, float]
+    least: float
     cold: float = 0.0
     limited: bool = False
 

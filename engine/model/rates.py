@@ -14,7 +14,7 @@ from engine.problem.hardware import Gpu
 
 # Shares of peaks: what large matrix products, a copy, and reads of what lies in L2 by all SMs reach.
 MATRIX_SHARE = 0.8  # 769 to 808 of 989 TFLOP/s
-MEMORY_SHARE = 0.89  # 4.27 of 4.8 TB/s
+READ_SHARE, COPY_SHARE = 0.95, 0.89  # 4.65 and 4.23 of 4.8 TB/s; an H100 3.13 and 3.02 of 3.35
 CACHE_SHARE = 0.694  # 9.4 TB/s
 CACHE_BYTES_PER_CLOCK = 64  # that one SM takes from L2 by copies that run ahead (Hopper's tuning guide)
 LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # the same by loads that wait for one another
@@ -26,7 +26,7 @@ LATENCY = 0.7e-6
 L2_LATENCY = LATENCY / 2
 L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
 LAUNCH = 2e-6  # start of a kernel: an empty one under the profiler
-LAUNCH_BETWEEN_EVENTS = 3e-6  # the same between two events
+BETWEEN_EVENTS = 1e-6  # more between two events
 COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors
 ROUND_TRIPS = 3  # that a block waits for one after another: first loads, first products, last store
 
@@ -51,13 +51,18 @@ TWO_WARP_GROUPS = 2 * WARP_GROUP_ROWS  # fewer rows on an SM leave its units wai
 SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS = 5.2, 1.57, 6.2, 62
 MASK_INSTRUCTIONS = 4.4
 PADDED_INSTRUCTIONS = 2.6  # more by 16 bytes that it copies of rows with padding
+# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; by number
+# of a row that comes with it and score; and by product of 64 x n x 16, in all warps of its group
+GRADIENT_SCORE, HIDDEN, ROW_NUMBER_READ, PRODUCT_INSTRUCTIONS = 4.7, 2, 0.5, 4
 SCORE_OPERATIONS = 3  # of these float32 arithmetic: scale and subtract m, maximum, sum
 # around a block's visits: by number of O, by 16 bytes that it copies ahead of them, beside these
 BLOCK_OUTPUT, BLOCK_COPY, BLOCK_INSTRUCTIONS = 8.7, 9, 312
-# of a warp in a visit of fewer than 64 rows, which issues its own products: beside these, by number of O and
-# score of a thread, by 16 bytes copied, by product of 16 x 8 x 16. Of fewer than FEWEST_KEYS keys warps
-# compute the same twice. Its products and shared memory take a scheduler FEW_ROWS_CYCLES for each
-FEW_ROWS_INSTRUCTIONS, FEWEST_KEYS, FEW_ROWS_CYCLES = (68, 2.4, 7.2, 7.3, 1.13), 32, 2.1
+# of a warp in a visit of fewer than 64 rows, which issues its own products: beside these, by row, by number
+# of O and score of a thread, by product of 16 x 8 x 16, by 16 bytes of keys copied ahead; the same where rows
+# come from memory and go back, and by number of O that does. Fewer than FEWEST_KEYS keys are computed twice
+FEW_ROWS, FEWEST_KEYS = (50, 1.9, 2.1, 5.2, 0.7, 9.9), 32
+RETURNING_ROWS, RETURNED_NUMBER = (84, 2.9, 0, 6.8, 1.4, 0), 10.9
+FEW_ROWS_CYCLES = 2.1  # of a scheduler for each of these that waits for one before
 VISIT_CYCLES = 60  # of an SM for addresses and waits of a visit whose instructions nobody counted
 
 # What warps wait for one another. A warp group alone on its SM takes WAITS_ALONE longer than its instructions
@@ -67,14 +72,13 @@ VISIT_CYCLES = 60  # of an SM for addresses and waits of a visit whose instructi
 WAITS_ALONE, IN_STEP = 0.8, 0.3
 FULL_REGISTERS, MOST_SUMS, MOST_COLUMNS = 0.25, 150, 128
 AT_WORK = 0.58  # of a visit whose rows come back from memory, but for its waits, in which other blocks wait
-ROW_EXCHANGE = 0.18e-6  # seconds in which warps that share the same few rows exchange them
 
 
 @dataclass(frozen=True)
 class Rates:
     """What a GPU does in a second: matrix FLOPs, exponentials, float32 operations, bytes of L2 and of HBM.
 
-    `Rates.of(GPUS["h200"], "float16").memory` is 4.27e12: bytes per second.
+    `Rates.of(GPUS["h200"], "float16").memory` is 4.56e12: bytes per second.
     """
 
     matrix: float
@@ -91,8 +95,12 @@ class Rates:
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
             cache=CACHE_SHARE * gpu.cache_bytes_per_second,
-            memory=MEMORY_SHARE * gpu.memory_bytes_per_second,
+            memory=READ_SHARE * gpu.memory_bytes_per_second,
         )
+
+    def hbm_seconds(self, read: float, written: float) -> float:
+        """Seconds of HBM for so many bytes: it turns from reading to writing, which a copy shows."""
+        return (read + (2 * READ_SHARE / COPY_SHARE - 1) * written) / self.memory
 
 
 def running_clock(gpu: Gpu) -> float:

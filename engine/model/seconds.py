@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.algorithms import Pipeline
-from engine.model.block_seconds import EXP, HBM, L2, TENSOR, started, work_of
+from engine.model.block_seconds import EXP, HBM, L2, TENSOR, work_of
 from engine.model.launch import Launch
 from engine.model.placement import Work
+from engine.model.rates import BETWEEN_EVENTS, LAUNCH
 from engine.model.traffic import Traffic
 from engine.model.visit import arithmetic_seconds, with_copies
 
@@ -41,6 +42,11 @@ class Modelled:
     busy: Mapping[str, Mapping[str, float]]
     limited: bool = False
 
+    @property
+    def profiled(self) -> float:
+        """Seconds of its kernels as a profiler takes them, one by one."""
+        return self.seconds - BETWEEN_EVENTS
+
 
 def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
@@ -48,9 +54,9 @@ def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        delivered = work.units[HBM]
-        parts[name] = max(seconds, delivered) + started(launch.pipeline)
-        busy[name] = _busy(work, seconds, started(launch.pipeline))
+        start = LAUNCH + BETWEEN_EVENTS * (not parts)
+        parts[name] = max(seconds, work.least) + start
+        busy[name] = _busy(work, seconds, start)
         running += seconds
         limited |= work.limited
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.block_seconds import HBM, started, work_of
+from engine.model.block_seconds import work_of
 from engine.model.launch import ORDERS, launch
+from engine.model.rates import LAUNCH
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
 from engine.problem.cache import cached
@@ -30,10 +31,10 @@ def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timel
     for index, kernel in enumerate(run.kernels):
         work = work_of(run, kernel, moved)
         sm, start, end = work.placed(order)
-        stretched = max(1.0, work.units[HBM] / float(end.max()))  # where HBM cannot follow, all blocks wait
+        stretched = max(1.0, work.least / float(end.max()))  # where HBM cannot follow, all blocks wait
         times = begin + start * stretched, begin + end * stretched
         parts.append((np.full(len(sm), index), sm, *times, *kernel.names(order, run.schedule)))
-        begin += float(end.max()) * stretched + started(run.pipeline)
+        begin += float(end.max()) * stretched + LAUNCH
         places.append(work.places)
     names = tuple(kernel.phase.name for kernel in run.kernels)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))

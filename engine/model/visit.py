@@ -19,7 +19,9 @@ from engine.model.occupancy import (
     WARP,
     columns,
     in_few_rows,
+    is_gradient,
     is_online,
+    rows_of,
     spilled_words,
     threads_of,
 )
@@ -27,10 +29,12 @@ from engine.model.rates import (
     AT_WORK,
     CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
+    FEW_ROWS,
     FEW_ROWS_CYCLES,
-    FEW_ROWS_INSTRUCTIONS,
     FEWEST_KEYS,
     FULL_REGISTERS,
+    GRADIENT_SCORE,
+    HIDDEN,
     IN_STEP,
     L1_LATENCY,
     L2_LATENCY,
@@ -42,7 +46,10 @@ from engine.model.rates import (
     OUTPUT_INSTRUCTIONS,
     PADDED_INSTRUCTIONS,
     POWER,
-    ROW_EXCHANGE,
+    PRODUCT_INSTRUCTIONS,
+    RETURNED_NUMBER,
+    RETURNING_ROWS,
+    ROW_NUMBER_READ,
     RUNNING_CLOCK,
     SCHEDULED,
     SCORE_INSTRUCTIONS,
@@ -95,6 +102,7 @@ class Visit:
         groups: warp groups of a block whose instructions are counted; 0 where they are not.
         full: a share more where sums and addresses leave its threads no registers.
         apart: the power of the groups on an SM by which they wait less for one another.
+        products: that its warps wait for, one after another.
     """
 
     tensor: float
@@ -105,6 +113,7 @@ class Visit:
     groups: int = 0
     full: float = 0.0
     apart: float = POWER
+    products: int = 2
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""
@@ -132,7 +141,7 @@ class Visit:
     def gaps(self, blocks: int) -> float:
         """How many times as long as their instructions the warp groups of so many blocks on an SM take."""
         groups = blocks * (1 + IN_STEP * (self.groups - 1))
-        return 1 + WAITS_ALONE / groups**self.apart + self.full
+        return 1 + self.products / 2 * WAITS_ALONE / groups**self.apart + self.full
 
     def cut(self, pipeline: Pipeline, blocks: int, rows: int) -> float:
         """How many times as long a visit of a tile takes that the mask cuts, so many blocks on the SM."""
@@ -148,12 +157,11 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         return Visit(tensor, softmax, copies, masking=masking)
     if by_instructions(launch, phase):
         full = FULL_REGISTERS * _groups(launch, phase) * _is_full(launch, phase)
-        return Visit(tensor, softmax, copies, 0.0, masking, _groups(launch, phase), full)
-    if in_few_rows(launch.pipeline, launch.schedule, phase, launch.gpu):
-        issued = few_rows_seconds(launch, copying=True)
-        return Visit(
-            0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0
-        )  # each warp waits by itself
+        products = sum(step.operation in MATRIX_PRODUCTS for step in phase.each)
+        return Visit(tensor, softmax, copies, 0.0, masking, _groups(launch, phase), full, products=products)
+    if in_few_rows(launch.schedule, phase, launch.gpu):
+        issued = few_rows_seconds(launch, phase)  # each warp waits by itself
+        return Visit(0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0)
     if is_online(phase) or launch.pipeline.returning:
         softmax += VISIT_CYCLES / launch.gpu.clock_hz
     # a word that finds no register waits for L1 by itself
@@ -188,7 +196,10 @@ def _products(launch: Launch, phase: Phase) -> float:
     """FLOPs of a visit's matrix products, padded columns and what they wait for shared memory included."""
     tiling, operations = launch.tiling, [step.operation for step in phase.each]
     products = sum(operation in MATRIX_PRODUCTS for operation in operations)
-    if phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
+    if is_gradient(phase):
+        twice = _times_computed(launch, phase)
+        products += 2 * (twice * _narrow(_inner_rows(launch, phase) / twice) - 1)
+    elif phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
         products += _narrow(tiling.block_kv) - 1
     padded = columns(launch.problem.head_dim) / launch.problem.head_dim
     return products * padded * matrix_flops(launch.problem).of(tiling.block_q, tiling.block_kv)
@@ -207,11 +218,10 @@ def _narrow(keys: int) -> float:
 
 
 def by_instructions(launch: Launch, phase: Phase) -> bool:
-    """Whether visits are online softmax between asynchronous products, whose instructions are known."""
-    problem, pipeline = launch.problem, launch.pipeline
-    plain = not (pipeline.returning or pipeline.waiting) and problem.dtype != "float32"
-    on_path = launch.gpu.architecture == "Hopper" and launch.tiling.block_q >= WARP_GROUP_ROWS
-    return plain and is_online(phase) and on_path
+    """Whether visits are of scores between asynchronous products, whose instructions are known."""
+    plain = not launch.pipeline.returning and launch.problem.dtype != "float32"
+    on_path = launch.gpu.architecture == "Hopper" and rows_of(launch.schedule, phase) >= WARP_GROUP_ROWS
+    return plain and (is_online(phase) or is_gradient(phase)) and on_path
 
 
 def _issued_seconds(launch: Launch, phase: Phase) -> float:
@@ -220,11 +230,14 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     if launch.pipeline.overlapped:
         return UNDER_PRODUCTS * exponentials / running_clock(launch.gpu)
     issued = visit_instructions(launch, phase) / SCHEDULED
-    return max(issued, exponentials) / running_clock(launch.gpu)
+    hidden = is_gradient(phase)
+    return max(issued, 0.0 if hidden else exponentials) / running_clock(launch.gpu)
 
 
 def visit_instructions(launch: Launch, phase: Phase) -> float:
-    """Instructions of a block's threads for a visit of online softmax between asynchronous products."""
+    """Instructions of a block's threads for a visit of scores between asynchronous products."""
+    if is_gradient(phase):
+        return _gradient_instructions(launch, phase)
     tiling, threads = launch.tiling, _groups(launch, phase) * GROUP_THREADS
     padded = columns(launch.problem.head_dim) > launch.problem.head_dim
     by_threads = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
@@ -238,22 +251,37 @@ def visit_instructions(launch: Launch, phase: Phase) -> float:
     )
 
 
+def _gradient_instructions(launch: Launch, phase: Phase) -> float:
+    """The same of a backward pass, but for exponentials that hide under the product beside them."""
+    threads, depth = threads_of(launch.schedule, phase), columns(launch.problem.head_dim) / 16
+    inner = _inner_rows(launch, phase) / 16
+    gradients = sum(step.operation in MATRIX_PRODUCTS for step in phase.each) - 2
+    rows = max(1.0, rows_of(launch.schedule, phase) / WARP_GROUP_ROWS / _groups(launch, phase))
+    twice = _times_computed(launch, phase)
+    products = rows * (2 * twice * depth + gradients * inner)
+    numbers = len(phase.loaded & {Tensor.LSE_LOG2, Tensor.DELTA})
+    return (
+        (GRADIENT_SCORE - HIDDEN + ROW_NUMBER_READ * numbers) * twice * _scores(launch)
+        + COPY_INSTRUCTIONS * copied_at_once(launch, phase.each)
+        + (VISIT_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products) * threads
+    )
+
+
 def mask_instructions(launch: Launch) -> float:
     """Instructions more for a tile that the mask cuts."""
     return MASK_INSTRUCTIONS * _scores(launch)
 
 
-def few_rows_seconds(launch: Launch, copying: bool) -> float:
-    """Seconds of an SM for a visit of few rows, of which each of four warps has a part of the keys.
-
-    copying: whether they copy keys ahead.
-    """
-    rows, keys = launch.tiling.block_q, max(FEWEST_KEYS, launch.tiling.block_kv)
-    wide, threads = columns(launch.problem.head_dim), GROUP_THREADS
-    copies = copying * 2 * keys * wide * launch.problem.itemsize / COPIED_AT_ONCE / threads
-    products = 2 * rows * keys * wide / (16 * 8 * 16) / (threads // WARP)
-    counts = 1, rows * wide / threads, rows * keys / threads, copies, products
-    instructions = sum(each * count for each, count in zip(FEW_ROWS_INSTRUCTIONS, counts, strict=True))
+def few_rows_seconds(launch: Launch, phase: Phase) -> float:
+    """Seconds of an SM for a visit of few rows, of which each of four warps has a part of the keys."""
+    rows, keys, threads = launch.tiling.block_q, launch.tiling.block_kv, GROUP_THREADS
+    wide, computed = columns(launch.problem.head_dim), max(FEWEST_KEYS, keys)
+    products = rows * wide * (computed + keys) / (16 * 8 * 16) / (threads // WARP)
+    copies = copied_at_once(launch, loads(phase)) / threads
+    counts = 1, rows, rows * wide / threads, rows * computed / threads, products, copies
+    each = RETURNING_ROWS if phase.rewritten else FEW_ROWS
+    instructions = sum(one * count for one, count in zip(each, counts, strict=True))
+    instructions += PADDED_INSTRUCTIONS * copies * phase.shared  # rows of several heads
     return FEW_ROWS_CYCLES * instructions / running_clock(launch.gpu)
 
 
@@ -269,6 +297,17 @@ def _is_full(launch: Launch, phase: Phase) -> bool:
     wide = columns(launch.problem.head_dim)
     sums = launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
     return wide > MOST_COLUMNS and sums > MOST_SUMS
+
+
+def _inner_rows(launch: Launch, phase: Phase) -> int:
+    """Rows of a block that a visit is of."""
+    return launch.tiling.block_kv if phase.outer == "query" else launch.tiling.block_q
+
+
+def _times_computed(launch: Launch, phase: Phase) -> int:
+    """How often a visit's scores are computed: by each warp group where several share 64 rows."""
+    rows = rows_of(launch.schedule, phase)
+    return max(1, _groups(launch, phase) * WARP_GROUP_ROWS // rows) if rows >= WARP_GROUP_ROWS else 1
 
 
 def _scores(launch: Launch) -> int:
@@ -309,7 +348,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     """A visit that waits for its rows, moves them and works on them; its share of a key block's included.
 
     Nothing runs ahead of it. It waits for L2 unless all its rows are in L1, and longer for what comes from
-    DRAM. Of few rows each warp waits for its own instructions, as flash2's do.
+    DRAM. Of few rows each warp waits for its own instructions, as flash2's do, but for those that move rows.
     """
     phase, rate = kernel.phase, LOAD_BYTES_PER_CLOCK * launch.gpu.clock_hz
     visits = phase.programs.all_visits / max(1, phase.programs.filled)  # of a key block
@@ -322,12 +361,12 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
     copies = moved(launch, phase.each) / rate
     visit = replace(visit, softmax=visit.softmax + masking, copies=copies, waited=waited + at_keys / visits)
-    if launch.tiling.block_q >= WARP_GROUP_ROWS:
+    counted = launch.gpu.architecture == "Hopper" and launch.problem.dtype != "float32"
+    if launch.tiling.block_q >= WARP_GROUP_ROWS or not counted:
         return visit
-    if launch.gpu.architecture != "Hopper" or launch.problem.dtype == "float32":
-        return replace(visit, softmax=visit.softmax + ROW_EXCHANGE)
-    issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, copying=False) + FEW_ROWS_CYCLES * masking
-    return replace(visit, tensor=0.0, softmax=issued + ROW_EXCHANGE)
+    returned = RETURNED_NUMBER * launch.tiling.block_q * columns(launch.problem.head_dim) / GROUP_THREADS
+    issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, phase) + returned / running_clock(launch.gpu)
+    return replace(visit, tensor=0.0, softmax=issued + FEW_ROWS_CYCLES * masking)
 
 
 def _all_in_l1(launch: Launch, traffic: Traffic) -> float:

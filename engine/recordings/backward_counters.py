@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 
 from engine.algorithms import BACKWARD, backward
 from engine.algorithms.backward import (
-    KEY_GRADIENT_BLOCKS,
     KEY_GRADIENTS,
     QUERY_GRADIENTS,
     ROW_TERMS,
-    query_gradient_blocks,
+    own_blocks,
 )
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
@@ -93,8 +92,8 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
     if programs < heads:
         raise ValueError(f"programs is {programs}; it must be {heads} at least")
     staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
-    queries_passing, keys_passing = KEY_GRADIENT_BLOCKS[0], query_gradient_blocks(problem.head_dim)[1]
-    sizes = (queries_passing, staying) if by_keys else (staying, keys_passing)
+    queries, keys = own_blocks(problem.head_dim)[KEY_GRADIENTS if by_keys else QUERY_GRADIENTS]
+    sizes = (queries, staying) if by_keys else (staying, keys)
     return simulate(experiment_of(problem, backward.ALGORITHM.key, *sizes, hardware))
 
 

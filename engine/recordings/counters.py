@@ -93,8 +93,8 @@ class RecordedCounters:
 
     @property
     def modelled_seconds(self) -> float:
-        """Modelled time."""
-        return self.simulation.modelled.seconds
+        """Modelled time, its kernels one by one as the profiler runs them."""
+        return self.simulation.modelled.profiled
 
     @property
     def left_in_cache(self) -> float:
@@ -153,15 +153,15 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
     modelled, one = simulation.modelled, simulation.experiment
     gpu, dtype = one.gpu, one.problem.dtype
     rates = Rates.of(gpu, dtype)
-    reached = {
-        TENSOR: rates.matrix / gpu.products_per_second(dtype),
-        HBM: rates.memory / gpu.memory_bytes_per_second,
-    }
+    reached = {TENSOR: rates.matrix / gpu.products_per_second(dtype)}
     units = dict.fromkeys(unit for busy in modelled.busy.values() for unit in busy)
     taken = {unit: sum(busy.get(unit, 0.0) for busy in modelled.busy.values()) for unit in units}
     shares = {unit: reached.get(unit, 1.0) * seconds / modelled.seconds for unit, seconds in taken.items()}
-    requested = simulation.traffic.requested.total  # some wait for L2 longer than their bytes take
-    return shares | {L2: requested / gpu.cache_bytes_per_second / modelled.seconds}
+    moved = simulation.traffic  # some wait for L2 longer than their bytes take
+    return shares | {
+        L2: moved.requested.total / gpu.cache_bytes_per_second / modelled.seconds,
+        HBM: moved.dram.total / gpu.memory_bytes_per_second / modelled.seconds,
+    }
 
 
 def rivals(simulation: Simulation) -> tuple[str, str] | None:

@@ -10,11 +10,10 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
 from engine.algorithms.backward import (
-    KEY_GRADIENT_BLOCKS,
     KEY_GRADIENTS,
     QUERY_GRADIENTS,
     ROW_TERMS,
-    query_gradient_blocks,
+    own_blocks,
 )
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -159,7 +158,7 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
 def _backward_seconds(problem: Problem, hardware: str) -> float:
     keys, queries = (
         simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
-        for blocks in (KEY_GRADIENT_BLOCKS, query_gradient_blocks(problem.head_dim))
+        for blocks in own_blocks(problem.head_dim).values()
     )
     return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]
 

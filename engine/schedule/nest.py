@@ -36,6 +36,8 @@ class Phase:
             some rows: OUTER, HEAD, TILE or ROWS.
         rows: how many, of ROWS.
         round_trips: to memory, one after another, of a block without visits.
+        warps: of a block, where they do not go by its rows; 0: they do.
+        stages: tiles in flight, at most, where they are not the algorithm's; 0: they are.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Phase:
     launched: str = OUTER
     rows: int = 0
     round_trips: int = 0
+    warps: int = 0
+    stages: int = 0
 
     @property
     def splits(self) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.algorithms.backward import KEY_GRADIENT_BLOCKS, query_gradient_blocks
+from engine.algorithms.backward import own_blocks
 from engine.problem.problem import Tiling
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.file import recording_of, recordings
@@ -29,7 +29,7 @@ def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
     keys, queries = (
         (one.call.block_q, one.call.block_kv) for one in tilings(call, torch.float16, None, None)
     )
-    assert (keys, queries) == (KEY_GRADIENT_BLOCKS, query_gradient_blocks(head_dim))
+    assert [keys, queries] == list(own_blocks(head_dim).values())
 
 
 def test_every_recorded_backward_call_is_held_to_the_model():

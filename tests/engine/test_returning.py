@@ -9,7 +9,7 @@ from __future__ import annotations
 from statistics import median
 
 from engine import Experiment, simulate
-from engine.model.block_seconds import started
+from engine.model.rates import LAUNCH
 
 # heads, tokens, head dim, query and key block, causal, microseconds
 TRACED = [
@@ -56,7 +56,7 @@ def seconds(heads, seq, head_dim, block_q, block_kv, causal) -> float:
     blocks = {"block_q": block_q, "block_kv": block_kv}
     sizes = {"heads": heads, "seq": seq, "head_dim": head_dim, "causal": causal}
     found = simulate(Experiment.of(algorithm="flash1", hardware="h200", **sizes, **blocks))
-    return found.modelled.seconds - started(found.launch.pipeline)
+    return found.modelled.profiled - LAUNCH
 
 
 def test_blocks_take_as_long_as_traced_few_or_many_and_of_every_size():
@@ -69,7 +69,7 @@ def test_blocks_take_as_long_as_traced_few_or_many_and_of_every_size():
 
 def test_a_visit_waits_for_its_last_line_and_few_rows_for_their_own_instructions():
     """The shares that DRAM answers are 0 to 89% by counters, and modelled here: up to 2.6 times as many."""
-    start = started(simulate(Experiment.of(algorithm="flash1")).launch.pipeline)
+    start = LAUNCH
     off = [(seconds(*call) + start) * 1e6 / counted - 1 for *call, counted in COUNTED]
     assert median(map(abs, off)) < 0.038
     assert min(off) > -0.065

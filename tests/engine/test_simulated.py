@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
-from engine.model.block_seconds import started, work_of
+from engine.model.block_seconds import work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.placement import PLACED_ONE_BY_ONE
+from engine.model.rates import BETWEEN_EVENTS, LAUNCH
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
@@ -71,7 +72,7 @@ def test_no_timeline_is_shorter_than_its_bytes_or_an_even_spread_of_its_blocks(e
 
 @given(ANY)
 def test_the_modelled_time_is_the_timelines(experiment):
-    seconds = simulate_timeline(experiment).seconds + started(launch(experiment).pipeline)
+    seconds = simulate_timeline(experiment).seconds + LAUNCH + BETWEEN_EVENTS
     assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)
 
 
