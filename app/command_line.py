@@ -45,11 +45,13 @@ def _parsed(words: tuple[str, ...]) -> tuple[Path | None, list[str]]:
 
 def refusal() -> str | None:
     """Why the file is not run, in one sentence; None where only this machine can reach the dashboard."""
-    address = st.get_option("server.address")
-    if serving.at_loopback(address):
+    if not serving.on_network():
         return None
+    address = st.get_option("server.address")
     where = f"at {address}" if address else "at every address of this machine"
+    if serving.at_loopback(address):
+        where = "behind a proxy"
     return (
         f"--kernel is refused, because the dashboard listens {where} and whoever reaches it could have the "
-        "file run; start it with --server.address localhost."
+        "file run; start it with --server.address localhost, and without --server.allowedHosts."
     )

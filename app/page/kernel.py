@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import command_line, scenario
+from app import command_line, scenario, serving
 from app.elements import fold, one_of, smaller_sibling
 from app.figures import watched as figures
 from app.figures.units import heads_text
@@ -35,6 +35,8 @@ BEGUN = (
 def show() -> None:
     """Draw the page, or why the file is not run."""
     file, refused = command_line.kernel(), command_line.refusal()
+    if file is not None and not refused and not serving.may_run():
+        refused = serving.REFUSED
     if file is None or refused:
         st.error(refused or "No file was named on the command line.")
         return

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from app import serving
 from app.canvas.offline import POLICY
 from app.room.room import Board, FullError, Room, VoteError
 
@@ -85,6 +86,8 @@ def presenter_route(room: Room) -> Route:
     """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote."""
 
     async def live(request: Request) -> Response:
+        if not serving.here(request.client and request.client.host, request.headers):
+            return await _nothing(request, HTTPException(404))  # it holds the answers
         room.count()
         return Stream(_told(room.tally, lambda: not room.tally.closed))
 

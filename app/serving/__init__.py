@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from threading import Lock
 from urllib.parse import urlsplit
 
@@ -16,9 +17,12 @@ COOKIE = "visitor"  # which the document brings, and no script can read
 _windows, _lock = Counter(), Lock()  # of every visitor who has asked for a job
 OPENED = "--visitors-run-kernels"  # after the two dashes: the one setting that opens kernels and uploads
 REFUSED = (
-    "This dashboard was opened to the network, so visitors cannot run kernels or upload recordings here. "
-    f"Whoever starts it can let them, with `-- {OPENED}` at the end of the command."
+    "This window came over the network or through a proxy, and visitors cannot run kernels or upload "
+    "recordings here. Whoever starts the dashboard can let them, with "
+    f"`-- {OPENED}` at the end of the command."
 )
+# what a proxy writes on a request that it passes on, whatever name it then asks by
+PASSED_ON = ("forwarded", "via", "x-forwarded-", "x-real-ip", "true-client-ip", "cf-connecting-ip")
 
 
 def at_loopback(address: str | None) -> bool:
@@ -26,9 +30,10 @@ def at_loopback(address: str | None) -> bool:
     if address == "localhost":
         return True
     try:
-        return ipaddress.ip_address((address or "").strip("[]")).is_loopback
+        found = ipaddress.ip_address((address or "").strip("[]"))
     except ValueError:
         return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def on_network() -> bool:
@@ -39,24 +44,34 @@ def on_network() -> bool:
 
 def opened() -> bool:
     """Whether everyone who reaches the server may run kernels and upload."""
-    return not on_network() or OPENED in sys.argv
+    return OPENED in sys.argv
 
 
-def here(address: str | None, host: str) -> bool:
-    """Whether a request is made at the machine: from its own address, by a name that leads to it alone.
-
-    By a proxy that runs on the machine every request has its own address, and the name of the site.
-    """
+def by_own_name(headers: Mapping[str, str]) -> bool:
+    """Whether a request asks by a name that leads to this machine alone."""
     try:
-        return at_loopback(address) and at_loopback(urlsplit(f"//{host}").hostname)
+        return at_loopback(urlsplit(f"//{headers.get('host', '')}").hostname)
     except ValueError:
         return False
+
+
+def here(address: str | None, headers: Mapping[str, str]) -> bool:
+    """Whether a request is made at the machine: from its own address, by its own name, by no proxy.
+
+    By a proxy that runs on the machine every request has its own address, and the name of the site, or what
+    the proxy says of who asked.
+    """
+    passed_on = any(name.lower().startswith(PASSED_ON) for name in headers)
+    return at_loopback(address) and by_own_name(headers) and not passed_on
 
 
 def may_run() -> bool:
     """Whether this visitor may run kernels and upload: who sits at the machine may, wherever it listens."""
     address = st.context.ip_address or "localhost"  # Streamlit has none for the machine's own
-    return opened() or here(address, st.context.headers.get("Host", ""))
+    headers = {name.lower(): value for name, value in st.context.headers.items()}
+    if not headers:  # no request: whoever runs the script has the machine
+        return not on_network() or opened()
+    return opened() or here(address, headers)
 
 
 def _gone(name: str) -> None:

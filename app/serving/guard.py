@@ -16,6 +16,10 @@ from app.serving.static_files import FromMemory
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
+ELSEWHERE = (
+    "This dashboard answers to this machine's own names alone, such as localhost. Behind a proxy it is "
+    "started with --server.allowedHosts and the name of the site."
+)
 UNCOUNTED = "This version of Streamlit does not say how much has been uploaded, so nothing more is taken."
 # Streamlit writes styles into its pages, and loads components from addresses that it makes itself.
 POLICY = (
@@ -71,10 +75,14 @@ def _own(headers: Headers) -> bool:
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     try:
-        known = serving.on_network() or serving.at_loopback(urlsplit(f"//{host}").hostname)
-        return known and (origin is None or urlsplit(origin).netloc == host)
+        return _known(headers) and (origin is None or urlsplit(origin).netloc == host)
     except ValueError:
         return False
+
+
+def _known(headers: Headers) -> bool:
+    """Whether a request asks by a name of this server; of one that is open to the network all are."""
+    return serving.on_network() or serving.by_own_name(headers)
 
 
 def _binary(receive: Callable) -> Callable:
@@ -93,12 +101,14 @@ MIDDLEWARE = (Middleware(Guard), Middleware(FromMemory))
 
 
 def _refusal(scope: dict) -> tuple[int, str] | None:
-    """Why an upload is not taken, with its status; None for everything else."""
-    path = scope.get("path", "")
+    """Why a request by a strange name or an upload is not taken, with its status; None for all else."""
+    path, headers = scope.get("path", ""), Headers(scope=scope)
+    if not _known(headers):
+        return 421, ELSEWHERE
     if scope.get("method") != "PUT" or UPLOADS not in path:
         return None
     address, *_ = scope.get("client") or ("",)
-    if not (serving.opened() or serving.here(address, Headers(scope=scope).get("host", ""))):
+    if not (serving.opened() or serving.here(address, headers)):
         return 403, serving.REFUSED
     session = path.partition(UPLOADS)[2].partition("/")[0]
     try:

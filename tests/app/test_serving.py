@@ -45,7 +45,7 @@ def _run(coroutine: Coroutine) -> Any:
 
 
 def answer(
-    path: str, method: str = "GET", client: str = "192.168.1.7", host: str = ""
+    path: str, method: str = "GET", client: str = "192.168.1.7", host: str = "localhost", **more: str
 ) -> tuple[int, dict[str, str], str]:
     """(status, headers, body) of a request that the guard lets an application answer, or answers itself."""
     sent = []
@@ -59,7 +59,8 @@ def answer(
         sent.append(message)
 
     scope = {"type": "http", "path": path, "method": method, "client": (client, 4711)}
-    scope["headers"] = [(b"host", host.encode())]
+    given = {"host": host, **more}
+    scope["headers"] = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
     _run(guard.Guard(application)(scope, None, send))
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], headers, sent[1]["body"].decode()
@@ -76,10 +77,61 @@ def test_every_answer_says_what_a_browser_may_do_with_it():
     assert rules["img-src"] == "'self' data: blob:"
 
 
-@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9"])
-def test_at_this_machine_alone_everything_is_on(listens, address):
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"])
+def test_at_this_machine_alone_nobody_else_comes(listens, address):
     listens(address)
-    assert serving.opened()
+    assert not serving.on_network()
+    assert serving.may_run()  # of a script that no browser asked for
+
+
+OWN = {"host": "localhost:8501"}
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "here"),
+    [
+        ("127.0.0.1", OWN, True),
+        ("::ffff:127.0.0.1", {"host": "[::1]:8501"}, True),
+        ("192.168.1.7", OWN, False),  # says that it is here
+        ("127.0.0.1", {"host": "evil.example.com"}, False),  # a name that was led to this machine
+        ("127.0.0.1", {"host": "localhost.evil.example.com"}, False),
+        ("127.0.0.1", {"host": "localhost@evil.example.com"}, False),
+        ("127.0.0.1", {"host": "0.0.0.0:8501"}, False),
+        ("127.0.0.1", {}, False),
+        ("127.0.0.1", {"host": "["}, False),
+        (None, OWN, False),
+        *(  # a proxy on the machine that asks by the machine's name
+            ("127.0.0.1", {**OWN, name: "127.0.0.1"}, False)
+            for name in (
+                "forwarded",
+                "X-Forwarded-For",
+                "x-forwarded-host",
+                "x-forwarded-proto",
+                "X-Real-IP",
+                "via",
+            )
+        ),
+    ],
+)
+def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(listens, address, headers, here):
+    listens("localhost")  # whatever the configuration says
+    assert serving.here(address, headers) == here
+
+
+@pytest.mark.parametrize("more", [{"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"}])
+def test_a_visitor_through_a_proxy_that_keeps_the_machines_name_uploads_nothing(listens, more):
+    listens("localhost")
+    upload = "/_stcore/upload_file/session/file", "PUT", "127.0.0.1", "localhost:8501"
+    assert answer(*upload, **more)[::2] == (403, serving.REFUSED)
+    assert answer(*upload)[0] != 403
+
+
+def test_by_a_name_that_was_led_here_nothing_is_answered(listens):
+    listens("localhost")
+    for path in ("/tiles", "/room/live", "/_stcore/health", "/static/js/index.js"):
+        assert answer(path, client="127.0.0.1", host="evil.example.com")[::2] == (421, guard.ELSEWHERE)
+    listens(NETWORK)
+    assert answer("/tiles", host="evil.example.com")[0] == 200
 
 
 @pytest.mark.parametrize("address", [NETWORK, "::", "192.168.1.7", "lecture.example.com", "", None])
@@ -103,15 +155,15 @@ def test_uploads_are_counted_by_window_and_in_all(listens, monkeypatch):
     held = {"full": {str(n): SimpleNamespace(data=b"x") for n in range(3)}, "one": {}}
     manager = SimpleNamespace(uploaded_file_mgr=SimpleNamespace(file_storage=held))
     monkeypatch.setattr(inside_streamlit, "get_instance", lambda: manager)
-    assert answer("/_stcore/upload_file/one/file", "PUT")[0] == 200
-    assert answer("/_stcore/upload_file/full/file", "PUT")[::2] == (
+    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[0] == 200
+    assert answer("/_stcore/upload_file/full/file", "PUT", "127.0.0.1")[::2] == (
         429,
         "This window has uploaded 3 files; remove one of them first.",
     )
     monkeypatch.setattr(guard, "MOST_BYTES", 2)
-    assert answer("/_stcore/upload_file/one/file", "PUT")[0] == 429
+    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[0] == 429
     del manager.uploaded_file_mgr.file_storage  # another version of Streamlit
-    assert answer("/_stcore/upload_file/one/file", "PUT")[::2] == (501, guard.UNCOUNTED)
+    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[::2] == (501, guard.UNCOUNTED)
 
 
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import http.client
 import json
@@ -11,10 +12,12 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
+from starlette.requests import Request
 
 from app.room import server
 from app.room.pictures import Pictures
 from app.room.room import MOST_STREAMS, Room, Shown
+from app.room.routes import presenter_route
 from app.room.votes import Question
 from tests import room_load
 
@@ -97,6 +100,24 @@ ELSEWHERE = (
 def test_everything_but_the_rooms_own_addresses_is_404(room, asked_for):
     method, path = asked_for.split()
     assert ask(room, path, method)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("client", "headers"),
+    [
+        ("127.0.0.1", {"host": "evil.example.com"}),
+        ("192.168.1.7", {"host": "localhost:8501"}),
+        ("127.0.0.1", {"host": "localhost:8501", "x-forwarded-for": "192.168.1.7"}),
+    ],
+)
+def test_what_the_presenter_hears_is_told_at_the_machine_alone(client, headers):
+    """The right answer is in it."""
+    given = [(name.encode(), value.encode()) for name, value in headers.items()]
+    asked = {"type": "http", "method": "GET", "path": "/room/live", "headers": given, "client": (client, 1)}
+    live = presenter_route(Room()).endpoint
+    assert asyncio.run(live(Request(asked))).status_code == 404
+    asked |= {"headers": [(b"host", b"localhost:8501")], "client": ("127.0.0.1", 1)}
+    assert asyncio.run(live(Request(asked))).status_code == 200
 
 
 def test_the_page_comes_with_its_policy_and_a_cookie_that_no_script_reads(room):
