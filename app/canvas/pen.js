@@ -7,7 +7,7 @@ const USUAL = { size: 13, weight: 400, align: "left", mono: false, room: 0, halo
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
 export class Pen {
   constructor(ctx, theme, u) {
-    Object.assign(this, { ctx, theme, u });
+    Object.assign(this, { ctx, theme, u, small: {} }); // small canvases, by how many pixels they have
   }
 
   /**
@@ -24,17 +24,19 @@ export class Pen {
     ctx.textBaseline = "alphabetic";
     ctx.fillStyle = color;
     while (room && facts.length > 1 && wide(facts.join(" · ")) > room) facts.pop();
-    let words = facts.join(" · ");
-    if (room && wide(words) > room) {
+    let words = facts.join(" · "),
+      width = wide(words);
+    if (room && width > room) {
       while (words.length > 1 && wide(words + "…") > room) words = words.slice(0, -1);
       words += "…";
+      width = wide(words);
     }
     if (halo) {
       Object.assign(ctx, { strokeStyle: halo, lineWidth: 3 * u, lineJoin: "round" });
       ctx.strokeText(words, x, y);
     }
     ctx.fillText(words, x, y);
-    return wide(words);
+    return width;
   }
 
   right(told, x, y, style) {
@@ -103,8 +105,11 @@ export class Pen {
   /** A picture of so many pixels, [r, g, b, opacity] each, sharp in a box. */
   pixels(colours, columns, { x, y, w, h }) {
     const rows = colours.length / columns,
-      small = sheet({ x: 0, y: 0, w: columns, h: rows }, 1);
-    small.putImageData(new ImageData(Uint8ClampedArray.from(colours.flat()), columns, rows), 0, 0);
+      image = new ImageData(columns, rows);
+    this.small[`${columns} ${rows}`] ??= sheet({ x: 0, y: 0, w: columns, h: rows }, 1);
+    const small = this.small[`${columns} ${rows}`];
+    colours.forEach((colour, n) => image.data.set(colour, 4 * n));
+    small.putImageData(image, 0, 0);
     this.ctx.imageSmoothingEnabled = false;
     this.ctx.drawImage(small.canvas, x, y, w, h);
   }
