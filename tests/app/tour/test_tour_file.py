@@ -244,11 +244,8 @@ def test_counts_are_words_ratios_have_their_sign_and_shares_are_per_cent(value, 
     assert step_words.text(Answer(value, "", "counted"), unit) == told
 
 
-def test_a_choice_with_few_digits_has_no_exponent():
+def test_a_count_within_a_text_is_a_word_too_and_few_digits_have_no_exponent():
     assert step_words.text(Answer(0.9996, "", "counted"), "% as long", 2) == "100% as long"
-
-
-def test_a_count_within_a_text_is_a_word_too():
     experiment = Experiment.of(algorithm="flash2", seq=1024)
     assert step_words.filled("O is written {o_writes} times, K read {k_reads} times.", experiment) == (
         "O is written once, K read 16 times."
