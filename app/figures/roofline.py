@@ -34,7 +34,12 @@ def roofline(
     high = max([10 * roof.ridge, *(row["intensity"] for row in everything)]) * 2
     edge = _edge(roof, f"{name}, datasheet", (low, high), colours)
     groups = ((modelled, "modelled"), (measured, "measured here"))
-    points = [_points(rows, origin, keys, colours) for rows, origin in groups if rows]
+    points = []
+    for rows, origin in groups:
+        real, x = origin != "modelled", [row["intensity"] for row in rows]
+        symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
+        look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}
+        points += [_calls(rows, x, origin, "", colours, **look)] if rows else []
     return _under(
         [edge, *points], "FLOP per DRAM byte, modelled", [row["tflops"] for row in everything], roof, colours
     )
@@ -94,13 +99,6 @@ def _edge(
     x = np.array([ends[0], slope.ridge, ends[1]])
     words, look = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s", {"width": 2, "dash": dash}
     return line(x, slope.attainable(x), colours.ink, words, name=name, **look)
-
-
-def _points(rows: Sequence[dict], origin: str, keys: int, colours: Palette) -> dict:
-    real = origin != "modelled"
-    symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
-    look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}
-    return _calls(rows, [row["intensity"] for row in rows], origin, "", colours, **look)
 
 
 def _calls(rows: Sequence[dict], x: list[float], origin: str, level: str, colours: Palette, **look) -> dict:

@@ -39,8 +39,10 @@ def main() -> int:
         )
         return 2
     room = Room(Pictures(), code=arguments.code)
-    room.address, room.port = _named(arguments.address), listener.getsockname()[1]
-    room.reach = server.reach(arguments.address)
+    address = arguments.address  # or this machine's name, where it listens on all of its addresses
+    named = socket.gethostname() if address == server.EVERYWHERE else address
+    room.address, room.port = f"[{named}]" if ":" in named else named, listener.getsockname()[1]
+    room.reach = server.reach(address)
     print(
         f"The room is open at {room.link}. Present with p in the dashboard, show this address with a.\n"
         f"Should it have to be started again, --code {room.code} lets the phones come back by themselves.",
@@ -68,13 +70,6 @@ def _serve(room: Room, listener: socket.socket, port: int) -> None:
     addresses = [*routes(), presenter_route(room)]
     app = st.App(DASHBOARD, routes=addresses, middleware=MIDDLEWARE, lifespan=lifespan)
     app.run(config=startup.settings() | {"server.address": "localhost", "server.port": port})
-
-
-def _named(address: str) -> str:
-    """What phones are told: an address, or this machine's name where it listens on all of them."""
-    if address == server.EVERYWHERE:
-        return socket.gethostname()
-    return f"[{address}]" if ":" in address else address
 
 
 def _arguments() -> argparse.Namespace:

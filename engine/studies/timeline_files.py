@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes, Mark
+from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
 from engine.studies.block_requests import block_requests
 
@@ -162,9 +162,16 @@ FORMATS: MappingProxyType[str, Callable[[Timeline], str]] = MappingProxyType(
 
 def cluster_trace(run: Lanes) -> str:
     """A Chrome trace: GPUs as processes, computing and transfers as their threads; times in microseconds."""
-    spread = run.spread
-    events = [event for gpu in range(spread.gpus) for event in _gpu_names(run, gpu)]
-    events += [_mark_slice(mark) for mark in run.marks]
+    spread, events = run.spread, []
+    for gpu in range(spread.gpus):  # a trace keeps process 0 for itself
+        process = f"GPU {gpu}, {spread.hardware.upper()}, {run.origin}"
+        events.append(_called("process_name", gpu + 1, 0, name=process))
+        events += [_called("thread_name", gpu + 1, at, name=name) for at, name in GPU_THREADS.items()]
+    for mark in run.marks:
+        whose = "" if mark.owner == NOBODY else f", keys of GPU {mark.owner}"
+        place = mark.gpu + 1, THREAD_OF.get(mark.kind, 1)
+        moments = mark.start * MICRO, (mark.end - mark.start) * MICRO
+        events.append(_slice(f"{mark.kind}{whose}", mark.kind, *place, *moments, round=mark.round))
     about = {
         "origin": run.origin,
         "method": spread.method,
@@ -174,20 +181,3 @@ def cluster_trace(run: Lanes) -> str:
         "seconds": run.seconds,
     }
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
-
-
-def _gpu_names(run: Lanes, gpu: int) -> list[dict[str, Any]]:
-    """Metadata events that name a GPU's process and its threads; a trace keeps process 0 for itself."""
-    process = f"GPU {gpu}, {run.spread.hardware.upper()}, {run.origin}"
-    threads = GPU_THREADS.items()
-    return [
-        _called("process_name", gpu + 1, 0, name=process),
-        *(_called("thread_name", gpu + 1, thread, name=name) for thread, name in threads),
-    ]
-
-
-def _mark_slice(mark: Mark) -> dict[str, Any]:
-    whose = "" if mark.owner == NOBODY else f", keys of GPU {mark.owner}"
-    place = mark.gpu + 1, THREAD_OF.get(mark.kind, 1)
-    moments = mark.start * MICRO, (mark.end - mark.start) * MICRO
-    return _slice(f"{mark.kind}{whose}", mark.kind, *place, *moments, round=mark.round)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.elements import chart, unsure
+from app.elements import GREY, chart, unsure
 from app.figures.algorithms import short
 from app.figures.speed import gains_by_length
 from app.figures.units import bytes_text, gain_text, ratio_digits
@@ -19,7 +19,6 @@ from engine.studies.survey import growth
 
 LONGEST = 65536  # keys of the axis, unless the scenario has more
 LITTLE = 1.5  # times fewer bytes that are no reason for less time
-GREY = {"delta_color": "off", "delta_arrow": "off", "border": True}
 
 
 def show(experiment: Experiment, recording: Recording | None) -> None:
@@ -55,7 +54,7 @@ def _numbers(modelled: Gain, recorded: Gain | None) -> None:
         shown, origin, beside = modelled, "modelled", "not recorded at this scenario"
         if recorded:
             shown, origin, beside = recorded, "recorded", f"{times(ratio(modelled), less)}, modelled"
-        st.metric(f"{name}, {origin}", gain_text(ratio(shown), less), beside, **GREY)
+        st.metric(f"{name}, {origin}", gain_text(ratio(shown), less), beside, border=True, **GREY)
 
 
 def times(ratio: float, less: str) -> str:
