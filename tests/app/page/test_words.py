@@ -70,8 +70,8 @@ SAID = (
     # two rows of tiles, all partial
     ("masks?seq=32&block_q=16", "the window and the documents below"),
     ("masks?seq=1&seq_kv=777", "leave only a part of the keys"),
-    ("masks?seq=7", "an example: a window, or documents, of one key. "),
-    ("masks?seq=8", "an example: a window, or documents, of one eighth of the sequence. "),
+    ("masks?seq=7", "an example: a window or documents of one key. "),
+    ("masks?seq=8", "an example: a window or documents of one eighth of the sequence. "),
     ("softmax?seq=4096&block_kv=64", "256 of the 4,096 keys it sees, one key block of 64 per step"),
     ("softmax?seq=1048576&block_kv=1024&causal=true",
      "first head, scaled down to 4,096 keys, with 256 of the 2,049 keys it sees",
