@@ -238,11 +238,8 @@ def test_recorded_rows_stand_beside_their_efficiency():
         seconds, gpus = one.row.times.median, one.row.gpus
         base = alone[one.recording.device.commit, one.row.problem, one.row.direction]
         efficiency = share_text(base / seconds / gpus) if gpus > 1 else ""
-        cells = {
-            "recorded": seconds_text(seconds),
-            "efficiency": efficiency,
-            "modelled": seconds_text(one.modelled),
-        }
+        cells = {"recorded": seconds_text(seconds), "modelled": seconds_text(one.modelled)}
+        cells["efficiency"] = efficiency
         assert scaling._recorded_row(one).items() >= cells.items()
 
 
