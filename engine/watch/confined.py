@@ -29,6 +29,7 @@ CONNECTING, OUTSIDE = (4, 0b11), (6, 0b11)  # TCP; signals, and sockets that hav
 WRITE_FILE, BENEATH = 2, 1  # Landlock's right, and its kind of rule
 GROUPS = {"": "memory.max", "memory": "memory.limit_in_bytes"}  # the limit, by how /proc/self/cgroup names it
 CONTROL = Path("/sys/fs/cgroup")
+MOST_PROCESSES = 256
 ENDING_SECONDS = 5.0  # that may pass until all that was started is gone
 MISSING = {
     "namespaces": "seeing other processes and the network",
@@ -57,8 +58,8 @@ def guarded(memory: int, parent: int) -> list[str]:
         _guard(child, reading if apart else None, group)
     end_with(None)
     os.close(reading)
-    if group:
-        (group / "cgroup.procs").write_text("0")
+    if group and not _written({group / "cgroup.procs": "0"}):
+        group = None
     if apart:
         _begin(writing)
     os.close(writing)
@@ -105,11 +106,10 @@ def _group(memory: int) -> Path | None:
                 group = above / f"watched-{os.getpid()}"
                 with suppress(OSError):
                     group.mkdir()
-                    try:
-                        (group / GROUPS[kind]).write_text(str(memory))
+                    _written({group / "pids.max": MOST_PROCESSES})
+                    if _written({group / GROUPS[kind]: memory}):
                         return group
-                    except OSError:
-                        group.rmdir()
+                    group.rmdir()
     return None
 
 
@@ -118,9 +118,19 @@ def _apart() -> bool:
     user, group = os.getuid(), os.getgid()
     if _libc().unshare(NEW_SPACES):
         return False
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    own = Path("/proc/self")
+    maps = {"uid_map": f"{user} {user} 1", "setgroups": "deny", "gid_map": f"{group} {group} 1"}
+    _written({own / name: said for name, said in maps.items()})
+    return True
+
+
+def _written(said: dict[Path, str | int]) -> bool:
+    """Write into files that the system has; whether it takes it."""
+    try:
+        for place, what in said.items():
+            place.write_text(str(what))
+    except OSError:
+        return False
     return True
 
 

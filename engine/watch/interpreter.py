@@ -6,7 +6,7 @@ other versions have fewer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -53,23 +53,49 @@ def reporting(listener: Listener, backwards: bool = False) -> Iterator[None]:
     """Within it all that the interpreter runs is reported; backwards: the last program of a grid is first."""
     from triton.runtime import interpreter
 
-    builder, changed = interpreter.interpreter_builder, _Builder(interpreter, listener, backwards)
-    call, apply = interpreter.GridExecutor.__call__, interpreter.ReduceOps.apply
-    for name in changed.names():
-        setattr(builder, name, changed.replacement(name))
-    interpreter.GridExecutor.__call__ = partial_method(_launch, listener, call)
-    interpreter.ReduceOps.apply = partial_method(_reduce, listener.tags, apply)
+    changed = _Builder(interpreter, listener, backwards)
+    parts = partial(_launch, listener), changed.set_grid_idx, partial(_combined, listener.tags)
+    with replaced(changed.replacement, *parts):
+        yield
+
+
+@contextmanager
+def replaced(
+    operation: Callable[[str, Callable], Callable], launched: Callable, program: Callable, combined: Callable
+) -> Iterator[None]:
+    """Within it the interpreter's parts are others, each of which is given the usual one.
+
+    operation: what is called instead of one of the builder's by its name. launched: given a kernel's executor
+    and arguments. program: given an index. combined: given reduce or scan before, and the operation after.
+    """
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    usual = {name: getattr(builder, name) for name in dir(type(builder)) if name.startswith("create_")}
+    others = {name: operation(name, original) for name, original in usual.items()}
+    others["set_grid_idx"] = partial(program, builder.set_grid_idx)
+    classes = {
+        interpreter.GridExecutor: ("__call__", launched),
+        interpreter.ReduceOps: ("apply", partial(combined, "reduce")),
+        interpreter.ScanOps: ("apply", partial(combined, "scan")),
+    }
+    before = {owner: getattr(owner, name) for owner, (name, _) in classes.items()}
+    for name, other in others.items():
+        setattr(builder, name, other)
+    for owner, (name, other) in classes.items():
+        setattr(owner, name, partialmethod_of(other, before[owner]))
     try:
         yield
     finally:
-        interpreter.GridExecutor.__call__, interpreter.ReduceOps.apply = call, apply
-        for name in changed.names():
+        for owner, (name, _) in classes.items():
+            setattr(owner, name, before[owner])
+        for name in others:
             delattr(builder, name)
 
 
-def partial_method(function, *first):
-    """A method that calls a function with its own first arguments before self."""
-    return lambda self, *args, **kwargs: function(*first, self, *args, **kwargs)
+def partialmethod_of(function: Callable, usual: Callable) -> Callable:
+    """A method that calls a function with the usual one before self."""
+    return lambda self, *args, **kwargs: function(usual, self, *args, **kwargs)
 
 
 def _launch(listener: Listener, call, executor, *args, **kwargs):
@@ -79,10 +105,10 @@ def _launch(listener: Listener, call, executor, *args, **kwargs):
     return call(executor, *args, **kwargs)
 
 
-def _reduce(tags: Tags, apply, operation, given):
+def _combined(tags: Tags, kind: str, apply, operation, given):
     """A sum of products of Q and K is a score; other reductions, such as a row's maximum, come from many."""
     found = apply(operation, given)
-    if not isinstance(given, tuple):
+    if kind == "reduce" and not isinstance(given, tuple):
         came = tags.of(given.handle.data)
         if Product() in came:
             tags.put(found.handle.data, came - {Product()})
@@ -97,20 +123,15 @@ class _Builder:
         self.builder, self.backwards = interpreter.interpreter_builder, backwards
         self.base: int | None = None
 
-    def names(self) -> list[str]:
-        """The methods that are replaced."""
-        found = [name for name in dir(type(self.builder)) if name.startswith("create_")]
-        return ["set_grid_idx", *(name for name in found if name not in UNTOUCHED)]
-
-    def replacement(self, name: str):
-        """What is called instead of a method, with the method before its arguments."""
-        original = getattr(type(self.builder), name).__get__(self.builder)
+    def replacement(self, name: str, original: Callable) -> Callable:
+        """What is called instead of an operation."""
+        if name in UNTOUCHED:
+            return original
         if name in BLOCK_ACCESSES:
             return partial(self.block_access, original)
         if name in ATOMICS:
             return partial(self.atomic, original)
         own = getattr(self, name.removeprefix("create_"), None) if name in REPORTED else None
-        own = self.set_grid_idx if name == "set_grid_idx" else own
         return partial(own or self.handed_on, original)
 
     def set_grid_idx(self, original, *index):

@@ -67,6 +67,7 @@ def answer_for_gpu() -> None:
     import triton
 
     triton.runtime.driver.set_active(_Driver())
+    torch.set_default_device = lambda device: None
     for name, answer in ANSWERS.items():
         setattr(torch.cuda, name, lambda *_, answer=answer, **__: answer)
 

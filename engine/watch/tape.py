@@ -7,9 +7,7 @@ of one element. `engine.watch.judge` runs it on numbers of its own. torch and Tr
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from importlib import import_module
 from itertools import permutations
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.watch.interpreter import bit_type
+from engine.watch.interpreter import bit_type, replaced
 from engine.watch.memory import POISON, bits_of, poisoned, unquestioned
 from engine.watch.user_file import REPORTS, NotServedError, called, prepared
 from engine.watch.watch import tensors_of
@@ -99,20 +97,24 @@ class Tape:
         self._operations = programs.setdefault(",".join(map(str, index)), [])
         return original(*index)
 
-    def operation(self, name: str, original, *args, **named):
-        """An operation of the interpreter's builder: noted, unless it is part of another."""
-        if name == "create_atomic_cas":
-            raise NotServedError("tl.atomic_cas is not judged")
-        do = original
-        if name in MASKED:
+    def operation(self, name: str, original: Callable) -> Callable:
+        """What is called instead of an operation: it is noted, unless it is part of another."""
 
-            def do(*args, **named):
-                return original(*self._inside(args, *MASKED[name]), **named)
+        def do(*args, **named):
+            return original(*(self._inside(args, *MASKED[name]) if name in MASKED else args), **named)
 
-        if self._depth or name in SILENT:
-            return do(*args, **named)
-        said = [self._plain(each) for each in args], {key: self._plain(each) for key, each in named.items()}
-        return self._noted([name, *said], do, *args, **named)
+        def noted(*args, **named):
+            if self._depth or name in SILENT:
+                return do(*args, **named)
+            if name == "create_atomic_cas":
+                raise NotServedError("tl.atomic_cas is not judged")
+            said = (
+                [self._plain(each) for each in args],
+                {key: self._plain(each) for key, each in named.items()},
+            )
+            return self._noted([name, *said], do, *args, **named)
+
+        return noted
 
     def _inside(self, args: tuple, at: int, place: int) -> list:
         """An access's arguments, its mask without what lies outside of all tensors, as the judge's is."""
@@ -280,7 +282,11 @@ def taken(asked: dict[str, Any]) -> dict[str, Any]:
         function = module.served(Path(file), experiment)
         given, call = module.given_to(function, experiment, asked["stretch"])
         tape = Tape(given, file)
-        with poisoned(torch, tape.unwritten), taken_down(tape), unquestioned():
+        with (
+            poisoned(torch, tape.unwritten),
+            replaced(tape.operation, tape.launched, tape.program, tape.combined),
+            unquestioned(),
+        ):
             returned = called(function, call, file)
     return tape.plain(returned) | {"notes": notes}
 
@@ -294,30 +300,3 @@ def plain_type(kind) -> list:
     shape = ["list", *map(int, kind.shape)] if hasattr(kind, "shape") and kind.is_block() else None
     of = getattr(kind, "element_ty", None)
     return ["type", kind.name if of is None else plain_type(of), shape]
-
-
-@contextmanager
-def taken_down(tape: Tape) -> Iterator[None]:
-    """Within it all that the interpreter does is noted on a tape."""
-    from triton.runtime import interpreter
-
-    builder = interpreter.interpreter_builder
-    names = [name for name in dir(type(builder)) if name.startswith("create_")]
-    for name in names:
-        setattr(builder, name, partial(tape.operation, name, getattr(builder, name)))
-    builder.set_grid_idx = partial(tape.program, builder.set_grid_idx)
-    replaced = [
-        (interpreter.GridExecutor, "__call__", tape.launched),
-        (interpreter.ReduceOps, "apply", partial(tape.combined, "reduce")),
-        (interpreter.ScanOps, "apply", partial(tape.combined, "scan")),
-    ]
-    before = [getattr(owner, name) for owner, name, _ in replaced]
-    for (owner, name, do), usual in zip(replaced, before, strict=True):
-        setattr(owner, name, lambda self, *args, do=do, usual=usual, **named: do(usual, self, *args, **named))
-    try:
-        yield
-    finally:
-        for (owner, name, _), usual in zip(replaced, before, strict=True):
-            setattr(owner, name, usual)
-        for name in ("set_grid_idx", *names):
-            delattr(builder, name)

@@ -146,13 +146,14 @@ TARGET = triton.runtime.driver.active.get_current_target()
 SMS = torch.cuda.get_device_properties(0).multi_processor_count
 UTILS = triton.runtime.driver.active.utils.get_device_properties(DEVICE.index)
 torch.manual_seed(0)
+torch.set_default_device("cuda")
 own = attention
 def attention(q, k, v, scale, block_q, block_kv, causal):
     assert q.is_cuda and k.is_cuda and v.is_cuda and not q.is_cpu
     assert q.device.type == "cuda" and q.device == k.device == DEVICE and q.get_device() == 0
     assert TARGET.backend == "cuda" and TARGET.arch >= 80 and torch.cuda.get_device_capability()[0] >= 8
     assert torch.cuda.get_device_capability(q.device) == (8, 0) and SMS == UTILS["multiprocessor_count"]
-    counter = torch.zeros(1, dtype=torch.int32, device="cuda")
+    counter = torch.zeros(1, dtype=torch.int32)
     on = torch.empty_like(q, device=q.device), torch.arange(3, device=torch.device("cuda")), q.cuda()
     assert counter.is_cuda and all(each.device == q.device for each in on)
     with torch.cuda.device(q.device.index), torch.cuda.device(q.device):
