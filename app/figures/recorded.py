@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from math import log10
 
 from app.figures import tables
 from app.figures.algorithms import look, short
@@ -14,31 +13,29 @@ from app.figures.speed import LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.algorithms import ALGORITHMS
 from engine.recordings.counters import RecordedCounters
-from engine.recordings.heat_map import HeatMap
+from engine.recordings.timing import TilingTiming
 from engine.studies.comparison import HERE, Call
 
 
-def heat_grid(heat: HeatMap, current: tuple[int, int], colours: Palette) -> str:
+def heat_grid(
+    best: Mapping[tuple[int, int], TilingTiming], current: tuple[int, int], colours: Palette
+) -> str:
     """Times by block size as HTML, the fastest strongest; failures crossed out with their sentence."""
-    fastest = np.nanmin(heat.seconds, initial=np.inf)  # ten times slower, or not run, has no colour
-    shares = np.nan_to_num(np.clip(1 - np.log10(heat.seconds / fastest), 0, 1))
+    fastest = min((row.times.p50 for row in best.values() if row.times), default=0.0)
 
     def cell(rows: int, keys: int) -> tables.Cell:
-        i, j = heat.block_q.index(rows), heat.block_kv.index(keys)
-        struck = heat.reasons[i][j] is not None
-        return tables.Cell(*_told(heat, i, j), shares[i, j], struck=struck, framed=(rows, keys) == current)
+        row, framed = best.get((rows, keys)), (rows, keys) == current
+        if row is None:
+            return tables.Cell("", "not recorded", 0.0, framed=framed)
+        if row.times is None:
+            shown = "memory" if "out of" in row.skipped else "failed"
+            return tables.Cell(shown, row.skipped, 0.0, struck=True, framed=framed)
+        share = max(0.0, 1 - log10(row.times.p50 / fastest))  # ten times slower has no colour
+        told = f"{row.tflops:,.1f} TFLOP/s with {row.warps} warps, {row.stages} stages"
+        return tables.Cell(seconds_text(row.times.p50), told, share, framed=framed)
 
-    return tables.by_blocks(heat.block_q, heat.block_kv, cell, colours, "Recorded time by block size")
-
-
-def _told(heat: HeatMap, i: int, j: int) -> tuple[str, str]:
-    """What a size's cell shows, and what it says when pointed at."""
-    if (reason := heat.reasons[i][j]) is not None:
-        return "memory" if "out of" in reason else "failed", reason
-    if np.isnan(heat.seconds[i, j]):
-        return "", "not recorded"
-    launched = f"{heat.warps[i, j]} warps, {heat.stages[i, j]} stages"
-    return seconds_text(heat.seconds[i, j]), f"{heat.tflops[i, j]:,.1f} TFLOP/s with {launched}"
+    queries, keys = (sorted(set(sizes)) for sizes in zip(*best, strict=True))
+    return tables.by_blocks(queries, keys, cell, colours, "Recorded time by block size")
 
 
 def counters(

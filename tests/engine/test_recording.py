@@ -28,8 +28,8 @@ from engine.recordings.file import (
     refused,
     save,
 )
-from engine.recordings.heat_map import heat_map, swept_problem
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording, identity
+from engine.recordings.rows import best_by_blocks, swept_problem
 from engine.recordings.timing import Decoding, TilingTiming, Times, Timing
 from tests.engine.test_bench import TINY, bench_of
 
@@ -98,12 +98,9 @@ def test_a_row_is_a_line_of_the_file(recording):
 
 
 def test_a_heat_map_has_the_best_of_each_block_size(recording):
-    best = heat_map(recording, "flash2", 128, causal=True)
-    assert (best.block_q, best.block_kv) == ((64, 128), (64,))
-    assert best.warps.tolist() == [[8], [0]]
-    assert best.tflops[0, 0] == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 0.00115 / 1e12)
-    assert best.reasons == ((None,), ("out of shared memory: 288 KB of 227 KB",))
-    assert best.fastest == (0, 0)
+    best = best_by_blocks(recording, "flash2", 128, causal=True)
+    assert best == {(64, 64): recording.sweep[1], (128, 64): recording.sweep[2]}
+    assert best[64, 64].tflops == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 0.00115 / 1e12)
     assert swept_problem(recording, Experiment.of(algorithm="flash2", head_dim=64)) == PROBLEM
     assert swept_problem(recording, Experiment.of(algorithm="flash1")) is None
 

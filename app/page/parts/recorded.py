@@ -19,7 +19,6 @@ from engine.experiment import Experiment
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
-from engine.recordings.heat_map import heat_map, swept_problem
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 
@@ -156,21 +155,21 @@ def _conventions(direction: str, model: Sequence[dict], banded: Sequence[dict]) 
 def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
     """The recorded time of every block size, with why the others did not run."""
     algorithm = experiment.algorithm
-    problem = swept_problem(recording, experiment)
+    problem = timed.swept_problem(recording, experiment)
     if problem is None:
         return
     st.markdown(
         f"**Block sizes**: {kernel(algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
         f"d = {problem.head_dim}, {recording.origin}"
     )
-    heat = heat_map(recording, algorithm, problem.head_dim)
-    tiling = experiment.tiling
-    st.html(heat_grid(heat, (tiling.block_q, tiling.block_kv), colours))
+    shape, tiling = (problem.head_dim, problem.mask.causal), experiment.tiling
+    best = timed.best_by_blocks(recording, algorithm, *shape)
+    st.html(heat_grid(best, (tiling.block_q, tiling.block_kv), colours))
     fastest = "None of them ran."
-    if heat.fastest is not None:
-        i, j = heat.fastest
+    if ran := [row for row in best.values() if row.times]:
+        row = min(ran, key=lambda row: row.times.p50)
         fastest = (
             "Each size is timed with its best number of warps and stages; the fastest is "
-            f"{heat.block_q[i]} × {heat.block_kv[j]} at {heat.tflops[i, j]:,.0f} TFLOP/s."
+            f"{row.block_q} × {row.block_kv} at {row.tflops:,.0f} TFLOP/s."
         )
     st.caption(f"{fastest} Crossed-out sizes did not run; point at one to read why.")

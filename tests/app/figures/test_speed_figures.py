@@ -16,7 +16,8 @@ from app.figures.recorded import counters, heat_grid, model_against_time
 from app.figures.roofline import both_levels, roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
-from engine.recordings.heat_map import HeatMap
+from engine.problem.problem import Problem
+from engine.recordings.timing import TilingTiming, Times
 from engine.studies.comparison import Call, Roofline
 from engine.studies.gains import Gain
 
@@ -84,10 +85,12 @@ def test_bytes_that_were_counted_stand_over_those_that_are_modelled():
 
 def test_a_table_of_blocks_has_each_time_in_its_row_and_column():
     """Larger query blocks stand higher; the fastest is the strongest, a tenth as fast has no colour."""
-    seconds = np.array([[1e-3, 2e-3], [5e-4, 5e-3]])
-    one, none = np.ones((2, 2), int), ((None, None), (None, None))
-    heat = HeatMap((64, 128), (32, 256), seconds, 1e-3 / seconds, one, one, none)
-    grid = heat_grid(heat, (128, 32), COLOURS)
+    seconds = {(64, 32): 1e-3, (64, 256): 2e-3, (128, 32): 5e-4, (128, 256): 5e-3}
+    best = {
+        blocks: TilingTiming("flash2", Problem(), *blocks, 4, 2, Times(each, each, each, 3))
+        for blocks, each in seconds.items()
+    }
+    grid = heat_grid(best, (128, 32), COLOURS)
     lines = [re.findall(r"<th scope='row'>(\d+)|title='[^']*'>([^<]+)<", line) for line in grid.split("<tr>")]
     lines = [[number or text for number, text in line] for line in lines if line]
     assert lines == [["128", "500 µs", "5 ms"], ["64", "1 ms", "2 ms"]]
