@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { Runs } from "../../app/across/run.js";
 import { sentence } from "../../app/across/story.js";
+import { merged } from "../../app/canvas/spans.js";
+import { each } from "./each.js";
 import { pack } from "./payload.js";
 
 const KINDS = ["computing", "transfer", "network", "merging", "packing"];
@@ -61,6 +63,14 @@ test("a GPU without keys to see is idle, and the sentence says why", () => {
     sentence(model, run, 25),
     "Plain order: 2 GPUs take 25.0 µs, 1.6 times as fast as one GPU (40.0 µs). Efficiency 80%, modelled.",
   );
+});
+
+test("arrows lead to what starts or ends next, or did last", () => {
+  const [run] = small().runs;
+  each([0, 4, 5, 25], (time) => run.eventBeside(time, 1), [4, 10, 10, Infinity]);
+  each([0, 4, 5, 25], (time) => run.eventBeside(time, -1), [0, 0, 4, 20]);
+  const [whole, apart] = merged(JSON.parse("[[4, 8], [0, 4], [9, 10]]"));
+  assert.deepEqual([...whole, ...apart], [0, 8, 9, 10]);
 });
 
 test("in a ring of hosts a block comes from the GPU of the own host that fetched it", () => {
