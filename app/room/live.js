@@ -3,7 +3,8 @@
 import { plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 
-const HEARD = "/room/live";
+const HEARD = "/room/live",
+  CROWD = 10; // phones of one address that are told
 const hearing = new Set(); // all that are shown in this window hear one stream
 let stream,
   heard = null,
@@ -27,6 +28,11 @@ function leave(live) {
   if (hearing.size) return;
   stream.close();
   stream = null;
+}
+
+/** A class behind one access point looks so, and so does one script that plays many phones. */
+function crowd(count) {
+  return count >= CROWD ? ` (${count.toLocaleString("en")} from one address)` : "";
 }
 
 function element(name, words, kind = "") {
@@ -72,8 +78,9 @@ class Live {
       return before + "another window leads the room; p twice leads it from here";
     if (!heard) return before;
     if (troubled && view === "badge") return before + "no phone yet: press a";
-    const votes = heard.votes.reduce((sum, count) => sum + count, 0);
-    return before + plural(heard.phones, "phone") + (heard.asks ? ` · ${plural(votes, "vote")}` : "");
+    const votes = heard.votes.reduce((sum, count) => sum + count, 0),
+      phones = plural(heard.phones, "phone") + crowd(heard.crowd);
+    return before + phones + (heard.asks ? ` · ${plural(votes, "vote")}${crowd(heard.pressed)}` : "");
   }
 
   trouble(sentences) {

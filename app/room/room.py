@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
+import ipaddress
 import json
 import secrets
 import threading
 import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from hmac import compare_digest
 from typing import Any
 
 from app.room.pictures import Pictures
@@ -21,7 +25,9 @@ CODE_LENGTH = 6
 MOST_PHONES = 1000
 MOST_STREAMS = 3  # of one phone: windows of its browser, and connections that are lost and not yet missed
 PHONE_VOTES = (5, 1.0)  # of one phone: at once, and per second after that
-ROOM_VOTES = (600, 200.0)  # of all phones
+# of one address, behind which there may be a school: votes, and names that its browsers are given
+PLACE_VOTES, PLACE_NAMES = (600, 200.0), (2 * MOST_PHONES, 5.0)
+MOST_PLACES = 4096  # addresses whose votes are counted in time; the oldest is forgotten
 
 
 def is_code(text: str) -> bool:
@@ -78,10 +84,27 @@ class FullError(Exception):
 
 
 @dataclass
-class Phone:
-    """A browser that has joined."""
+class Place:
+    """An address that phones join from, and what all of them together may ask."""
 
     votes: Bucket
+    names: Bucket
+
+
+def place_of(address: str) -> str:
+    """What counts as one address: of the newer kind, a network that one household or one machine has."""
+    with suppress(ValueError):
+        if (found := ipaddress.ip_address(address)).version == 6 and not found.ipv4_mapped:
+            return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
+
+
+@dataclass
+class Phone:
+    """A browser that has joined, from an address."""
+
+    votes: Bucket
+    place: str = ""
     streams: int = 0  # that are open
     opened: int = 0  # that ever were
 
@@ -123,7 +146,8 @@ class Room:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pictures = pictures
         self._phones: dict[str, Phone] = {}
-        self._votes = Bucket(*ROOM_VOTES, clock)
+        self._places: OrderedDict[str, Place] = OrderedDict()
+        self._secret = secrets.token_bytes()
         self._ballots = Ballots()
         self._hands: dict[int, tuple[int, ...]] = {}
         self._asked_by: dict[Question, object] = {}  # which session asked it last
@@ -160,6 +184,17 @@ class Room:
     def led_by(self, session: object) -> bool:
         """Whether it is this session that publishes."""
         return self._leader is session
+
+    @property
+    def led(self) -> bool:
+        """Whether a session publishes whose window is there."""
+        return self._leader is not None
+
+    def left_by(self, session: object) -> None:
+        """A session's window is gone: whoever presents next may lead."""
+        with self._lock:
+            if self.led_by(session):
+                self._leader = None
 
     def publish(self, session: object, shown: Shown) -> list[int]:
         """Show something to all phones; votes by choice of its question, of phones and hands, in return.
@@ -198,13 +233,35 @@ class Room:
 
     # The phones' side, in the loop.
 
-    def enter(self, phone: str) -> tuple[int, dict[int, int]]:
+    def name(self, place: str = "") -> str:
+        """A name for a browser, which nobody else can make; empty where an address has had very many."""
+        with self._lock:
+            if not self._place(place).names.take():
+                return ""
+        name = secrets.token_urlsafe(16)
+        return f"{name}.{self._signed(name)}"
+
+    def named(self, name: str) -> bool:
+        """Whether this room has given a browser that name."""
+        own, _, sign = name.partition(".")
+        return bool(sign) and compare_digest(sign.encode(), self._signed(own).encode())
+
+    def _signed(self, name: str) -> str:
+        return hmac.new(self._secret, name.encode(), "sha256").hexdigest()[:32]
+
+    def _place(self, place: str) -> Place:
+        if place not in self._places and len(self._places) == MOST_PLACES:
+            self._places.popitem(last=False)
+        made = Place(Bucket(*PLACE_VOTES, self._clock), Bucket(*PLACE_NAMES, self._clock))
+        return self._places.setdefault(place, made)
+
+    def enter(self, phone: str, place: str = "") -> tuple[int, dict[int, int]]:
         """A phone opens a stream: which of its streams it is, and its votes so far. Raises FullError."""
         with self._lock:
             known = self._phones.get(phone)
             if known is None:
-                self._make_room()
-                known = self._phones[phone] = Phone(Bucket(*PHONE_VOTES, self._clock))
+                self._make_room(place)
+                known = self._phones[phone] = Phone(Bucket(*PHONE_VOTES, self._clock), place)
             known.streams += 1
             known.opened += 1
             self._joined = True
@@ -214,12 +271,14 @@ class Room:
 
     def stays(self, phone: str, stream: int) -> bool:
         """Whether a stream goes on: the room is open, and it is one of its phone's latest."""
-        return not self.stage.closed and stream > self._phones[phone].opened - MOST_STREAMS
+        known = self._phones.get(phone)
+        return not self.stage.closed and known is not None and stream > known.opened - MOST_STREAMS
 
     def leave(self, phone: str) -> None:
         """A stream of a phone has ended."""
         with self._lock:
-            self._phones[phone].streams -= 1
+            if phone in self._phones:  # its place may have been given to another
+                self._phones[phone].streams -= 1
         self.count()
 
     def vote(self, phone: str, number: int, choice: int) -> None:
@@ -228,15 +287,14 @@ class Room:
             known = self._phones.get(phone)
             if known is None:
                 raise VoteError(403)
-            if not (known.votes.take() and self._votes.take()):
+            if not (known.votes.take() and self._place(known.place).votes.take()):
                 raise VoteError(429)
             question = self._shown.question
             if question is None or self._shown.told or self._ballots.number(question) != number:
                 raise VoteError(409)
             if choice >= len(question.choices):
                 raise VoteError(400)
-            if not self._ballots.cast(number, phone, choice):
-                raise VoteError(429)
+            self._ballots.cast(number, phone, choice, known.place)
         self.count()
 
     def picture(self, key: str) -> bytes | None:
@@ -248,14 +306,27 @@ class Room:
         """How many have an open stream."""
         return sum(phone.streams > 0 for phone in list(self._phones.values()))
 
-    def _make_room(self) -> None:
-        """Forget the oldest phone that has left, where all places are taken; raises FullError."""
+    def _make_room(self, place: str) -> None:
+        """Where all are taken, forget the oldest that has left, or the latest of the address that has most.
+
+        Raises FullError where that is the address that asks.
+        """
         if len(self._phones) < MOST_PHONES:
             return
         gone = next((name for name, phone in self._phones.items() if not phone.streams), None)
         if gone is None:
-            raise FullError
+            held = Counter(phone.place for phone in self._phones.values())
+            crowd, most = held.most_common(1)[0]
+            if held[place] + 1 >= most:
+                raise FullError
+            gone = next(name for name in reversed(self._phones) if self._phones[name].place == crowd)
         del self._phones[gone]
+
+    @property
+    def _crowd(self) -> int:
+        """Open phones of the address that has most of them."""
+        held = Counter(phone.place for phone in list(self._phones.values()) if phone.streams)
+        return max(held.values(), default=0)
 
     def _counts(self) -> list[int]:
         """Votes by choice of the question on the screen, of phones and hands."""
@@ -289,6 +360,7 @@ class Room:
             shown, counts = self._shown, self._counts()
             told = {
                 "phones": self.phones,
+                "crowd": self._crowd,
                 "joined": self._joined,
                 "waited": 0 if self._since is None else round(self._clock() - self._since, 1),
                 "asks": shown.question is not None,
@@ -296,6 +368,7 @@ class Room:
                 "told": shown.told,
                 "right": shown.right,
                 "votes": counts,
+                "pressed": self._ballots.crowd(self._ballots.number(shown.question)) if shown.question else 0,
             }
             self._in_loop(self.tally, json.dumps(told, ensure_ascii=False))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import re
 import secrets
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,11 +22,10 @@ from starlette.types import Receive, Scope, Send
 
 from app import serving
 from app.canvas.offline import POLICY
-from app.room.room import Board, FullError, Room, VoteError
+from app.room.room import Board, FullError, Room, VoteError, place_of
 
 HERE = Path(__file__).with_name("phone")
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
-PHONE = re.compile(r"[\w-]{22}", re.ASCII)
 LARGEST_VOTE, VOTE_SECONDS = 200, 5  # bytes of a vote, and s that it may take to arrive
 BEAT = 15  # s between signs of life, by which a lost connection is noticed
 AGAIN = 1000  # ms after which a browser asks for a lost stream again
@@ -99,21 +97,20 @@ async def _nothing(request: Request, error: Exception) -> Response:
 
 
 async def _page(request: Request, room: Room) -> Response:
-    """The phone's page; a browser without a cookie gets one, which no script can read."""
+    """The phone's page."""
     document, policy = phone_page()
     headers = {**SAFE, "Content-Security-Policy": policy}
     response = Response(document, media_type="text/html", headers=headers)
-    if not _phone(request):
-        name = secrets.token_urlsafe(16)
-        response.set_cookie(COOKIE, name, COOKIE_AGE, path="/", httponly=True, samesite="strict")
+    _phone(request, room, response)
     return response
 
 
 async def _events(request: Request, room: Room) -> Response:
     """All that is shown, now and whenever it changes."""
-    phone = _phone(request) or secrets.token_urlsafe(16)  # without a cookie one can watch, and not vote
+    answer = Response()
+    phone = _phone(request, room, answer) or secrets.token_urlsafe(16)  # it can watch, and not vote
     try:
-        stream, own = room.enter(phone)
+        stream, own = room.enter(phone, _place(request))
     except FullError:
         return PlainTextResponse(FULL, 503, SAFE)
 
@@ -122,7 +119,9 @@ async def _events(request: Request, room: Room) -> Response:
         async for text in _told(room.stage, lambda: room.stays(phone, stream)):
             yield text
 
-    return Stream(events(), lambda: room.leave(phone))
+    told = Stream(events(), lambda: room.leave(phone))
+    told.raw_headers += [(name, value) for name, value in answer.raw_headers if name == b"set-cookie"]
+    return told
 
 
 async def _told(board: Board, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
@@ -154,7 +153,7 @@ async def _vote(request: Request, room: Room) -> Response:
     """Count a vote, or say by the status why not."""
     try:
         body = await asyncio.wait_for(_body(request), VOTE_SECONDS)
-        room.vote(_phone(request), *_chosen(body))
+        room.vote(_own(request, room), *_chosen(body))
     except VoteError as error:
         return Response(None, error.status, SAFE)
     except (TimeoutError, ClientDisconnect):
@@ -195,7 +194,18 @@ async def _picture(request: Request, room: Room) -> Response:
     return Response(gzip.decompress(packed), media_type="text/html", headers=PICTURE)
 
 
-def _phone(request: Request) -> str:
-    """The name that the browser's cookie gives it; empty where there is none that was made here."""
+def _own(request: Request, room: Room) -> str:
+    """The name that this room has given the browser; empty where it has none."""
     name = request.cookies.get(COOKIE, "")
-    return name if PHONE.fullmatch(name) else ""
+    return name if room.named(name) else ""
+
+
+def _phone(request: Request, room: Room, response: Response) -> str:
+    """The browser's name; where it has none it gets one, in a cookie that no script can read."""
+    if not (name := _own(request, room)) and (name := room.name(_place(request))):
+        response.set_cookie(COOKIE, name, COOKIE_AGE, path="/", httponly=True, samesite="strict")
+    return name
+
+
+def _place(request: Request) -> str:
+    return place_of(request.client.host) if request.client else ""

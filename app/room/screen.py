@@ -16,6 +16,7 @@ from app.canvas.moving import Component
 from app.contents import HOME
 from app.markup import inline
 from app.room.room import Room, Shown
+from app.scenario import presentation
 from app.scenario.offers import CSV, offer
 from engine.experiment import Experiment
 
@@ -45,7 +46,7 @@ def publish(shown: Shown) -> list[int] | None:
     if room is None or not _leads(room):
         return None
     with suppress(PermissionError):  # another window has begun to lead just now
-        return room.publish(scenario.kept("room session", [])[0], shown)
+        return room.publish(scenario.kept("room window", None), shown)
     return None
 
 
@@ -60,8 +61,19 @@ def publish_page(name: str, title: str, place: str) -> None:
 
 
 def step_down() -> None:
-    """Lead no longer: who presents next leads."""
+    """Ask for the lead no longer: beginning to present again asks anew."""
     scenario.kept("room session", []).clear()
+
+
+def _gone(window: object) -> None:
+    if (room := rooms.current()) is not None:
+        room.left_by(window)
+
+
+@st.cache_resource(scope="session", on_release=_gone, show_spinner=False)
+def _came(_window: object) -> object:
+    """The window, while it stays connected."""
+    return _window
 
 
 def badge() -> None:
@@ -112,12 +124,14 @@ def trouble(room: Room) -> tuple[str, ...]:
 
 
 def _leads(room: Room) -> bool:
-    """Whether this session publishes: the one that began to present last."""
-    session = scenario.kept("room session", [])
-    if not session:
-        session.append(scenario.kept("room window", object()))  # the same, however often it begins to lead
-        room.lead(session[0])
-    return room.led_by(session[0])
+    """Whether this session publishes: the one whose reader began to present last."""
+    session, window = scenario.kept("room session", []), scenario.kept("room window", object())
+    _came(window)
+    # a link that presents takes the lead from nobody: who presses p does, and whoever finds no one there
+    if not room.led or (not session and presentation.begun()):
+        session[:] = [window]
+        room.lead(window)
+    return room.led_by(window)
 
 
 def _live(view: str) -> None:

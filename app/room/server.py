@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -75,8 +76,12 @@ class Guarded(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
+        if len(self.connections) > MOST_CONNECTIONS:  # of the address that has most, this one or another
+            place = self.client and self.client[0]
+            held = Counter(each.client and each.client[0] for each in self.connections)
+            crowd, most = held.most_common(1)[0]
+            others = (each for each in self.connections if each.client and each.client[0] == crowd)
+            (self if held[place] == most else next(others)).transport.abort()
 
 
 class Server(uvicorn.Server):

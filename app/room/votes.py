@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MOST_QUESTIONS, MOST_VOTERS = 200, 2000  # voters of one question: phones that have left count too
-RISKY = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins so is a formula to a spreadsheet
+# voters of one question from one address, phones that have left too, and from all
+MOST_QUESTIONS, MOST_VOTERS, MOST_VOTES = 200, 2000, 20_000
+# a cell that begins so, maybe behind what is not seen, is a formula to a spreadsheet
+FORMULA = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r]")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Ballots:
         self._numbers: dict[Question, int] = {}  # as they were asked last
         self._asked: dict[int, Question] = {}
         self._votes: dict[int, dict[str, int]] = {}
+        self._places: dict[int, dict[str, str]] = {}  # of each who voted, the address
         self._count = 0
 
     def number(self, question: Question) -> int:
@@ -37,12 +42,12 @@ class Ballots:
                 self._forget(next(iter(self._asked)))
             self._count += 1
             self._numbers[question], self._asked[self._count] = self._count, question
-            self._votes[self._count] = {}
+            self._votes[self._count], self._places[self._count] = {}, {}
         return self._numbers[question]
 
     def _forget(self, number: int) -> None:
         question = self._asked.pop(number)
-        del self._votes[number]
+        del self._votes[number], self._places[number]
         if self._numbers.get(question) == number:
             del self._numbers[question]
 
@@ -50,13 +55,25 @@ class Ballots:
         """Let it have another number, and no votes yet; those that it has are kept."""
         self._numbers.pop(question, None)
 
-    def cast(self, number: int, voter: str, choice: int) -> bool:
-        """Count a vote in place of what the voter chose before; whether there was room for it."""
-        votes = self._votes[number]
-        if voter not in votes and len(votes) == MOST_VOTERS:
-            return False
-        votes[voter] = choice
-        return True
+    def cast(self, number: int, voter: str, choice: int, place: str = "") -> None:
+        """Count a vote in place of what the voter chose before.
+
+        Where an address has very many, or all have, its oldest goes, or that of the address that has most.
+        """
+        votes, places = self._votes[number], self._places[number]
+        if voter not in votes:
+            held = Counter(places.values())
+            crowd = place if held[place] >= MOST_VOTERS else ""
+            if not crowd and len(votes) >= MOST_VOTES:
+                crowd = held.most_common(1)[0][0]
+            if crowd:
+                gone = next(each for each, of in places.items() if of == crowd)
+                del votes[gone], places[gone]
+        votes[voter], places[voter] = choice, place
+
+    def crowd(self, number: int) -> int:
+        """Votes from the address that has most of them."""
+        return max(Counter(self._places[number].values()).values(), default=0)
 
     def counts(self, number: int) -> list[int]:
         """Votes for each choice."""
@@ -85,7 +102,7 @@ def sheet(rows: Sequence[tuple[Question, Sequence[int], Sequence[int]]]) -> str:
 
 def defused(text: str) -> str:
     """A cell that no spreadsheet computes."""
-    return f"'{text}" if text.startswith(RISKY) else text
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 class Bucket:

@@ -19,7 +19,13 @@ def lecturing() -> bool:
 
 def turn() -> None:
     """Begin or end the presentation, without the audience's link."""
+    _kept()["begun"] = not presenting()
     scenario.go(present="" if presenting() else "true", audience="")
+
+
+def begun() -> bool:
+    """Whether the reader has begun the presentation here, rather than a link."""
+    return bool(_kept().get("begun"))
 
 
 def turn_link() -> None:

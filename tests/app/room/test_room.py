@@ -189,6 +189,65 @@ def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkey
     assert room.phones == 2
 
 
+def test_a_full_room_takes_places_from_the_address_that_has_most(led, monkeypatch):
+    monkeypatch.setattr(rooms, "MOST_PHONES", 6)
+    room, _ = led
+    streams = {f"script {each}": room.enter(f"script {each}", "10.0.0.9")[0] for each in range(6)}
+    for phone in range(3):
+        room.enter(f"phone {phone}", f"10.0.0.{phone}")
+    with pytest.raises(FullError):
+        room.enter("script 7", "10.0.0.9")
+    assert [name for name, stream in streams.items() if room.stays(name, stream)] == list(streams)[:3]
+    for name in streams:
+        room.leave(name)
+    assert room.phones == 3
+    assert all(room.stays(f"phone {phone}", 1) for phone in range(3))
+
+
+def test_one_address_keeps_nobody_elses_votes_out(led, clock, monkeypatch):
+    monkeypatch.setattr(rooms, "PLACE_VOTES", (10, 0.0))
+    room, _ = led
+    number = state(room)["number"]
+    for each in range(10):
+        room.enter(f"script {each}", "10.0.0.9")
+        room.vote(f"script {each}", number, 0)
+    room.enter("script", "10.0.0.9")
+    assert refusal(room, "script", number, 0) == 429
+    room.enter("phone", "10.0.0.1")
+    room.vote("phone", number, 1)
+    assert json.loads(room.tally.text)["votes"] == [10, 1, 0]
+    heard = json.loads(room.tally.text)
+    assert (heard["phones"], heard["crowd"], heard["pressed"]) == (12, 11, 10)
+
+
+def test_a_name_is_a_rooms_own_and_an_address_gets_as_many_as_a_school_needs(clock):
+    room, other = Room(clock=clock), Room(clock=clock)
+    names = [room.name("10.0.0.9") for _ in range(2 * rooms.MOST_PHONES)]
+    assert len(set(names)) == len(names)
+    assert all(map(room.named, names))
+    assert room.name("10.0.0.9") == ""
+    assert room.named(room.name("10.0.0.1"))
+    own, _, sign = names[0].partition(".")
+    for made_up in (
+        "",
+        ".",
+        own,
+        f"{own}.",
+        f".{sign}",
+        f"{own}x.{sign}",
+        f"{own}.{sign}x",
+        "é.é",
+        other.name(),
+    ):
+        assert not room.named(made_up)
+
+
+def test_what_counts_as_one_address():
+    assert rooms.place_of("2001:db8:1:2:3::4") == rooms.place_of("2001:db8:1:2::9") == "2001:db8:1:2::/64"
+    assert rooms.place_of("192.168.1.7") != rooms.place_of("192.168.1.8")
+    assert rooms.place_of("::ffff:192.168.1.7") != rooms.place_of("::ffff:192.168.1.8")
+
+
 def test_the_presenter_is_told_how_long_no_phone_has_come(led, clock):
     room, _ = led
     clock.now = 61.25

@@ -94,9 +94,11 @@ def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come
     assert (shown["title"], shown["number"]) == ("Traffic", 0)
     assert shown["scenario"].startswith("FlashAttention-2, 512 tokens")
     assert Experiment.of(**room._pictures.wanted[-1]["values"]) == Experiment.of(seq=512)
+    room.left_by(room._leader)
     open_app("start", present="true")
     assert state(room)["scenario"] == "", "Start shows a recording, whose size is another"
     room._pictures.wanted.pop()
+    room.left_by(room._leader)
     open_app("tour", step="2", present="true")
     wanted = [(each["asked"]["step"], each["asked"]["told"]) for each in room._pictures.wanted[1:]]
     assert wanted[-1] == (2, False)  # is made first
@@ -117,13 +119,25 @@ def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app,
     assert live(first)["join"]["qr"].startswith("<svg")
     assert not first.main.get("code")  # the dashboard's own address leads nobody anywhere
     assert live(first)["badge"]["leads"]
-    second = open_app("tour", step="3", present="true")
+    second = open_app("tour", step="3", present="true")  # a link takes the lead from nobody
+    assert not live(second)["badge"]["leads"]
+    assert state(room)["place"] == f"step 2 of {STEPS}"
+    press(press(second, "present"), "present")  # who presses p does
     assert live(second)["badge"]["leads"]
     first.run()
     assert not live(first)["badge"]["leads"]
     assert state(room)["place"] == f"step 3 of {STEPS}"
     press(press(first, "present"), "present")
     assert state(room)["place"] == f"step 2 of {STEPS}"
+
+
+def test_where_the_presenters_window_is_gone_a_link_leads(open_app, room):
+    open_app("tour", step="2", present="true")
+    room.left_by(object())  # another window
+    assert not live(open_app("tour", step="3", present="true"))["badge"]["leads"]
+    screen._gone(room._leader)
+    assert live(open_app("tour", step="4", present="true"))["badge"]["leads"]
+    assert state(room)["place"] == f"step 4 of {STEPS}"
 
 
 def test_the_lecturers_window_shows_the_room(open_app, room):

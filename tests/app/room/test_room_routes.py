@@ -27,7 +27,17 @@ ASKED = Shown(
 )
 PICTURE = b"<!doctype html><p>a picture"
 PATIENCE = 300  # s
-COOKIE = "phone=0123456789abcdef-_abcd"
+SECRET = b"of this test's room"
+
+
+def cookie(name: str) -> str:
+    """Of a browser to which the room has given a name."""
+    maker = Room()
+    maker._secret = SECRET
+    return f"phone={name}.{maker._signed(name)}"
+
+
+COOKIE = cookie("one")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +46,7 @@ def room():
     pictures, session = Pictures(), object()
     pictures._keep(ASKED.picture, gzip.compress(PICTURE))
     opened = Room(pictures, clock=lambda: 0.0)  # whoever has voted too often may not again
+    opened._secret = SECRET
     with room_load.served(opened):
         opened.lead(session)
         opened.session = session
@@ -126,9 +137,9 @@ def test_the_page_comes_with_its_policy_and_a_cookie_that_no_script_reads(room):
     assert len(document) < 6500
     assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'sha256-")
     assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
-    cookie = headers["Set-Cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+    given = headers["Set-Cookie"].lower()
+    assert "httponly" in given
+    assert "samesite=strict" in given
     again = ask(room, "/CODE", Cookie=headers["Set-Cookie"].split(";")[0])
     assert again[1]["Set-Cookie"] is None
     assert ask(room, f"/{room.code.lower()}")[0] == 200  # as somebody may type it
@@ -170,7 +181,8 @@ def test_a_phone_follows_votes_and_is_told(room):
         assert vote(room, json.dumps({"question": number + 1, "choice": 0}).encode()) == 409
         ballot = json.dumps({"question": number, "choice": 2}).encode()
         assert vote(room, ballot, "") == 403
-        assert vote(room, ballot, "phone=made-up") == 403
+        for made_up in ("phone=made-up", "phone=0123456789abcdef-_abcd", f"{COOKIE}x", "phone=.", "phone=é"):
+            assert vote(room, ballot, made_up) == 403
         assert vote(room, ballot) == 204
         assert room.publish(room.session, replace(ASKED, told=True)) == [0, 0, 1]
         assert phone.next()[1]["votes"] == [0, 0, 1]
@@ -181,11 +193,19 @@ def test_a_phone_follows_votes_and_is_told(room):
         assert [vote(room, ballot) for _ in range(5)][-1] == 429
 
 
+def test_a_phone_whose_name_is_of_the_room_before_gets_another_with_its_events(room):
+    with Follower(room, "phone=0123456789abcdef-_abcd") as phone:
+        own = phone.answer.headers["Set-Cookie"].split(";")[0]
+        assert phone.next() == ("mine", {})
+        number = phone.next()[1]["number"]
+        assert vote(room, json.dumps({"question": number, "choice": 0}).encode(), own) == 204
+
+
 def test_a_stream_that_its_phone_has_replaced_ends(room):
-    cookie = "phone=another0123456789abcde"
-    first = Follower(room, cookie)
+    own = cookie("another")
+    first = Follower(room, own)
     first.next(), first.next()
-    others = [Follower(room, cookie) for _ in range(MOST_STREAMS)]
+    others = [Follower(room, own) for _ in range(MOST_STREAMS)]
     for other in others:
         other.next()
     room.publish(room.session, Shown("later"))
@@ -211,7 +231,23 @@ def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
         assert ended(silent)
 
 
-def test_of_too_many_connections_the_last_is_closed(monkeypatch):
+def test_of_too_many_connections_one_is_closed_of_the_address_that_has_most(monkeypatch):
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    opened = Room()
+    with room_load.served(opened), connected(opened) as first, connected(opened) as second:
+        for each in (first, second):
+            each.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+            assert each.recv(12) == b"HTTP/1.1 404"
+        to, other = ("127.0.0.1", opened.port), ("127.0.0.2", 0)
+        with socket.create_connection(to, PATIENCE, other) as third:
+            third.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+            assert third.recv(12) == b"HTTP/1.1 404"
+            with socket.create_connection(to, PATIENCE, ("127.0.0.3", 0)) as fourth:
+                fourth.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+                assert fourth.recv(12) == b"HTTP/1.1 404"
+
+
+def test_of_too_many_connections_of_one_address_the_last_is_closed(monkeypatch):
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
     opened = Room()
     with room_load.served(opened), connected(opened) as first:

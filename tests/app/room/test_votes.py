@@ -32,11 +32,18 @@ def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes(
 
 def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
     monkeypatch.setattr(votes, "MOST_VOTERS", 2)
+    monkeypatch.setattr(votes, "MOST_VOTES", 3)
     ballots = Ballots()
     number = ballots.number(QUESTION)
-    assert [ballots.cast(number, voter, 0) for voter in "abc"] == [True, True, False]
-    assert ballots.cast(number, "a", 1)
-    assert ballots.counts(ballots.number(QUESTION)) == [1, 1, 0]
+    for voter in "abc":
+        ballots.cast(number, voter, 0, "one address")
+    assert ballots.counts(number) == [2, 0, 0]
+    ballots.cast(number, "c", 1, "one address")  # the same voter
+    assert ballots.counts(number) == [1, 1, 0]
+    for voter in "de":
+        ballots.cast(number, voter, 2, f"the address of {voter}")
+    assert ballots.counts(number) == [0, 1, 2], "the address that has most gives way"
+    assert ballots.crowd(number) == 1
 
 
 def test_no_cell_of_the_votes_is_a_formula():
@@ -47,4 +54,6 @@ def test_no_cell_of_the_votes_is_a_formula():
         ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
         ["'=1+1", '\'@now, "quoted"', "plain", "3", "4"],
     ]
-    assert defused("\t=1") == "'\t=1"
+    for formula in ("\t=1", " =1", "\u00a0\n@a", "\u200b=1", "\ufeff+1", "＝1", "\x00=1"):
+        assert defused(formula) == f"'{formula}"
+    assert defused("1 = 1") == "1 = 1"
