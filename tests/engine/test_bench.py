@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench, clock
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.implementations import Implementation, implementations
@@ -28,12 +29,13 @@ def bench_of(*entered: Implementation) -> Bench:
     return Bench(machine, list(entered), LONGEST_RECORDED, FAST, FAST)
 
 
-def test_wrong_gradients_are_not_timed():
+@pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
+def test_what_is_wrong_is_not_timed(direction):
     import torch
 
     right = implementations()["eager"].prepare
-    wrong = Implementation("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.05 * v, p), backward=True)
-    row = bench_of(wrong).timings(TINY, "backward")[0]
+    wrong = Implementation("wrong", "wrong", lambda q, k, v, p: right(q, k, 1.1 * v, p), backward=True)
+    row = bench_of(wrong).timings(TINY, direction)[0]
     assert row.skipped.startswith("not timed, because its result is wrong: it is off by")
     assert torch.is_grad_enabled()
 

@@ -1,8 +1,10 @@
-"""What auto takes against the fastest: the factor, the lines, and when the command fails."""
+"""Benches of a GPU: what auto takes against the fastest, and what the cache delivers."""
 
 import pytest
 
-from engine.measuring import bench_auto
+from engine.measuring import bench_auto, bench_cache
+from engine.measuring.bench_kernels import main
+from engine.measuring.machine import Machine
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Times, Timing
 
@@ -58,3 +60,10 @@ def test_the_problems_have_one_query_and_many_and_heads_that_share_keys():
     assert len(set(problems)) == len(problems) == 60
     assert any(p.seq_q == 1 and p.kv_heads < p.heads and p.batch > 1 for p in problems)
     assert any(p.seq_q == p.seq_kv and p.batch == 1 for p in problems)
+
+
+def test_the_bytes_of_the_cache_are_those_of_all_programs_and_passes(monkeypatch, capsys):
+    assert bench_cache.moved(16, 8 * 132) == 16 * 2**20 * 8 * 132 * 8
+    monkeypatch.setattr(bench_cache, "machine", lambda: Machine("a CPU", False, {}, "", True))
+    assert main(["--cache"]) == 2
+    assert capsys.readouterr().err == "the cache of a GPU is measured on a GPU: there is none\n"

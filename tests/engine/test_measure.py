@@ -25,7 +25,6 @@ from engine.measuring.measure import (
 )
 from engine.problem.bounds import visible_keys
 from engine.problem.flops import field_flops
-from engine.recordings.timing import Times, Timing
 from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 2, "kv_heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
@@ -109,14 +108,6 @@ def test_the_records_know_which_kernels_have_a_backward_pass():
     assert {one.kernel for one in ALGORITHMS.values() if one.differentiable} == differentiable
 
 
-def test_a_wrong_result_is_not_timed(bench):
-    eager = implementations()["eager"]
-    wrong = replace(eager, prepare=lambda *inputs: lambda: 1.1 * eager.prepare(*inputs)())
-    rows = by_provider(replace(bench, implementations=[wrong]), Experiment.of(**TINY))
-    assert rows["eager"]["skipped"].startswith("not timed, because its result is wrong: it is off by")
-    assert "p50" not in rows["eager"]
-
-
 def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
     if bench.cuda:
         pytest.skip("this machine has a GPU")
@@ -126,20 +117,6 @@ def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
     largest = int(row["skipped"].split("N = ")[1].replace(",", ""))
     assert interpreter_seconds(at_length(experiment, largest)) <= 3
     assert interpreter_seconds(at_length(experiment, 2 * largest)) > 3
-
-
-def test_a_slow_provider_is_left_out_of_longer_lengths(bench):
-    eager = implementations()["eager"]
-    slow = Times(10.0, 10.0, 10.0, 1)
-    bench.remember([Timing("eager", "", "forward", Experiment.of(**TINY).problem, slow)])
-    row = by_provider(replace(bench, implementations=[eager]), Experiment.of(**TINY))["eager"]
-    assert "s per call; the limit here is" in row["skipped"]
-
-
-def test_memory_that_is_not_there_is_foreseen(bench, monkeypatch):
-    monkeypatch.setattr(clock, "available_bytes", lambda cuda: 10**6)
-    rows = by_provider(bench, Experiment.of(seq=4096, heads=1))
-    assert rows["eager"]["skipped"] == "out of memory: needs about 0.1 GB, may use 0.0 GB here"
 
 
 def test_no_triton_on_this_platform_is_a_sentence(bench):

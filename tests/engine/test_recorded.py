@@ -10,7 +10,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recording_of, recordings
-from engine.recordings.recording import Device, Recording
+from engine.recordings.recording import Recording
 from engine.recordings.rows import (
     artefacts,
     modelled_backward,
@@ -24,8 +24,8 @@ from engine.recordings.rows import (
     timings_of,
 )
 from engine.recordings.timing import Times, Timing
+from tests.engine.test_recording import DEVICE
 
-DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))
 
 

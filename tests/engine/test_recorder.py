@@ -131,14 +131,6 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_there_was(tmp_path, monkeypatc
     rest.close()
 
 
-def test_another_commit_does_not_go_on(tmp_path):
-    first = recorder(tmp_path / "mine.json")
-    first.add("timings", ROWS[:1])
-    first.close()
-    with pytest.raises(RecordingError, match="was recorded with commit"):
-        recorder(tmp_path / "mine.json", commit="another")
-
-
 def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")

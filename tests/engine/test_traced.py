@@ -16,12 +16,12 @@ from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import Device, Recording, TracedCall, identity, unmeasured
+from engine.recordings.recording import Recording, TracedCall, identity, unmeasured
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import Times
+from tests.engine.test_recording import DEVICE
 from tests.engine.timeline_files import from_csv, from_json
 
-DEVICE = Device("NVIDIA H200", "580.1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 EXPERIMENT = Experiment.of(heads=9, seq=2048, head_dim=128, block_q=128, causal=True, hardware="h200")
 TICK = 32  # nanoseconds
 RECORDED = "--algorithm flash2 --seq 4096 --head-dim 128 --block-q 128 --causal --hardware h200"

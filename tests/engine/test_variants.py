@@ -10,12 +10,12 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, exact, variants
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
-from engine.recordings.recording import Device, Recording, identity
+from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Times, VariantTiming
 from engine.studies.masks import beside, variant_costs
+from tests.engine.test_recording import DEVICE
 
 ONCE = clock.Repeats(1, 1, 0.0)
-DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 TIMES = Times(1e-3, 2e-3, 3e-3, 5)
 
 

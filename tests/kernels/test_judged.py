@@ -12,7 +12,7 @@ from engine.watch import judge, tape
 from engine.watch.labs import ONLY_SHOWN, Lab, broken_rule
 from engine.watch.process import FailedError, Limits
 from engine.watch.user_file import NotServedError
-from tests.kernels.test_labs import LABS, checked, solved
+from tests.kernels.test_labs import LABS, SAID, checked, solved
 from tests.kernels.watched_kernels import PLAIN
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
@@ -39,8 +39,8 @@ def judged(request: dict) -> dict:
 
 
 @pytest.mark.parametrize("number", LABS)
-def test_the_judge_sees_what_is_seen_of_the_file_itself(tmp_path, number):
-    """With its hole and solved: every finding, byte, tile and line."""
+def test_a_lab_fails_with_its_hole_and_passes_without_as_the_judge_sees_it(tmp_path, number):
+    """He sees what is seen of the file itself: every finding, byte, tile and line."""
     lab = LABS[number]
     for text in (lab.file.read_text(), solved(lab)):
         file = tmp_path / "mine.py"
@@ -51,6 +51,8 @@ def test_the_judge_sees_what_is_seen_of_the_file_itself(tmp_path, number):
         assert json.dumps(found) == json.dumps(own)
         assert right == found["right"]
         assert (reason is None) == (text == solved(lab))
+        kinds = [finding["kind"] for finding in found["findings"]]
+        assert reason is None or (reason.endswith(".") and SAID.get(number, kinds[0]) in kinds)
 
 
 COPIED = """
