@@ -1,8 +1,8 @@
 """Attention kernels in Triton: torch tensors in, torch tensors out.
 
 Without a CUDA device the kernels run in Triton's interpreter, which is switched on when anything is taken
-from this package. The interpreter is for correctness, not speed, and not safe to use from several threads at
-once. Importing the package alone imports neither torch nor Triton.
+from this package. The interpreter is for correctness, not speed: it runs a kernel at a time, whatever the
+thread. Importing the package alone imports neither torch nor Triton.
 """
 
 # ruff: noqa: F401 (type checkers take what is imported for them)

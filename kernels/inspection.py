@@ -81,7 +81,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
-    probe = tuple(torch.full(shape, torch.nan, device=q.device) for _ in range(3))
+    probe = tuple(torch.full(shape, torch.nan, dtype=torch.float32, device=q.device) for _ in range(3))
     out, lse = record.forward(q, k, v, call, probe=probe, terms=terms)
     return Probed(out, lse, *probe)
 

@@ -28,7 +28,7 @@ def read_cache(buffer: torch.Tensor, programs: int, passes: int) -> torch.Tensor
     """
     if buffer.dtype != torch.float32 or not buffer.is_contiguous() or buffer.numel() % TILE:
         raise ValueError(f"buffer must be contiguous float32 of a multiple of {TILE} numbers")
-    sums = torch.empty(programs, device=buffer.device)
+    sums = torch.empty(programs, dtype=torch.float32, device=buffer.device)
     read_cache_kernel[(programs,)](buffer, sums, buffer.numel() // TILE, passes, TILE=TILE, num_warps=WARPS)
     return sums
 

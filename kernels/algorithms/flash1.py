@@ -115,8 +115,8 @@ def flash1(
     `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
     """
     out = output_like(q, v).zero_()
-    row_max = torch.full(q.shape[:3], -torch.inf, device=q.device)
-    row_sum = torch.zeros(q.shape[:3], device=q.device)
+    row_max = torch.full(q.shape[:3], -torch.inf, dtype=torch.float32, device=q.device)
+    row_sum = torch.zeros_like(row_max)
     if terms is not None and terms.sinks is not None:
         row_max.copy_((terms.sinks * LOG2_E.value)[:, None])
         row_sum.fill_(1.0)

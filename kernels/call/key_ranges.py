@@ -22,10 +22,10 @@ _RANGES: dict[tuple, torch.Tensor] = {}
 
 def window_sides(causal: bool, window: Window) -> tuple[Side, Side]:
     """(left, right): the keys before and after a query's position that it sees, None without end."""
-    if isinstance(window, int):
-        return window - 1, 0
-    left, right = (None, None) if window is None else window
-    return left, min(right or 0, 0) if causal else right
+    if window is None or isinstance(window, tuple | list):
+        left, right = (None if side is None else int(side) for side in window or (None, None))
+        return left, 0 if causal else right
+    return window - 1, 0
 
 
 def plain_mask(options: Options) -> tuple | None:
@@ -52,7 +52,7 @@ def late_see_more(options: Options) -> bool:
 
 def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
     """What every query sees; the options are checked. traced: by PyTorch, which must see their making."""
-    documents = None if options.documents is None else tuple(options.documents)
+    documents = None if options.documents is None else tuple(map(int, options.documents))
     sides = window_sides(options.causal, options.window)
     known = q.shape[2], k.shape[2], sides, documents, options.prefix, q.device
     ranges = (ranges_of if traced else remembered_ranges)(*known)

@@ -8,6 +8,7 @@ checkers know each name; `signed` has `inspect.signature` and help show them too
 import inspect
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import TypedDict, get_args
 
 import torch
@@ -88,6 +89,7 @@ class Pages(Plain, Scored, Split, Returning, total=False):
     """What a cache in pages takes."""
 
 
+USUAL = {bool, int, float, str, tuple, list, type(None), torch.Tensor, torch.nn.Parameter}
 DEFAULTS = {"causal": False, "algorithm": "auto", "return_lse": False}  # None: all others
 NAMES = tuple(Asked.__annotations__)
 # what a plain mask does not say
@@ -111,6 +113,9 @@ def asked(given: dict, kind: type) -> Options:
     if not given.keys() <= known.keys():
         (name, *_) = given.keys() - known.keys()
         raise TypeError(f"{name} is no option here, it must be one of {', '.join(known)}")
+    for name, value in given.items():
+        if type(value) not in USUAL and isinstance(value, Number):  # such as NumPy's
+            given[name] = value.item() if hasattr(value, "item") else value
     return Options(**given)
 
 

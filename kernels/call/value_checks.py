@@ -1,6 +1,7 @@
 """Single values as arguments: what they must be, and how an error shows them."""
 
 from math import isfinite
+from numbers import Integral, Real
 
 import torch
 
@@ -35,10 +36,15 @@ def flag(name: str, value) -> bool:
 
 
 def whole(value, least: int) -> bool:
-    """Whether it is a whole number, and no bool."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Whether it is a whole number, NumPy's too, and no bool."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+
+
+def python_int(value) -> int | None:
+    """A whole number that may be NumPy's as Python's; None as it is."""
+    return None if value is None else int(value)
 
 
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
-    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value) and value > 0
+    return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value) and value > 0

@@ -1,7 +1,6 @@
 """Which algorithm serves a call and why, and the forward and backward pass it runs; records decide."""
 
 import torch
-from torch._C import _any_requires_grad
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN, Algorithm, Asked, Backward
@@ -12,7 +11,7 @@ from kernels.call.options import Options
 from kernels.call.remember import remember
 from kernels.call.terms import Terms
 from kernels.call.tma import TMA_ALIGNMENT
-from kernels.call.value_checks import flag
+from kernels.call.value_checks import flag, python_int
 from kernels.launch.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given
 
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
@@ -95,6 +94,7 @@ def checked(
         most, why = record.most_keys
         raise ValueError(f"k has {seq_kv} keys, {record.key} {why} and takes at most {most}")
     blocks = record.blocks(heads // kv_heads * seq_q, max(head_dim, v_dim), q.dtype)
+    window, block_q, block_kv, splits = map(python_int, (window, block_q, block_kv, splits))
     return Call(
         batch=batch,
         heads=heads,
@@ -185,6 +185,7 @@ def gradients(
     if again:
         return again["gradients"](q, k, v, out, lse, d_out, d_lse)
     call, _ = chosen(q, k, v, causal, window, scale, fallback().key, block_q, block_kv)
+    block_q, block_kv = python_int(block_q), python_int(block_kv)
     own = None if block_q or block_kv else own_backward(call, algorithm, q, k, v)
     if own is not None:
         return own.run(q, k, v, out, lse, d_out, d_lse, call, again)
@@ -206,12 +207,12 @@ def own_backward(call: Call, algorithm: str, q, k, v) -> Backward | None:
 
 def differentiated(algorithm: str, q, k, v, sinks=None) -> bool:
     """Whether a gradient of one of these tensors is asked for; ValueError where the algorithm has none."""
-    if not (torch.is_grad_enabled() and _any_requires_grad(q, k, v, sinks)):
-        return False
-    if algorithm != "auto":
-        named = {"q": q, "k": k, "v": v, "sinks": sinks}
-        check_differentiable(algorithm, next(name for name, each in named.items() if each.requires_grad))
-    return True
+    if torch.is_grad_enabled():
+        for name, each in (("q", q), ("k", k), ("v", v), ("sinks", sinks)):
+            if getattr(each, "requires_grad", False):
+                check_differentiable(algorithm, name)
+                return True
+    return False
 
 
 def check_differentiable(algorithm: str, leaf: str) -> None:

@@ -181,12 +181,9 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
     elif torch._C._are_functorch_transforms_active():
         out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
     else:
-        try:  # noqa: SIM105 (which takes longer)
-            q, k, v = unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v)
-        except TypeError:  # of no tensor, which is refused below
-            pass
         sinks = None if terms is None else terms.sinks
         if differentiated(options[3], q, k, v, sinks):
+            q, k, v = unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v)
             return _apply(q, k, v, sinks, terms, options, return_lse)
         out, lse, _ = dispatch.run(q, k, v, options, terms)
     return (out, lse) if return_lse else out

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from threading import RLock
 
 import torch
 import triton
@@ -19,6 +20,7 @@ MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
 POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
 _LAUNCHED: dict[tuple, Relaunch] = {}  # by all of a launch's arguments but addresses
 _HERE = nullcontext()
+_INTERPRETING = RLock()  # the interpreter patches triton.language while a kernel runs
 _GIVEN: ContextVar[dict[str, int] | None] = ContextVar("launch options that are given", default=None)
 
 
@@ -26,10 +28,12 @@ class OutOfSharedMemoryError(RuntimeError):
     """The compiled kernel needs more of the SM than a block can have; `required` and `limit` say how much."""
 
     def __init__(self, what: str, required: int, limit: int, resource: str):
-        unit = "bytes of shared memory a block" if resource == "shared memory" else resource
-        super().__init__(f"{what} needs {required} {unit}, this GPU has {limit}: choose smaller blocks")
-        self.required = required
-        self.limit = limit
+        super().__init__(what, required, limit, resource)  # from which pickle makes it again
+        self.what, self.required, self.limit, self.resource = self.args
+
+    def __str__(self) -> str:
+        unit = "bytes of shared memory a block" if self.resource == "shared memory" else self.resource
+        return f"{self.what} needs {self.required} {unit}, this GPU has {self.limit}: choose smaller blocks"
 
 
 def interpreted() -> bool:
@@ -98,7 +102,7 @@ def launch(
         again(*addresses(each))
         return again
     try:
-        with on_device(device):
+        with _INTERPRETING if interpreted() else on_device(device):
             compiled = kernel[(programs,)](*tensors, **arguments, **options)
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"

@@ -45,7 +45,7 @@ def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
     (pages, size), columns = k_cache.shape[:2], block_table.shape[1]
     ends = (lengths.long() + added).clamp(max=columns * size)
     first = torch.minimum(ends - back, lengths).clamp(min=0) // size
-    column = torch.arange(columns)
+    column = torch.arange(columns, device=lengths.device)
     followed = (column >= first[:, None]) & (column < -(-ends // size)[:, None])
     wrong = block_table[followed & ((block_table < 0) | (block_table >= pages))]
     if len(wrong):

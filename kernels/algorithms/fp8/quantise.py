@@ -215,8 +215,10 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
     eight_bits = {"dtype": torch.float8_e4m3fn, "device": q.device}
     q8, k8 = (torch.empty(tensor.shape, **eight_bits) for tensor in (q, k))
     v8 = torch.empty((*v.shape[:2], call.head_dim, key_blocks * key_rows), **eight_bits)
-    q_scales = torch.empty((*q.shape[:2], ceil_div(call.seq_q, QUERIES)), device=q.device)
-    k_scales, v_scales = (torch.empty((*k.shape[:2], key_blocks), device=q.device) for _ in range(2))
+    q_scales = torch.empty(
+        (*q.shape[:2], ceil_div(call.seq_q, QUERIES)), dtype=torch.float32, device=q.device
+    )
+    k_scales, v_scales = (q_scales.new_empty((*k.shape[:2], key_blocks)) for _ in range(2))
     together = TOGETHER if rotate else 1
     of_q, of_k = (
         scales.shape[0] * scales.shape[1] * ceil_div(scales.shape[2], together)
