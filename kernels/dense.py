@@ -7,8 +7,9 @@ import torch
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Asked, Options, asked, signed
 from kernels.call.terms import terms_with
+from kernels.call.value_checks import traced
 from kernels.dispatch.dispatch import check
-from kernels.dispatch.operator import attend, traced
+from kernels.dispatch.operator import attend
 
 
 @signed

@@ -10,6 +10,7 @@ import torch
 from kernels.call.flash_attn_arguments import (
     DENSE,
     check_packed_over_pages,
+    check_rotary,
     check_sides,
     check_tensors,
     check_with_cache,
@@ -70,7 +71,8 @@ def flash_attn_varlen_func(
     """O [queries, heads, head_dim of v], of packed sequences; deterministic always.
 
     With block_table, int32 [sequences, pages per sequence], k and v are pages as `flash_attn_with_kvcache`
-    takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere.
+    takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere; queries
+    for which it is too small are refused, or NaN where cu_seqlens_q lies on a GPU and nothing waits for it.
     """
     _refuse_dropout(dropout_p)
     if isinstance(alibi_slopes, torch.Tensor) and alibi_slopes.dim() == 2:
@@ -119,6 +121,7 @@ def flash_attn_with_kvcache(
     through a table of single keys, which is slower. rotary_cos and rotary_sin, [positions, pairs], turn pairs
     of the first columns of q and k, adjacent ones where rotary_interleaved, else of halves: of k, and of q
     where there is a mask, by their positions behind the cache's keys, else of all q by the first of these.
+    Positions that the tables do not have are refused, or NaN where cache_seqlens lies on a GPU.
     """
     given = {"k": k, "v": v, "rotary_cos": rotary_cos, "rotary_sin": rotary_sin}
     index = {"cache_batch_idx": cache_batch_idx, "cache_leftpad": cache_leftpad, "block_table": block_table}
@@ -136,12 +139,15 @@ def flash_attn_with_kvcache(
         block_table = block_table[cache_batch_idx]
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
-    if isinstance(cache_seqlens, int):
-        cache_seqlens = torch.full((len(q),), cache_seqlens, dtype=torch.int32, device=q.device)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    masked = options["causal"] or options["window"] is not None
+    if rotary_cos is not None:
+        positions = max(k.shape[1], q.shape[1] if masked else 1)
+        check_rotary(q, rotary_cos, rotary_sin, cache_seqlens, positions)
+    if not isinstance(cache_seqlens, torch.Tensor):
+        cache_seqlens = torch.full((len(q),), int(cache_seqlens), dtype=torch.int32, device=q.device)
     if rotary_cos is not None:
         turn = rotary_cos, rotary_sin, rotary_interleaved
-        masked = options["causal"] or options["window"] is not None
         q = _turned(q, cache_seqlens, q.shape[1] if masked else 1, *turn)
         k = _turned(k, cache_seqlens, k.shape[1], *turn)
     if cache_leftpad is not None:
@@ -167,24 +173,34 @@ def _packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest
     """(O, lse) as `attention_varlen` returns them, of keys in pages.
 
     Sequences are laid side by side, each at the end of `longest` rows, as their last queries stand at the
-    last keys; rows without a query are a query that is there, and are not read.
+    last keys; rows without a query are a query that is there, and are not read. Queries for which longest is
+    too small are NaN, where nobody looked at numbers on a GPU.
     """
-    batch, packed = len(cu_seqlens_q) - 1, torch.arange(len(q), device=q.device)
-    ends = cu_seqlens_q[1:].long()
+    batch, packed, longest = len(cu_seqlens_q) - 1, torch.arange(len(q), device=q.device), int(longest)
+    ends = cu_seqlens_q[1:].long().contiguous()
     rows = (ends[:, None] - longest + torch.arange(longest, device=q.device)).clamp(0, max(len(q) - 1, 0))
     sequence = torch.searchsorted(ends, packed, right=True).clamp(max=batch - 1)
-    row = (packed - ends[sequence] + longest).clamp(0, longest - 1)
+    row = packed - ends[sequence] + longest
     with torch.no_grad():
         out, lse = attention_paged(
             *(q[rows].transpose(1, 2), k, v, block_table, cu_seqlens_k.diff()), **options, return_lse=True
         )
-    return out[sequence, :, row], lse[sequence, :, row].t()
+    out, lse = (each[sequence, :, row.clamp(0, longest - 1)] for each in (out, lse))
+    past, left_out = row >= longest, row < 0  # the last sequence's end; what longest is too small for
+    out = out.masked_fill(past[:, None, None], 0).masked_fill(left_out[:, None, None], torch.nan)
+    lse = lse.masked_fill(past[:, None], -torch.inf).masked_fill(left_out[:, None], torch.nan)
+    return out, lse.t()
 
 
 def _turned(x, lengths, positions: int, cos, sin, adjacent: bool) -> torch.Tensor:
-    """x, [batch, sequence, heads, head_dim], in rotary embedding (arXiv 2104.09864) from lengths on."""
-    at = lengths[:, None] + torch.arange(positions, device=x.device)
-    cos, sin = (each[at.clamp(max=len(each) - 1)][:, :, None].float() for each in (cos, sin))
+    """x, [batch, sequence, heads, head_dim], in rotary embedding (arXiv 2104.09864) from lengths on.
+
+    NaN past the last position of the table, where nobody looked at lengths on a GPU.
+    """
+    at = lengths.long()[:, None] + torch.arange(positions, device=x.device)
+    inside = ((at >= 0) & (at < len(cos)))[..., None, None]
+    cos, sin = (each[at.clamp(0, len(each) - 1)][:, :, None].float() for each in (cos, sin))
+    cos = torch.where(inside, cos, torch.nan)
     columns, rest = x.tensor_split([2 * cos.shape[-1]], dim=-1)
     first, second = columns.unflatten(-1, (-1, 2)).unbind(-1) if adjacent else columns.chunk(2, -1)
     pair = first * cos - second * sin, second * cos + first * sin

@@ -10,7 +10,8 @@ from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_p
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, score_of, terms_with
-from kernels.dispatch.operator import LIBRARY, traced
+from kernels.call.value_checks import resolved, traced
+from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
@@ -37,7 +38,8 @@ def attention_paged(
     page size. Sequence i has seqlens_k[i] keys; key j lies in page block_table[i, j // page_size], in slot
     j % page_size. block_table, [batch, pages per sequence], and seqlens_k, [batch], are int32 or int64 on q's
     device, where they are read when the kernel runs: nothing waits for them, and a CUDA graph replays with
-    what they hold then. Entries behind a sequence's last page, and before its window, are never followed.
+    what they hold then. On a GPU, pages that the cache does not have lead anywhere. Entries behind a
+    sequence's last page, and before its window, are never followed.
 
     k_new and v_new, [batch, kv_heads, seq_new, head_dim], are first written into the cache behind these keys,
     and count; pages for them must be in the table. Keys past the table's end are neither written nor seen.
@@ -48,12 +50,18 @@ def attention_paged(
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
     options = asked(given, Pages)
-    cache = k_cache, v_cache, block_table, seqlens_k
+    q, k, v, block_table, seqlens_k, k_new, v_new = resolved(
+        q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new
+    )
+    if k_new is not None and (k is not k_cache or v is not v_cache):
+        raise ValueError(
+            "k_cache or v_cache is lazily negated, no keys can be written there: resolve_neg() first"
+        )
+    cache = k, v, block_table, seqlens_k
     tensors = q, *cache, k_new, v_new, options.sinks, options.alibi_slopes
     as_operator = traced(*tensors)
     plan, call = (plan_of(tensors, options), None) if as_operator else planned(tensors, options)
-    if q.device.type == "cpu" and not as_operator:  # elsewhere it would have to be waited for
-        check_held(*cache, plan.added, q.shape[2] + plan.left)
+    check_held(*cache, plan.added, q.shape[2] + plan.left)
     terms = terms_with(None, q, options)
     how = *cache, terms.sinks, terms.slopes, *plan
     if as_operator:
@@ -73,6 +81,7 @@ def attend(
     """(O, lse) of what a `Plan` says, over lengths + added keys. call: the one that it makes, if known."""
     plan = Plan(*plan)
     call = call or paged_call(q, k_cache, block_table, *plan[2:])
+    lengths = lengths.contiguous()
     if "by_flash3" not in call.memory:
         plain = plan.splits is None and sinks is None and slopes is None and plan.softcap is None
         # a call's window has both sides or none
@@ -142,7 +151,8 @@ def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | No
     call: one of the same cache, where it is known.
     """
     call = call or paged_call(k_new, k_cache, block_table)
-    tensors, added = (k_new, v_new, k_cache, v_cache, block_table, lengths), k_new.shape[2]
+    tensors = k_new, v_new, k_cache, v_cache, block_table, lengths.contiguous()
+    added = k_new.shape[2]
     if again := call.memory.get("append"):
         again(*addresses(tensors))
         return

@@ -22,7 +22,7 @@ def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torc
     if left is not None:
         seen &= key >= position - left
     if documents is not None:
-        owner = torch.repeat_interleave(torch.tensor(documents, device=device))
+        owner = torch.repeat_interleave(torch.tensor(list(map(int, documents)), device=device))
         seen &= owner[position.clamp(min=0)] == owner[key]
     if prefix is not None:
         seen |= key < prefix

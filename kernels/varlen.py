@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import check_is_tensor, flag, shown
+from kernels.call.value_checks import check_edges, check_index, check_is_tensor, flag
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -25,11 +25,12 @@ def attention_varlen(
 
     q is [queries, heads, head_dim], k and v [keys, kv_heads, head_dim], v's maybe another; sequence i has the
     queries cu_seqlens_q[i] to cu_seqlens_q[i + 1] - 1 and the keys of cu_seqlens_k alike, both int32 or int64
-    [sequences + 1] from 0, on q's device, where they are read: nothing waits for them. Sequences may be
-    empty. The last query of each stands at its last key. lse is float32 [heads, queries]; queries past the
-    last sequence give 0 and -inf. Blocks of queries do not end where sequences do: one that holds
-    the end of one and the start of the next visits the keys of both. No number of one sequence, nor of what
-    lies past the last, reaches another's results or gradients, be it NaN.
+    [sequences + 1] from 0, on q's device, where they are read: nothing waits for them, so that numbers on a
+    GPU which do not rise, or to more than there are, give any result. Sequences may be empty. The last query
+    of each stands at its last key. lse is float32 [heads, queries]; queries past the last sequence give 0 and
+    -inf. Blocks of queries do not end where sequences do: one that holds the end of one and the start of the
+    next visits the keys of both. No number of one sequence, nor of what lies past the last, reaches another's
+    results or gradients, be it NaN.
 
     alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
     """
@@ -52,19 +53,12 @@ def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
         if tensor.layout is torch.strided and not tensor.is_nested and tensor.dim() != 3:
             shape = tuple(tensor.shape)
             raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")
-    for name, edges in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
-        whole = isinstance(edges, torch.Tensor) and edges.dtype in (torch.int32, torch.int64)
-        if not whole or edges.dim() != 1 or len(edges) < 2 or edges.device != q.device:
+    starts = {"cu_seqlens_q": (cu_seqlens_q, len(q)), "cu_seqlens_k": (cu_seqlens_k, len(k))}
+    for name, (edges, tokens) in starts.items():
+        check_index(name, edges, "[sequences + 1]", q.device)
+        if len(edges) < 2 or len(edges) != len(cu_seqlens_q):
+            counts = f"{len(cu_seqlens_q)} and {len(cu_seqlens_k)}"
             raise ValueError(
-                f"{name} must be int32 or int64 [sequences + 1] on q's device, {q.device}: where each begins"
+                f"cu_seqlens_q and cu_seqlens_k have {counts} numbers, they must have as many, at least 2"
             )
-    if len(cu_seqlens_q) != len(cu_seqlens_k):
-        counts = f"{len(cu_seqlens_q)} and {len(cu_seqlens_k)}"
-        raise ValueError(f"cu_seqlens_q and cu_seqlens_k have {counts} numbers, they must have as many")
-    for name, edges, tokens in (
-        ("cu_seqlens_q", cu_seqlens_q, len(q)),
-        ("cu_seqlens_k", cu_seqlens_k, len(k)),
-    ):
-        at_hand = type(edges) is torch.Tensor and edges.device.type == "cpu"  # else it would be waited for
-        if at_hand and (edges[0] != 0 or (edges.diff() < 0).any() or edges[-1] > tokens):
-            raise ValueError(f"{name} is {shown(edges)}, it must rise from 0 to at most {tokens}")
+        check_edges(name, edges, tokens)

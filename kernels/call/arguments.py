@@ -103,7 +103,11 @@ def check_terms(q, k, options: Options) -> None:
     documents, prefix, softcap = options.documents, options.prefix, options.softcap
     if documents is not None:
         lengths = list(documents) if isinstance(documents, tuple | list) else None
-        if lengths is None or not all(whole(length, 0) for length in lengths) or sum(lengths) != seq_kv:
+        if (
+            lengths is None
+            or not all(whole(length, 0) for length in lengths)
+            or sum(map(int, lengths)) != seq_kv
+        ):
             raise ValueError(
                 f"documents is {shown(documents)}, it must be a list of lengths that add up to k's {seq_kv}"
                 " keys"

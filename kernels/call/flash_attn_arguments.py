@@ -1,10 +1,19 @@
 """What the functions of `kernels.flash_attn` are given, checked before it is laid out for these kernels."""
 
+import math
+
 import torch
 
-from kernels.call.value_checks import check_strided, shown
+from kernels.call.value_checks import (
+    at_hand,
+    check_at_least_0,
+    check_edges,
+    check_index,
+    check_strided,
+    shown,
+    whole,
+)
 
-INDEX = (torch.int32, torch.int64)
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
 CACHE = "[batch or pages, sequence, kv_heads, head_dim]"
 ROTARY = "[positions, pairs]"
@@ -30,15 +39,20 @@ def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, lo
     """A sentence for packed queries that cannot be laid side by side over pages."""
     check_tensors(PACKED, q=q)
     check_tensors(CACHE, k=k, v=v)
-    _check_index("block_table", block_table, INDEX_LAYOUTS["block_table"], q)
-    for name, edges in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
-        _check_index(name, edges, "[sequences + 1]", q)
+    check_index("block_table", block_table, INDEX_LAYOUTS["block_table"], q.device)
+    for name, edges, most in (("cu_seqlens_q", cu_seqlens_q, len(q)), ("cu_seqlens_k", cu_seqlens_k, None)):
+        check_index(name, edges, "[sequences + 1]", q.device)
         if len(edges) != len(block_table) + 1:
             raise ValueError(
                 f"{name} has {len(edges)} numbers, it must have one more than block_table, {len(block_table)}"
             )
-    if not isinstance(longest, int) or longest < 1:
+        check_edges(name, edges, most)
+    if not whole(longest, 1):
         raise ValueError(f"max_seqlen_q is {shown(longest)}, it must be a whole number, at least 1")
+    if at_hand(cu_seqlens_q) and (most := cu_seqlens_q.diff().max()) > longest:
+        raise ValueError(
+            f"max_seqlen_q is {longest}, it must be at least that of the longest sequence, {most}"
+        )
 
 
 def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
@@ -51,26 +65,53 @@ def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> 
             check_tensors(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
     for name, tensor in index.items():
         if tensor is not None:
-            _check_index(name, tensor, INDEX_LAYOUTS[name], q)
-            if name != "block_table" and len(tensor) != len(q):
-                raise ValueError(
-                    f"{name} has {len(tensor)} numbers, it must have one for each of {len(q)} sequences"
-                )
-    if isinstance(lengths, int) and not 0 <= lengths < 2**31:
-        raise ValueError(f"cache_seqlens is {lengths}, it must be from 0 to {2**31 - 1}")
-    if lengths is not None and not isinstance(lengths, int):
-        _check_index("cache_seqlens", lengths, "[batch]", q)
-    rows = index["cache_batch_idx"]
-    if rows is not None and rows.device.type == "cpu" and len(rows):  # elsewhere it would be waited for
+            check_index(
+                name, tensor, INDEX_LAYOUTS[name], q.device, None if name == "block_table" else len(q)
+            )
+    if whole(lengths, -math.inf):
+        if not 0 <= lengths < 2**31:
+            raise ValueError(f"cache_seqlens is {lengths}, it must be from 0 to {2**31 - 1}")
+    elif lengths is not None:
+        check_index("cache_seqlens", lengths, "[batch]", q.device, len(q))
+        check_at_least_0("cache_seqlens", lengths)
+    rows, leftpad = index["cache_batch_idx"], index["cache_leftpad"]
+    if rows is not None and at_hand(rows):
         most = len(k_cache if index["block_table"] is None else index["block_table"])
         if rows.min() < 0 or rows.max() >= most:
             raise ValueError(f"cache_batch_idx is {shown(rows)}, each must be from 0 to {most - 1}")
+    if leftpad is not None and at_hand(leftpad):
+        room = k_cache.shape[1] * (1 if index["block_table"] is None else index["block_table"].shape[1])
+        held = room if lengths is None else lengths
+        if (leftpad < 0).any() or (leftpad > held).any():
+            raise ValueError(
+                f"cache_leftpad is {shown(leftpad)}, each must be from 0 to its cache's keys, {shown(held)}"
+            )
+
+
+def check_rotary(q, cos, sin, lengths, positions: int) -> None:
+    """A sentence for tables that do not hold the angles of so many positions behind the caches' keys."""
+    pairs = q.shape[-1] // 2
+    for name, table in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if table.shape != cos.shape or not 1 <= table.shape[1] <= pairs or not table.is_floating_point():
+            dtype, shape = str(table.dtype).removeprefix("torch."), tuple(table.shape)
+            raise ValueError(
+                f"{name} is {dtype} {shape}, it must be floating-point {ROTARY}, of 1 to {pairs} pairs, and"
+                " as the other"
+            )
+        if table.device != q.device:
+            raise ValueError(f"{name} is on {table.device} and q on {q.device}, they must be on one device")
+    longest = lengths if whole(lengths, 0) else lengths.max() if at_hand(lengths) else None
+    if longest is not None and longest + positions > len(cos):
+        raise ValueError(
+            f"rotary_cos has {len(cos)} positions, it must have those of the longest sequence with what is"
+            f" new, {longest + positions}"
+        )
 
 
 def check_sides(window_size) -> None:
     """ValueError with one sentence for what is no pair of numbers of keys."""
     pair = isinstance(window_size, tuple | list) and len(window_size) == 2
-    if not pair or not isinstance(window_size[0], int) or not isinstance(window_size[1], int):
+    if not pair or not all(whole(side, -math.inf) for side in window_size):
         raise ValueError(
             f"window_size is {shown(window_size)}, it must be two whole numbers of keys, -1 being without end"
         )
@@ -81,9 +122,3 @@ def _strided(tensor, dimensions: int) -> bool:
     if not isinstance(tensor, torch.Tensor) or tensor.dim() != dimensions:
         return False
     return tensor.layout is torch.strided and not tensor.is_nested
-
-
-def _check_index(name: str, tensor, layout: str, q) -> None:
-    whole = isinstance(tensor, torch.Tensor) and tensor.dtype in INDEX and tensor.device == q.device
-    if not whole or tensor.dim() != layout.count(",") + 1:
-        raise ValueError(f"{name} must be int32 or int64 {layout} on q's device, {q.device}")

@@ -109,7 +109,8 @@ def ranges_of_packed(
     lies behind their end.
     """
     query = torch.arange(total_q, device=cu_seqlens_q.device)
-    edges = torch.stack([cu_seqlens_q, cu_seqlens_k.clamp(max=total_k)]).long()
+    # what lies on a GPU may be anything: it must not lead out of the keys
+    edges = torch.stack([cu_seqlens_q, cu_seqlens_k.clamp(0, total_k)]).long()
     sequence = torch.searchsorted(edges[0], query, right=True)
     edges = torch.cat([edges, edges[:, -1:]], 1)
     begin, (stop, end) = edges[1][sequence - 1], edges[:, sequence]

@@ -9,6 +9,7 @@ import torch
 
 from kernels.call.call import Call
 from kernels.call.options import Options
+from kernels.call.value_checks import resolved
 from kernels.tile.tile import LOG2_E, Tile
 
 
@@ -65,7 +66,8 @@ def terms_of(ranges, sinks, slopes, softcap) -> Terms | None:
 
 def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -> Terms:
     """Those of checked options, as the kernels take them."""
-    sinks, slopes, softcap = options.sinks, options.alibi_slopes, options.softcap
+    sinks, slopes = resolved(options.sinks, options.alibi_slopes)
+    softcap = options.softcap
     return Terms(
         ranges,
         None if sinks is None else sinks.float().contiguous(),

@@ -4,7 +4,11 @@ from math import isfinite
 from numbers import Integral, Real
 
 import torch
+from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C._functorch import is_functorch_wrapped_tensor
 
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
+INDEX = (torch.int32, torch.int64)
 LONGEST_SHOWN = 100  # characters of a value in an error
 FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
 
@@ -48,3 +52,56 @@ def python_int(value) -> int | None:
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value) and value > 0
+
+
+def traced(*tensors) -> bool:
+    """Whether PyTorch has to see one operator: it traces, a mode looks on, or a tensor is fake."""
+    if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_tracing():
+        return True
+    for each in tensors:  # noqa: SIM110 (a generator would take longer than all else here)
+        if type(each) not in PLAIN and isinstance(each, torch.Tensor):
+            return True
+    return False
+
+
+def at_hand(tensor: torch.Tensor) -> bool:
+    """Whether its numbers can be looked at: they lie on the CPU, so that no GPU is waited for."""
+    return tensor.device.type == "cpu" and not traced(tensor) and not is_functorch_wrapped_tensor(tensor)
+
+
+def check_index(name: str, value, layout: str, device: torch.device, rows: int | None = None) -> None:
+    """ValueError with one sentence for what is no tensor of whole numbers of a layout; rows: as many."""
+    wanted = f"it must be int32 or int64 {layout} on q's device, {device}"
+    if not isinstance(value, torch.Tensor):
+        raise ValueError(f"{name} is {shown(value)}, {wanted}")
+    if value.dtype not in INDEX or value.dim() != layout.count(",") + 1 or value.device != device:
+        what = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} on {value.device}"
+        raise ValueError(f"{name} is {what}, {wanted}")
+    if rows is not None and (len(value) != rows or not value.numel()):
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, it must have one for each of {rows} sequences"
+        )
+
+
+def check_edges(name: str, edges: torch.Tensor, most: int | None = None) -> None:
+    """ValueError with one sentence for numbers at hand that do not rise from 0, to at most so many tokens."""
+    if at_hand(edges):
+        rises = edges[0] == 0 and bool((edges[1:] >= edges[:-1]).all())
+        if not rises or (most is not None and edges[-1] > most):
+            to = "" if most is None else f" to at most {most}"
+            raise ValueError(f"{name} is {shown(edges)}, it must rise from 0{to}")
+
+
+def check_at_least_0(name: str, numbers: torch.Tensor) -> None:
+    """ValueError with one sentence for a negative one of numbers at hand."""
+    if at_hand(numbers) and (least := numbers.min()) < 0:
+        raise ValueError(f"{name} holds {least}, every number must be at least 0")
+
+
+def resolved(*tensors) -> list:
+    """Tensors without PyTorch's lazy negation, of which a kernel knows nothing; what is none as it is."""
+    if torch.compiler.is_compiling():  # the operator is asked again when the code runs
+        return list(tensors)
+    return [
+        each.resolve_neg() if isinstance(each, torch.Tensor) and each.is_neg() else each for each in tensors
+    ]

@@ -11,7 +11,7 @@ from kernels.call.options import Options
 from kernels.call.remember import remember
 from kernels.call.terms import Terms
 from kernels.call.tma import TMA_ALIGNMENT
-from kernels.call.value_checks import flag, python_int
+from kernels.call.value_checks import flag, python_int, resolved
 from kernels.launch.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given
 
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
@@ -143,11 +143,11 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
 
     options of `chosen`, to splits; terms: what is beyond a plain mask.
     """
-    if terms is None:
-        call, _ = chosen(q, k, v, *options)
-        return *ALGORITHMS[call.algorithm].forward(q, k, v, call), call
-    call, _ = chosen(q, k, v, *options, terms.features)
-    return *ALGORITHMS[call.algorithm].forward(q, k, v, call, terms=terms), call
+    call, _ = chosen(q, k, v, *options) if terms is None else chosen(q, k, v, *options, terms.features)
+    if q.is_neg() or k.is_neg() or v.is_neg():
+        return run(*resolved(q, k, v), options, terms)
+    of_terms = {} if terms is None else {"terms": terms}
+    return *ALGORITHMS[call.algorithm].forward(q, k, v, call, **of_terms), call
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
@@ -164,6 +164,7 @@ def gradients(
     With terms comes a fourth, of their sinks, or None. memory: of the forward pass's call, where what is
     worked out here is kept; autograd's hooks may have laid the saved tensors out anew since.
     """
+    q, k, v, d_out, d_lse = resolved(q, k, v, d_out, d_lse)
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy

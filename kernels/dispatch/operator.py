@@ -1,17 +1,17 @@
 """Attention as PyTorch knows it: an operator for `torch.compile` and fake tensors, functions for autograd."""
 
 import torch
-from torch._C import _any_requires_grad, _is_tracing, _len_torch_dispatch_stack
+from torch._C import _any_requires_grad, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.terms import Terms, terms_of
+from kernels.call.value_checks import PLAIN, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import algorithms, check_differentiable, differentiated
 from kernels.launch.launch import interpreted, output_like
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 NO_GRADIENTS = (None,) * 7  # of causal to splits
 NO_TERMS = Terms(None)
 
@@ -187,13 +187,3 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
             return _apply(q, k, v, sinks, terms, options, return_lse)
         out, lse, _ = dispatch.run(q, k, v, options, terms)
     return (out, lse) if return_lse else out
-
-
-def traced(*tensors) -> bool:
-    """Whether PyTorch has to see one operator: it traces, a mode looks on, or a tensor is fake."""
-    if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_tracing():
-        return True
-    for each in tensors:  # noqa: SIM110 (a generator would take longer than all else here)
-        if type(each) not in PLAIN and isinstance(each, torch.Tensor):
-            return True
-    return False

@@ -103,7 +103,7 @@ class Schedule:
         if self.lengths is None:
             own = self
         else:
-            held = gl.load(self.lengths + batch).to(gl.int32) + self.added
+            held = gl.minimum(gl.load(self.lengths + batch), self.seq_kv).to(gl.int32) + self.added
             own = Schedule(
                 self.batch_heads, self.heads, self.heads_per_kv_head, self.heads_together, self.query_blocks,
                 self.seq_q, gl.minimum(held, self.seq_kv), self.window, None, None, None, None, None,

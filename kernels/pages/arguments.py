@@ -3,11 +3,8 @@
 import torch
 
 from kernels.call.arguments import check_tensor
-from kernels.call.value_checks import check_strided
-from kernels.dispatch.operator import traced
+from kernels.call.value_checks import at_hand, check_at_least_0, check_index, check_strided, traced
 from kernels.launch.launch import interpreted
-
-INDEX = (torch.int32, torch.int64)
 
 
 def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
@@ -20,15 +17,8 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
     heads, kv_heads = q.shape[1], k_cache.shape[2]
     if heads % kv_heads:
         raise ValueError(f"q has {heads} heads, which must be a multiple of the cache's {kv_heads}")
-    for name, index, shape in (
-        ("block_table", block_table, "[batch, pages per sequence]"),
-        ("seqlens_k", seqlens_k, "[batch]"),
-    ):
-        whole = isinstance(index, torch.Tensor) and index.dtype in INDEX and index.device == q.device
-        if not whole or index.dim() != shape.count(",") + 1 or len(index) != len(q) or not index.numel():
-            raise ValueError(
-                f"{name} must be int32 or int64 {shape} on q's device, {q.device}, for {len(q)} sequences"
-            )
+    check_index("block_table", block_table, "[batch, pages per sequence]", q.device, len(q))
+    check_index("seqlens_k", seqlens_k, "[batch]", q.device, len(q))
     if q.device.type == "cpu" and not (traced(q) or interpreted()):
         raise ValueError(
             "q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1 be set before kernels is imported"
@@ -36,14 +26,16 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
 
 
 def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
-    """ValueError for lengths and pages, of those that are followed, which would lead out of the cache.
+    """ValueError for lengths and pages at hand, of those followed, which would lead out of the cache.
 
     added: keys that come behind the lengths; back: as many of the last keys are read, or all.
     """
-    if lengths.min() < 0:
-        raise ValueError(f"seqlens_k holds {lengths.min()}, every length must be at least 0")
+    if not (at_hand(lengths) and at_hand(block_table)):
+        return
+    check_at_least_0("seqlens_k", lengths)
     (pages, size), columns = k_cache.shape[:2], block_table.shape[1]
-    ends = (lengths.long() + added).clamp(max=columns * size)
+    lengths = lengths.long().clamp(max=columns * size)
+    ends = (lengths + added).clamp(max=columns * size)
     first = torch.minimum(ends - back, lengths).clamp(min=0) // size
     column = torch.arange(columns, device=lengths.device)
     followed = (column >= first[:, None]) & (column < -(-ends // size)[:, None])

@@ -23,6 +23,12 @@ from kernels.tile.tile import (
 
 
 @inlined
+def length_of(place, capacity):
+    """The keys of a sequence, of whole numbers of any width: from 0 to what its pages hold."""
+    return tl.maximum(tl.minimum(tl.load(place), capacity), 0).to(tl.int32)
+
+
+@inlined
 def slots_of(keys, PAGE: tl.constexpr):
     """Where in its page each key lies."""
     if PAGE == 0:
@@ -202,7 +208,7 @@ def paged_kernel(
         )
     accumulator = tl.full([TILE.BLOCK_Q, TILE.BLOCK_D], 0.0, tl.float32)
 
-    length = tl.minimum(tl.load(lengths + batch).to(tl.int32) + added, capacity)
+    length = tl.minimum(length_of(lengths + batch, capacity) + added, capacity)
     first_keys, ends, positions = seen_of(tl.minimum(queries, seq_q - 1)[:, None], seq_q, length, left, right)
     view = (first_keys, ends, positions)
     slope = None
@@ -285,7 +291,7 @@ def append_kernel(
     new = (rows // kv_heads).to(tl.int64)
     head = (rows % kv_heads).to(tl.int64)
     columns = tl.arange(0, BLOCK_D)
-    keys = tl.load(lengths + batch).to(tl.int32) + rows // kv_heads
+    keys = length_of(lengths + batch, capacity) + rows // kv_heads
     wanted = (rows < added * kv_heads) & (keys < capacity)
     table = block_table + batch * table_strides[0]
     pages, slots = page_of(table, table_strides[1], keys, wanted, PAGE), slots_of(keys, PAGE)

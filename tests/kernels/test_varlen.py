@@ -101,8 +101,14 @@ def test_packed_sequences_are_attended_by_themselves(lengths, mask, dtype, algor
     ("changed", "sentence"),
     [
         ({"q": torch.zeros(1, 4, 8, 16)}, "q has shape (1, 4, 8, 16), packed it must be"),
-        ({"cu_seqlens_q": [0, 5]}, "cu_seqlens_q must be int32 or int64 [sequences + 1] on q's device"),
-        ({"cu_seqlens_k": torch.tensor([0.0, 5.0])}, "cu_seqlens_k must be int32 or int64"),
+        (
+            {"cu_seqlens_q": [0, 5]},
+            "cu_seqlens_q is [0, 5], it must be int32 or int64 [sequences + 1] on q's device",
+        ),
+        (
+            {"cu_seqlens_k": torch.tensor([0.0, 5.0])},
+            "cu_seqlens_k is float32 (2,) on cpu, it must be int32 or int64",
+        ),
         ({"cu_seqlens_k": torch.tensor([0, 2, 5])}, "cu_seqlens_q and cu_seqlens_k have 2 and 3 numbers"),
         (
             {"cu_seqlens_k": torch.tensor([0, 6])},
@@ -201,12 +207,12 @@ HELD = {"q": DENSE, "k_cache": CACHE, "v_cache": CACHE, "cache_seqlens": torch.t
         ({"q": None}, "q is a NoneType, it must be a torch.Tensor"),
         ({"v_cache": torch.zeros(2, 8)}, "v_cache has shape (2, 8), it must be [batch or pages, sequence,"),
         ({"k": 0}, "k is a int, it must be a torch.Tensor"),
-        ({"cache_seqlens": 1.5}, "cache_seqlens must be int32 or int64 [batch] on q's device, cpu"),
+        ({"cache_seqlens": 1.5}, "cache_seqlens is 1.5, it must be int32 or int64 [batch] on q's device"),
         ({"cache_seqlens": -1}, "cache_seqlens is -1, it must be from 0 to 2147483647"),
         ({"cache_batch_idx": torch.tensor([0, 2])}, "cache_batch_idx is tensor([0, 2]), each must be"),
-        ({"cache_batch_idx": torch.tensor([0])}, "cache_batch_idx has 1 numbers, it must have one"),
-        ({"cache_leftpad": 1}, "cache_leftpad must be int32 or int64 [batch] on q's device, cpu"),
-        ({"block_table": [[0, 1]]}, "block_table must be int32 or int64 [batch, pages per sequence] on"),
+        ({"cache_batch_idx": torch.tensor([0])}, "cache_batch_idx has shape (1,), it must have one"),
+        ({"cache_leftpad": 1}, "cache_leftpad is 1, it must be int32 or int64 [batch] on q's device, cpu"),
+        ({"block_table": [[0, 1]]}, "block_table is [[0, 1]], it must be int32 or int64 [batch, pages"),
         ({"block_table": torch.tensor([[0], [2]])}, "block_table names page 2, it must be from 0 to 1"),
         ({"window_size": 3}, "window_size is 3, it must be two whole numbers of keys, -1 being without end"),
         ({"causal": "no"}, "causal is 'no', it must be True or False"),
