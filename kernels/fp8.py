@@ -3,6 +3,7 @@
 import torch
 
 from kernels.algorithms.fp8.forward import fp8
+from kernels.call.value_checks import check_untransformed, resolved
 from kernels.dispatch.dispatch import chosen, differentiated
 
 SCALES = ("block", "tensor")
@@ -31,6 +32,8 @@ def attention_fp8(
     """
     if scales not in SCALES:
         raise ValueError(f"scales is {scales!r}, it must be one of {', '.join(SCALES)}")
+    check_untransformed(q, k, v)
+    q, k, v = resolved(q, k, v)
     call, _ = chosen(q, k, v, causal, None, scale, "fp8")
     differentiated("fp8", q, k, v)
     out, lse = fp8(q, k, v, call, rotate=rotate, one_scale=scales == "tensor")

@@ -10,7 +10,7 @@ from kernels.algorithms.record import PLAIN
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms
-from kernels.call.value_checks import shown
+from kernels.call.value_checks import resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import interpreted
@@ -77,6 +77,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
         check(q, k, v, options)
         mask, terms = (late_see_more(options), None), Terms(ranges_for(q, k, options))
         features = terms.features
+    q, k, v = resolved(q, k, v)
     call, _ = chosen(q, k, v, *mask, *options.how, features)
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks
@@ -112,6 +113,7 @@ def trace_attention(
     mask = plain_mask(Options(causal, window))
     if mask is None:
         raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
+    q, k, v = resolved(q, k, v)
     call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
     if interpreted():
         raise RuntimeError(

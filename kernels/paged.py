@@ -10,7 +10,7 @@ from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_p
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, score_of, terms_with
-from kernels.call.value_checks import resolved, traced
+from kernels.call.value_checks import check_untransformed, resolved, traced
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
@@ -50,6 +50,7 @@ def attention_paged(
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
     options = asked(given, Pages)
+    check_untransformed(q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new)
     q, k, v, block_table, seqlens_k, k_new, v_new = resolved(
         q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new
     )

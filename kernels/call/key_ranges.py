@@ -56,7 +56,7 @@ def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
     sides = window_sides(options.causal, options.window)
     known = q.shape[2], k.shape[2], sides, documents, options.prefix, q.device
     ranges = (ranges_of if traced else remembered_ranges)(*known)
-    return ranges.expand(len(q), -1, -1).contiguous()
+    return ranges.expand(q.shape[0], -1, -1).contiguous()
 
 
 def remembered_ranges(*arguments) -> torch.Tensor:
@@ -66,7 +66,8 @@ def remembered_ranges(*arguments) -> torch.Tensor:
     alike = *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
     found = _RANGES.get(alike)
     if found is None:
-        found = ranges_of(*arguments)
+        with torch.inference_mode(False):  # a tensor made in that mode would not serve training later
+            found = ranges_of(*arguments)
         if not (on_gpu and torch.cuda.is_current_stream_capturing()):
             remember(_RANGES, alike, found)
     return found
@@ -142,7 +143,7 @@ def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Te
 
 def _everywhere(edge, position: torch.Tensor) -> torch.Tensor:
     """An edge at every position: one of each already, or one of all."""
-    return edge if isinstance(edge, torch.Tensor) else torch.full_like(position, edge)
+    return edge.expand_as(position) if isinstance(edge, torch.Tensor) else torch.full_like(position, edge)
 
 
 def _clamped(keys: torch.Tensor, begin, end) -> torch.Tensor:

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 import torch
 from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.autograd import forward_ad
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 INDEX = (torch.int32, torch.int64)
@@ -62,6 +63,20 @@ def traced(*tensors) -> bool:
         if type(each) not in PLAIN and isinstance(each, torch.Tensor):
             return True
     return False
+
+
+def check_untransformed(*arguments) -> None:
+    """NotImplementedError with one sentence for a tensor with a tangent, or one that torch.func wraps."""
+    if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
+        return
+    for each in arguments:
+        if isinstance(each, torch.Tensor) and (
+            is_functorch_wrapped_tensor(each) or forward_ad.unpack_dual(each).tangent is not None
+        ):
+            raise NotImplementedError(
+                "this call is neither differentiated in forward mode nor transformed by torch.func, as"
+                " kernels.attention is: it must be outside of them"
+            )
 
 
 def at_hand(tensor: torch.Tensor) -> bool:

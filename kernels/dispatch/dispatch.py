@@ -11,7 +11,7 @@ from kernels.call.options import Options
 from kernels.call.remember import remember
 from kernels.call.terms import Terms
 from kernels.call.tma import TMA_ALIGNMENT
-from kernels.call.value_checks import flag, python_int, resolved
+from kernels.call.value_checks import check_untransformed, flag, python_int, resolved
 from kernels.launch.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given
 
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
@@ -55,6 +55,7 @@ def chosen(
         )  # fmt: skip
         found = _CHOSEN.get(alike)
     except (AttributeError, TypeError, RuntimeError):  # of no tensors with strides, or unhashable: refused
+        check_untransformed(q, k, v)
         return _choose(q, k, v, *options)
     if found is None:
         found = _choose(q, k, v, *options)

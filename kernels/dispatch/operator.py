@@ -4,12 +4,14 @@ import torch
 from torch._C import _any_requires_grad, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
+from torch.autograd import forward_ad
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.terms import Terms, terms_of
-from kernels.call.value_checks import PLAIN, traced
+from kernels.call.value_checks import PLAIN, check_untransformed, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import algorithms, check_differentiable, differentiated
+from kernels.dispatch.formula import formula
 from kernels.launch.launch import interpreted, output_like
 
 NO_GRADIENTS = (None,) * 7  # of causal to splits
@@ -92,6 +94,7 @@ def register_gradient(operator, name: str, run, backward, setup_context=None) ->
 
     def by_autograd(keys, *arguments):
         q, k, v, *_ = arguments
+        check_untransformed(*arguments)
         plain = type(q) in PLAIN and type(k) in PLAIN and type(v) in PLAIN and not _len_torch_dispatch_stack()
         if plain and not (torch.is_grad_enabled() and _any_requires_grad(*arguments)):
             return run(*arguments)
@@ -115,28 +118,51 @@ def _backward(ctx, d_out, d_lse, differentiate=backward_operator):
     return d_q, d_k, d_v, None, None if sinks is None else d_sinks, None, None, *NO_GRADIENTS
 
 
-register_gradient(attention_operator, "attention", forward, _backward, _setup_context)
-register_gradient(backward_operator, "attention_backward", whole_gradients, refuse_second_derivative)
+def seen(operator, run):
+    """What runs at once, but where PyTorch has to see the operator."""
+    return lambda *arguments: operator(*arguments) if traced(*arguments) else run(*arguments)
 
 
-class Gradients(torch.autograd.Function):
+class BySample(torch.autograd.Function):
+    """A function that torch.func.vmap runs sample by sample."""
+
+    @classmethod
+    def vmap(cls, info, dimensions, *arguments):
+        """The results of all samples, stacked."""
+        samples = [
+            cls.apply(
+                *(
+                    each if dimension is None else each.select(dimension, sample)
+                    for each, dimension in zip(arguments, dimensions, strict=True)
+                )
+            )
+            for sample in range(info.batch_size)
+        ]
+        return tuple(map(torch.stack, zip(*samples, strict=True))), (0,) * len(samples[0])
+
+
+class Gradients(BySample):
     """dQ, dK, dV and of the sinks, which may be asked for a derivative of their own and refuse."""
 
-    forward = staticmethod(gradients)
+    forward = staticmethod(seen(backward_operator, whole_gradients))
     setup_context = staticmethod(lambda ctx, inputs, output: None)
     backward = staticmethod(refuse_second_derivative)
 
 
-class Differentiable(torch.autograd.Function):
+class Differentiable(BySample):
     """The operator for torch.func."""
 
-    forward = staticmethod(forward)
+    forward = staticmethod(seen(attention_operator, forward))
     setup_context = staticmethod(_setup_context)
 
     @staticmethod
     def backward(ctx, d_out, d_lse):
         """As the operator's."""
         return _backward(ctx, d_out, d_lse, Gradients.apply)
+
+
+register_gradient(attention_operator, "attention", forward, _backward, _setup_context)
+register_gradient(backward_operator, "attention_backward", whole_gradients, refuse_second_derivative)
 
 
 class Direct(torch.autograd.Function):
@@ -162,8 +188,10 @@ class Direct(torch.autograd.Function):
         """dQ, dK, dV and of the sinks, and nothing for the others."""
         q, k, v, out, lse, *terms = ctx.saved_tensors
         given = q, k, v, out, lse, d_out, d_lse, *terms, ctx.softcap, *ctx.options
-        found = Gradients.apply(*given) if torch.is_grad_enabled() else gradients(*given, ctx.memory)
-        return *found, None, None, None
+        if not torch.is_grad_enabled():
+            return *gradients(*given, ctx.memory), None, None, None
+        *d_qkv, d_sinks = Gradients.apply(*given)
+        return *d_qkv, None if given[8] is None else d_sinks, None, None, None
 
 
 def applied(function: type[torch.autograd.Function]):
@@ -176,9 +204,12 @@ _apply = applied(Direct)
 
 def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool = True):
     """O, or O and lse, differentiable where the algorithm is; options of `dispatch.chosen`."""
-    if traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
+    transformed = torch._C._are_functorch_transforms_active()
+    if forward_ad._current_level >= 0 or (transformed and torch.compiler.is_compiling()):
+        out, lse = formula(q, k, v, options, terms)
+    elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
         out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
-    elif torch._C._are_functorch_transforms_active():
+    elif transformed:
         out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
     else:
         sinks = None if terms is None else terms.sinks

@@ -36,6 +36,7 @@ def unavailable(team: Team) -> str | None:
     return None
 
 
+@torch.inference_mode(False)  # what is written by later calls must not be of that mode
 def rendezvous(team: Team, size: int) -> Shared:
     """`size` bytes on every rank, mapped by all; every rank calls it. RuntimeError where that fails."""
     import torch.distributed._symmetric_memory as symmetric_memory

@@ -23,6 +23,7 @@ EXIT = 1
 class Watch:
     """How many calls this rank has given its GPU, and how many are done."""
 
+    @torch.inference_mode(False)  # what is written by later calls must not be of that mode
     def __init__(self, team: Team):
         self.team, self.given, self.changed = team, 0, time.monotonic()
         on_gpu = team.device.type == "cuda"
