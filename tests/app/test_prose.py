@@ -100,7 +100,7 @@ def test_what_the_players_help_says():
     """A race's slowest lane at speed 1; and an H200's shared memory of a block, in both units."""
     player = ROOT / "app" / "player"
     guide, position = ((player / f"{name}.js").read_text("utf-8") for name in ("controls", "player"))
-    assert said(r"the slowest takes (\d+) s", guide) == said(r"RACE_SECONDS = (\d+);", position)
+    assert said(r"the slowest takes (\d+) s", guide) == said(r"RACE_SECONDS = (\d+),", position)
     shared = GPUS["h200"].shared_bytes_block
     assert said(r"the (\d+) KiB that a block of an H200", guide) == shared // KIB
     assert said(r"are (\d+) kB", guide) == round(shared / 1000)
