@@ -7,33 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 
-from engine.algorithms import FORWARD
-from engine.measuring import clock
-from engine.measuring.trial import Checked, attempt, in_turns, not_timed, random_inputs, training_problem
+from engine.measuring import clock, scenarios
+from engine.measuring.trial import Checked, attempt, in_turns, not_timed, random_inputs
 from engine.problem.problem import Problem
-from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing
+from engine.recordings.timing import Fp8Timing
 
-LENGTHS, HEAD_DIMS = (16384, 4096), (128, 64, 256)
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
 WRONG = 0.5  # of O: no rounding takes as much
-LABELS = {"float16": "FlashAttention-3, float16", "tensor": "FP8, one scale per tensor"}
-LABELS |= {"block": "FP8, scales by block", "rotated": "FP8, scales by block, rotated"}
 
 
-def plan(lengths: Sequence[int] = LENGTHS, head_dims: Sequence[int] = HEAD_DIMS) -> list[list[Fp8Timing]]:
+def plan() -> list[list[Fp8Timing]]:
     """The rows to be measured, those together that are timed in turns."""
-    problems = [
-        training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
-    ]
-    return [
-        [_row(problem, numbers, inputs) for numbers in NUMBERS] for problem in problems for inputs in INPUTS
-    ]
-
-
-def _row(problem: Problem, numbers: str, inputs: str) -> Fp8Timing:
-    provider = "flash3" if numbers == "float16" else "fp8"
-    return Fp8Timing(provider, LABELS[numbers], FORWARD, problem, numbers=numbers, inputs=inputs)
+    rows = groupby(scenarios.plan("fp8"), lambda row: (row.problem, row.inputs))
+    return [list(group) for _, group in rows]
 
 
 def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list[Fp8Timing]:

@@ -6,39 +6,21 @@ Imports torch and kernels when called.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
-from engine.measuring import clock
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring import clock, scenarios
 from engine.measuring.implementations import implementations
-from engine.measuring.trial import Checked, Trial, attempt, in_turns, training_problem
-from engine.problem.problem import Mask
+from engine.measuring.trial import Checked, Trial, attempt, in_turns
 from engine.recordings.timing import VariantTiming
 from engine.studies.masks import beside
 
-KEYS, PREFIX, SOFTCAP = 16384, 4096, 30.0
-MASKS = (  # plain; windows to both sides; documents of one length, and of any
-    Mask(),
-    Mask(causal=True),
-    Mask(window=1025, ahead=1024),
-    Mask(documents=16),
-    Mask(causal=True, documents=16),
-    Mask(causal=True, documents=(8192, 5000, 1, 2191, 1000)),
-)
+SOFTCAP = 30.0
 
 
-def plan(direction: str, keys: int = KEYS) -> list[VariantTiming]:
+def plan(direction: str) -> list[VariantTiming]:
     """The rows to be measured, the plain ones first: 16k tokens, hidden size 2048, head dim 128."""
-    of = ALGORITHMS["flash2"]
-    problem = training_problem(keys, 128, True)
-    plain = VariantTiming(of.key, f"{of.language}, {of.label}", direction, problem)
-    return [
-        *(replace(plain, problem=replace(problem, mask=mask)) for mask in MASKS),
-        replace(plain, prefix=PREFIX),
-        *(replace(plain, term=term) for term in ("softcap", "sinks", "alibi")),
-        replace(plain, problem=replace(problem, head_dim=192), v_dim=128),
-    ]
+    return [row for row in scenarios.plan("variants") if row.direction == direction]
 
 
 def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> list[VariantTiming]:

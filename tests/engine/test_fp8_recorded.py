@@ -68,8 +68,8 @@ def test_without_a_hopper_gpu_rows_say_why():
     interpreted = pytest.importorskip("kernels.launch.launch", exc_type=ImportError).interpreted
     if not interpreted():
         pytest.skip("this machine has a GPU")
-    (rows,) = fp8.plan(lengths=(64,), head_dims=(64,))[:1]
-    rows = [replace(each, problem=replace(each.problem, batch=1, heads=1, kv_heads=1)) for each in rows]
+    small = {"batch": 1, "heads": 1, "kv_heads": 1, "seq_q": 64, "seq_kv": 64, "head_dim": 64}
+    rows = [replace(each, problem=replace(each.problem, **small)) for each in fp8.plan()[0]]
     found = fp8.timed(rows, clock.Repeats(1, 1, 0.01), cuda=False)
     assert all("does not serve this call" in each.skipped for each in found)
 
