@@ -107,9 +107,9 @@ def test_keys_in_pages_turn_no_pairs_round_either(compiled):
 
 
 def test_small_blocks_of_wide_heads_put_aside_what_the_model_counts(compiled):
-    """Bytes of a thread of a causal call; whole blocks without a mask put none aside."""
+    """Bytes of a thread of a causal call (96 before Triton 3.7); without a mask none."""
     spilled = [each["spilled"] for each in compiled if each["case"].startswith("flash2:float16:256:64:64")]
-    assert spilled == [pytest.approx(4 * PUT_ASIDE, abs=4), 0]
+    assert spilled == [pytest.approx(4 * PUT_ASIDE, abs=8), 0]
 
 
 def test_parts_of_ranks_are_combined_without_spills(compiled):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import largest_difference
+from attention_cases import ON_CPU, largest_difference
 
 from kernels import attention, attention_varlen, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -118,6 +118,7 @@ def test_packed_sequences_are_attended_by_themselves(lengths, mask, dtype, algor
         ({"causal": "yes"}, "causal is 'yes', it must be True or False"),
     ],
 )
+@ON_CPU
 def test_what_is_not_packed_is_refused(changed, sentence):
     tensors = dict.fromkeys("qkv", torch.zeros(5, 2, 16))
     starts = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), torch.tensor([0, 5]))
@@ -218,7 +219,7 @@ HELD = {"q": DENSE, "k_cache": CACHE, "v_cache": CACHE, "cache_seqlens": torch.t
         ({"causal": "no"}, "causal is 'no', it must be True or False"),
     ],
 )  # fmt: skip
-@pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU, numbers on the GPU are not waited for")
+@ON_CPU  # on a GPU, numbers on the GPU are not waited for
 def test_what_no_cache_of_the_adapter_has_is_refused(changed, sentence):
     with pytest.raises((ValueError, TypeError)) as refusal:
         flash_attn_with_kvcache(**{**HELD, **changed})
@@ -234,6 +235,7 @@ def test_what_no_cache_of_the_adapter_has_is_refused(changed, sentence):
         ({"alibi_slopes": 1.0}, "alibi_slopes is a float, it must be a torch.Tensor"),
     ],
 )
+@ON_CPU
 def test_what_is_not_packed_over_pages_is_refused(changed, sentence):
     edges = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), torch.tensor([0, 1, 2]))
     table = {"block_table": torch.tensor([[0], [1]]), "max_seqlen_q": 1, "max_seqlen_k": 1}

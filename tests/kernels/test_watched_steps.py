@@ -3,7 +3,6 @@
 import pytest
 
 import kernels
-from app.watched.payload import build
 from engine import Experiment
 from engine.watch.attention import report
 from engine.watch.finding import KINDS
@@ -67,6 +66,8 @@ def test_programs_stand_beside_flash2s_query_block(found):
 
 
 def test_the_picture_is_packed_with_what_is_marked(found):
+    from app.watched.payload import build  # needs Streamlit, which a machine for kernels alone may lack
+
     packed = build(found)
     size = int.from_bytes(packed[:4], "little")
     header = packed[4 : 4 + size].decode()
