@@ -16,7 +16,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
-from engine.measuring import clock, cluster, decoding, fp8, scenarios, sweep, timelines, variants
+from engine.measuring import clock, cluster, decoding, fp8, sampling, scenarios, sweep, timelines, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
@@ -30,6 +30,7 @@ from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
+from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Timing
 from engine.worker.jobs import JobError
 
@@ -159,6 +160,22 @@ def record_timelines(recorder: Recorder) -> None:
     in_groups(recorder, "timelines", groups, lambda rows: [timelines.traced_row(row) for row in rows], said)
 
 
+def record_samples(recorder: Recorder) -> None:
+    """What crosses HBM while calls run, as the chip samples itself."""
+
+    def said(rows: list[Samples]) -> str:
+        (row,) = rows
+        what = (
+            row.skipped
+            or f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
+        )
+        return f"{row.provider} {row.direction} N {row.problem.seq_kv}: {what}"
+
+    groups = [[row] for row in scenarios.plan("samples")]
+    compile_ahead(recorder, chain(*missing(recorder, "samples", groups)))
+    in_groups(recorder, "samples", groups, lambda rows: [sampling.sampled_row(row) for row in rows], said)
+
+
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
@@ -200,6 +217,7 @@ RECORD = {
     "counters": partial(record_counters, plan=partial(scenarios.plan, "counters"), times=1),
     "drawn": record_counters,
     "timelines": record_timelines,
+    "samples": record_samples,
     "cluster": record_cluster,
 }
 

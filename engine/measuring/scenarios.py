@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
-from engine.algorithms import FORWARD
+from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring.implementations import Prepare, implementations
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Row, unmeasured
+from engine.recordings.samples import Samples
 
-NEW: dict[str, tuple[Row, ...]] = {}  # calls by section that no recording has yet
+
+def _sampled(
+    provider: str, seq: int, heads: int = 16, head_dim: int = 128, mask: Mask | None = None, **other
+):
+    """A call to be sampled, in float16; other: of the row, or sizes of the problem."""
+    sizes = {name: other.pop(name) for name in ("batch", "kv_heads", "seq_q") if name in other}
+    shape = {"batch": 1, "kv_heads": heads, "seq_q": seq} | sizes
+    problem = Problem(
+        shape["batch"], heads, shape["kv_heads"], shape["seq_q"], seq, head_dim, "float16", mask or Mask()
+    )
+    return Samples(provider, problem, **other)
+
+
+CAUSAL = Mask(causal=True)
+NEW: dict[str, tuple[Row, ...]] = {  # calls by section that no recording has yet
+    "samples": (
+        *(_sampled(name, 4096) for name in ("standard", "flash2", "flash3")),
+        _sampled("flash1", 4096, head_dim=64),
+        *(_sampled(name, 4096, cold=False) for name in ("standard", "flash3")),
+        *(_sampled("flash3", 4096, direction=BACKWARD, mask=mask) for mask in (Mask(), CAUSAL)),
+        _sampled("split_kv", 32768, heads=32, kv_heads=8, batch=4, seq_q=1, mask=CAUSAL),
+        *(_sampled(name, 4096, mask=CAUSAL) for name in ("standard", "flash2", "flash3")),
+        _sampled("flash3", 16384, mask=CAUSAL),
+        _sampled("flash3", 1024),
+        _sampled("flash2", 8192, mask=Mask(True, 1024)),
+        _sampled("flash2", 8192, mask=Mask(True, documents=8)),
+        _sampled("sdpa_cudnn", 4096),
+        _sampled("flash2", 4096, heads=32, kv_heads=8, mask=CAUSAL),
+        _sampled("standard", 1024),
+        _sampled("flash2", 1024, head_dim=64),
+    ),
+}
 
 
 def plan(section: str) -> list[Row]:
@@ -39,7 +71,7 @@ def call(
     return Counters(provider, direction, problem, **blocks)
 
 
-def prepared(row: Counters) -> tuple[Prepare, dict[str, int]]:
+def prepared(row: Counters | Samples) -> tuple[Prepare, dict[str, int]]:
     """How a call is prepared, and what its kernel does not choose for itself.
 
     flash3 keeps its tiles whole, as the model has them: with pieces of the last it reads and writes more.

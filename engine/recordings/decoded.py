@@ -17,6 +17,7 @@ from engine.experiment import Experiment, ExperimentError
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.recording import TracedCall
+from engine.recordings.samples import MOST_SAMPLES, Samples
 from engine.recordings.timelines import traced_fault
 from engine.recordings.timing import INPUTS, NUMBERS, TERMS, Decoding, Fp8Timing, Times, VariantTiming
 
@@ -49,6 +50,11 @@ RULES = (  # the records that must keep it, what must hold, and what is said whe
         Decoding,
         lambda one: (one.times is None) == (one.bytes_per_second is None),
         "must have bytes per second where it has times",
+    ),
+    (
+        Samples,
+        lambda one: one.possible,
+        f"must have at most {MOST_SAMPLES:,} samples of at least 0, alike of each kind",
     ),
 )
 COMPUTED = {"tflops"}  # said by earlier files, too, and not looked at

@@ -9,6 +9,7 @@ from typing import Union
 
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
+from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, Times, Timing, VariantTiming
 
 
@@ -142,7 +143,7 @@ class TracedCall:
     skipped: str | None = None
 
 
-Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming, ClusterTimeline]  # noqa: UP007 (an alias evaluated on Python 3.10)
+Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming, ClusterTimeline, Samples]  # noqa: UP007 (an alias evaluated on Python 3.10)
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Recording:
     cluster_timelines: tuple[ClusterTimeline, ...] = ()
     fp8: tuple[Fp8Timing, ...] = ()
     variants: tuple[VariantTiming, ...] = ()
+    samples: tuple[Samples, ...] = ()
 
     def __hash__(self) -> int:
         """By where and when it was made, as results are looked up by a recording of thousands of rows."""
@@ -182,7 +184,7 @@ class Recording:
 
 IDENTITY = (  # what a row may have that says what it is about
     "provider", "algorithm", "direction", "order", "problem", "block_q", "block_kv", "splits", "page_size",
-    "warps", "stages", "gpus", "numbers", "inputs", "prefix", "term", "v_dim",
+    "warps", "stages", "gpus", "numbers", "inputs", "prefix", "term", "v_dim", "cold",
 )  # fmt: skip
 
 

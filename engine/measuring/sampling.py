@@ -1,0 +1,215 @@
+"""The chip reads its own counters every microsecond while a call runs: CUPTI's PM sampling.
+
+It needs NVIDIA's cupti-python and nvidia-cuda-cupti, the extra `live`; the call runs at its own speed, in
+this process. Imports torch and cupti when called.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
+
+import numpy as np
+
+from engine.measuring import clock
+from engine.measuring.scenarios import prepared
+from engine.measuring.trial import Trial
+from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
+from engine.worker.jobs import JobError
+
+SHARE = ".avg.pct_of_peak_sustained_elapsed"
+METRICS = {  # a column's name, what the chip counts, and how much of it is one
+    "read": ("dram__bytes_read.sum", SECTOR),
+    "written": ("dram__bytes_write.sum", SECTOR),
+    "sms": (f"sm__cycles_active{SHARE}", 0.1),
+    "tensor": (f"sm__pipe_tensor_cycles_active{SHARE}", 0.1),
+    "exponentials": ("sm__inst_executed_pipe_xu.sum", 1),
+    "l2": ("lts__t_bytes.sum", SECTOR),
+}
+NEEDED = ("read", "written", "sms")
+LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
+SHORTEST = 1000  # ns between two samples
+SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
+OFTEN = 2000  # samples of a call at most, about
+QUIET = 20_000  # ns without work, by which what follows a call is told from it
+BUFFER = 64 * 2**20
+REPEATS = 3
+TIMED = clock.Repeats(3, 10, 0.02)
+INSTALL = "python -m pip install cupti-python nvidia-cuda-cupti pyelftools"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The intervals of one call: a column of numbers each, one an interval.
+
+    Attributes:
+        begin: when each interval began, ns of the chip's clock.
+        interval: its length, seconds.
+        left: sectors that were written to DRAM after the call had ended, when L2 was emptied.
+    """
+
+    columns: dict[str, np.ndarray]
+    begin: np.ndarray
+    interval: float
+    left: int
+
+    @property
+    def read(self) -> int:
+        """Sectors read from DRAM."""
+        return int(self.columns["read"].sum())
+
+
+def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
+    """A row with its samples, its result checked against float64 first; or with why it has none."""
+    prepare, options = prepared(row)
+    found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
+    if isinstance(found, str):
+        return replace(row, skipped=found)
+    seconds = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"].p50
+    alike = sorted((sampled(found.call, seconds, row.cold) for _ in range(repeats)), key=lambda one: one.read)
+    middle = alike[repeats // 2]
+    spread = (alike[-1].read - alike[0].read) / max(middle.read, 1)
+    columns = {name: tuple(column.tolist()) for name, column in middle.columns.items()}
+    return replace(
+        row, interval=middle.interval, left=middle.left, spread=round(spread, 6), repeats=repeats,
+        error=found.error, allowed=found.allowed, **columns,
+    )  # fmt: skip
+
+
+def sampled(call: Callable[[], Any], seconds: float, cold: bool = True) -> Sampled:
+    """What the chip counted while a call ran that takes about so many seconds, compiled; raises JobError.
+
+    Chips that cannot count everything in one pass run the call once a pass: all begin at its first interval.
+    """
+    passes = [tuple(METRICS)]
+    found: list[Sampled] = []
+    while passes:
+        names = passes.pop(0)
+        try:
+            found.append(_one_pass(call, seconds, cold, names))
+        except _TooMuchError:
+            passes += _halves(names)
+    return _joined(found)
+
+
+class _TooMuchError(Exception):
+    """A chip cannot count these together."""
+
+
+def _halves(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The same in two passes that both tell where the call is; a single one that is too much is left out."""
+    extra = names[len(NEEDED) :]
+    if not extra:
+        raise JobError("this chip cannot sample the bytes that it reads and writes") from None
+    half = len(extra) // 2
+    return [(*NEEDED, *extra[:half]), (*NEEDED, *extra[half:])] if half else [NEEDED]
+
+
+def _joined(passes: list[Sampled]) -> Sampled:
+    """The first pass, with the columns that only others have, as long as its own."""
+    first, *others = passes
+    columns = dict(first.columns)
+    for one in others:
+        for name in one.columns.keys() - columns.keys():
+            columns[name] = np.resize(
+                np.append(one.columns[name], np.zeros(len(first.begin), int)), len(first.begin)
+            )
+    return replace(first, columns=columns)
+
+
+def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]) -> Sampled:
+    import torch
+
+    pm_sampling, interval = _library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+    flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
+    collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
+    try:
+        collector.enable()
+        _configure(pm_sampling, collector, [METRICS[name][0] for name in names], interval)
+        if cold:
+            flush.zero_()
+            flush.sum()  # what was written is read past, so that nothing is left to be written back
+        else:
+            call()
+        torch.cuda.synchronize()
+        collector.start()
+        call()
+        torch.cuda.synchronize()
+        time.sleep(2e-9 * QUIET)
+        flush.sum()
+        torch.cuda.synchronize()
+        collector.stop()
+        samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]  # the first begins at 0
+    except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
+        raise JobError(_refusal(error)) from error
+    finally:
+        collector.disable()
+    begin = np.array([sample.start_timestamp for sample in samples])
+    values = np.array([sample.metric_values for sample in samples]).reshape(len(samples), len(names)).T
+    units = (METRICS[name][1] for name in names)
+    columns = {
+        name: np.rint(column / unit).astype(int)
+        for name, unit, column in zip(names, units, values, strict=True)
+    }
+    found = _of_the_call(columns, begin, interval)
+    return found if cold else replace(found, left=0)  # what this call leaves, the one before has left it
+
+
+def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: int) -> None:
+    """By the chip's timer, or by its clock where it has none; raises _TooMuchError."""
+    trigger = pm_sampling.TriggerMode
+    cycles = round(interval * SYSTEM_CLOCK)
+    ways = (trigger.GPU_TIME_INTERVAL, interval), (trigger.GPU_SYSCLK_INTERVAL, cycles)
+    for mode, ticks in ways:
+        with suppress(ValueError):
+            return collector.configure(
+                metrics=metrics, hardware_buffer_size=BUFFER, sampling_interval=ticks, trigger_mode=mode
+            )
+    raise _TooMuchError
+
+
+def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: int) -> Sampled:
+    """The call's intervals: what runs after the last pause is the sweep that empties L2, not the call."""
+    busy = np.flatnonzero(columns["sms"] > BUSY)
+    if not len(busy):
+        raise JobError("the chip's samples hold no work: another process may use its counters")
+    pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
+    if not len(pauses):
+        raise JobError("the call was longer than the chip's samples reach")
+    first, last = busy[0], busy[pauses[-1]]
+    left = int(columns["written"][last + 1 :].sum())
+    own = slice(max(first - 1, 0), last + 2)
+    return Sampled({name: column[own] for name, column in columns.items()}, begin[own], interval * 1e-9, left)
+
+
+def _library() -> Any:
+    """cupti.pm_sampling, its libraries opened first, as nothing else finds them; raises JobError."""
+    try:
+        files = distribution("nvidia-cuda-cupti").files or ()
+        for name in LIBRARIES:
+            for file in files:
+                if file.name.startswith(name):
+                    ctypes.CDLL(str(file.locate()), ctypes.RTLD_GLOBAL)
+        from cupti import pm_sampling
+    except (ImportError, PackageNotFoundError, OSError) as error:
+        raise JobError(f"{error}: the chip's own counters are read by {INSTALL}") from None
+    return pm_sampling
+
+
+def _refusal(error: Exception) -> str:
+    """Why CUPTI does not sample, in a sentence."""
+    if isinstance(error, PermissionError):
+        return (
+            "the driver lets only administrators read this chip's counters: start as one, or have"
+            " NVreg_RestrictProfilingToAdminUsers set to 0"
+        )
+    if isinstance(error, MemoryError):
+        return "the chip counted faster than its samples could be kept"
+    if "HARDWARE_BUSY" in str(error):
+        return "another process reads this chip's counters; only one can at a time"
+    return f"CUPTI does not sample this chip: {error}"

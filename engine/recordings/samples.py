@@ -1,0 +1,90 @@
+"""What a chip read of its own counters, interval by interval, while one call ran: bytes over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from engine.algorithms import FORWARD
+from engine.problem.problem import Problem
+
+SECTOR = 32  # bytes, the least that DRAM and L2 move
+MOST_SAMPLES = 8192
+BUSY = 5  # thousandths of SMs at work, from which an interval belongs to a kernel
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One call as the chip sampled itself; of several alike the middle one, by bytes read from DRAM.
+
+    Every column has one number an interval, from the call's first to its last.
+
+    Attributes:
+        cold: whether the caches were emptied before; else the same call had just run.
+        interval: seconds from one sample to the next.
+        read, written: sectors of 32 bytes from DRAM and to it.
+        l2: sectors that passed the L2's lookup.
+        exponentials: warp instructions of the unit that computes them.
+        tensor, sms: thousandths of the tensor cores' peak, and of the SMs that had work.
+        left: sectors that lay dirty in L2 when the call had ended, and were written then.
+        spread: by how much the bytes read differed among the repeats, over their median.
+        error, allowed: greatest difference to float64 on the rows compared, and what is no bug.
+        commit: of this project, where it is not the recording's.
+
+    >>> Samples("flash2", Problem(), interval=1e-6, read=(0, 64), written=(32, 0)).read_bytes
+    2048
+    """
+
+    provider: str
+    problem: Problem
+    direction: str = FORWARD
+    block_q: int | None = None
+    block_kv: int | None = None
+    splits: int | None = None
+    cold: bool = True
+    interval: float = 0.0
+    read: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
+    l2: tuple[int, ...] = ()
+    exponentials: tuple[int, ...] = ()
+    tensor: tuple[int, ...] = ()
+    sms: tuple[int, ...] = ()
+    left: int = 0
+    spread: float = 0.0
+    repeats: int = 1
+    error: float | None = None
+    allowed: float | None = None
+    commit: str | None = None
+    skipped: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """From the call's first interval to the end of its last."""
+        return len(self.read) * self.interval
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes from DRAM, all intervals."""
+        return SECTOR * sum(self.read)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes to DRAM, those included that were still in L2 when the call ended."""
+        return SECTOR * (sum(self.written) + self.left)
+
+    @cached_property
+    def kernels(self) -> tuple[tuple[int, int], ...]:
+        """First interval and the one after the last of each stretch in which SMs had work."""
+        busy = np.concatenate([[0], np.asarray(self.sms) > BUSY, [0]]).astype(int)
+        turns = np.flatnonzero(np.diff(busy))
+        return tuple(zip(turns[::2].tolist(), turns[1::2].tolist(), strict=True))
+
+    @property
+    def possible(self) -> bool:
+        """Whether the columns are as long as one another and hold what a chip can count."""
+        columns = (self.read, self.written, self.l2, self.exponentials, self.tensor, self.sms)
+        alike = all(len(column) in (0, len(self.read)) for column in columns)
+        counted = min((min(column, default=0) for column in columns)) >= 0
+        return alike and counted and len(self.read) <= MOST_SAMPLES and 0 <= self.interval <= 1
