@@ -32,13 +32,27 @@ def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list
         tensors = with_outliers(tensors)
     exact, found = _exact(tensors, problem), {}
     for row in rows:
-        call = _call(row.numbers, tensors, problem)
-        out, reason = attempt(call, cuda)
-        error = None if reason else _relative_error(out, exact)
-        if error is not None and not error < WRONG:
-            reason = not_timed(f"it is off by {error:.2g} of O")
-        found[row if reason else replace(row, relative_error=error)] = reason or Checked(call)
+        error, checked = _checked(row.numbers, tensors, problem, exact)
+        found[row if error is None else replace(row, relative_error=error)] = checked
     return in_turns(found, repeats, cuda)
+
+
+def checked_call(numbers: str, problem: Problem) -> Checked | str:
+    """The call in these numbers on normally distributed inputs, if its result is right; else why not."""
+    tensors = random_inputs(problem, cuda=True)
+    return _checked(numbers, tensors, problem, _exact(tensors, problem))[1]
+
+
+def _checked(
+    numbers: str, tensors: Sequence, problem: Problem, exact: list
+) -> tuple[float | None, Checked | str]:
+    """The error of O, and the call; or None and why it is not timed."""
+    call = _call(numbers, tensors, problem)
+    out, reason = attempt(call, tensors[0].is_cuda)
+    if reason:
+        return None, reason
+    error = _relative_error(out, exact)
+    return (error, Checked(call)) if error < WRONG else (None, not_timed(f"it is off by {error:.2g} of O"))
 
 
 def with_outliers(tensors: Sequence) -> tuple:

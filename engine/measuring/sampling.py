@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.measuring import clock
+from engine.measuring import clock, fp8
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial
 from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
@@ -66,8 +66,11 @@ class Sampled:
 
 def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
     """A row with its samples, its result checked against float64 first; or with why it has none."""
-    prepare, options = prepared(row)
-    found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
+    if row.numbers == "float16":
+        prepare, options = prepared(row)
+        found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
+    else:
+        found = fp8.checked_call(row.numbers, row.problem)
     if isinstance(found, str):
         return replace(row, skipped=found)
     seconds = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"].p50

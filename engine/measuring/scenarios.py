@@ -36,6 +36,7 @@ NEW: dict[str, tuple[Row, ...]] = {  # calls by section that no recording has ye
         _sampled("flash2", 8192, mask=Mask(True, 1024)),
         _sampled("flash2", 8192, mask=Mask(True, documents=8)),
         _sampled("sdpa_cudnn", 4096),
+        _sampled("fp8", 4096, numbers="tensor"),
         _sampled("flash2", 4096, heads=32, kv_heads=8, mask=CAUSAL),
         _sampled("standard", 1024),
         _sampled("flash2", 1024, head_dim=64),

@@ -11,7 +11,7 @@ from engine.algorithms import FORWARD
 from engine.problem.problem import Problem
 
 SECTOR = 32  # bytes, the least that DRAM and L2 move
-MOST_SAMPLES = 8192
+MOST_SAMPLES = 6000
 BUSY = 5  # thousandths of SMs at work, from which an interval belongs to a kernel
 
 
@@ -22,6 +22,7 @@ class Samples:
     Every column has one number an interval, from the call's first to its last.
 
     Attributes:
+        numbers: what Q, K and V are rounded to, as `Fp8Timing` has it.
         cold: whether the caches were emptied before; else the same call had just run.
         interval: seconds from one sample to the next.
         read, written: sectors of 32 bytes from DRAM and to it.
@@ -43,6 +44,7 @@ class Samples:
     block_q: int | None = None
     block_kv: int | None = None
     splits: int | None = None
+    numbers: str = "float16"
     cold: bool = True
     interval: float = 0.0
     read: tuple[int, ...] = ()
@@ -86,5 +88,5 @@ class Samples:
         """Whether the columns are as long as one another and hold what a chip can count."""
         columns = (self.read, self.written, self.l2, self.exponentials, self.tensor, self.sms)
         alike = all(len(column) in (0, len(self.read)) for column in columns)
-        counted = min((min(column, default=0) for column in columns)) >= 0
+        counted = min(min(column, default=0) for column in columns) >= 0
         return alike and counted and len(self.read) <= MOST_SAMPLES and 0 <= self.interval <= 1

@@ -1,0 +1,169 @@
+"""The chip's own samples: cut to the call, joined from passes, refused in a sentence, kept in a file."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from engine.measuring import sampling
+from engine.measuring.scenarios import plan
+from engine.problem.problem import Problem
+from engine.recordings.file import RecordingError, dumps, loads
+from engine.recordings.recording import Device, Recording
+from engine.recordings.samples import Samples
+from engine.worker.jobs import JobError
+
+BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
+SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
+
+
+class Chip:
+    """A chip whose samples are idle but for a call of 4 intervals and the sweep after it.
+
+    together: how many metrics it counts in one pass. unwilling: what it raises instead.
+    """
+
+    class TriggerMode:
+        GPU_TIME_INTERVAL, GPU_SYSCLK_INTERVAL = 1, 2
+
+    class CuptiError(Exception):
+        pass
+
+    def __init__(self, together=6, unwilling=None, timer=True):
+        self.together, self.unwilling, self.timer, self.passes = together, unwilling, timer, []
+        self.cupti = types.SimpleNamespace(cupti=types.SimpleNamespace(cuptiError=self.CuptiError))
+
+    def Collector(self, device_index):  # noqa: N802 (as CUPTI has it)
+        return self
+
+    def enable(self):
+        if self.unwilling:
+            raise self.unwilling
+
+    def disable(self):
+        pass
+
+    def configure(self, metrics, sampling_interval, trigger_mode, **_):
+        if len(metrics) > self.together or (trigger_mode == 1 and not self.timer):
+            raise ValueError("not supported")
+        self.passes.append((tuple(metrics), sampling_interval))
+
+    def start(self):
+        pass
+
+    stop = start
+
+    def decode(self, max_samples):
+        names = {metric: name for name, (metric, _) in sampling.METRICS.items()}
+        at = 1000
+        yield types.SimpleNamespace(start_timestamp=0, metric_values=[0.0] * len(self.passes[-1][0]))
+        for state in [None] * 5 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None]:
+            values = [(state or {}).get(names[metric], 0.0) for metric in self.passes[-1][0]]
+            yield types.SimpleNamespace(start_timestamp=at, metric_values=values)
+            at += 1000
+
+
+@pytest.fixture
+def chip(monkeypatch):
+    """A function that puts such a chip in the place of the real one."""
+    import torch
+
+    nothing = types.SimpleNamespace(zero_=lambda: None, sum=lambda: None)
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: nothing)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+
+    def put(**kinds):
+        made = Chip(**kinds)
+        monkeypatch.setattr(sampling, "_library", lambda: made)
+        return made
+
+    return put
+
+
+@pytest.mark.parametrize("together", [6, 5, 4, 3])
+def test_a_call_is_told_from_what_is_around_it_in_as_few_passes_as_the_chip_allows(chip, together):
+    made = chip(together=together)
+    found = sampling.sampled(lambda: None, 4e-6)
+    assert found.columns["read"].tolist() == [0, 128, 128, 128, 128, 0]
+    assert found.columns["written"].sum() == 4 * 64
+    assert found.left == 3 * 10  # the sweep after the call
+    assert found.columns["sms"].max() == 1000
+    assert {"read", "written", "sms"} <= set(found.columns)
+    assert ("l2" in found.columns) == (together > 3)
+    assert all(len(metrics) <= together for metrics, _ in made.passes)
+    assert (len(made.passes) == 1) == (together == 6)
+
+
+def test_of_a_warm_call_nothing_is_counted_twice(chip):
+    chip()
+    assert sampling.sampled(lambda: None, 4e-6, cold=False).left == 0
+
+
+def test_long_calls_are_sampled_less_often_and_a_chip_without_a_timer_by_its_clock(chip):
+    made = chip(timer=False)
+    sampling.sampled(lambda: None, 8e-3)
+    assert made.passes[-1][1] == round(4000 * sampling.SYSTEM_CLOCK)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (PermissionError("rights"), "only administrators"),
+        (MemoryError("overflow"), "could be kept"),
+        (Chip.CuptiError("ERROR_HARDWARE_BUSY (26)"), "another process"),
+        (Chip.CuptiError("ERROR_UNKNOWN (999)"), "does not sample this chip: ERROR_UNKNOWN"),
+    ],
+)
+def test_what_the_chip_refuses_is_a_sentence(chip, error, sentence):
+    chip(unwilling=error)
+    with pytest.raises(JobError, match=sentence):
+        sampling.sampled(lambda: None, 4e-6)
+
+
+def test_without_the_package_one_sentence_says_what_to_install(monkeypatch):
+    def missing(_):
+        raise sampling.PackageNotFoundError("nvidia-cuda-cupti")
+
+    monkeypatch.setattr(sampling, "distribution", missing)
+    with pytest.raises(JobError, match="pip install cupti-python"):
+        sampling.sampled(lambda: None, 4e-6)
+
+
+def test_samples_without_work_are_refused():
+    idle = {"sms": np.zeros(9), "written": np.zeros(9), "read": np.zeros(9)}
+    with pytest.raises(JobError, match="no work"):
+        sampling._of_the_call(idle, np.arange(9) * 1000, 1000)
+
+
+ROW = Samples("flash2", Problem(), interval=1e-6, read=(0, 9, 9, 0), written=(0, 1, 1, 0), sms=(0, 900, 0, 0))
+
+
+def recording(row):
+    device = Device("NVIDIA H200", "1", {}, {}, 1, "c", "2026-11-27T00:00:00+00:00")
+    return Recording(device, samples=(row,))
+
+
+def test_a_row_comes_back_from_a_file_with_the_stretches_in_which_kernels_ran():
+    (row,) = loads(dumps(recording(ROW)).encode()).samples
+    assert row == ROW
+    assert row.kernels == ((1, 2),)
+    assert row.read_bytes == 18 * 32
+    assert row.seconds == pytest.approx(4e-6)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"written": [1]}, {"read": [-1, 0, 0, 0]}, {"interval": 2.0}, {"read": []}]
+)
+def test_a_row_that_no_chip_gives_is_refused(wrong):
+    content = json.loads(dumps(recording(ROW)))
+    content["samples"][0] |= wrong
+    with pytest.raises(RecordingError, match="must have"):
+        loads(json.dumps(content).encode())
+
+
+def test_what_is_sampled_has_every_kind_of_call():
+    rows = plan("samples")
+    assert {"standard", "flash1", "flash2", "flash3", "split_kv", "fp8"} <= {row.provider for row in rows}
+    assert len(set(rows)) == len(rows) >= 16
