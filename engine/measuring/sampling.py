@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from engine.measuring import clock, fp8
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial
-from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
+from engine.recordings.samples import MOST_SAMPLES, SECTOR, Samples
 from engine.worker.jobs import JobError
 
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
@@ -37,6 +38,7 @@ SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
+HELD = 1500  # passes of one block of threads over a tile: half a millisecond in which a call is launched
 BUFFER = 64 * 2**20
 REPEATS = 3
 TIMED = clock.Repeats(3, 10, 0.02)
@@ -128,8 +130,11 @@ def _joined(passes: list[Sampled]) -> Sampled:
 def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]) -> Sampled:
     import torch
 
+    from kernels.measuring import TILE, read_cache
+
     pm_sampling, interval = _library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
+    hold = partial(read_cache, torch.ones(TILE, device="cuda"), programs=1, passes=HELD)
     collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
     try:
         collector.enable()
@@ -141,6 +146,7 @@ def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]
             call()
         torch.cuda.synchronize()
         collector.start()
+        hold()  # or the call's kernels would start as late as Python launches them
         call()
         torch.cuda.synchronize()
         time.sleep(2e-9 * QUIET)
@@ -159,7 +165,7 @@ def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]
         name: np.rint(column / unit).astype(int)
         for name, unit, column in zip(names, units, values, strict=True)
     }
-    found = _of_the_call(columns, begin, interval)
+    found = _of_the_call(columns, begin, interval, torch.cuda.get_device_properties(0).multi_processor_count)
     return found if cold else replace(found, left=0)  # what this call leaves, the one before has left it
 
 
@@ -176,14 +182,12 @@ def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: i
     raise _TooMuchError
 
 
-def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: int) -> Sampled:
-    """The call's intervals: what runs after the last pause is the sweep that empties L2, not the call."""
-    busy = np.flatnonzero(columns["sms"] > BUSY)
-    if not len(busy):
-        raise JobError("the chip's samples hold no work: another process may use its counters")
+def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: int, sms: int) -> Sampled:
+    """The call's intervals: between what one block of threads holds up, and the sweep that empties L2."""
+    busy = np.flatnonzero(columns["sms"] > 1500 / sms)  # thousandths: more than one SM
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
     if not len(pauses):
-        raise JobError("the call was longer than the chip's samples reach")
+        raise JobError("the chip's samples do not hold the call: it ran on one SM, or for too long")
     first, last = busy[0], busy[pauses[-1]]
     left = int(columns["written"][last + 1 :].sum())
     own = slice(max(first - 1, 0), last + 2)

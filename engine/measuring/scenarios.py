@@ -29,7 +29,7 @@ NEW: dict[str, tuple[Row, ...]] = {  # calls by section that no recording has ye
         _sampled("flash1", 4096, head_dim=64),
         *(_sampled(name, 4096, cold=False) for name in ("standard", "flash3")),
         *(_sampled("flash3", 4096, direction=BACKWARD, mask=mask) for mask in (Mask(), CAUSAL)),
-        _sampled("split_kv", 32768, heads=32, kv_heads=8, batch=4, seq_q=1, mask=CAUSAL),
+        _sampled("split_kv", 32768, heads=32, kv_heads=8, batch=4, seq_q=1, mask=CAUSAL, splits=8),
         *(_sampled(name, 4096, mask=CAUSAL) for name in ("standard", "flash2", "flash3")),
         _sampled("flash3", 16384, mask=CAUSAL),
         _sampled("flash3", 1024),

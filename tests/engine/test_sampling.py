@@ -15,6 +15,7 @@ from engine.recordings.samples import Samples
 from engine.worker.jobs import JobError
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
+HELD = {"read": 32, "sms": 0.7}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
 
 
@@ -58,7 +59,7 @@ class Chip:
         names = {metric: name for name, (metric, _) in sampling.METRICS.items()}
         at = 1000
         yield types.SimpleNamespace(start_timestamp=0, metric_values=[0.0] * len(self.passes[-1][0]))
-        for state in [None] * 5 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None]:
+        for state in [None] * 5 + [HELD] * 9 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None]:
             values = [(state or {}).get(names[metric], 0.0) for metric in self.passes[-1][0]]
             yield types.SimpleNamespace(start_timestamp=at, metric_values=values)
             at += 1000
@@ -69,8 +70,15 @@ def chip(monkeypatch):
     """A function that puts such a chip in the place of the real one."""
     import torch
 
+    import kernels.measuring
+
     nothing = types.SimpleNamespace(zero_=lambda: None, sum=lambda: None)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: nothing)
+    monkeypatch.setattr(kernels.measuring, "read_cache", lambda *_, **__: None)
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: nothing)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(multi_processor_count=132)
+    )
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
@@ -86,7 +94,7 @@ def chip(monkeypatch):
 def test_a_call_is_told_from_what_is_around_it_in_as_few_passes_as_the_chip_allows(chip, together):
     made = chip(together=together)
     found = sampling.sampled(lambda: None, 4e-6)
-    assert found.columns["read"].tolist() == [0, 128, 128, 128, 128, 0]
+    assert found.columns["read"].tolist() == [1, 128, 128, 128, 128, 0]
     assert found.columns["written"].sum() == 4 * 64
     assert found.left == 3 * 10  # the sweep after the call
     assert found.columns["sms"].max() == 1000
@@ -133,8 +141,8 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch):
 
 def test_samples_without_work_are_refused():
     idle = {"sms": np.zeros(9), "written": np.zeros(9), "read": np.zeros(9)}
-    with pytest.raises(JobError, match="no work"):
-        sampling._of_the_call(idle, np.arange(9) * 1000, 1000)
+    with pytest.raises(JobError, match="do not hold the call"):
+        sampling._of_the_call(idle, np.arange(9) * 1000, 1000, 132)
 
 
 ROW = Samples("flash2", Problem(), interval=1e-6, read=(0, 9, 9, 0), written=(0, 1, 1, 0), sms=(0, 900, 0, 0))
