@@ -171,6 +171,7 @@ def record_samples(recorder: Recorder) -> None:
         )
         return f"{row.provider} {row.direction} N {row.problem.seq_kv}: {what}"
 
+    sampling.library()
     groups = [[row] for row in scenarios.plan("samples")]
     compile_ahead(recorder, chain(*missing(recorder, "samples", groups)))
     in_groups(recorder, "samples", groups, lambda rows: [sampling.sampled_row(row) for row in rows], said)

@@ -13,13 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from engine.measuring import clock, fp8
 from engine.measuring.scenarios import prepared
-from engine.measuring.trial import Trial
+from engine.measuring.trial import Trial, attempt
 from engine.recordings.samples import MOST_SAMPLES, SECTOR, Samples
 from engine.worker.jobs import JobError
 
@@ -76,7 +77,14 @@ def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
     if isinstance(found, str):
         return replace(row, skipped=found)
     seconds = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"].p50
-    alike = sorted((sampled(found.call, seconds, row.cold) for _ in range(repeats)), key=lambda one: one.read)
+    alike, reason = attempt(
+        lambda: sorted(
+            (sampled(found.call, seconds, row.cold) for _ in range(repeats)), key=attrgetter("read")
+        ),
+        cuda=True,
+    )
+    if reason:
+        return replace(row, skipped=reason)
     middle = alike[repeats // 2]
     spread = (alike[-1].read - alike[0].read) / max(middle.read, 1)
     columns = {name: tuple(column.tolist()) for name, column in middle.columns.items()}
@@ -132,7 +140,7 @@ def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]
 
     from kernels.measuring import TILE, read_cache
 
-    pm_sampling, interval = _library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+    pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
     hold = partial(read_cache, torch.ones(TILE, device="cuda"), programs=1, passes=HELD)
     collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
@@ -144,6 +152,7 @@ def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]
             flush.sum()  # what was written is read past, so that nothing is left to be written back
         else:
             call()
+        hold()  # compiled, where it is the first
         torch.cuda.synchronize()
         collector.start()
         hold()  # or the call's kernels would start as late as Python launches them
@@ -194,7 +203,7 @@ def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: in
     return Sampled({name: column[own] for name, column in columns.items()}, begin[own], interval * 1e-9, left)
 
 
-def _library() -> Any:
+def library() -> Any:
     """cupti.pm_sampling, its libraries opened first, as nothing else finds them; raises JobError."""
     try:
         files = distribution("nvidia-cuda-cupti").files or ()

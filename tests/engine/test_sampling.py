@@ -84,7 +84,7 @@ def chip(monkeypatch):
 
     def put(**kinds):
         made = Chip(**kinds)
-        monkeypatch.setattr(sampling, "_library", lambda: made)
+        monkeypatch.setattr(sampling, "library", lambda: made)
         return made
 
     return put
