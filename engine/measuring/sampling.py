@@ -42,6 +42,7 @@ QUIET = 20_000  # ns without work, by which what follows a call is told from it
 HELD = 1500  # passes of one block of threads over a tile: half a millisecond in which a call is launched
 BUFFER = 64 * 2**20
 REPEATS = 3
+READ = attrgetter("read")
 TIMED = clock.Repeats(3, 10, 0.02)
 INSTALL = "python -m pip install cupti-python nvidia-cuda-cupti pyelftools"
 
@@ -76,22 +77,20 @@ def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
         found = fp8.checked_call(row.numbers, row.problem)
     if isinstance(found, str):
         return replace(row, skipped=found)
-    seconds = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"].p50
-    alike, reason = attempt(
-        lambda: sorted(
-            (sampled(found.call, seconds, row.cold) for _ in range(repeats)), key=attrgetter("read")
-        ),
+    times = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"]
+    row = replace(row, times=times, error=found.error, allowed=found.allowed)
+    several, reason = attempt(
+        lambda: sorted((sampled(found.call, times.p50, row.cold) for _ in range(repeats)), key=READ),
         cuda=True,
     )
     if reason:
         return replace(row, skipped=reason)
-    middle = alike[repeats // 2]
-    spread = (alike[-1].read - alike[0].read) / max(middle.read, 1)
+    middle = several[repeats // 2]
+    spread = (several[-1].read - several[0].read) / max(middle.read, 1)
     columns = {name: tuple(column.tolist()) for name, column in middle.columns.items()}
     return replace(
-        row, interval=middle.interval, left=middle.left, spread=round(spread, 6), repeats=repeats,
-        error=found.error, allowed=found.allowed, **columns,
-    )  # fmt: skip
+        row, interval=middle.interval, left=middle.left, spread=round(spread, 6), repeats=repeats, **columns
+    )
 
 
 def sampled(call: Callable[[], Any], seconds: float, cold: bool = True) -> Sampled:

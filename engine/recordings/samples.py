@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.algorithms import FORWARD
 from engine.problem.problem import Problem
+from engine.recordings.timing import Times
 
 SECTOR = 32  # bytes, the least that DRAM and L2 move
 MOST_SAMPLES = 6000
@@ -31,6 +32,7 @@ class Samples:
         tensor, sms: thousandths of the tensor cores' peak, and of the SMs that had work.
         left: sectors that lay dirty in L2 when the call had ended, and were written then.
         spread: by how much the bytes read differed among the repeats, over their median.
+        times: of the same call, not sampled, the L2 emptied before each.
         error, allowed: greatest difference to float64 on the rows compared, and what is no bug.
         commit: of this project, where it is not the recording's.
 
@@ -56,6 +58,7 @@ class Samples:
     left: int = 0
     spread: float = 0.0
     repeats: int = 1
+    times: Times | None = None
     error: float | None = None
     allowed: float | None = None
     commit: str | None = None
