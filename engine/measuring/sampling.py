@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,7 +44,7 @@ BUFFER = 64 * 2**20
 REPEATS = 3
 READ = attrgetter("read")
 TIMED = clock.Repeats(3, 10, 0.02)
-INSTALL = "python -m pip install cupti-python nvidia-cuda-cupti pyelftools"
+INSTALL = "python -m pip install --no-deps -r engine/requirements.txt"
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,11 @@ class Sampled:
     """The intervals of one call: a column of numbers each, one an interval.
 
     Attributes:
-        begin: when each interval began, ns of the chip's clock.
         interval: its length, seconds.
         left: sectors that were written to DRAM after the call had ended, when L2 was emptied.
     """
 
     columns: dict[str, np.ndarray]
-    begin: np.ndarray
     interval: float
     left: int
 
@@ -79,10 +77,7 @@ def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
         return replace(row, skipped=found)
     times = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"]
     row = replace(row, times=times, error=found.error, allowed=found.allowed)
-    several, reason = attempt(
-        lambda: sorted((sampled(found.call, times.p50, row.cold) for _ in range(repeats)), key=READ),
-        cuda=True,
-    )
+    several, reason = attempt(lambda: sampled(found.call, times.p50, row.cold, repeats), cuda=True)
     if reason:
         return replace(row, skipped=reason)
     middle = several[repeats // 2]
@@ -93,20 +88,21 @@ def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
     )
 
 
-def sampled(call: Callable[[], Any], seconds: float, cold: bool = True) -> Sampled:
-    """What the chip counted while a call ran that takes about so many seconds, compiled; raises JobError.
+def sampled(call: Callable[[], Any], seconds: float, cold: bool = True, repeats: int = 1) -> list[Sampled]:
+    """What the chip counted whenever a call ran, by sectors read; raises JobError.
 
-    Chips that cannot count everything in one pass run the call once a pass: all begin at its first interval.
+    The call is compiled, and takes about so many seconds. Chips that cannot count everything in one pass run
+    it once a pass: all begin at its first interval.
     """
     passes = [tuple(METRICS)]
-    found: list[Sampled] = []
+    found: list[list[Sampled]] = []
     while passes:
         names = passes.pop(0)
         try:
-            found.append(_one_pass(call, seconds, cold, names))
+            found.append(sorted(_one_pass(call, seconds, cold, names, repeats), key=READ))
         except _TooMuchError:
             passes += _halves(names)
-    return _joined(found)
+    return [_joined(*alike) for alike in zip(*found, strict=True)]
 
 
 class _TooMuchError(Exception):
@@ -122,59 +118,54 @@ def _halves(names: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [(*NEEDED, *extra[:half]), (*NEEDED, *extra[half:])] if half else [NEEDED]
 
 
-def _joined(passes: list[Sampled]) -> Sampled:
+def _joined(first: Sampled, *others: Sampled) -> Sampled:
     """The first pass, with the columns that only others have, as long as its own."""
-    first, *others = passes
-    columns = dict(first.columns)
+    columns, length = dict(first.columns), len(first.columns["read"])
     for one in others:
         for name in one.columns.keys() - columns.keys():
-            columns[name] = np.resize(
-                np.append(one.columns[name], np.zeros(len(first.begin), int)), len(first.begin)
-            )
+            padded = np.append(one.columns[name], np.zeros(length, int))
+            columns[name] = padded[:length]
     return replace(first, columns=columns)
 
 
-def _one_pass(call: Callable, seconds: float, cold: bool, names: tuple[str, ...]) -> Sampled:
+def _one_pass(
+    call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
+) -> Iterator[Sampled]:
     import torch
 
     from kernels.measuring import TILE, read_cache
 
     pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
     hold = partial(read_cache, torch.ones(TILE, device="cuda"), programs=1, passes=HELD)
+    hold()  # compiled, where it is the first
     collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
     try:
         collector.enable()
         _configure(pm_sampling, collector, [METRICS[name][0] for name in names], interval)
-        if cold:
-            flush.zero_()
-            flush.sum()  # what was written is read past, so that nothing is left to be written back
-        else:
+        for _ in range(repeats):
+            if cold:
+                flush.zero_()
+                flush.sum()  # what was written is read past, so that nothing is left to be written back
+            else:
+                call()
+            torch.cuda.synchronize()
+            collector.start()
+            hold()  # or the call's kernels would start as late as Python launches them
             call()
-        hold()  # compiled, where it is the first
-        torch.cuda.synchronize()
-        collector.start()
-        hold()  # or the call's kernels would start as late as Python launches them
-        call()
-        torch.cuda.synchronize()
-        time.sleep(2e-9 * QUIET)
-        flush.sum()
-        torch.cuda.synchronize()
-        collector.stop()
-        samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]  # the first begins at 0
+            torch.cuda.synchronize()
+            time.sleep(2e-9 * QUIET)
+            flush.sum()
+            torch.cuda.synchronize()
+            collector.stop()
+            samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]  # the first begins at 0
+            found = _of_the_call(samples, names, interval, sms)
+            yield found if cold else replace(found, left=0)  # what it leaves, the one before has left it
     except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
         raise JobError(_refusal(error)) from error
     finally:
         collector.disable()
-    begin = np.array([sample.start_timestamp for sample in samples])
-    values = np.array([sample.metric_values for sample in samples]).reshape(len(samples), len(names)).T
-    units = (METRICS[name][1] for name in names)
-    columns = {
-        name: np.rint(column / unit).astype(int)
-        for name, unit, column in zip(names, units, values, strict=True)
-    }
-    found = _of_the_call(columns, begin, interval, torch.cuda.get_device_properties(0).multi_processor_count)
-    return found if cold else replace(found, left=0)  # what this call leaves, the one before has left it
 
 
 def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: int) -> None:
@@ -190,8 +181,12 @@ def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: i
     raise _TooMuchError
 
 
-def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: int, sms: int) -> Sampled:
+def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int) -> Sampled:
     """The call's intervals: between what one block of threads holds up, and the sweep that empties L2."""
+    begin = np.array([sample.start_timestamp for sample in samples])
+    values = np.array([sample.metric_values for sample in samples]).reshape(-1, len(names))
+    units = [METRICS[name][1] for name in names]
+    columns = dict(zip(names, np.rint(values / units).astype(int).T, strict=True))
     busy = np.flatnonzero(columns["sms"] > 1500 / sms)  # thousandths: more than one SM
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
     if not len(pauses):
@@ -199,7 +194,7 @@ def _of_the_call(columns: dict[str, np.ndarray], begin: np.ndarray, interval: in
     first, last = busy[0], busy[pauses[-1]]
     left = int(columns["written"][last + 1 :].sum())
     own = slice(max(first - 1, 0), last + 2)
-    return Sampled({name: column[own] for name, column in columns.items()}, begin[own], interval * 1e-9, left)
+    return Sampled({name: column[own] for name, column in columns.items()}, interval * 1e-9, left)
 
 
 def library() -> Any:
