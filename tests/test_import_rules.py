@@ -26,7 +26,10 @@ SERVING = {  # what stands between a socket and the pages, and what turns words 
     "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
-LATE = {MEASURING: ("kernels", "torch", "triton"), "engine/watch/": ("torch", "triton")}  # in functions
+LATE = {
+    MEASURING: ("cupti", "kernels", "torch", "triton"),
+    "engine/watch/": ("torch", "triton"),
+}  # in functions
 # from the ground up: each room, a folder or a file, imports only those before it, and none a face of its own
 ORDER = {
     "kernels": (

@@ -39,6 +39,7 @@ SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
+HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
 HELD = 1500  # passes of one block of threads over a tile: half a millisecond in which a call is launched
 BUFFER = 64 * 2**20
 REPEATS = 3
@@ -133,12 +134,12 @@ def _one_pass(
 ) -> Iterator[Sampled]:
     import torch
 
-    from kernels.measuring import TILE, read_cache
+    from kernels import read_cache
 
     pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
-    hold = partial(read_cache, torch.ones(TILE, device="cuda"), programs=1, passes=HELD)
+    hold = partial(read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
     hold()  # compiled, where it is the first
     collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
     try:
