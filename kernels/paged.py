@@ -9,7 +9,7 @@ from kernels.algorithms.flash3.paged import flash3_pages, serves
 from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
-from kernels.call.terms import Terms, score_of, terms_with
+from kernels.call.terms import Terms, fine, score_of, terms_with
 from kernels.call.value_checks import check_untransformed, resolved, traced
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
@@ -140,6 +140,7 @@ def _attend(tensors: tuple, call: Call, plan: Plan) -> None:
             BLOCK_D=call.padded_head_dim,
             BLOCK_Q=call.block_q,
             BLOCK_KV=call.block_kv,
+            FINE=fine(plan.softcap),
         ),
     )
     if not options_given():

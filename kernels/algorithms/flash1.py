@@ -79,7 +79,7 @@ def flash1_kernel(
             else:
                 view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
                 slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, scale_log2)
-                products = sloped(capped(products, score[1]), slope, view, keys[None, :])
+                products = sloped(capped(products, score[1], TILE.FINE), slope, view, keys[None, :])
             products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
             if apart:
                 sum_before = running_sum

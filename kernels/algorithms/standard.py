@@ -75,7 +75,8 @@ def scores_kernel(
         view = seen_by(terms.ranges, batch, queries[:, None], seq_q)
         slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, score[0] * LOG2_E)
         seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
-        products = sloped(capped(matmul(q_tile, tl.trans(k_tile)), score[1]), slope, view, keys[None, :])
+        products = capped(matmul(q_tile, tl.trans(k_tile)), score[1], TILE.FINE)
+        products = sloped(products, slope, view, keys[None, :])
     tile = tl.where(seen, products * score[0], float("-inf"))
     if tile_max is not None:
         largest = tl.max(tile, 1)

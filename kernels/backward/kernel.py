@@ -60,7 +60,7 @@ def add_to_keys(
         else:
             view = seen_by(terms.ranges, batch, queries[None, :], seq_q)
             slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, score[1])
-            limited = capped(products, score[2])
+            limited = capped(products, score[2], TILE.FINE)
             products = sloped(limited, slope, view, keys[:, None])
         if MASKED:
             products = masked(products, queries[None, :], keys[:, None], sizes, view, TILE)
@@ -183,7 +183,7 @@ def add_to_queries(
         v_tile = load_tile(v_head, v_strides, keys, columns[1], seq_kv, TILE.V_DIM, RAGGED)
         products = products_of(q_tile, k_tile, PARTS)
         if view is not None:
-            limited = capped(products, score[2])
+            limited = capped(products, score[2], TILE.FINE)
             products = sloped(limited, slope, view, keys[None, :])
         if MASKED:
             products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)

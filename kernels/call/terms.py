@@ -12,6 +12,10 @@ from kernels.call.options import Options
 from kernels.call.value_checks import resolved
 from kernels.tile.tile import LOG2_E, Tile
 
+ENDLESS_CAP, SMALLEST_CAP = 2.0**40, 2.0**-100
+COARSE_CAPS = 8.0, 64.0  # what models have
+LARGEST = 2.0**127  # about, of float32
+
 
 class TermTensors(NamedTuple):
     """What the kernels read of a call's terms; seers are the ranges seen from the keys.
@@ -72,8 +76,18 @@ def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -
         ranges,
         None if sinks is None else sinks.float().contiguous(),
         None if slopes is None else slopes.float().expand(q.shape[:2]).contiguous(),
-        None if softcap is None else float(softcap),
+        cap_of(softcap),
     )
+
+
+def cap_of(softcap: float | None) -> float | None:
+    """As the kernels take it: none where scores that float32 tells apart are far below it."""
+    return None if softcap is None or softcap >= ENDLESS_CAP else max(float(softcap), SMALLEST_CAP)
+
+
+def fine(softcap: float | None) -> bool:
+    """Whether a tanh must hold every digit, however small it is: else it loses as little as rounding."""
+    return softcap is not None and not COARSE_CAPS[0] <= softcap <= COARSE_CAPS[1]
 
 
 def tensors_of(terms: Terms | None, seen_from: int | None = None) -> TermTensors | None:
@@ -88,9 +102,9 @@ def score_of(call: Call, terms: Terms | None) -> tuple[float, float | None]:
     """What makes scores of products, in units of log2, and what a cap multiplies them by before its tanh."""
     if terms is None or terms.softcap is None:
         return call.scale * LOG2_E.value, None
-    return terms.softcap * LOG2_E.value, call.scale / terms.softcap
+    return terms.softcap * LOG2_E.value, min(call.scale / terms.softcap, LARGEST)
 
 
 def tile_of(call: Call, terms: Terms | None) -> Tile:
     """With the plain mask, or none where the ranges say what is seen."""
-    return call.tile if terms is None else call.tile_in_ranges
+    return call.tile if terms is None else call.tile_in_ranges._replace(FINE=fine(terms.softcap))

@@ -113,6 +113,7 @@ class PagedTile(NamedTuple):
     BLOCK_D: int
     BLOCK_Q: int
     BLOCK_KV: int
+    FINE: bool
 
 
 @inlined
@@ -154,7 +155,7 @@ def attend_pages(
             v = load_rows(v_cache, v_strides, v_rows, wanted, columns, TILE.HEAD_DIM, MASK == "none")
         ahead = index + 1 + tl.where(index + 1 >= gap_start, gap, 0)
         pages = pages_of(table, table_stride, ahead, high, PAGE, BLOCK_KV)
-        products = sloped(capped(matmul(q, tl.trans(k)), score[1]), slope, view, keys[None, :])
+        products = sloped(capped(matmul(q, tl.trans(k)), score[1], TILE.FINE), slope, view, keys[None, :])
         if MASK == "all":
             products = tl.where(
                 (keys[None, :] >= view[0]) & (keys[None, :] < view[1]), products, float("-inf")

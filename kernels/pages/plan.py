@@ -11,6 +11,7 @@ from kernels.call.call import Call, default_blocks, split_blocks
 from kernels.call.key_ranges import window_sides
 from kernels.call.options import Options
 from kernels.call.remember import remember
+from kernels.call.terms import cap_of
 from kernels.call.value_checks import flag
 from kernels.launch.launch import POINTER_ALIGNMENT, multiprocessors
 from kernels.pages.arguments import check_cache, check_new, check_without_gradient
@@ -59,7 +60,7 @@ def plan_of(tensors: tuple, options: Options) -> Plan:
     check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
     sides = window_sides(flag("causal", options.causal), options.window)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in sides)
-    softcap = None if options.softcap is None else float(options.softcap)
+    softcap = cap_of(options.softcap)
     added = 0 if k_new is None else k_new.shape[2]
     return Plan(softcap, added, left, right, options.scale, options.splits)
 

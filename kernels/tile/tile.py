@@ -23,8 +23,8 @@ ROUND_ASM = tl.constexpr(  # four float32 numbers as e4m3 in 32 bits
 class Tile(NamedTuple):
     """What a kernel is compiled for: its blocks and the mask, V's head dim maybe another than Q's and K's.
 
-    RANGES: whether these say what is seen, and there may be other terms. FEW: rows at a time where some are
-    not finite, which is seldom, and must take no more registers than the rest.
+    RANGES: whether these say what is seen, and there may be other terms. FINE: see `scores.capped`. FEW: rows
+    at a time where some are not finite, which is seldom, and must take no more registers than the rest.
     """
 
     HEAD_DIM: int
@@ -36,6 +36,7 @@ class Tile(NamedTuple):
     CAUSAL: bool
     WINDOWED: bool
     RANGES: bool = False
+    FINE: bool = False
     FEW: int = 16
 
 

@@ -171,3 +171,14 @@ def test_pytorch_compiles_it_into_one_graph(device):
     for ours, right in zip(torch.autograd.grad(compiled(*leaves), leaves), eager, strict=True):
         assert largest_difference(ours, right.double()) < 1e-5
     torch.compiler.reset()
+
+
+@pytest.mark.parametrize("softcap", [1e-35, 1e-3, 50.0, 1e5, 1e8, 1e38])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_cap_of_any_size_keeps_every_digit(softcap, algorithm):
+    q, k, v = random_qkv(SHAPES[1], torch.float32, "cpu" if ON_CPU else "cuda", seed=5)
+    options = {"softcap": softcap, "causal": True, "scale": 3.0}
+    exact, exact_lse = reference_attention(q, k, v, **options)
+    out, lse = attention(q, k, v, algorithm=algorithm, return_lse=True, **options)
+    assert largest_difference(out, exact) < 1e-5
+    assert largest_difference(lse, exact_lse) < 2e-5  # of 36

@@ -69,7 +69,7 @@ def attend(
         # S = Q K^T, and what the call's terms and mask make of it
         products = products_of(q, k, 3 if TMA and TILE.HEAD_DIM == 192 else 1)
         if view is not None:
-            products = sloped(capped(products, score[1]), slope, view, keys[None, :])
+            products = sloped(capped(products, score[1], TILE.FINE), slope, view, keys[None, :])
         if MASK == "all":
             products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
         elif MASK == "edges":  # noqa: SIM102 (known when compiling, what follows is not)
@@ -101,7 +101,7 @@ def attend_few(
             k = load_tile(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
         else:
             k = load_parts(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
-        products = sloped(capped(products_of(q, k, PARTS), score[1]), slope, view, keys[None, :])
+        products = sloped(capped(products_of(q, k, PARTS), score[1], TILE.FINE), slope, view, keys[None, :])
         products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
         running_max, running_sum, alpha, weights = softmax_step(products, running_max, running_sum, score[0])
         accumulator = added_of_seen(

@@ -51,7 +51,7 @@ def as_e4m3(tile):
 
 @inlined
 def scale_of(largest, given):
-    """A block's scale, from its largest magnitude or the whole tensor's that is given; 1 of zeros."""
+    """A block's scale, from its largest magnitude or the sequence's that is given; 1 of zeros."""
     if given is not None:
         largest = tl.load(given)
     return tl.where(largest == 0.0, 1.0, tl.maximum(largest, SMALLEST) / LARGEST)
@@ -64,7 +64,7 @@ def quantise_kernel(
 ):  # fmt: skip
     """The first `of_q` programs quantise blocks of Q, `together` each, then `of_k` of K, the others one of V.
 
-    q, k and v are each (what is read, its 8 bits, its scales, the whole tensor's scale or None); what is
+    q, k and v are each (what is read, its 8 bits, its scales, each sequence's scale or None); what is
     written is as `Quantised` has it.
     """
     program = tl.program_id(0)
@@ -89,6 +89,8 @@ def quantise_rows(
     start = head_start(tensor, strides, batch_head // heads, batch_head % heads)
     written = to + batch_head.to(tl.int64) * seq * HEAD_DIM
     scales += batch_head * blocks
+    if given is not None:
+        given += batch_head // heads
     first = program % groups * together
     if ROTATE:
         columns = tl.arange(0, HEAD_DIM if HEAD_DIM < CHUNK else CHUNK)
@@ -157,6 +159,8 @@ def quantise_values(tensors, strides, heads, seq, program, HEAD_DIM: tl.constexp
     fours = program % blocks * (BLOCK // 4) + tl.arange(0, BLOCK // 4)
     keys = fours // 4 * 16 + fours % 4 * 2
     columns = tl.arange(0, HEAD_DIM)
+    if given is not None:
+        given += batch_head // heads
     start = head_start(tensor, strides, batch_head // heads, batch_head % heads)
     first = widened(load_tile(start, strides, keys, columns, seq, HEAD_DIM, True))
     second = widened(load_tile(start, strides, keys + 1, columns, seq, HEAD_DIM, True))
@@ -248,6 +252,8 @@ def quantise(q, k, v, call: Call, *, key_rows: int, rotate: bool, one_scale: boo
 
 
 def _largest(tensor: torch.Tensor) -> torch.Tensor:
-    """The largest magnitude, a float32; in one pass, where abs would write another tensor first."""
-    low, high = tensor.aminmax()
-    return torch.maximum(-low, high).float()
+    """The largest magnitude, float32 [batch]; infinite for the sequences alone that are not finite."""
+    every = tuple(range(1, tensor.dim()))
+    largest = torch.maximum(-tensor.amin(every), tensor.amax(every)).float()
+    finite = largest.isfinite()
+    return torch.where(finite, torch.where(finite, largest, 0.0).max(), torch.inf)
