@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Asked, Options, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import traced
+from kernels.call.value_checks import as_autocast, traced
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -44,6 +44,9 @@ def attention(
     splits is for split_kv; with flash3, 1 keeps tiles whole: without a mask it may cut the last ones over
     their keys, so that all SMs end together.
 
+    Under autocast q, k and v are cast as PyTorch casts them for scaled_dot_product_attention; FlopCounterMode
+    counts a call.
+
     Differentiable, lse and sinks too, with auto, flash2, flash3 and split_kv; blocks that are given hold for
     both passes. Backward, flash3, and mostly auto where flash3 serves the tensors, is one kernel: it sums dQ
     in any order, unless torch.use_deterministic_algorithms asks for the same bits every time. torch.compile
@@ -56,6 +59,7 @@ def attention(
         options = Options(**given)
     except TypeError:
         options = asked(given, Asked)
+    q, k, v = as_autocast(q, k, v)
     mask, terms = plain_mask(options), None
     if mask is None:
         check(q, k, v, options)

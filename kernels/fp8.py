@@ -2,9 +2,11 @@
 
 import torch
 
+from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.fp8.forward import fp8
-from kernels.call.value_checks import check_untransformed, resolved
-from kernels.dispatch.dispatch import chosen, differentiated
+from kernels.call.value_checks import as_autocast, check_untransformed, resolved
+from kernels.dispatch.dispatch import checked, chosen, unserved
+from kernels.pages.arguments import check_without_gradient
 
 SCALES = ("block", "tensor")
 
@@ -33,8 +35,15 @@ def attention_fp8(
     if scales not in SCALES:
         raise ValueError(f"scales is {scales!r}, it must be one of {', '.join(SCALES)}")
     check_untransformed(q, k, v)
-    q, k, v = resolved(q, k, v)
-    call, _ = chosen(q, k, v, causal, None, scale, "fp8")
-    differentiated("fp8", q, k, v)
+    q, k, v = as_autocast(*resolved(q, k, v))
+    try:
+        call, _ = chosen(q, k, v, causal, None, scale, "fp8")
+    except ValueError:
+        call = checked(q, k, v, causal, None, scale)  # which may say what is wrong with an argument
+        reason = unserved(ALGORITHMS["fp8"], q, k, v, call)
+        if reason is None:
+            raise
+        raise ValueError(f"attention_fp8 does not serve this call: {reason}") from None
+    check_without_gradient("attention in FP8 has", q=q, k=k, v=v)
     out, lse = fp8(q, k, v, call, rotate=rotate, one_scale=scales == "tensor")
     return (out, lse) if return_lse else out

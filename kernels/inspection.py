@@ -10,7 +10,7 @@ from kernels.algorithms.record import PLAIN
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms
-from kernels.call.value_checks import resolved, shown
+from kernels.call.value_checks import as_autocast, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import interpreted
@@ -51,6 +51,7 @@ class Traced:
 def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Explained]) -> str:
     """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
     options = asked(given, Explained)
+    q, k, v = as_autocast(q, k, v)
     mask, features = plain_mask(options), PLAIN
     if mask is None:
         check(q, k, v, options)

@@ -3,6 +3,7 @@
 from typing import Unpack
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
 from kernels.algorithms.flash2.forward import described, tma_serves
 from kernels.algorithms.flash3.paged import flash3_pages, serves
@@ -10,7 +11,7 @@ from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_p
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, fine, score_of, terms_with
-from kernels.call.value_checks import check_untransformed, resolved, traced
+from kernels.call.value_checks import as_autocast, check_untransformed, resolved, traced
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
@@ -51,6 +52,8 @@ def attention_paged(
     """
     options = asked(given, Pages)
     check_untransformed(q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new)
+    if getattr(q, "dtype", None) != getattr(k_cache, "dtype", None):
+        q, k_new, v_new = as_autocast(q, k_new, v_new)
     q, k, v, block_table, seqlens_k, k_new, v_new = resolved(
         q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new
     )
@@ -207,6 +210,14 @@ LIBRARY.impl("attention_paged", attend, "CompositeExplicitAutograd")
 LIBRARY.impl("append_to_pages", append, "CompositeExplicitAutograd")
 paged_operator = torch.ops.attention_tiles.attention_paged.default
 append_operator = torch.ops.attention_tiles.append_to_pages.default
+
+
+@register_flop_formula(torch.ops.attention_tiles.attention_paged, get_raw=True)
+def _(q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, *_others, out_val=None):
+    room = len(q) * block_table.shape[1] * k_cache.shape[1]
+    readable = type(lengths) is torch.Tensor and lengths.device.type != "meta"
+    keys = int(lengths.sum()) + len(q) * added if readable else room
+    return 4 * q.shape[1] * q.shape[2] * min(keys, room) * q.shape[3]
 
 
 @torch.library.register_fake(paged_operator, lib=LIBRARY)

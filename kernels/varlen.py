@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import check_edges, check_index, check_is_tensor, flag
+from kernels.call.value_checks import as_autocast, check_edges, check_index, check_is_tensor, flag
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -35,6 +35,7 @@ def attention_varlen(
     alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
     """
     _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+    q, k, v = as_autocast(q, k, v)
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
     options = asked(given, Lengths)
     check(*packed, options)

@@ -4,7 +4,7 @@ from math import isfinite
 from numbers import Integral, Real
 
 import torch
-from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C import _is_any_autocast_enabled, _is_tracing, _len_torch_dispatch_stack
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 
@@ -24,6 +24,15 @@ def check_is_tensor(name: str, value) -> None:
     """TypeError with one sentence for what is no tensor."""
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"{name} is a {type(value).__name__}, it must be a torch.Tensor")
+
+
+def check_build() -> None:
+    """RuntimeError with one sentence for a PyTorch whose GPUs these kernels were not tried on."""
+    if torch.version.hip is not None:
+        raise RuntimeError(
+            f"PyTorch is built for AMD GPUs (HIP {torch.version.hip}), which these kernels do not serve yet:"
+            " they need an NVIDIA GPU, or a build of PyTorch for the CPU"
+        )
 
 
 def check_strided(name: str, value) -> None:
@@ -120,3 +129,16 @@ def resolved(*tensors) -> list:
     return [
         each.resolve_neg() if isinstance(each, torch.Tensor) and each.is_neg() else each for each in tensors
     ]
+
+
+def as_autocast(*tensors):
+    """The tensors as autocast casts them for PyTorch's own attention, which leaves float64 as it is."""
+    return tuple(map(_lowered, tensors)) if _is_any_autocast_enabled() else tensors
+
+
+def _lowered(tensor):
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype == torch.float64:
+        return tensor
+    kind = tensor.device.type
+    lowered = torch.is_autocast_enabled(kind) and tensor.is_floating_point()
+    return tensor.to(torch.get_autocast_dtype(kind)) if lowered else tensor

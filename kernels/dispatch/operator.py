@@ -5,6 +5,7 @@ from torch._C import _any_requires_grad, _len_torch_dispatch_stack
 from torch._C._functorch import unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import forward_ad
+from torch.utils.flop_counter import register_flop_formula
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.terms import Terms, terms_of
@@ -75,6 +76,28 @@ def _(q, k, v, ranges, sinks, slopes, softcap, causal, *options):
 def _(q, k, v, out, lse, d_out, d_lse, ranges, sinks, *others):
     d_sinks = q.new_empty(0) if sinks is None else torch.empty_like(sinks)
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), d_sinks
+
+
+def flops(q, k, ranges, columns: int) -> int:
+    """Of products that take so many columns together, for every pair of a query and a key.
+
+    As PyTorch counts its own attention a plain mask hides nothing; ranges, where they can be read, do.
+    """
+    batch, heads, seq_q, _ = q.shape
+    pairs = batch * seq_q * k.shape[2]
+    if type(ranges) is torch.Tensor and ranges.device.type != "meta":
+        pairs = int((ranges[:, 1] - ranges[:, 0]).clamp(min=0).sum())
+    return 2 * heads * pairs * columns
+
+
+@register_flop_formula(torch.ops.attention_tiles.attention, get_raw=True)
+def _(q, k, v, ranges, *_others, out_val=None):
+    return flops(q, k, ranges, q.shape[3] + v.shape[3])
+
+
+@register_flop_formula(torch.ops.attention_tiles.attention_backward, get_raw=True)
+def _(q, k, v, out, lse, d_out, d_lse, ranges, *_others, out_val=None):
+    return flops(q, k, ranges, 3 * q.shape[3] + 2 * v.shape[3])
 
 
 def refuse_second_derivative(ctx, *d_gradients):

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
-from kernels.call.value_checks import check_is_tensor
+from kernels.call.value_checks import as_autocast, check_is_tensor
 from kernels.distributed.agreement import differentiated
 from kernels.distributed.job import METHODS, Job, desk_of
 from kernels.distributed.lanes import Lanes
@@ -124,7 +124,7 @@ def explain(
     scale: float | None = None,
 ) -> str:
     """Which method `ring_attention` takes for these arguments and why, in one sentence; every rank asks."""
-    job, _ = _job(q, k, v, causal, window, group, method, scale)
+    job, _ = _job(*as_autocast(q, k, v), causal, window, group, method, scale)
     return f"{job.method} runs by {job.mover.name}: {job.reason}"
 
 
@@ -153,6 +153,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def _run(q, k, v, causal, window, group, method, return_lse, scale):
+    q, k, v = as_autocast(q, k, v)
     job, note = _job(q, k, v, causal, window, group, method, scale)
     with _on(q):
         if differentiated(q, k, v):

@@ -3,12 +3,20 @@
 import torch
 
 from kernels.call.arguments import check_tensor
-from kernels.call.value_checks import at_hand, check_at_least_0, check_index, check_strided, traced
+from kernels.call.value_checks import (
+    at_hand,
+    check_at_least_0,
+    check_build,
+    check_index,
+    check_strided,
+    traced,
+)
 from kernels.launch.launch import interpreted
 
 
 def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
     """ValueError or TypeError with one sentence for what is no cache in pages for these queries."""
+    check_build()
     check_tensor("q", q)
     _check_like("k_cache", k_cache, q, "[pages, page_size, kv_heads, head_dim]")
     _check_like("v_cache", v_cache, q, "[pages, page_size, kv_heads, head_dim]")
@@ -44,14 +52,12 @@ def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
         raise ValueError(f"block_table names page {wrong[0]}, it must be from 0 to {pages - 1}")
 
 
-def check_without_gradient(**tensors: torch.Tensor | None) -> None:
+def check_without_gradient(what: str, **tensors: torch.Tensor | None) -> None:
     """ValueError with one sentence where one of these, by name, asks for a gradient."""
     if torch.is_grad_enabled():
         for name, each in tensors.items():
             if each is not None and each.requires_grad:
-                raise ValueError(
-                    f"{name} requires grad, a cache in pages has no gradients: call under torch.no_grad()"
-                )
+                raise ValueError(f"{name} requires grad, {what} no gradients: call under torch.no_grad()")
 
 
 def check_new(q, k_cache, k_new, v_new) -> None:

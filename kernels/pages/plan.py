@@ -57,7 +57,8 @@ def plan_of(tensors: tuple, options: Options) -> Plan:
     check_new(q, k_cache, k_new, v_new)
     check_options(options.window, *options.how, {"auto": MAX_SPLITS})
     check_terms(q, k_cache, options)
-    check_without_gradient(q=q, k_cache=k_cache, v_cache=v_cache, k_new=k_new, v_new=v_new, sinks=sinks)
+    named = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "k_new": k_new, "v_new": v_new, "sinks": sinks}
+    check_without_gradient("a cache in pages has", **named)
     sides = window_sides(flag("causal", options.causal), options.window)
     left, right = (min(ENDLESS, ENDLESS if side is None else side) for side in sides)
     softcap = cap_of(options.softcap)
