@@ -1,0 +1,79 @@
+"""What code written for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.flop_counter import FlopCounterMode
+
+from kernels import attention, attention_fp8, attention_paged, attention_varlen, explain
+
+EDGES = torch.tensor([0, 8, 20], dtype=torch.int32)
+
+
+def drawn(*shape, **how):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).requires_grad_(**how)
+
+
+def flops(call) -> int:
+    with FlopCounterMode(display=False) as mode:
+        call()
+    return mode.get_total_flops()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("options", [{}, {"causal": True, "softcap": 3.0}], ids=["plain", "softcap"])
+def test_autocast_casts_as_for_pytorchs_own(dtype, options):
+    q, k = drawn(1, 2, 20, 16), drawn(1, 2, 20, 16).to(torch.bfloat16).detach()
+    with torch.autocast("cpu", dtype=dtype):
+        out = attention(q, k, q, **options)
+        assert out.dtype == scaled_dot_product_attention(q, k, q).dtype == dtype
+        assert attention_varlen(*(each[0].transpose(0, 1) for each in (q, k, q)), EDGES, EDGES).dtype == dtype
+        assert "runs" in explain(q, k, q, **options)
+    out.sum().backward()
+    assert q.grad.dtype == torch.float32
+    with (
+        torch.autocast("cuda", dtype=dtype),
+        pytest.raises(ValueError, match="^k is bfloat16 and q is float32"),
+    ):
+        attention(q, k, q)
+
+
+def test_autocast_leaves_a_cache_as_it_is():
+    q, table, held = drawn(1, 2, 1, 16).detach(), torch.tensor([[0, 1]]), torch.tensor([20])
+    for cache in (drawn(3, 16, 2, 16).detach(), drawn(3, 16, 2, 16).to(torch.bfloat16).detach()):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert attention_paged(q, cache, cache, table, held).dtype == cache.dtype
+
+
+def test_flops_are_counted_as_those_of_pytorchs_own():
+    """Of two products forward and five backward; of packed sequences those that there are."""
+    q, k = drawn(2, 4, 20, 16), drawn(2, 2, 20, 16)
+    product = 2 * 8 * 20 * 20 * 16
+    assert flops(lambda: attention(q, k, k, causal=True).sum().backward()) == 7 * product
+    assert flops(lambda: attention(q, k, k, softcap=3.0).detach()) == 2 * product
+    packed = drawn(20, 2, 16).detach()
+    both = 2 * 2 * (8 * 8 + 12 * 12) * (16 + 16)
+    assert flops(lambda: attention_varlen(packed, packed, packed, EDGES, EDGES)) == both
+    cache, table = drawn(3, 16, 2, 16).detach(), torch.tensor([[0, 1]])
+    counted = flops(lambda: attention_paged(packed[None, :2, :1], cache, cache, table, torch.tensor([20])))
+    assert counted == 4 * 2 * 20 * 16
+
+
+def test_fp8_names_no_argument_that_it_does_not_take():
+    q = drawn(1, 1, 64, 64).half().detach()
+    with pytest.raises(ValueError, match="^attention_fp8 does not serve this call: fp8 "):
+        attention_fp8(q, q, q)
+
+
+def test_a_build_for_amd_gpus_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", "6.2")
+    x = drawn(19, 1, 16).detach()
+    for call in (
+        lambda: attention(x[None, None, :, 0], x[None, None, :, 0], x[None, None, :, 0]),
+        lambda: attention_varlen(x, x, x, EDGES[:2], EDGES[:2]),
+        lambda: attention_paged(
+            x[None, :1], x[None, :3], x[None, :3], torch.tensor([[0]]), torch.tensor([3])
+        ),
+    ):
+        with pytest.raises(RuntimeError, match=r"^PyTorch is built for AMD GPUs \(HIP 6\.2\), which"):
+            call()
