@@ -1,4 +1,4 @@
-"""What code written for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
+"""What code for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
 
 import pytest
 import torch
@@ -31,11 +31,6 @@ def test_autocast_casts_as_for_pytorchs_own(dtype, options):
         assert "runs" in explain(q, k, q, **options)
     out.sum().backward()
     assert q.grad.dtype == torch.float32
-    with (
-        torch.autocast("cuda", dtype=dtype),
-        pytest.raises(ValueError, match="^k is bfloat16 and q is float32"),
-    ):
-        attention(q, k, q)
 
 
 def test_autocast_leaves_a_cache_as_it_is():
@@ -61,7 +56,7 @@ def test_flops_are_counted_as_those_of_pytorchs_own():
 
 def test_fp8_names_no_argument_that_it_does_not_take():
     q = drawn(1, 1, 64, 64).half().detach()
-    with pytest.raises(ValueError, match="^attention_fp8 does not serve this call: fp8 "):
+    with pytest.raises(ValueError, match=r"^attention_fp8 does not serve this call: fp8 "):
         attention_fp8(q, q, q)
 
 
