@@ -127,16 +127,12 @@ def test_the_bare_address_leads_to_the_tiles(page, dashboard):
     assert query(page)["seq"] == "2048"
 
 
-def test_a_link_restores_the_scenario_exactly(page, dashboard):
-    opened(page, f"{dashboard}/softmax?{ODD}")
-    assert query(page) == {name: values[0] for name, values in parse_qs(ODD).items()}
-    for name, value in (("Sequence", 1000), ("Head", 48), ("Query", 32), ("Key", 16)):
-        stands_at(page, name, value)
-
-
-def test_switching_pages_and_going_back_keeps_the_scenario(page, dashboard):
+def test_a_link_restores_its_scenario_which_switching_pages_and_going_back_keep(page, dashboard):
     opened(page, f"{dashboard}/softmax?{ODD}")
     scenario = query(page)
+    assert scenario == {name: values[0] for name, values in parse_qs(ODD).items()}
+    for name, value in (("Sequence", 1000), ("Head", 48), ("Query", 32), ("Key", 16)):
+        stands_at(page, name, value)
     page.get_by_role("link", name="Traffic").click()
     page.wait_for_url("**/traffic?*")
     settled(page)

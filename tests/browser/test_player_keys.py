@@ -40,7 +40,7 @@ def test_arrows_step_back_to_the_same_picture_and_with_shift_move_by_a_tile(page
     assert "load K" in state(page)["where"]
 
 
-def test_both_ends_the_scrubber_rows_and_speeds_are_reached(page, dashboard):
+def test_both_ends_the_scrubber_rows_speeds_and_the_race_are_reached(page, dashboard):
     opened(page, dashboard)
     row, speed = state(page)["row"], state(page)["speed"]
     page.keyboard.press("ArrowDown")
@@ -58,6 +58,12 @@ def test_both_ends_the_scrubber_rows_and_speeds_are_reached(page, dashboard):
     assert end["position"] == end["last"]
     # 16 query tiles of 8,192 B, each with 16 key and value tiles; O and lse written: 1024 * (128 + 4) B
     assert "4.46 MB" in end["sentence"]
+    page.keyboard.press("r")
+    page.keyboard.press("End")
+    assert "FlashAttention-2 finished first" in state(page)["sentence"]
+    assert "modelled time" in state(page)["where"]
+    page.keyboard.press("r")
+    assert not state(page)["race"]
 
 
 def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):

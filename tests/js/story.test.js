@@ -229,5 +229,7 @@ test("the race names who is done, who is not, and who cannot start", () => {
     /as two \(4\.00 µs, both modelled\), whose 16 thread blocks are too few for 132 SMs\. Three does not fit\.$/,
   );
   assert.match(raceSentence({ ...racing, finishing: [] }, 0), /^None of the three fits the GPU/);
+  const two = { ...racing, finishing: [], algorithms: ["a", "b"] };
+  assert.match(raceSentence(two, 0), /^Neither of the two fits the GPU/);
   assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");
 });
