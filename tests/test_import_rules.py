@@ -4,7 +4,9 @@ import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -51,6 +53,47 @@ FILES = sorted(path for room in ALLOWED for path in (ROOT / room).rglob("*.py"))
 NAMED = {path.relative_to(ROOT).as_posix(): path for path in FILES}
 
 
+class Import(NamedTuple):
+    """`from module import name`, or `import module` without a name; maybe inside a function."""
+
+    module: str
+    name: str
+    inside: bool
+
+    @property
+    def whole(self) -> str:
+        return f"{self.module}.{self.name}" if self.name else self.module
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file's syntax, of which no test changes anything."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    """All that a file imports, anywhere in it."""
+    found = []
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.Import):
+                found.extend(Import(alias.name, "", inside) for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                module = "." * child.level + (child.module or "")
+                found.extend(Import(module, alias.name, inside) for alias in child.names)
+            visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    visit(parsed(path), False)
+    return tuple(found)
+
+
+def attributes(path: Path) -> set[str]:
+    """Every attribute that a file asks for, with what it is of: `torch.cuda.Event`."""
+    return {ast.unparse(node) for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
+
+
 def room_of(parts: tuple[str, ...]) -> str:
     """The room of a file below its top: its folder, or itself; what opens a process stands on top of all."""
     return "__main__" if parts[-1] == "__main__" else parts[0]
@@ -76,58 +119,23 @@ def test_every_room_has_its_place_in_the_order(top):
 def test_no_room_imports_one_after_it_nor_a_face(top):
     order, handed_on = ORDER[top], {"engine": "model"}  # by the engine's face, what stands in its model
     for path, parts in below(top).items():
-        for name in imported_names(path, top):
-            room = name if name in order else handed_on.get(top)
-            assert room in order[: order.index(room_of(parts)) + 1], f"{path} imports {top}.{name}"
-
-
-@cache
-def imported_names(path: Path, top: str) -> set[str]:
-    """What stands after the top's name in all that a file imports of it, anywhere."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith(f"{top}.")}
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    """A file's syntax, of which no test changes anything."""
-    return ast.parse(path.read_text())
-
-
-@cache
-def imports(path: Path) -> list[tuple[str, bool]]:
-    """Every imported module of a file with whether the import stands inside a function."""
-    found = []
-
-    def visit(node: ast.AST, inside: bool) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import):
-                found.extend((alias.name, inside) for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                found.append(("." * child.level + (child.module or ""), inside))
-            visit(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
-
-    visit(parsed(path), False)
-    return found
+        for one in imports(path):
+            if one.whole.startswith(f"{top}."):
+                name = one.whole.split(".")[1]
+                room = name if name in order else handed_on.get(top)
+                assert room in order[: order.index(room_of(parts)) + 1], f"{path} imports {top}.{name}"
 
 
 def test_a_room_imports_only_what_it_may():
-    for name, (module, inside) in ((name, each) for name, path in NAMED.items() for each in imports(path)):
-        top = module.split(".")[0]
-        if (name, top) in ALONE:
-            continue
-        if name.startswith("engine/") and module.split(".")[:2] == ["kernels", "tilings"]:
-            continue  # the leaf
-        if inside and any(name.startswith(room) and top in may for room, may in LATE.items()):
-            continue
-        if any(name.startswith(room) and top in may for room, may in SERVING.items()):
-            continue
-        assert top in ALLOWED[name.split("/")[0]] or top in STANDARD, f"{name} imports {module}"
+    for name, path in NAMED.items():
+        for module, _, inside in imports(path):
+            top = module.split(".")[0]
+            may = ALLOWED[name.split("/")[0]] | STANDARD
+            may |= {found for file, found in ALONE if file == name}
+            may |= {each for room, late in LATE.items() if inside and name.startswith(room) for each in late}
+            may |= {each for room, serve in SERVING.items() if name.startswith(room) for each in serve}
+            leaf = name.startswith("engine/") and module.startswith("kernels.tilings")
+            assert leaf or top in may, f"{name} imports {module}"
 
 
 def test_the_leaf_that_kernels_and_engine_share_imports_nothing():
@@ -151,116 +159,73 @@ def test_the_face_of_the_kernels_is_imported_without_torch():
     code = "import sys, kernels; print(*{'torch', 'triton', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout == "\n"
-    nodes = ast.walk(parsed(ROOT / "kernels" / "__init__.py"))
-    imported = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module[:8] == "kernels."]
-    for checkers in imported:
-        for alias in checkers.names:
-            assert kernels._MODULES[alias.name] == checkers.module.removeprefix("kernels.")
-    assert {alias.name for node in imported for alias in node.names} == public_names("kernels")
+    found = [one for one in imports(ROOT / "kernels" / "__init__.py") if one.module.startswith("kernels.")]
+    for one in found:
+        assert kernels._MODULES[one.name] == one.module.removeprefix("kernels.")
+    assert {one.name for one in found} == public_names("kernels")
 
 
-def names_of_kernels(source: str) -> list[tuple[str, str]]:
+def names_of_kernels(path: Path) -> set[tuple[str, str]]:
     """(module, name) of everything that a file takes of kernels, by import or as an attribute."""
-    nodes, found = list(ast.walk(ast.parse(source))), []
-    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    found += [(name, "") for name in imported if name.startswith("kernels.")]
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kernels":
-            found += [(node.module, alias.name) for alias in node.names]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and "kernels" in imported:
-            found += [("kernels", node.attr)] * (node.value.id == "kernels")
-    return found
+    taken = {one[:2] for one in imports(path) if one.module.split(".")[0] == "kernels"}
+    whole = {tuple(each.split(".")) for each in attributes(path) if each.startswith("kernels.")}
+    asked = {each[:2] for each in whole} if ("kernels", "") in taken else set()
+    return taken - {("kernels", "")} | asked
 
 
 def test_measuring_uses_kernels_through_their_public_face():
     for path in sorted((ROOT / MEASURING).glob("*.py")):
-        for module, name in names_of_kernels(path.read_text()):
+        for module, name in names_of_kernels(path):
             if module.startswith("kernels.tilings"):
                 continue
             assert module in FACES, f"{path.name} imports {module}"
             assert name in public_names(module), f"{path.name} takes {name}, which {module} does not offer"
 
 
-def private_names(source: str) -> list[str]:
+def private_names(path: Path) -> set[str]:
     """What a file takes of torch or Triton that begins with an underscore."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = getattr(node, "module", None)
-            found += [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
-        elif isinstance(node, ast.Attribute):
-            found.append(ast.unparse(node))
-    found = [name.split(".") for name in found]
-    return [
-        ".".join(name)
-        for name in found
-        if name[0] in ("torch", "triton") and any(part[:1] == "_" for part in name)
-    ]
+    names = attributes(path) | {one.whole for one in imports(path)}
+    return {name for name in names if name.split(".")[0] in ("torch", "triton") and "._" in name}
 
 
 def test_the_engine_takes_nothing_private_of_torch_or_triton():
     for path in sorted((ROOT / "engine").rglob("*.py")):
-        assert not set(private_names(path.read_text())) - {"torch.__version__"}, path.name
-    assert private_names("import torch._inductor\ntorch.cuda._sleep(1)") == [
-        "torch._inductor",
-        "torch.cuda._sleep",
-    ]
+        assert not private_names(path) - {"torch.__version__"}, path.name
 
 
-def test_the_rule_sees_what_lies_behind_the_public_face():
-    source = "import kernels.backward.tiling\nfrom kernels.launch import stages\nimport kernels\nkernels.tile"
-    assert names_of_kernels(source) == [
-        ("kernels.backward.tiling", ""),
-        ("kernels.launch", "stages"),
-        ("kernels", "tile"),
-    ]
-
-
-def rooms(room: str) -> dict[str, Path]:
-    """Every module of a room by its full name."""
-    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
-    return {
-        name.removesuffix(".__init__"): path for path, name in names.items() if name.startswith(f"{room}.")
-    }
-
-
-@cache
-def imports_within(room: str, path: Path) -> set[str]:
-    """Modules of its room that a file imports, anywhere in it; of a package, the module meant."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == room:
-            for alias in node.names:
-                module = f"{node.module}.{alias.name}"
-                found.add(module if (ROOT / f"{module.replace('.', '/')}.py").exists() else node.module)
-    return found
+def test_the_rules_see_what_they_forbid(tmp_path):
+    """Imports inside functions, what lies behind a public face, and what begins with an underscore."""
+    file = tmp_path / "file.py"
+    file.write_text(
+        "import kernels.backward.tiling\nimport kernels\nimport torch._inductor\n"
+        "def f():\n    from kernels.launch import stages\n    torch.cuda._sleep(kernels.tile)\n"
+    )
+    assert imports(file)[-1] == ("kernels.launch", "stages", True)
+    behind = {("kernels.backward.tiling", ""), ("kernels.launch", "stages"), ("kernels", "tile")}
+    assert names_of_kernels(file) == behind
+    assert private_names(file) == {"torch._inductor", "torch.cuda._sleep"}
 
 
 @pytest.mark.parametrize("room", ["engine", "kernels"])
 def test_no_modules_of_a_room_import_each_other_in_a_circle(room):
-    graph = {name: imports_within(room, path) for name, path in rooms(room).items()}
-    done: set[str] = set()
-
-    def visit(module: str, way: tuple[str, ...]) -> None:
-        assert module not in way, f"{' imports '.join((*way[way.index(module) :], module))}"
-        if module not in done:
-            for imported in sorted(graph.get(module, set()) - {room}):
-                visit(imported, (*way, module))
-            done.add(module)
-
-    for module in graph:
-        visit(module, ())
+    names = {".".join(path.with_suffix("").relative_to(ROOT).parts): path for path in NAMED.values()}
+    names = {name.removesuffix(".__init__"): path for name, path in names.items() if name.startswith(room)}
+    graph = {
+        name: {one.whole if one.whole in names else one.module for one in imports(path)} & names.keys()
+        for name, path in names.items()
+    }
+    TopologicalSorter({name: found - {room} for name, found in graph.items()}).prepare()
 
 
 def test_figures_know_nothing_of_streamlit():
     for name, path in NAMED.items():
         if name.startswith("app/figures/"):
-            assert "streamlit" not in {module.split(".")[0] for module, _ in imports(path)}, name
+            assert "streamlit" not in {one.module.split(".")[0] for one in imports(path)}, name
 
 
 def test_only_the_scenario_touches_the_session_and_the_link():
     for path in (ROOT / "app").rglob("*.py"):
-        names = {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
+        names = {name.rsplit(".", 1)[-1] for name in attributes(path)}
         if path.parent != ROOT / "app" / "scenario":
             assert not names & {"session_state", "query_params"}, path.name
 
@@ -269,14 +234,13 @@ INSIDE = "app/serving/inside_streamlit.py"
 
 
 def test_what_reaches_inside_streamlit_stands_in_one_file():
-    asking = {
-        name for name, path in NAMED.items() for module, _ in imports(path) if module.startswith("streamlit.")
+    inside = {
+        name for name, path in NAMED.items() for one in imports(path) if one.module.startswith("streamlit.")
     }
-    assert asking == {INSIDE}
+    assert inside == {INSIDE}
     for path in (ROOT / "app").rglob("*.py"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "st":
-                assert not node.attr.startswith("_") or node.attr == "__file__", (path, node.attr)
+        private = {name for name in attributes(path) if name.startswith("st._")}
+        assert private <= {"st.__file__"}, path
 
 
 def test_no_page_computes():
@@ -289,15 +253,9 @@ def test_no_page_computes():
 
 
 def test_no_page_imports_another():
-    pages = {path.stem for path in (ROOT / "app" / "page").glob("*.py")}
+    pages = {f"app.page.{path.stem}" for path in (ROOT / "app" / "page").glob("*.py")}
     for path in (ROOT / "app" / "page").rglob("*.py"):
-        assert not {module for module, _ in imports(path)} & {f"app.page.{page}" for page in pages}, path
-
-
-def test_the_rule_sees_imports_inside_functions(tmp_path):
-    file = tmp_path / "file.py"
-    file.write_text("import numpy\ndef f():\n    from torch import nn\n")
-    assert imports(file) == [("numpy", False), ("torch", True)]
+        assert not {name for one in imports(path) for name in (one.module, one.whole)} & pages, path
 
 
 def test_no_two_test_files_share_a_name():
