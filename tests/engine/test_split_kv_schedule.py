@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from engine import Experiment, simulate
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
-from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.trace.split_kv import execute_split
 from tests.engine.closed_form import split_kv_bytes
@@ -149,40 +148,3 @@ def test_the_bytes_are_those_that_a_gpu_counted():
         lse = traffic.requested.read[Tensor.PARTIAL_LSE]
         assert row.total("tile_read") == pytest.approx(traffic.requested.total_read + 7 * lse, rel=2e-4)
         assert row.total("dram_read") == pytest.approx(traffic.dram.total_read, rel=0.02)
-
-
-def swept() -> list[Decoding]:
-    """Recorded: one query, 32 heads on 8 key heads and on 32, d 128, with the keys split as told."""
-    return [
-        row for row in recordings()[0].decoding if row.provider == "split_kv" and row.splits and row.times
-    ]
-
-
-def modelled_over_recorded(row: Decoding) -> float:
-    """The modelled time of a recorded decoding, in the blocks that the kernel took, over the recorded one."""
-    experiment = Experiment(problem=row.problem).changed(
-        algorithm="split_kv", splits=row.splits, block_q=row.block_q, block_kv=row.block_kv
-    )
-    return simulate(experiment).modelled.seconds / row.times.p50
-
-
-def test_modelled_times_are_those_of_an_h200_over_keys_and_splits():
-    ratios = {
-        (row.problem.seq_kv, row.problem.kv_heads, row.splits): modelled_over_recorded(row) for row in swept()
-    }
-    assert {(row.block_q, row.block_kv) for row in swept()} == {OWN_BLOCKS}
-    assert len(ratios) == 4 * 2 * 9  # keys, key heads, splits
-    off = np.abs(np.array(list(ratios.values())) - 1)
-    assert off.max() < 0.35, ratios  # 256 splits, where most of the time is combining
-    assert np.quantile(off, 0.9) < 0.2
-    assert np.median(off) < 0.08  # no rate is fitted to these rows
-
-
-def test_unsplit_keys_come_as_fast_as_an_h200_took_them():
-    """Nothing there but round trips and the SM's own way from L2: no rate is fitted to it.
-
-    The kernel compiled for one split takes 1.5 us a visit, for two 1.4; before, with three loops, 1.2.
-    """
-    ratios = [modelled_over_recorded(row) for row in swept() if row.splits == 1]
-    assert len(ratios) == 8
-    assert all(0.83 < ratio < 1.1 for ratio in ratios), ratios
