@@ -269,16 +269,12 @@ def timeline_of(ranks: Ranks, problem: Problem, one: Contender) -> ClusterTimeli
     """A forward call; the same row on all ranks, with the sentence why where there are no marks."""
     row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
     if not ranks.cuda:
-        return ClusterTimeline(
-            one.provider, FORWARD, problem, ranks.size, skipped="a CPU has no lanes: there is no GPU here"
-        )
+        return replace(row, skipped="a CPU has no lanes: there is no GPU here")
     events, sentence = ranks.attempt(lambda: _profiled(ranks, problem, one))
-    if sentence is None:
-        marks = tuple(marks_of(each) for each in ranks.every(events))
-        if all(each.kind for each in marks):
-            return ClusterTimeline(row.provider, row.direction, problem, ranks.size, marks)
-        sentence = "the profiler saw nothing on a GPU"
-    return ClusterTimeline(row.provider, row.direction, problem, ranks.size, skipped=sentence)
+    marks = () if sentence else tuple(marks_of(each) for each in ranks.every(events))
+    if marks and all(each.kind for each in marks):
+        return replace(row, marks=marks)
+    return replace(row, skipped=sentence or "the profiler saw nothing on a GPU")
 
 
 def _profiled(ranks: Ranks, problem: Problem, one: Contender) -> list[tuple[str, float, float]]:

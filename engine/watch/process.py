@@ -76,8 +76,8 @@ def judged(
     """
     asked = _asked(file, experiment, stretch, function)
     with Supervised(_command("judge", limits)) as judge:
-        judge.start()  # has imported all that it needs before the file runs
         with Supervised(_command("file", limits)) as process:
+            judge.start()  # has imported all that it needs before the file runs
             said = process.answer(limits.seconds, {"do": "tape", **asked})
         if "tape" not in said:
             raise _failed(file, said)
