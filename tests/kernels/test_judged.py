@@ -132,7 +132,7 @@ FORGED = {  # operations that are put before a program's own
     "machine code": ["create_inline_asm", ["", "", [], None, False, 1], {}, 1],
     "a swap in memory": ["create_atomic_cas", [], {}, 1],
     "wider numbers": ["create_store", [OUT, held(1.0, "float64", "fp64"), None, None], {}, 1],
-    "objects": ["create_exp", [held(1, "O", "fp64")], {}, 1],
+    "objects": ["create_reshape", [held(1, "O", "fp64"), ["list", 1], False], {}, 1],
     "another function": ["reduce", ["cdiv", 0, False, ["list", OUT]], {}, 1],
     "a private name": ["create_exp", [["enum", "__class__", "x"]], {}, 1],
     "a deep list": ["create_exp", [json.loads("[" * 400 + "]" * 400)], {}, 1],
