@@ -61,17 +61,21 @@ def served(
     log: Path | None = None,
     cwd: str | Path = ROOT,
     address: str = "127.0.0.1",
+    port: int = 0,
+    more: Sequence[str] = (),
 ) -> Iterator[Dashboard]:
     """A fresh one, ready; on another port where the first is taken before it takes it.
 
-    It listens at an address, or where its own configuration says, and is started from a folder.
+    It listens at an address, or where its own configuration says, and is started from a folder. A port is
+    one that is free, with 0, and `more` is what else the command says.
     """
     for _ in range(3):
         with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", port))
             port = free.getsockname()[1]
         command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-        command += ["--server.port", str(port), *(["--server.address", address] if address else [])]
+        command += ["--server.port", str(port), *(["--server.address", address] if address else []), *more]
         with (log or Path(os.devnull)).open("w") as output:
             # in a session of its own, as Ctrl+C is for whoever asks, who then ends the dashboard
             process = subprocess.Popen(command, cwd=cwd, stdout=output, stderr=output, start_new_session=True)

@@ -1,6 +1,7 @@
 // Streamlit's own names of what it draws: not promised, so they stand here and in streamlit.css and nowhere else.
 
 export const APP = "[data-testid=stApp]";
+export const CONNECTION = "data-test-connection-state"; // an attribute of it
 export const MAIN = "[data-testid=stMain]";
 export const HTML = "[data-testid=stHtml]";
 export const MARKDOWN = "[data-testid=stMarkdownContainer]";

@@ -52,4 +52,4 @@ def _page(name: str, title: str) -> st.Page:
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
-    FRAME.mount(key="frame", data=page, height=0)
+    FRAME.mount(key="frame", data=page, height=0, on_back_change=lambda: None)

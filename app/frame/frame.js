@@ -1,14 +1,15 @@
 // What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
 // the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
 // The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, folds
-// open at once, and of a slider that moves quickly the server hears the last value.
+// open at once, of a slider that moves quickly the server hears the last value, and a lost connection is told.
 
 import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
+import { watchConnection } from "./connection.js";
 import { awaitLast } from "./last_value.js";
 
 const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
-let path, timer;
+let path, timer, ask;
 
 /** Streamlit writes a page's address twice, first without its values: Back would have to be pressed twice. */
 function tidyHistory() {
@@ -75,7 +76,8 @@ function middle(element) {
 }
 
 /** `data` names the page, so that this is called when another is opened. */
-export default function show() {
+export default function show({ setTriggerValue }) {
+  ask = () => setTriggerValue("back", true);
   point();
   path = location.pathname;
   clearTimeout(timer);
@@ -83,6 +85,7 @@ export default function show() {
   if (done) return;
   done = true;
   tidyHistory();
+  watchConnection(() => ask());
   awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));

@@ -11,7 +11,9 @@ APP = Path(__file__).resolve().parents[2] / "app"
 HOLDERS = (APP / "frame" / "streamlit.css", APP / "canvas" / "streamlit.js")
 STATIC = Path(st.__file__).parent / "static" / "static" / "js"
 SINCE = {"stSkipToContent": (1, 66)}  # the names that not every version has that we allow
-NAME = re.compile(r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|:is\(\.(st[A-Z]\w+)")
+NAME = re.compile(
+    r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|:is\(\.(st[A-Z]\w+)|\"(data-test-[\w-]+)"
+)
 
 
 def names() -> set[str]:

@@ -10,8 +10,13 @@ pytestmark = pytest.mark.browser
 
 PAGES = ("tiles", "traffic", "softmax?present=true", "speed", "across", "claims")
 PASSING = {"stSkeleton", "stAppSkeleton"}  # stand in while a script is loaded
-FAILING = {"stException", "stAlertContentError"}  # test_failure.py sees them
-THERE = "() => [...document.querySelectorAll('*')].flatMap((one) => [one.dataset?.testid, ...one.classList])"
+FAILING = {
+    "stException",
+    "stAlertContentError",
+    "stDialog",
+}  # test_failure.py and test_connection.py see them
+THERE = """() => [...document.querySelectorAll('*')].flatMap((one) =>
+    [one.dataset?.testid, ...one.classList, ...one.getAttributeNames()])"""
 
 
 def test_every_name_stands_on_a_page(page, dashboard):
