@@ -3,7 +3,10 @@
 `from kernels.flash_attn import flash_attn_func` serves code that was written for that library. Tensors are
 [batch, sequence, heads, head_dim] here, or [tokens, heads, head_dim] where packed, and a window's side of -1
 is without end. What is not served is refused in one sentence. return_attn_probs returns (out, lse, None).
+Where q, k and v, or k and v, come as one tensor, the other arguments are those of the function without.
 """
+
+import inspect
 
 import torch
 
@@ -11,9 +14,13 @@ from kernels.call.flash_attn_arguments import (
     DENSE,
     check_packed_over_pages,
     check_rotary,
+    check_scale_and_splits,
     check_sides,
+    check_starts,
     check_tensors,
+    check_what_goes_with,
     check_with_cache,
+    parted,
 )
 from kernels.call.value_checks import flag
 from kernels.dense import attention
@@ -87,6 +94,49 @@ def flash_attn_varlen_func(
     return (out, lse, None) if return_attn_probs else out
 
 
+def flash_attn_qkvpacked_func(qkv, *given, **named):
+    """`flash_attn_func` of q, k and v in one tensor, [batch, sequence, 3, heads, head_dim]."""
+    return flash_attn_func(*parted("qkv", qkv, "[batch, sequence, 3, heads, head_dim]"), *given, **named)
+
+
+def flash_attn_kvpacked_func(q, kv, *given, **named):
+    """`flash_attn_func` of k and v in one tensor, [batch, sequence, 2, kv_heads, head_dim]."""
+    k, v = parted("kv", kv, "[batch, sequence, 2, kv_heads, head_dim]", q)
+    return flash_attn_func(q, k, v, *given, **named)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **named):
+    """`flash_attn_varlen_func` of q, k and v in one tensor, [tokens, 3, heads, head_dim]."""
+    q, k, v = parted("qkv", qkv, "[tokens, 3, heads, head_dim]")
+    check_starts("cu_seqlens", cu_seqlens, q)
+    edges = cu_seqlens, cu_seqlens, max_seqlen, max_seqlen
+    return flash_attn_varlen_func(q, k, v, *edges, *given, **named)
+
+
+def flash_attn_varlen_kvpacked_func(q, kv, *given, **named):
+    """`flash_attn_varlen_func` of k and v in one tensor, [tokens, 2, kv_heads, head_dim]."""
+    k, v = parted("kv", kv, "[tokens, 2, kv_heads, head_dim]", q)
+    return flash_attn_varlen_func(q, k, v, *given, **named)
+
+
+def _say_what_it_takes(function, like, own: tuple[str, ...]) -> None:
+    """Its own arguments, then another function's from dropout_p to return_attn_probs."""
+    parameters = list(inspect.signature(like).parameters.values())
+    names = [each.name for each in parameters]
+    others = parameters[names.index("dropout_p") : names.index("return_attn_probs") + 1]
+    first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in own]
+    function.__signature__ = inspect.Signature([*first, *others])
+
+
+_EDGES = "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k"
+_say_what_it_takes(flash_attn_qkvpacked_func, flash_attn_func, ("qkv",))
+_say_what_it_takes(flash_attn_kvpacked_func, flash_attn_func, ("q", "kv"))
+_say_what_it_takes(
+    flash_attn_varlen_qkvpacked_func, flash_attn_varlen_func, ("qkv", "cu_seqlens", "max_seqlen")
+)
+_say_what_it_takes(flash_attn_varlen_kvpacked_func, flash_attn_varlen_func, ("q", "kv", *_EDGES))
+
+
 def flash_attn_with_kvcache(
     q,
     k_cache,
@@ -139,7 +189,7 @@ def flash_attn_with_kvcache(
         block_table = block_table[cache_batch_idx]
     if cache_seqlens is None:
         cache_seqlens = block_table.shape[1] * k_cache.shape[1]
-    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits)
     masked = options["causal"] or options["window"] is not None
     if rotary_cos is not None:
         positions = max(k.shape[1], q.shape[1] if masked else 1)
@@ -156,15 +206,19 @@ def flash_attn_with_kvcache(
         cache_seqlens = cache_seqlens - cache_leftpad
     if k is not None:
         k, v = k.transpose(1, 2), v.transpose(1, 2)
-    with torch.no_grad():
-        out, lse = attention_paged(
-            *(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens),
-            **options,
-            k_new=k,
-            v_new=v,
-            splits=num_splits or None,
-            return_lse=True,
-        )
+    try:
+        with torch.no_grad():
+            out, lse = attention_paged(
+                *(q.transpose(1, 2), k_cache, v_cache, block_table, cache_seqlens),
+                **options,
+                k_new=k,
+                v_new=v,
+                splits=num_splits or None,
+                return_lse=True,
+            )
+    except (TypeError, ValueError):
+        check_what_goes_with(q, k_cache, given, index)  # which says so by the names that it has here
+        raise
     out = out.transpose(1, 2)
     return (out, lse) if return_softmax_lse else out
 
@@ -223,9 +277,10 @@ def _refuse_dropout(dropout_p) -> None:
         raise ValueError(f"dropout_p is {dropout_p}, it must be 0: these kernels drop nothing")
 
 
-def _options(softmax_scale, causal, window_size, softcap, alibi_slopes) -> dict:
+def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits=0) -> dict:
     """The same as `attention` takes it."""
     check_sides(window_size)
+    check_scale_and_splits(softmax_scale, num_splits)
     left, right = window_size
     left, right = None if left < 0 else int(left), None if right < 0 else int(right)
     return {

@@ -4,12 +4,15 @@ import math
 
 import torch
 
+from kernels.call.arguments import DTYPES, MAX_SPLITS
+from kernels.call.call import MAX_HEAD_DIM
 from kernels.call.value_checks import (
     at_hand,
     check_at_least_0,
     check_edges,
     check_index,
     check_strided,
+    positive,
     shown,
     whole,
 )
@@ -106,6 +109,67 @@ def check_rotary(q, cos, sin, lengths, positions: int) -> None:
             f"rotary_cos has {len(cos)} positions, it must have those of the longest sequence with what is"
             f" new, {longest + positions}"
         )
+
+
+def check_what_goes_with(q, k_cache, given: dict, index: dict) -> None:
+    """A sentence for new keys, or rows of a cache, that do not go with it."""
+    kv_heads, head_dim = k_cache.shape[2:]
+    k, v = given["k"], given["v"]
+    for name, tensor in (("k", k), ("v", v)):
+        alike = tensor is None or (
+            (len(tensor), *tensor.shape[2:]) == (len(q), kv_heads, head_dim)
+            and 0 < tensor.shape[1] == k.shape[1]
+            and (tensor.dtype, tensor.device) == (k_cache.dtype, k_cache.device)
+        )
+        if not alike:
+            wanted = f"[{len(q)}, seq_new, {kv_heads}, {head_dim}] of k_cache's dtype, k and v alike"
+            raise ValueError(f"{name} is {_said(tensor)}, it must be {wanted}")
+    if index["block_table"] is index["cache_batch_idx"] is None and len(k_cache) < len(q):
+        raise ValueError(f"k_cache has {len(k_cache)} rows, it must have one for each of {len(q)} sequences")
+
+
+def check_scale_and_splits(softmax_scale, num_splits) -> None:
+    """ValueError with one sentence for what is no scale, and for what is no number of splits."""
+    if softmax_scale is not None and not positive(softmax_scale):
+        raise ValueError(f"softmax_scale is {shown(softmax_scale)}, it must be a finite number above 0")
+    if not whole(num_splits, 0) or num_splits > MAX_SPLITS:
+        raise ValueError(
+            f"num_splits is {shown(num_splits)}, it must be a whole number from 0 to {MAX_SPLITS}"
+        )
+
+
+def check_starts(name: str, edges, q) -> None:
+    """A sentence for numbers that do not say where packed sequences begin."""
+    check_index(name, edges, "[sequences + 1]", q.device)
+    if len(edges) < 2:
+        raise ValueError(f"{name} has {len(edges)} numbers, it must have at least 2")
+    check_edges(name, edges, len(q))
+
+
+def parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
+    """q, k and v, or k and v that go with q, of one tensor; a sentence for one that is none."""
+    check_strided(name, tensor)
+    if tensor.dim() != layout.count(",") + 1 or tensor.shape[-3] != (3 if q is None else 2):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
+    if q is None:
+        if tensor.dtype not in DTYPES or not 1 <= tensor.shape[-1] <= MAX_HEAD_DIM or not tensor.numel():
+            raise ValueError(
+                f"{name} is {_said(tensor)}, it must be float32, float16 or bfloat16, of a head_dim up to"
+                f" {MAX_HEAD_DIM} and no size 0"
+            )
+    elif isinstance(q, torch.Tensor) and q.dim() == tensor.dim() - 1:
+        heads, head_dim = q.shape[-2:]
+        kv_heads, width = tensor.shape[-2:]
+        batches = q.dim() == 3 or len(q) == len(tensor)
+        alike = (q.device, head_dim) == (tensor.device, width) and kv_heads and heads % kv_heads == 0
+        alike = alike and (q.dtype == tensor.dtype or torch.is_autocast_enabled(q.device.type))
+        if not (alike and batches):
+            raise ValueError(f"{name} is {_said(tensor)}, which does not go with q, {_said(q)}")
+    return tensor.unbind(-3)
+
+
+def _said(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)} on {tensor.device}"
 
 
 def check_sides(window_size) -> None:

@@ -1,11 +1,14 @@
 """What code for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
 
+import inspect
+
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels import attention, attention_fp8, attention_paged, attention_varlen, explain
+from kernels import flash_attn as library
 
 EDGES = torch.tensor([0, 8, 20], dtype=torch.int32)
 
@@ -72,3 +75,51 @@ def test_a_build_for_amd_gpus_is_refused(monkeypatch):
     ):
         with pytest.raises(RuntimeError, match=r"^PyTorch is built for AMD GPUs \(HIP 6\.2\), which"):
             call()
+
+
+def test_q_k_and_v_in_one_tensor_are_taken_apart():
+    """The arguments behind them are those of the functions that take them apart."""
+    qkv, edges = drawn(2, 9, 3, 2, 16, requires_grad=True), torch.tensor([0, 4, 9], dtype=torch.int32)
+    q, k, v = qkv.unbind(2)
+    asked = 0.0, None, True, (3, -1)
+    exact = library.flash_attn_func(q, k, v, *asked)
+    assert torch.equal(library.flash_attn_qkvpacked_func(qkv, *asked), exact)
+    assert torch.equal(library.flash_attn_kvpacked_func(q, qkv[:, :, 1:], *asked), exact)
+    exact = library.flash_attn_varlen_func(q[0], k[0], v[0], edges, edges, 5, 5, *asked)
+    assert torch.equal(library.flash_attn_varlen_qkvpacked_func(qkv[0], edges, 5, *asked), exact)
+    packed = library.flash_attn_varlen_kvpacked_func(q[0], qkv[0, :, 1:], edges, edges, 5, 5, causal=True)
+    packed.sum().backward()
+    assert qkv.grad.isfinite().all()
+    names = list(inspect.signature(library.flash_attn_varlen_qkvpacked_func).parameters)
+    assert names[:5] == ["qkv", "cu_seqlens", "max_seqlen", "dropout_p", "softmax_scale"]
+
+
+CACHE, ONE, HELD = torch.zeros(2, 32, 2, 16), torch.zeros(2, 1, 4, 16), torch.tensor([3, 5])
+
+
+def with_cache(cache=CACHE, new=None, **given):
+    library.flash_attn_with_kvcache(ONE, cache, cache, new, new, cache_seqlens=HELD, **given)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: library.flash_attn_qkvpacked_func(ONE), "qkv has shape .* it must be .batch, sequence, 3,"),
+        (lambda: library.flash_attn_qkvpacked_func(CACHE[None, :, :3].double()), "qkv is float64"),
+        (
+            lambda: library.flash_attn_kvpacked_func(ONE, CACHE[:, :1, None].repeat(1, 1, 2, 1, 1)[..., :8]),
+            "kv is",
+        ),
+        (
+            lambda: library.flash_attn_varlen_qkvpacked_func(CACHE[:, :3], HELD, 5),
+            "cu_seqlens is .* rise from 0",
+        ),
+        (lambda: with_cache(softmax_scale=-1.0), "softmax_scale is -1.0, it must be a finite number above 0"),
+        (lambda: with_cache(num_splits=5000), "num_splits is 5000, it must be a whole number from 0 to 1024"),
+        (lambda: with_cache(new=CACHE[:, :1, :, :8]), "k is float32 .* k and v alike"),
+        (lambda: with_cache(CACHE[:1]), "k_cache has 1 rows, it must have one for each of 2 sequences"),
+    ],
+)
+def test_the_adapter_names_the_arguments_that_it_was_given(call, sentence):
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        call()
