@@ -9,6 +9,12 @@ from kernels.call.options import Options
 from kernels.reference import visible_mask
 
 ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+
+
+def on_hopper(test):
+    """A test that runs on a Hopper GPU alone."""
+    return pytest.mark.gpu(pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")(test))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from attention_cases import HOPPER, on_hopper
 
 from kernels import reference_attention
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
@@ -13,7 +14,6 @@ from kernels.call.call import Call
 from kernels.hopper import forward
 from kernels.hopper.forward import attention_kernel
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 SHAPES = [
     (1, 1, 1, 1, 1),
     (2, 4, 2, 127, 129),
@@ -34,19 +34,13 @@ def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim=128, dtype=torch.flo
     return random(heads, seq_q), random(kv_heads, seq_kv), random(kv_heads, seq_kv)
 
 
-def test_a_layout_that_tma_takes_is_served():
-    assert FLASH3.unserved_tensors(*tensors(2, 4, 2, 64, 64)) is None
-
-
-def test_heads_inside_rows_are_served():
-    transposed = [tensor.transpose(1, 2) for tensor in tensors(2, 64, 64, 4, 4)]
-    assert FLASH3.unserved_tensors(*transposed) is None
-
-
-def test_the_stride_of_a_single_head_does_not_matter():
+def test_layouts_that_tma_takes_are_served():
+    """Heads inside rows too, and any stride of a single head."""
     q, k, v = tensors(1, 1, 1, 64, 64)
     odd = k.as_strided(k.shape, (1, 3, 128, 1))
-    assert FLASH3.unserved_tensors(q, odd, v) is None
+    inside = [tensor.transpose(1, 2) for tensor in tensors(2, 64, 64, 4, 4)]
+    for served in (tensors(2, 4, 2, 64, 64), inside, (q, odd, v)):
+        assert FLASH3.unserved_tensors(*served) is None
 
 
 @pytest.mark.parametrize(
@@ -147,8 +141,7 @@ def test_on_a_stream_of_the_users_nothing_outlives_a_call(monkeypatch):
     assert not flash3._counters
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@on_hopper
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("mask", MASKS)

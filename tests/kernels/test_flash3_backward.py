@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from attention_cases import largest_difference
+from attention_cases import largest_difference, on_hopper
 
 from kernels import attention, reference_attention
 from kernels.algorithms import _RECORDS, ALGORITHMS
@@ -13,7 +13,6 @@ from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.call.call import Call
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
 CALL = Call(1, 16, 16, 2048, 2048, 128, False, None, 0.1, "flash2", 128, 64, None)
 SHAPES = [
     (1, 1, 1, 1, 1),
@@ -170,10 +169,6 @@ def check(shape, head_dim, dtype, causal=False, window=None, scale=None, with_ls
         assert largest_difference(ours, right) <= 2 * largest_difference(others, right) + rounding
 
 
-on_hopper = pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
-
-
-@pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
@@ -183,7 +178,6 @@ def test_agrees_with_float64(shape, mask, head_dim, dtype):
     check(shape, head_dim, dtype, *MASKS[mask])
 
 
-@pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("shape", [(3, 16, 16, 300, 400), (1, 8, 1, 1024, 300)], ids=str)
 def test_gradients_of_keys_that_are_shared_are_the_same_bits_every_time(shape):
@@ -196,7 +190,6 @@ def test_gradients_of_keys_that_are_shared_are_the_same_bits_every_time(shape):
     assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
 
 
-@pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("shape", [(1, 4, 2, 300, 200), (1, 4, 2, 500, 500)], ids=str)
@@ -204,7 +197,6 @@ def test_lse_has_a_gradient_and_a_scale_is_given(shape, head_dim):
     check(shape, head_dim, torch.float16, causal=True, scale=0.3, with_lse=True)
 
 
-@pytest.mark.gpu
 @on_hopper
 @pytest.mark.parametrize(
     "change",
@@ -218,7 +210,6 @@ def test_strided_tensors(change):
     check((2, 4, 2, 150, 250), 128, torch.float16, change=change)
 
 
-@pytest.mark.gpu
 @on_hopper
 def test_it_runs_where_it_is_asked_for_and_not_where_bits_are_to_be_the_same(monkeypatch, in_any_order):
     q, k, v, d_out = inputs((1, 2, 2, 300, 300), 128, torch.float16)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from attention_cases import ON_CPU
 from gluon_threads import DeadlockError, Descriptor, OnThreads, Parts, Products
 from triton.experimental.gluon import language as gl
 
@@ -127,25 +128,29 @@ def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(on_threads, mo
     assert Products.SIZES.count((64, 128, 64)) == 2 * (2 * blocks - 5)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_gradients_of_out_and_of_lse(on_threads, monkeypatch, head_dim):
+def check_pass(monkeypatch, call, with_lse):
     """All of the backward pass, with what comes before and after the kernel on threads."""
     monkeypatch.setattr(flash3_backward, "unserved_strides", lambda *tensors: None)
     torch.manual_seed(0)
-    q, d_out = torch.randn(2, 2, 2, 70, head_dim)
-    k, v = torch.randn(2, 2, 1, 90, head_dim)
-    d_lse = torch.randn(2, 2, 70)
+    q, d_out = torch.randn(2, call.batch, call.heads, call.seq_q, call.head_dim)
+    k, v = torch.randn(2, call.batch, call.kv_heads, call.seq_kv, call.head_dim)
+    d_lse = torch.randn(q.shape[:3]) if with_lse else None
     leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    out, lse = reference_attention(*leaves, causal=True, scale=0.1)
-    exact = torch.autograd.grad((out * d_out).sum() + (lse * d_lse).sum(), leaves)
-    call = Call(2, 2, 1, 70, 90, head_dim, True, None, 0.1, "flash2", 128, 64, None)
+    out, lse = reference_attention(*leaves, causal=call.causal, scale=call.scale)
+    exact = torch.autograd.grad((out * d_out).sum() + (lse * (d_lse if with_lse else 0)).sum(), leaves)
     gradients = flash3_backward.flash3_backward(q, k, v, out.float(), lse.float(), d_out, d_lse, call)
     for ours, right in zip(gradients, exact, strict=True):
         torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
+@ON_CPU
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_gradients_of_out_and_of_lse(on_threads, monkeypatch, head_dim):
+    call = Call(2, 2, 1, 70, 90, head_dim, True, None, 0.1, "flash2", 128, 64, None)
+    check_pass(monkeypatch, call, with_lse=True)
+
+
+@ON_CPU
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize(("coarse", "fine"), [(2, 3), (3, 0)])
 @pytest.mark.parametrize(
@@ -164,23 +169,14 @@ def test_key_blocks_that_several_blocks_of_threads_share(on_threads, shape, coar
     check(shape, head_dim, False, None, cut=cut)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernels beside it are interpreted")
+@ON_CPU
 def test_gradients_where_all_key_blocks_are_shared(on_threads, monkeypatch):
     """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
-    monkeypatch.setattr(flash3_backward, "unserved_strides", lambda *tensors: None)
     empty = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
-    torch.manual_seed(0)
-    q, d_out = torch.randn(2, 1, 2, 600, 128)
-    k, v = torch.randn(2, 1, 1, 200, 128)
-    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    out, lse = reference_attention(*leaves, scale=0.1)
-    exact = torch.autograd.grad((out * d_out).sum(), leaves)
     call = Call(1, 2, 1, 600, 200, 128, False, None, 0.1, "flash2", 64, 128, None)
     assert flash3_backward.shared(call, 132) == Shares(0, 20, 10, 0, 1)
-    gradients = flash3_backward.flash3_backward(q, k, v, out.float(), lse.float(), d_out, None, call)
-    for ours, right in zip(gradients, exact, strict=True):
-        torch.testing.assert_close(ours.double(), right, atol=2e-5, rtol=0)
+    check_pass(monkeypatch, call, with_lse=False)
 
 
 @pytest.mark.parametrize("together", [1, 2**40])

@@ -4,12 +4,14 @@ import math
 
 import pytest
 import torch
+from attention_cases import HOPPER, on_hopper
+from test_flash3 import tensors
 
 from kernels import attention, attention_fp8, explain, probe_attention, reference_attention
 from kernels.algorithms.fp8 import ALGORITHM as FP8
 from kernels.algorithms.record import Algorithm
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+SHAPE = 2, 4, 2, 128, 64
 SHAPES = [
     (1, 1, 1, 1, 1),
     (2, 4, 2, 127, 129),
@@ -17,15 +19,6 @@ SHAPES = [
     (1, 8, 2, 1024, 1024),
     (1, 2, 2, 300, 2028),
 ]
-
-
-def tensors(
-    batch=2, heads=4, kv_heads=2, seq_q=128, seq_kv=64, head_dim=128, dtype=torch.float16, device="cpu"
-):
-    def random(count, rows):
-        return torch.randn(batch, count, rows, head_dim, device=device).to(dtype)
-
-    return random(heads, seq_q), random(kv_heads, seq_kv), random(kv_heads, seq_kv)
 
 
 @pytest.mark.parametrize(
@@ -36,22 +29,20 @@ def tensors(
     ],
 )
 def test_what_is_not_served_says_why(changed, reason):
-    assert reason in FP8.unserved_tensors(*tensors(**changed))
+    assert reason in FP8.unserved_tensors(*tensors(*SHAPE, **changed))
 
 
 @pytest.mark.parametrize("v_dim", [64, 256])
 def test_values_of_another_head_dimension_are_not_served(v_dim):
-    q, k, _ = tensors()
+    q, k, _ = tensors(*SHAPE)
     assert f"the head_dim of Q and K alone, got {v_dim}" in FP8.unserved_tensors(
         q, k, torch.zeros(2, 2, 64, v_dim)
     )
 
 
 def test_any_strides_are_served():
-    assert (
-        FP8.unserved_tensors(*(tensor.transpose(2, 3).contiguous().transpose(2, 3) for tensor in tensors()))
-        is None
-    )
+    columns_first = (tensor.mT.contiguous().mT for tensor in tensors(*SHAPE))
+    assert FP8.unserved_tensors(*columns_first) is None
 
 
 @pytest.mark.parametrize(
@@ -65,11 +56,11 @@ def test_any_strides_are_served():
 )
 def test_other_masks_and_terms_are_refused(options, sentence, device):
     with pytest.raises(ValueError, match=sentence):
-        attention(*tensors(device=device), algorithm="fp8", **options)
+        attention(*tensors(*SHAPE, device=device), algorithm="fp8", **options)
 
 
 def test_gradients_and_probes_are_refused():
-    q, k, v = tensors()
+    q, k, v = tensors(*SHAPE)
     with pytest.raises(ValueError, match="'fp8' and k requires grad, it must be one of"):
         attention(q, k.requires_grad_(), v, algorithm="fp8")
     with pytest.raises(ValueError, match="has no probe"):
@@ -78,24 +69,23 @@ def test_gradients_and_probes_are_refused():
 
 def test_unknown_scales_are_refused():
     with pytest.raises(ValueError, match="scales is 'row', it must be one of block, tensor"):
-        attention_fp8(*tensors(), scales="row")
+        attention_fp8(*tensors(*SHAPE), scales="row")
 
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
     assert "fp8 needs a Hopper GPU" in FP8.unserved_device(torch.device("cpu"), interpreted=False)
     with pytest.raises(ValueError, match=r"which Triton's interpreter does not run|needs a Hopper GPU"):
-        attention_fp8(*tensors())
+        attention_fp8(*tensors(*SHAPE))
 
 
 def test_where_it_serves_it_runs_only_when_asked_for(monkeypatch, device):
     monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
-    assert "auto never takes it" in explain(*tensors(device=device), algorithm="fp8")
-    assert not explain(*tensors(device=device)).startswith("fp8")
+    assert "auto never takes it" in explain(*tensors(*SHAPE, device=device), algorithm="fp8")
+    assert not explain(*tensors(*SHAPE, device=device)).startswith("fp8")
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
+@on_hopper
 @pytest.mark.parametrize("numbers", ["rotated", "block", "tensor"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

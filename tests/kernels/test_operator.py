@@ -10,19 +10,7 @@ from kernels import attention
 
 SMALL = Shape("small", 2, 1, 20, 30, 16, 16, 16)
 BLOCKS = {"block_q": 16, "block_kv": 16}
-OPTIONS = (
-    None,
-    None,
-    None,
-    None,
-    True,
-    None,
-    None,
-    "auto",
-    16,
-    16,
-    None,
-)  # of the operator: no terms, causal
+OPTIONS = (*[None] * 4, True, None, None, "auto", 16, 16, None)  # of the operator: no terms, causal
 
 
 @pytest.fixture
@@ -74,16 +62,11 @@ def test_a_bad_option_is_named_with_gradients_too(tensors):
 
 
 def test_a_bad_option_is_named_while_pytorch_traces(device):
-    with (
-        FakeTensorMode(),
-        pytest.raises(ValueError, match=r"^window is 0, it must be None or a whole number"),
-    ):
-        attention(*(fake(device, 2, 8) for _ in range(3)), window=0)
-    with (
-        FakeTensorMode(),
-        pytest.raises(ValueError, match=r"^algorithm is 'flash1' and q, k or v requires grad"),
-    ):
-        attention(*(fake(device, 2, 8).requires_grad_() for _ in range(3)), algorithm="flash1")
+    with FakeTensorMode():
+        with pytest.raises(ValueError, match=r"^window is 0, it must be None or a whole number"):
+            attention(*(fake(device, 2, 8) for _ in range(3)), window=0)
+        with pytest.raises(ValueError, match=r"^algorithm is 'flash1' and q, k or v requires grad"):
+            attention(*(fake(device, 2, 8).requires_grad_() for _ in range(3)), algorithm="flash1")
 
 
 class Seen(TorchDispatchMode):

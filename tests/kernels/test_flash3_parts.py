@@ -1,4 +1,7 @@
-"""flash3 whose last tiles are cut: partitions as threads on the CPU, pieces merged in the interpreter."""
+"""flash3 whose tiles' keys are split, or whose last tiles are cut in pieces that are merged.
+
+Partitions run as threads on the CPU, the kernels that combine parts in the interpreter.
+"""
 
 import math
 from contextlib import nullcontext
@@ -6,23 +9,31 @@ from dataclasses import replace
 
 import pytest
 import torch
-from flash3_on_threads import put_on_threads
+from attention_cases import ON_CPU, on_hopper
+from gluon_threads import Descriptor, OnThreads
 
 from kernels import attention, reference_attention
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import split_kv as flash3_split
 from kernels.algorithms.flash3 import stream_k as flash3_cut
 from kernels.call.arguments import check_options
 from kernels.call.call import Call
 from kernels.dispatch import dispatch
+from kernels.hopper import forward
 from kernels.launch.launch import multiprocessors
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+PROCESSORS = 132
 
 
-def call_of(batch=1, heads=8, kv_heads=8, seq_q=16384, seq_kv=16384, head_dim=256, **other):
-    sizes = batch, heads, kv_heads, seq_q, seq_kv, head_dim
-    call = Call(*sizes, False, None, head_dim**-0.5, "flash3", 128, 64, None)
-    return replace(call, **other)
+@pytest.fixture
+def on_threads(monkeypatch):
+    """The GPU parts of both launches replaced; room that is asked for holds NaN."""
+    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
+    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
+    for way in (flash3_split, flash3_cut):
+        monkeypatch.setattr(way, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
 
 
 @pytest.fixture
@@ -30,12 +41,34 @@ def cut_wherever(monkeypatch):
     monkeypatch.setattr(flash3_cut, "COST", dict.fromkeys(flash3_cut.COST, -(10**6)))
 
 
-@pytest.fixture
-def on_threads(monkeypatch):
-    put_on_threads(monkeypatch, flash3_cut)
+def call_of(batch=1, heads=8, kv_heads=8, seq_q=512, seq_kv=4096, head_dim=128, **other):
+    sizes = batch, heads, kv_heads, seq_q, seq_kv, head_dim
+    call = Call(*sizes, False, None, head_dim**-0.5, "flash3", 128, 64, None)
+    return replace(call, **other)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the Triton kernel beside it is interpreted")
+def check(attend, call):
+    """(O, lse) of random tensors of a call's sizes against float64."""
+    torch.manual_seed(0)
+    q = torch.randn(call.batch, call.heads, call.seq_q, call.head_dim)
+    k, v = torch.randn(2, call.batch, call.kv_heads, call.seq_kv, call.head_dim)
+    exact = reference_attention(q, k, v, scale=call.scale)
+    for ours, right in zip(attend(q, k, v, call), exact, strict=True):
+        torch.testing.assert_close(ours.double(), right.double(), atol=1e-5, rtol=0)
+
+
+@ON_CPU
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize(("splits", "processors"), [(2, 132), (3, 1), (5, 132)])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 450, 640), (2, 4, 2, 130, 1030), (1, 2, 1, 1, 700)], ids=str)
+def test_parts_of_the_keys_are_combined(on_threads, monkeypatch, shape, splits, head_dim, processors):
+    """One block of threads takes all parts, or each its own; rows and keys end inside a tile."""
+    monkeypatch.setattr(flash3_split, "multiprocessors", lambda device: processors)
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0)
+    check(flash3_split.flash3_split, call_of(*shape, head_dim, splits=splits))
+
+
+@ON_CPU
 @pytest.mark.parametrize("head_dim", [128, 256])
 @pytest.mark.parametrize("processors", [4, 5])
 @pytest.mark.parametrize(
@@ -44,16 +77,38 @@ def on_threads(monkeypatch):
 def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape, processors, head_dim):
     """Rows and keys end inside a tile; shares begin and end where tiles do, and elsewhere; some are empty."""
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: processors)
-    torch.manual_seed(0)
-    batch, heads, kv_heads, seq_q, seq_kv = shape
-    q = torch.randn(batch, heads, seq_q, head_dim)
-    k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
     call = call_of(*shape, head_dim)
-    call = replace(call, cut=flash3_cut.cut_of(call, processors))
-    out, lse = flash3_cut.flash3_cut(q, k, v, call)
-    exact_out, exact_lse = reference_attention(q, k, v, scale=call.scale)
-    torch.testing.assert_close(out.double(), exact_out, atol=1e-5, rtol=0)
-    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
+    check(flash3_cut.flash3_cut, replace(call, cut=flash3_cut.cut_of(call, processors)))
+
+
+@pytest.mark.parametrize(
+    ("problem", "splits"),
+    [
+        ({}, 4),  # 32 tiles
+        ({"heads": 2, "kv_heads": 2, "seq_q": 4096}, 2),
+        ({"seq_q": 256, "seq_kv": 65536}, 8),
+        ({"heads": 32, "seq_q": 128, "seq_kv": 16384}, 4),
+        ({"heads": 1, "kv_heads": 1, "seq_q": 128, "seq_kv": 4096}, 8),  # of 4 key blocks each
+        ({"seq_q": 1024, "seq_kv": 1024}, None),  # of 8 key blocks: combining costs more
+        ({"head_dim": 256}, None),
+        ({"seq_q": 127}, None),
+        ({"seq_q": 1024, "seq_kv": 4096}, 2),
+        ({"seq_q": 1088, "seq_kv": 4096}, None),  # more tiles than half of the SMs
+        ({"causal": True}, None),
+        ({"scale": -0.1}, None),
+    ],
+    ids=str,
+)
+def test_keys_are_split_where_that_pays(problem, splits):
+    assert flash3_split.split_count(call_of(**problem), PROCESSORS) == splits
+
+
+@pytest.mark.parametrize("tiles", [1, 7, 40, 66])
+@pytest.mark.parametrize("key_blocks", [20, 33, 512])
+def test_parts_are_one_round_and_no_part_is_empty(tiles, key_blocks):
+    splits = flash3_split.split_count(call_of(heads=tiles, seq_q=128, seq_kv=128 * key_blocks), PROCESSORS)
+    assert splits is None or 2 <= splits <= min(PROCESSORS // tiles, key_blocks)
+    assert splits is not None or key_blocks < 33
 
 
 @pytest.mark.parametrize(
@@ -78,8 +133,8 @@ def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape
     ids=str,
 )
 def test_the_last_tiles_are_cut_where_that_pays(problem, cut):
-    call = call_of(**problem)
-    assert flash3_cut.cut_of(call, 132) == (cut and flash3_cut.Cut(*cut, 132, 128))
+    call = call_of(**{"seq_q": 16384, "seq_kv": 16384, "head_dim": 256} | problem)
+    assert flash3_cut.cut_of(call, PROCESSORS) == (cut and flash3_cut.Cut(*cut, PROCESSORS, 128))
 
 
 @pytest.mark.parametrize(("splits", "taken"), [(None, True), (1, True), (2, False), (True, False)])
@@ -104,8 +159,27 @@ def test_shares_are_equal_and_of_two_tiles_at_most(cut_wherever, processors, key
         assert cut.share * processors >= cut.tiles * cut.key_blocks
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not HOPPER, reason="flash3 needs a Hopper GPU")
+@on_hopper
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_on_a_gpu_split_keys_give_what_whole_ones_do(head_dim, dtype):
+    torch.manual_seed(0)
+    q = torch.randn(1, 4, 300, head_dim, device="cuda").to(dtype)
+    k, v = torch.randn(2, 1, 2, 5001, head_dim, device="cuda").to(dtype)
+    call = call_of(1, 4, 2, 300, 5001, head_dim, splits=7)
+    exact, exact_lse = reference_attention(q, k, v, scale=call.scale)
+    whole, _ = flash3.flash3(q, k, v, call)
+    error = (whole.double() - exact).abs().max()
+    before = None
+    for _ in range(3):  # by way of Triton, and again
+        out, lse = flash3_split.flash3_split(q, k, v, call)
+        assert (out.double() - exact).abs().max() <= 1.2 * error
+        torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-4, rtol=0)
+        assert before is None or torch.equal(out, before)
+        before = out
+
+
+@on_hopper
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("head_dim", [128, 256])
 def test_on_a_gpu_cut_tiles_give_what_whole_ones_do(head_dim, dtype):
