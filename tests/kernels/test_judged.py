@@ -127,10 +127,12 @@ def held(number, dtype: str, kind: str) -> list:
 
 
 OUT = ["pointer", 3, 0, ["type", ["type", "fp16", None], None]]
-FORGED = {  # operations that are put before a program's own
+NUMBER = ["pointer", 3, 0, ["type", ["type", "int32", None], None]]
+ORDER = [["enum", "MEM_SEMANTIC", "ACQUIRE_RELEASE"], ["enum", "MEM_SYNC_SCOPE", "GPU"]]
+FORGED = {  # operations that come after a program's own
     "another operation": ["__init__", [], {}, 1],
     "machine code": ["create_inline_asm", ["", "", [], None, False, 1], {}, 1],
-    "a swap in memory": ["create_atomic_cas", [], {}, 1],
+    "a swap in memory": ["create_atomic_cas", [NUMBER, *[held(0, "int32", "int32")] * 2, *ORDER], {}, 1],
     "wider numbers": ["create_store", [OUT, held(1.0, "float64", "fp64"), None, None], {}, 1],
     "objects": ["create_reshape", [held(1, "O", "fp64"), ["list", 1], False], {}, 1],
     "another function": ["reduce", ["cdiv", 0, False, ["list", OUT]], {}, 1],
@@ -154,7 +156,7 @@ def good(tmp_path_factory) -> dict:
 @pytest.mark.parametrize("name", [*FORGED, *SPOILT])
 def test_a_tape_that_no_kernel_made_is_a_sentence(good, name):
     def change(tape: dict, program: list) -> None:
-        SPOILT[name](tape) if name in SPOILT else program.insert(0, FORGED[name])
+        SPOILT[name](tape) if name in SPOILT else program.append(FORGED[name])
 
     with pytest.raises(NotServedError) as error:
         judge.judged(good | {"tape": spoilt(good["tape"], change)})
