@@ -14,7 +14,6 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
 from engine.measuring.exact import hidden_keys
-from engine.measuring.trial import mask_arguments
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD
@@ -135,7 +134,7 @@ def _kernel(algorithm: str) -> Prepare:
     def prepare(q, k, v, problem: Problem, **options):
         from kernels import attention
 
-        mask = mask_arguments(problem)
+        mask = problem.mask.arguments(problem.seq_kv)
         return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
 
     return prepare

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.measuring.trial import mask_arguments
 from engine.model.launch import schedule_of
 from engine.model.simulation import simulate
 from engine.root import ROOT
@@ -67,8 +66,7 @@ def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str
     """The project's own kernel watched, in the place of a file's; in the process that is watched."""
     import kernels
 
-    problem = experiment.problem
-    mask = mask_arguments(problem)
+    mask = experiment.problem.mask.arguments(experiment.problem.seq_kv)
     attention = partial(kernels.attention, algorithm=experiment.algorithm, **mask)
     return watched(attention, replace(experiment, asked=experiment.tiling), stretch, 0, str(file), [])
 

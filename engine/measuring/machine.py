@@ -63,12 +63,15 @@ def device(commit: str | None = None) -> Device:
 
     versions = here.versions | _installed(*PEERS)
     read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
-    driver = read.pop("driver", versions.pop("driver", "unknown"))
+    driver, clocks = read.pop("driver", versions.pop("driver", "unknown")), {}
+    for name, value in read.items():
+        with suppress(ValueError):  # what this GPU does not tell
+            clocks[name] = float(value)
     return Device(
         gpu=here.device,
         driver=driver,
         versions=versions,
-        clocks={name: float(value) for name, value in read.items() if _is_number(value)},
+        clocks=clocks,
         memory_bytes=torch.cuda.get_device_properties(0).total_memory,
         commit=commit or _commit(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -101,13 +104,6 @@ def _output_of(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return run.stdout if run.returncode == 0 else ""
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) >= 0
-    except ValueError:
-        return False
 
 
 def _processor() -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
-from engine.measuring.trial import attempt, mask_arguments, random_inputs
+from engine.measuring.trial import attempt, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
 from engine.recordings.recording import Row
@@ -64,8 +64,8 @@ class Kernel:
     @property
     def options(self) -> dict[str, Any]:
         """What `kernels.attention` is given beside tensors."""
-        blocks = {"block_q": self.block_q, "block_kv": self.block_kv}
-        return {"algorithm": self.algorithm, **mask_arguments(self.problem), **blocks}
+        mask = self.problem.mask.arguments(self.problem.seq_kv)
+        return {"algorithm": self.algorithm, **mask, "block_q": self.block_q, "block_kv": self.block_kv}
 
 
 def _few(length: int) -> int:

@@ -186,11 +186,6 @@ def plain_sentence(error: Exception) -> str:
     return text
 
 
-def mask_arguments(problem: Problem) -> dict[str, Any]:
-    """The mask as the kernels take it; raises MaskError where they do not."""
-    return problem.mask.arguments(problem.seq_kv)
-
-
 def _triton_error() -> type[Exception]:
     """What Triton raises, if it was imported: kernels must import it first, to choose its interpreter."""
     triton = sys.modules.get("triton")

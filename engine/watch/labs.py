@@ -15,7 +15,7 @@ from engine.watch.process import FailedError, Limits, judged
 
 FOLDER = ROOT / "assets" / "labs"
 COMPARED = ("Q", "K", "V", "O")
-ONLY_SHOWN = "O is right for the numbers that the file was shown, and wrong for others."
+ONLY_SHOWN = "It is right for the numbers that the file was shown, and wrong for others."
 SAID = ("SCENARIO", "HINTS", "COMPARED", "FUNCTION")
 
 

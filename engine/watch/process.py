@@ -114,12 +114,6 @@ def _failed(file: Path, said: dict[str, Any]) -> FailedError:
     return FailedError(f"{file.name}: {line[:LONGEST_SENTENCE].removesuffix('.')}.")
 
 
-def supervised(command: list[str], limits: Limits) -> dict[str, Any]:
-    """What a command answers, or under "sentence" how it ended; it and what it started are gone then."""
-    with Supervised(command) as process:
-        return process.answer(limits.seconds, {})
-
-
 class Supervised:
     """A process that is asked by a line of JSON and answers so, and is gone with what it started in the end.
 

@@ -12,8 +12,8 @@ import pytest
 from engine.__main__ import main
 from engine.watch import confined, shape
 from engine.watch import process as watch_process
-from engine.watch.process import Limits, Supervised, supervised
-from tests.engine.test_watch_process import REPORT, ROOT, STARTED
+from engine.watch.process import Limits, Supervised
+from tests.engine.test_watch_process import REPORT, ROOT, STARTED, supervised
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes from each other")
 WITHOUT = {

@@ -16,7 +16,7 @@ from engine import Experiment, process_tree
 from engine.__main__ import main
 from engine.watch import attention, command
 from engine.watch import process as watch_process
-from engine.watch.process import FailedError, Limits, supervised
+from engine.watch.process import FailedError, Limits, Supervised
 from engine.watch.user_file import NotServedError, function_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +29,12 @@ REPORT = {
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
     "block_q": 16, "block_kv": 16, "tiles_of_all_heads": 1, "notes": [], "findings": [],
 }  # fmt: skip
+
+
+def supervised(command: list[str], limits: Limits) -> dict:
+    """What a command answers; it and what it started are gone then."""
+    with Supervised(command) as process:
+        return process.answer(limits.seconds, {})
 
 
 def ends(pid: int) -> None:
