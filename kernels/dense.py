@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
 from kernels.call.options import Asked, Options, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import as_autocast, traced
+from kernels.call.value_checks import as_autocast, beside, traced
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -64,5 +64,6 @@ def attention(
     if mask is None:
         check(q, k, v, options)
         mask = late_see_more(options), None
-        terms = terms_with(ranges_for(q, k, options, traced(q, k, v)), q, options)
+        with beside(q):
+            terms = terms_with(ranges_for(q, k, options, traced(q, k, v)), q, options)
     return attend(q, k, v, (*mask, *options.how), terms, options.return_lse)

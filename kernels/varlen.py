@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import as_autocast, check_edges, check_index, check_is_tensor, flag
+from kernels.call.value_checks import as_autocast, beside, check_edges, check_index, check_is_tensor, flag
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -40,7 +40,8 @@ def attention_varlen(
     options = asked(given, Lengths)
     check(*packed, options)
     sides = window_sides(flag("causal", options.causal), options.window)
-    ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
+    with beside(q):
+        ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
     out, lse = attend(*packed, (False, None, *options.how), terms_with(ranges, packed[0], options))
     out, lse = out[0].transpose(0, 1), lse[0]
     if options.return_lse and options.sinks is not None:  # which count for no row past the last sequence

@@ -1,5 +1,6 @@
 """Single values as arguments: what they must be, and how an error shows them."""
 
+from contextlib import nullcontext
 from math import isfinite
 from numbers import Integral, Real
 
@@ -10,6 +11,7 @@ from torch.autograd import forward_ad
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 INDEX = (torch.int32, torch.int64)
+NOWHERE = nullcontext()
 LONGEST_SHOWN = 100  # characters of a value in an error
 FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
 
@@ -86,6 +88,13 @@ def check_untransformed(*arguments) -> None:
                 "this call is neither differentiated in forward mode nor transformed by torch.func, as"
                 " kernels.attention is: it must be outside of them"
             )
+
+
+def beside(tensor):
+    """A context in which what is made beside a fake tensor is fake, whether its mode is on or not."""
+    if type(tensor) in PLAIN or torch.compiler.is_compiling():
+        return NOWHERE
+    return getattr(tensor, "fake_mode", NOWHERE)
 
 
 def at_hand(tensor: torch.Tensor) -> bool:

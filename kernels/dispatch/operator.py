@@ -2,7 +2,7 @@
 
 import torch
 from torch._C import _any_requires_grad, _len_torch_dispatch_stack
-from torch._C._functorch import unwrap_if_dead
+from torch._C._functorch import is_legacy_batchedtensor, unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
@@ -188,6 +188,12 @@ register_gradient(attention_operator, "attention", forward, _backward, _setup_co
 register_gradient(backward_operator, "attention_backward", whole_gradients, refuse_second_derivative)
 
 
+def backward_by_sample(*given):
+    """The operator, which PyTorch runs for one after another of gradients that are given at once."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return backward_operator(*given)
+
+
 class Direct(torch.autograd.Function):
     """`Differentiable` without torch.func: what the forward pass chose serves the backward pass too.
 
@@ -211,9 +217,10 @@ class Direct(torch.autograd.Function):
         """dQ, dK, dV and of the sinks, and nothing for the others."""
         q, k, v, out, lse, *terms = ctx.saved_tensors
         given = q, k, v, out, lse, d_out, d_lse, *terms, ctx.softcap, *ctx.options
-        if not torch.is_grad_enabled():
+        at_once = any(each is not None and is_legacy_batchedtensor(each) for each in (d_out, d_lse))
+        if not (torch.is_grad_enabled() or at_once):
             return *gradients(*given, ctx.memory), None, None, None
-        *d_qkv, d_sinks = Gradients.apply(*given)
+        *d_qkv, d_sinks = (backward_by_sample if at_once else Gradients.apply)(*given)
         return *d_qkv, None if given[8] is None else d_sinks, None, None, None
 
 
@@ -230,10 +237,10 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
     transformed = torch._C._are_functorch_transforms_active()
     if forward_ad._current_level >= 0 or (transformed and torch.compiler.is_compiling()):
         out, lse = formula(q, k, v, options, terms)
-    elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
-        out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
     elif transformed:
         out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
+    elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
+        out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
     else:
         sinks = None if terms is None else terms.sinks
         if differentiated(options[3], q, k, v, sinks):

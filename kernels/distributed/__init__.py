@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
-from kernels.call.value_checks import as_autocast, check_is_tensor
+from kernels.call.value_checks import as_autocast, check_is_tensor, check_untransformed, resolved
 from kernels.distributed.agreement import differentiated
 from kernels.distributed.job import METHODS, Job, desk_of
 from kernels.distributed.lanes import Lanes
@@ -45,6 +45,7 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
     _check(t)
     if differentiated(t):
         raise ValueError("t requires grad, which unshard does not give: call it with t.detach()")
+    check_untransformed(t)
     team = team_of(group, t.device)
     said = team.exchange({"shape": [*t.shape], "dtype": str(t.dtype)})
     rows = [each["shape"][2] for each in said]
@@ -54,7 +55,7 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
         shapes = ", ".join(f"{tuple(each['shape'])} {each['dtype']}" for each in said)
         raise ValueError(f"t is {shapes} on the ranks, it must be what shard(t, causal={bool(causal)}) gives")
     backend = desk_of(team).sending
-    return _gathered(backend, layout, team.rank, t)
+    return _gathered(backend, layout, team.rank, *resolved(t))
 
 
 def _gathered(mover, layout: Layout, rank: int, t: torch.Tensor) -> torch.Tensor:
@@ -147,13 +148,14 @@ class RingAttention(torch.autograd.Function):
         """dQ, dK and dV, and nothing for the job."""
         saved = ctx.saved_tensors
         with _on(saved[0]):
-            gradients = ctx.job.backward(saved, d_out, d_lse)
+            gradients = ctx.job.backward(saved, *resolved(d_out, d_lse))
             ctx.note()
         return *gradients, None, None
 
 
 def _run(q, k, v, causal, window, group, method, return_lse, scale):
-    q, k, v = as_autocast(q, k, v)
+    check_untransformed(q, k, v)
+    q, k, v = resolved(*as_autocast(q, k, v))
     job, note = _job(q, k, v, causal, window, group, method, scale)
     with _on(q):
         if differentiated(q, k, v):
