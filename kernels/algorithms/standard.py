@@ -152,15 +152,15 @@ def output_kernel(
             tile_pointers(weight_head, weight_strides, queries, keys), mask=inside, other=0.0
         )
         v_tile = load_tile(v_head, v_strides, keys, columns, seq_kv, TILE.V_DIM, True)
-        apart = False
         if TILE.RANGES:  # values that are not finite must not reach what only shares a tile
-            apart = any_not_finite(v_tile)
-        if apart:
-            first, end, _ = seen_by(terms.ranges, batch, queries[:, None], seq_q)
-            seen = (keys[None, :] >= first) & (keys[None, :] < end)
-            accumulator = added_of_seen(
-                accumulator, weight_tile, seen, (v_head, v_strides), keys, columns, seq_kv, TILE.V_DIM
-            )
+            if any_not_finite(v_tile):
+                first, end, _ = seen_by(terms.ranges, batch, queries[:, None], seq_q)
+                seen = (keys[None, :] >= first) & (keys[None, :] < end)
+                accumulator = added_of_seen(
+                    accumulator, weight_tile, seen, (v_head, v_strides), keys, columns, seq_kv, TILE.V_DIM
+                )
+            else:
+                accumulator += matmul(weight_tile, v_tile)
         else:
             accumulator += matmul(weight_tile, v_tile)
     store_tile(
