@@ -13,8 +13,8 @@ from uuid import uuid4
 
 MARKS = "ATTENTION_TILES_MARKS"  # in the environment: what a marked process starts has its marks too
 PROCESSES = Path("/proc")
-ENVIRONMENT = slice(47, 49)  # after the name in /proc/PID/stat: where its environment begins and ends
-LONGEST_START = 5.0  # s that a process may have no environment yet: its program may have to come from a disk
+LONGEST_ENDING, BETWEEN = 5.0, 0.01  # s that ending may take, and between two looks
+LOOKS = 2  # without any, after which none is left: what starts a program has no environment for a moment
 
 
 class Marked(subprocess.Popen):
@@ -31,39 +31,17 @@ class Marked(subprocess.Popen):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self.kill()
-        looked_at: set[int] = set()
-        until = time.monotonic() + LONGEST_START
-        while new := _processes() - looked_at:  # once more, as what is being killed may start something
-            starting = False
-            for process in new:
-                marked = self._has_mark(process)
-                if marked is None:
-                    starting = True
-                    continue
-                looked_at.add(process)
-                if marked:
-                    until = time.monotonic() + LONGEST_START
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.kill(process, signal.SIGKILL)
-            if time.monotonic() > until:
-                break
-            if starting:
-                time.sleep(0.01)
+        until, quiet = time.monotonic() + LONGEST_ENDING, 0
+        while PROCESSES.exists() and quiet < LOOKS and time.monotonic() < until:
+            marked = [int(each.name) for each in PROCESSES.glob("[0-9]*") if self._has_mark(each)]
+            for process in marked:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            quiet = 0 if marked else quiet + 1
+            time.sleep(BETWEEN)
 
-    def _has_mark(self, process: int) -> bool | None:
-        """Whether a process has its mark; None while it is starting a program and has no environment yet."""
-        place = PROCESSES / str(process)
-        try:
-            environment = (place / "environ").read_bytes()
-            if not environment:
-                (place / "exe").readlink()  # fails of what has ended
-                begins, ends = (place / "stat").read_text().rpartition(")")[2].split()[ENVIRONMENT]
-                return False if begins == ends != "0" else None  # some programs are started without any
-        except OSError:  # ended meanwhile, or another's
-            return False
-        return self.mark.encode() in environment
-
-
-def _processes() -> set[int]:
-    """All that there are; none where there is no Linux."""
-    return {int(each.name) for each in PROCESSES.glob("[0-9]*")}
+    def _has_mark(self, process: Path) -> bool:
+        """Whether a process has its mark; one that has ended, or is another's, has none."""
+        with suppress(OSError):
+            return self.mark.encode() in (process / "environ").read_bytes()
+        return False

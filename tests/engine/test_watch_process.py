@@ -2,13 +2,11 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -103,47 +101,26 @@ def test_what_it_started_ends_with_it(tmp_path, start, ending):
     ends(int((tmp_path / "pid").read_text()))
 
 
-def test_all_that_has_its_mark_is_found_while_it_starts_programs_and_others_end(monkeypatch, tmp_path):
-    """In a /proc that the test writes: what is killed is there for a while, and starts something yet."""
+def test_what_is_killed_and_starts_something_yet_is_looked_for_again(monkeypatch, tmp_path):
+    """In a /proc that the test writes: one that is starting a program shows its mark at the second look."""
     process = process_tree.Marked([sys.executable, "-c", ""])
     process.wait()
-    mark, now, killed = f"A=1\0{process_tree.MARKS}= {process.mark}\0", [0.0], []
-
-    def there(number: int, environment: str = "", program: bool = True, ends: int = 0) -> Path:
-        place = tmp_path / str(number)
-        place.mkdir()
-        (place / "environ").write_text(environment)
-        (place / "stat").write_text(f"{number} (a) name) S {'0 ' * 46}{ends} {ends} 0\n")
-        if program:
-            (place / "exe").symlink_to("/bin/sleep")
-        return place / "environ"
-
-    there(1, program=False)  # has ended
-    there(2, ends=7)  # was started without any environment
-    there(3, "B=2\0")
-    there(4, mark)
-    starting = there(5)
-    there(6)  # comes no further
-
-    def sleep(seconds: float) -> None:
-        now[0] += 1
-        starting.write_text(mark)
+    mark, killed = f"A=1\0{process_tree.MARKS}= {process.mark}\0", []
+    for number, environment in {3: "B=2\0", 4: mark, 5: ""}.items():
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "environ").write_text(environment)
 
     def kill(number: int, signal: int) -> None:
         killed.append(number)
-        if number == 5 and killed.count(5) == 1:
-            there(7, mark)
+        (tmp_path / str(number) / "environ").write_text("")
+        if number == 4:
+            (tmp_path / "5" / "environ").write_text(mark)
 
     monkeypatch.setattr(process_tree, "PROCESSES", tmp_path)
-    monkeypatch.setattr(process_tree, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     monkeypatch.setattr(process_tree.os, "kill", kill)
-    monkeypatch.setattr(process_tree.os, "killpg", kill)
+    monkeypatch.setattr(process_tree.os, "killpg", lambda *_: None)
     process.end()
-    assert killed == [process.pid, 4, 5, 7]
-    assert now == [2 + process_tree.LONGEST_START + 1]  # the last was found at 2 s
-    shutil.rmtree(tmp_path / "6")
-    process.end()
-    assert now == [2 + process_tree.LONGEST_START + 1]  # nothing is waited for
+    assert killed == [4, 5]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
