@@ -27,6 +27,7 @@ LONGEST = 1200  # characters of a sentence, the list of all quantities included
 SECONDS, KEPT = 5.0, 400e6  # of a processor, and bytes that stay, of any one
 WORDS = (
     *("0", "-1", "1", "2", "16", "64", "1000", "1024", "65537", "1048576", "1048577", "1e9", "NaN", "inf"),
+    *("0x10", "1 024", "²", "1,0", "\ud7ff", "\n", "-0", "+1", "1.0", "١", "TRUE", "[1]", "64:", ":64"),
     *(
         *("true", "false", "None", "null", "1_000", "1,024", "flash1", "flash2", "flash3", "standard"),
         *("split_kv",),

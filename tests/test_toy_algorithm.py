@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 from app.player import payload
 from engine import Experiment, simulate
+from tests.app.conftest import open_app
 from tests.app.player.test_player_payload import unpack
 
+__all__ = ["open_app"]
 ROOT = Path(__file__).resolve().parents[1]
 FILE = '''
 """FlashAttention-2 whose tiles read K twice: an algorithm that nobody knew of."""
@@ -84,16 +84,6 @@ def toy_kernel(tmp_path, monkeypatch):
     algorithms.discover()
 
 
-def opened(page: str) -> AppTest:
-    """A page of the dashboard with the scenario under the toy."""
-    app = AppTest.from_file(str(ROOT / "app" / "dashboard.py"), default_timeout=600)
-    app._page_hash = calc_hash(page)
-    app.query_params["algorithm"] = "toy"
-    app.run()
-    assert not app.exception
-    return app
-
-
 def test_the_model_knows_it(toy):
     found, like = simulate(Experiment.of(algorithm="toy")), simulate(Experiment.of())
     assert found.traffic.requested.total_read == like.traffic.requested.total_read + 64 * 2**20 // 2
@@ -139,8 +129,9 @@ def test_an_unknown_one_is_refused_with_the_names_there_are(toy):
         Experiment.of(algorithm="ring of fire")
 
 
-def test_the_sidebar_offers_it(toy):
-    (choice,) = [box for box in opened("tiles").sidebar.selectbox if box.label == "Algorithm"]
+def test_the_sidebar_offers_it(toy, open_app):
+    app = open_app("tiles", algorithm="toy")
+    (choice,) = [box for box in app.sidebar.selectbox if box.label == "Algorithm"]
     assert "Toy attention" in choice.options
     assert choice.value == "toy"
 
@@ -152,7 +143,8 @@ def test_the_player_has_its_steps(toy):
 
 
 @pytest.mark.parametrize("page", ["tiles", "traffic", "speed"])
-def test_a_page_shows_it(toy, page):
-    app = opened(page)
+def test_a_page_shows_it(toy, open_app, page):
+    app = open_app(page, algorithm="toy")
+    assert not app.exception
     said = [str(element.proto) for element in app.main]
     assert page == "tiles" or any("Toy" in text for text in said)

@@ -6,12 +6,9 @@ computes it, which every place says that would run one.
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 
 from app.scenario.link import url_values
 from app.take_home import snippet
@@ -29,9 +26,10 @@ from engine.trace.dense import exact_tiles
 from engine.trace.forward import execute
 from engine.trace.rows import row_statistics
 from engine.worker.jobs import JobError
+from tests.app.conftest import open_app
 from tests.conftest import forget
 
-ROOT = Path(__file__).resolve().parents[1]
+__all__ = ["open_app"]
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,8 @@ def test_the_command_line_takes_and_prints_it(capsys):
     assert "stride is 'none'; it must be a whole number" in capsys.readouterr().err
 
 
-def test_the_sidebar_shows_it_under_more_and_pages_draw_it():
-    app = AppTest.from_file(str(ROOT / "app" / "dashboard.py"), default_timeout=600)
-    app._page_hash = calc_hash("masks")
-    app.session_state["more"] = True  # the fold of the sidebar, with what is seldom moved
-    app.query_params["stride"] = "5"
-    app.run()
+def test_the_sidebar_shows_it_under_more_and_pages_draw_it(open_app):
+    app = open_app("masks", stride="5")
     assert not app.exception
     (field,) = [one for one in app.sidebar.text_input if one.label == "Stride"]
     assert field.value == "5"

@@ -62,7 +62,8 @@ def test_the_readme_names_files_that_there_are():
             assert any((folder / name).exists() for folder in (ROOT, *folders)), (rooms, name)
 
 
-def test_shared_memory_of_the_gpus_here():
+def test_what_terms_say_of_the_gpus_here():
+    assert f"an H200 has {GPUS['h200'].sms}." in TERMS["SM|SMs"]
     sizes = [gpu.shared_bytes_sm // KIB for gpu in GPUS.values()]
     text = next(words for name, words in TERMS.items() if name.startswith("SRAM"))
     assert re.search(r"(\d+) to (\d+) KiB", text).groups() == (str(min(sizes)), str(max(sizes)))

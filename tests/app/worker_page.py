@@ -40,6 +40,17 @@ def html(page: AppTest) -> str:
     return " ".join(block.proto.body for block in page.get("html"))
 
 
+def words(page: AppTest) -> str:
+    """All that the page says in headings, sentences and captions."""
+    said = (*page.header, *page.subheader, *page.main.markdown, *page.caption, *page.main.text)
+    return " ".join(block.value for block in said)
+
+
+def press_key(page: AppTest, key: str) -> AppTest:
+    """The button with this key pressed."""
+    return page.button(key=key).click().run()
+
+
 def press(page: AppTest, label: str) -> AppTest:
     """The button with this label pressed."""
     next(button for button in page.button if button.label == label).click()

@@ -143,6 +143,14 @@ def tab(browser):
 
 
 @pytest.fixture
+def kept(tab):
+    """A page that may still show what the test before opened."""
+    tab.kept = True
+    yield tab.begin()
+    tab.end()
+
+
+@pytest.fixture
 def page(tab, dashboard):
     """A page of 1440 x 900 without a past, with `page.watch` for complaints and hosts."""
     if tab.kept:

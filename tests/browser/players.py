@@ -31,11 +31,9 @@ BLUR = """() => {
 
 
 @pytest.fixture
-def page(tab):
-    """A page that may still show what the test before opened: `opened` puts it back, or opens it anew."""
-    tab.kept = True
-    yield tab.begin()
-    tab.end()
+def page(kept):
+    """`opened` puts it back, or opens it anew."""
+    return kept
 
 
 USUAL = "seq=1024"  # the usual scenario: without a value the page opens with a smaller one

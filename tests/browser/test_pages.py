@@ -93,17 +93,9 @@ def turned_to(page, dashboard, name, scheme):
         page.evaluate("(scheme) => { window.turning = scheme; }", scheme)
 
 
-@pytest.fixture
-def turning(tab):
-    """A page that may still show the page of the test before."""
-    tab.kept = True
-    yield tab.begin()
-    tab.end()
-
-
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_drawn_without_a_complaint_and_cuts_nothing_off_sideways(turning, dashboard, name):
-    page = turning
+def test_a_page_is_drawn_without_a_complaint_and_cuts_nothing_off_sideways(kept, dashboard, name):
+    page = kept
     page.set_viewport_size({"width": WIDTHS[0], "height": 900})
     turned_to(page, dashboard, name, "dark")
     assert page.evaluate(WIDER) == [], f"at {WIDTHS[0]} pixels"
@@ -115,10 +107,10 @@ def test_a_page_is_drawn_without_a_complaint_and_cuts_nothing_off_sideways(turni
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_drawn_in_the_light_theme_too(turning, dashboard, name):
-    turning.emulate_media(color_scheme="light")
-    turned_to(turning, dashboard, name, "light")
-    is_sound(turning, name, "light")
+def test_a_page_is_drawn_in_the_light_theme_too(kept, dashboard, name):
+    kept.emulate_media(color_scheme="light")
+    turned_to(kept, dashboard, name, "light")
+    is_sound(kept, name, "light")
 
 
 def test_the_bare_address_leads_to_the_tiles(page, dashboard):

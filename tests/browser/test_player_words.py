@@ -6,10 +6,11 @@ import pytest
 
 from app.player import backward
 from engine import Experiment
-from tests.browser.players import FIND, filed, opened, page, seek, sentences, state
+from tests.browser.players import FIND, filed, opened, page, pixels, seek, sentences, state
+from tests.test_toy_algorithm import toy
 
 pytestmark = pytest.mark.browser
-__all__ = ["page"]
+__all__ = ["page", "toy"]
 
 
 def test_a_changed_scenario_keeps_the_share_of_the_run_that_is_done(page, dashboard):
@@ -82,3 +83,23 @@ def test_a_large_problem_says_how_much_of_it_is_drawn(page, tmp_path):
     with filed(page, tmp_path, seq=65536) as alone:
         alone.keyboard.press("t")
         assert "drawn: 4,096 of 65,536 keys" in alone.locator(".steps caption").inner_text()
+
+
+def test_an_algorithm_that_no_script_knows_has_its_picture_its_sentences_and_its_lane_in_the_race(
+    page, toy, tmp_path
+):
+    with filed(page, tmp_path, algorithm="toy", seq=256, causal=True) as alone:
+        last, said, pictures = state(alone)["last"], sentences(alone), set()
+        for position in range(0, last + 1, 20):
+            seek(alone, position)
+            pictures.add(pixels(alone))
+        assert state(alone)["algorithm"] == "toy"
+        assert not any(word in sentence for sentence in said for word in ("undefined", "NaN", "null"))
+        assert len(pictures) > last // 20
+        assert said[-1].startswith("Done. This head's tiles requested ")
+        alone.keyboard.press("r")
+        seek(alone, 0)
+        assert state(alone)["sentence"].startswith("3 algorithms compute one head")
+        alone.keyboard.press("?")
+        assert "race of the three algorithms" in alone.locator(".help").inner_text()
+        assert alone.watch.complaints == []

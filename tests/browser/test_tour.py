@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from app.tour import file
-from tests.browser.test_pages import settled
+from tests.browser.test_pages import query, settled
 
 pytestmark = pytest.mark.browser
 
@@ -41,10 +40,6 @@ def opened(page, address):
     page.locator(".st-key-present button").first.wait_for(state="attached")  # comes with the sidebar, last
     settled(page)  # what tells the type's size runs the page again, and a key in between is lost
     return page
-
-
-def query(page) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
 
 
 def told(page):

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { microseconds, unitOf } from "../../app/canvas/format.js";
-import { Pen } from "../../app/canvas/pen.js";
 import { sentence } from "../../app/gpu/story.js";
 
 test("an axis has the unit in which its longest time is short", () => {
@@ -22,17 +21,4 @@ test("of one block, and of one that is done, the sentence says is", () => {
   assert.match(said(1, 0), /^1 block runs on 1 of 4 SMs; 0 of 1 is done\. 3 SMs never get a block/);
   assert.match(said(3, 1), /; 1 of 3 is done\./);
   assert.match(said(3, 2), /; 2 of 3 are done\./);
-});
-
-test("a halo is drawn before the words, in its own colour", () => {
-  const drawn = [];
-  const ctx = {
-    measureText: () => ({ width: 1 }),
-    strokeText: () => drawn.push(ctx.strokeStyle),
-    fillText: () => drawn.push(ctx.fillStyle),
-  };
-  const pen = new Pen(ctx, { ink: "ink" }, 1);
-  pen.text("SMs with work", 0, 0, { halo: "panel" });
-  pen.text("without", 0, 0);
-  assert.deepEqual(drawn, ["panel", "ink", "ink"]);
 });

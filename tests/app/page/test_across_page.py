@@ -24,7 +24,7 @@ from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import ORDERS, WAYS, Round, runs_of, spread_of
 from tests.app.player.test_player_payload import unpack
-from tests.app.worker_page import again, html, opened
+from tests.app.worker_page import again, html, opened, words
 
 
 def runs(gpus: int = 4, beside: str = ORDERS, causal: bool = True):
@@ -74,7 +74,7 @@ def test_every_gpu_has_a_colour_of_its_own_in_both_themes():
 
 def test_the_page_says_the_models_and_the_recordings_numbers():
     page = opened("across", head_dim=128)
-    (run, plain), said = runs(), " ".join(block.value for block in (*page.caption, *page.markdown))
+    (run, plain), said = runs(), words(page)
     alone = simulate(Experiment.of(algorithm="flash3", seq=131_072, head_dim=128, causal=True)).modelled
     assert f"one H200 {seconds_text(alone.seconds)}; 4 of them need" in page.header[0].value
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
@@ -97,14 +97,13 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     assert f"Recorded ones stand beside them for {' and '.join(shapes)}" in said
     page.main.select_slider[0].set_value(16)
     again(page)
-    caption = " ".join(block.value for block in page.caption)
-    assert "16 GPUs fill 2 hosts of 8" in caption
-    assert "8,192 tokens (dotted)" in caption
+    assert "16 GPUs fill 2 hosts of 8" in words(page)
+    assert "8,192 tokens (dotted)" in words(page)
 
 
 @pytest.mark.parametrize(("gpus", "blocks"), [(2, "one block"), (3, "two blocks"), (4, "three blocks")])
 def test_the_blocks_on_the_way_are_those_that_the_memory_holds(gpus, blocks):
-    said = " ".join(each.value for each in opened("across", gpus=gpus).caption)
+    said = words(opened("across", gpus=gpus))
     assert f"fetched, {blocks} of others on the way" in said
     spread = spread_of(Experiment.of(), 131_072, gpus, True, Fabric())
     row = 2 * 16 * 64 * 2  # K and V of a token, 16 heads of 64 numbers of 2 bytes
@@ -135,7 +134,7 @@ def test_rounds_are_drawn_by_what_they_take():
 
 def test_recorded_points_are_shown_at_their_own_length_alone():
     page = opened("across", head_dim=128)
-    said = " ".join(block.value for block in page.caption)
+    said = words(page)
     four, two = (f"recorded on NVIDIA H200, 2026-11-2{day}, on {gpus} GPUs" for day, gpus in ((6, 4), (2, 2)))
     assert f"Diamonds were {four} and {two}: 16 heads, head dimension 128, float16." in said
     ring = next(
@@ -145,17 +144,16 @@ def test_recorded_points_are_shown_at_their_own_length_alone():
     for tokens in (32768, 262144):  # more than one GPU's time over their number: at the second alone
         page.main.select_slider[1].set_value(tokens)
         again(page)
-        words = " ".join(block.value for block in page.caption)
-        assert "Diamonds" in words
-        assert ("Above 100%" in words) == (tokens == 262144)
+        assert "Diamonds" in words(page)
+        assert ("Above 100%" in words(page)) == (tokens == 262144)
     page.main.select_slider[1].set_value(8192)
     again(page)
-    assert not any("Diamonds" in block.value for block in page.caption)
+    assert "Diamonds" not in words(page)
 
 
 def test_recorded_lanes_stand_beside_the_modelled_where_there_are_any(open_app):
     app = open_app("across", gpus="2", beside=studies.RECORDED, head_dim="128")
-    said = " ".join(block.value for block in app.caption)
+    said = words(app)
     assert "The lanes of 'Ring, recorded' and 'NCCL, recorded' were recorded on NVIDIA H200" in said
     assert shown(app)["beside"] == studies.RECORDED
     assert shown(open_app("across", gpus="3", beside=studies.RECORDED, head_dim="128"))["beside"] == ORDERS
@@ -248,7 +246,7 @@ def test_memory_and_hidden_transfers_by_hand():
     page = opened("across")
     one = 131_072 * 16 * (4 * 64 * 2 + 4)
     assert f"<td class='words'>One GPU</td><td>{bytes_text(one)}</td><td>0 B</td>" in html(page)
-    said = " ".join(each.value for each in page.caption)
+    said = words(page)
     needed = float(re.search(r"and needs ([\d,]+) \(dashed\)", said)[1].replace(",", ""))
     flops = float(re.search(r"per second \(([\d.]+) TFLOP/s\)", said)[1]) * 1e12
     assert needed == pytest.approx(2 * flops * 2 / (2 * 350e9), rel=0.002)

@@ -17,14 +17,10 @@ from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.recordings.timing import Decoding, Times
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
-from tests.app.worker_page import again, html, opened, unfolded
+from tests.app.worker_page import again, html, opened, unfolded, words
 
 COLOURS = palette(True)
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": "true"}
-
-
-def texts(page) -> str:
-    return " ".join(block.value for block in (*page.markdown, *page.caption, *page.header))
 
 
 def test_recorded_rows_stand_below_their_names():
@@ -50,12 +46,12 @@ def test_the_headline_is_the_models(splits):
     simulation = simulate(decoding_of(page.session_state["experiment"]))
     head, busy, read = page.header[0].value, spread(simulation).busy, 2 * 8 * 65536 * 128 * 2
     alone = scaled(read / busy / simulation.modelled.seconds, "B/s")
-    assert f"One busy SM reads K and V at {alone}, because" in texts(page)
+    assert f"One busy SM reads K and V at {alone}, because" in words(page)
     assert (f"only {busy} of the 132 SMs get any work" if busy < 132 else "all 132 SMs get work") in head
     assert f"at {scaled(rate(simulation), 'B/s')} (modelled) of the memory's peak of 4.8 TB/s" in head
     assert "(modelled)" in head
     assert html(page).count("<i style='background:color-mix") == busy
-    assert seconds_text(simulation.modelled.seconds) in texts(page)
+    assert seconds_text(simulation.modelled.seconds) in words(page)
 
 
 def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
@@ -82,15 +78,15 @@ def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
             assert f"<td>{text}</td>" in shown
         for at in range(8):
             assert f"<td>{parts.lse[at]:.4g}</td>" in shown
-    assert f"{parts.error:.1e}" in texts(page)
-    assert "scaled down from the scenario's 65,536" in texts(page)
+    assert f"{parts.error:.1e}" in words(page)
+    assert "scaled down from the scenario's 65,536" in words(page)
 
 
 def test_the_recording_is_named_with_its_peers_and_every_row():
     page = unfolded(opened("decoding", **LONG), "decoding times")
     recording = recordings()[0]
     decoding = decoding_of(page.session_state["experiment"])
-    assert f"{recording.origin[1:]}**: 65,536 keys" in texts(page)
+    assert f"{recording.origin[1:]}**: 65,536 keys" in words(page)
     shown = html(page)
     for row in recorded_near(recording, decoding):
         if row.times is not None:
@@ -103,7 +99,7 @@ def test_the_recording_is_named_with_its_peers_and_every_row():
 
 def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
     page = unfolded(opened("decoding", **LONG), "decoding heads")
-    assert "**4 times fewer bytes**" in texts(page)
+    assert "**4 times fewer bytes**" in words(page)
     keys = 2 * 65536 * 128 * 2
     shown = html(page)
     for heads in (32, 8, 1):
@@ -128,9 +124,9 @@ def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
             for heads in (32, 8)
         )
         said = f"32 heads take {seconds_text(own)} on 32 KV heads and {seconds_text(grouped)} on 8: "
-        assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in texts(page)
-        assert f"32 heads on {kv_heads} KV heads, d 128, float16" in texts(page)
-        assert "The dotted line is modelled with key blocks of 128;" in texts(page)
+        assert f"{said}{grouped / own:.0%} of the time for 25% of the bytes." in words(page)
+        assert f"32 heads on {kv_heads} KV heads, d 128, float16" in words(page)
+        assert "The dotted line is modelled with key blocks of 128;" in words(page)
 
 
 def test_pages_show_what_is_unused_and_whose_each_is():
@@ -140,17 +136,17 @@ def test_pages_show_what_is_unused_and_whose_each_is():
     for size in (16, 256):
         pages = [-(-length // size) for length in lengths]
         left = [size * count - length for count, length in zip(pages, lengths, strict=True)]
-        words, shown = texts(page), html(page)
+        said, shown = words(page), html(page)
         share, kept = sum(left) / size / sum(pages), 1 - sum(lengths) / 6 / 2048
-        assert f"**Pages of {size} keys leave {share:.{2 if share < 0.01 else 1}%} of the memory" in words
-        assert f"a whole cache per sequence leaves {kept:.1%} unused" in words
-        assert f"room for {(6 * 2048 // size - sum(pages)) * 6 // sum(pages)} sequences more" in words
+        assert f"**Pages of {size} keys leave {share:.{2 if share < 0.01 else 1}%} of the memory" in said
+        assert f"a whole cache per sequence leaves {kept:.1%} unused" in said
+        assert f"room for {(6 * 2048 // size - sum(pages)) * 6 // sum(pages)} sequences more" in said
         assert f"{12288 - sum(lengths):,} of them are unused (25.3 MB)" in shown
         assert f"{sum(pages):,} pages are taken" in shown
         for length, count, unused in zip(lengths, pages, left, strict=True):
             assert f"<td>{length:,}</td><td>{count}</td>" in shown
             assert f"<td>{unused}</td>" in shown
-        assert f"The block tables take {bytes_text(4 * sum(pages))}, 4 bytes per page" in words
+        assert f"The block tables take {bytes_text(4 * sum(pages))}, 4 bytes per page" in said
         page.main.select_slider(key="own page_size").set_value(256)
         again(page)
 
@@ -182,7 +178,7 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
     page = unfolded(opened("decoding", seq=128, splits=16, block_kv=32), "decoding merge")
     page.main.slider[0].set_value(16)
     again(page)
-    assert "had no keys left" in texts(page)
+    assert "had no keys left" in words(page)
     assert "none" in html(page)
 
 
@@ -190,7 +186,7 @@ def test_one_split_shows_the_parts_that_the_kernel_would_make():
     page = unfolded(opened("decoding", **LONG), "decoding merge")
     own = kernel_splits(decoding_of(page.session_state["experiment"]))
     assert own > 1
-    assert f"this shows the {own} parts that the kernel chooses here" in texts(page)
+    assert f"this shows the {own} parts that the kernel chooses here" in words(page)
     assert page.main.slider[0].max == own
 
 

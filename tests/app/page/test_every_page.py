@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from app import scenario
+from app import scenario, sidebar
 from app.contents import HOME, OWN, PAGES
 from app.frame.document import CHARTS
 from engine import Experiment, simulate
@@ -79,6 +79,14 @@ def test_a_page_that_fails_leaves_the_sidebar_and_hides_nothing_from_tests(open_
     app.sidebar.selectbox(key="scenario dtype").set_value("float32").run()
     assert app.session_state["experiment"].problem.dtype == "float32"
     assert app.exception
+
+
+def test_a_sidebar_that_fails_leaves_the_page_and_the_tools(open_app, monkeypatch):
+    monkeypatch.delattr(sidebar, "show")
+    app = open_app("softmax", seq="1024")
+    assert len(app.exception) == 1
+    assert app.get("button_group") or app.get("html") or app.get("button")
+    assert app.query_params["seq"] == "1024"  # the scenario is in the address as ever
 
 
 def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):

@@ -15,6 +15,7 @@ from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import ALL, TECHNIQUES, recorded_kernels, variant, without
 from engine.studies.warp_groups import inside
+from tests.app.worker_page import words
 
 KEYS = list(TECHNIQUES)
 
@@ -63,17 +64,17 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     before = metrics(app)
     pills(app).set_value([key for key in KEYS if key != "queries"]).run()
     assert not app.exception
-    words = " ".join(caption.value for caption in app.caption)
-    assert "Without queries outside, in parallel: As in FlashAttention-1, key blocks" in words
-    assert "softmax under products need queries outside, in parallel, so they are off" in words
+    said = words(app)
+    assert "Without queries outside, in parallel: As in FlashAttention-1, key blocks" in said
+    assert "softmax under products need queries outside, in parallel, so they are off" in said
     assert metrics(app)["Tensor cores busy in the loop, modelled"] == "–"
     assert metrics(app)["Time, modelled"] != before["Time, modelled"]
     assert metrics(app)["Requested from L2, counted"] != before["Requested from L2, counted"]
     pills(app).set_value([key for key in KEYS if key not in ("specialised", "overlapped")]).run()
-    words = " ".join(caption.value for caption in app.caption)
-    assert "Without persistent blocks, a copying warp:" in words
-    assert "Without softmax under products:" in words
-    assert "The kernel Triton Flash 2 does exactly this." in words
+    said = words(app)
+    assert "Without persistent blocks, a copying warp:" in said
+    assert "Without softmax under products:" in said
+    assert "The kernel Triton Flash 2 does exactly this." in said
 
 
 def test_bytes_that_the_model_is_not_sure_of_have_a_range(open_app):
@@ -107,9 +108,8 @@ def test_all_techniques_off_is_unfused_attention(open_app):
 
 def test_recorded_kernels_are_named_as_recorded(open_app):
     app = open_app("flash3", seq="4096", head_dim="128")
-    captions = " ".join(caption.value for caption in app.caption)
-    assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in captions
-    assert any("recorded on NVIDIA" in text.value for text in app.markdown)
+    assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in words(app)
+    assert "recorded on NVIDIA" in words(app)
     assert "FP8: what does its error buy?" in [fold.label for fold in app.expander]
 
 

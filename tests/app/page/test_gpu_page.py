@@ -32,6 +32,7 @@ from engine.recordings.timelines import (
 from engine.recordings.timing import Times
 from engine.studies.drawable import MOST_BLOCKS, watchable
 from tests.app.player.test_player_payload import unpack
+from tests.app.worker_page import words
 
 TICK = 32
 
@@ -134,9 +135,8 @@ def test_the_other_order_of_a_recorded_call_is_found(recorded):
 def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
     page = open_app("gpu", causal="true", head_dim="128")
     assert not page.exception
-    said = " ".join(block.value for block in page.caption)
-    assert "without its timestamps" in said
-    assert recorded.origin in said
+    assert "without its timestamps" in words(page)
+    assert recorded.origin in words(page)
     assert page.main.selectbox[0].value.startswith("FlashAttention-2: N ")
     page.session_state["fold gpu"] = True
     (every,) = page.run().main.expander
@@ -181,7 +181,7 @@ def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named
     monkeypatch.setattr("app.sidebar.recording.recordings", lambda: ())
     page = open_app("gpu", seq="1048576", heads="64")
     assert not page.exception
-    assert "This shows N" in " ".join(block.value for block in page.caption)
+    assert "This shows N" in words(page)
 
 
 def test_the_scenarios_gpu_chooses_the_recording(open_app):

@@ -18,7 +18,7 @@ from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
 from engine.studies.comparison import recorded_pairs
 from engine.studies.model_errors import COUNTED, SWEPT, ModelError
-from tests.app.worker_page import again, html, opened, unfolded
+from tests.app.worker_page import again, html, opened, unfolded, words
 
 COLOURS = palette(False)
 DEVICE = Device("NVIDIA H200", "580.95", {"torch": "2.11.0"}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
@@ -137,10 +137,6 @@ def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for
         ["time, forward, over sizes of blocks", "25", "3.9%", "32.9%", "", "", ""],
         ["time under the profiler", "3", "2.0%", "5.0%", "4", "2.0%", "5.0%"],
     ]
-
-
-def words(page) -> str:
-    return " ".join(block.value for block in [*page.markdown, *page.caption, *page.subheader])
 
 
 def test_the_speed_page_names_gpu_date_shape_and_versions(shelf):

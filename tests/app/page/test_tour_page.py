@@ -7,6 +7,7 @@ import pytest
 from app.tour import file, step_words
 from engine.experiment import Experiment
 from engine.studies.answers import answer
+from tests.app.worker_page import press_key
 
 
 def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
@@ -15,10 +16,6 @@ def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
     assert says in [text.value for text in app.text]
     assert app.query_params["tour"] == "attention"
     assert app.header[0].value == file.load("attention").steps[0].title
-
-
-def press(app, name: str):
-    return app.button(key=name).click().run()
 
 
 def told(app) -> list[str]:
@@ -40,15 +37,15 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
         assert not told(app)  # nothing is told before it is asked for
         assert step_words.filled(step.before, step.experiment) in markdown(app)
         if step.question:
-            press(app, "tour_next")
+            press_key(app, "tour_next")
             assert step_words.filled(step.after, step.experiment) in markdown(app)
         if step.answer:
             assert told(app) == [step_words.text(answer(step.answer, step.experiment), step.unit)]
         if number < len(steps):
-            press(app, "tour_next")
+            press_key(app, "tour_next")
     assert app.button(key="tour_next").disabled
     assert app.get("download_button")
-    press(app, "tour_back")
+    press_key(app, "tour_back")
     assert app.query_params["step"] == str(len(steps) - 1)
 
 
@@ -57,7 +54,7 @@ CAUSAL = "7"  # the step whose answer follows the blocks
 
 def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
     app = open_app("tour", tour="attention", step=CAUSAL)
-    press(app, "tour_next")
+    press_key(app, "tour_next")
     assert told(app) == ["56.2% of the tiles"]  # 8 x 9 / 2 of 64: 1024 queries in blocks of 128
     app.sidebar.select_slider(key="scenario block_q").set_value(256).run()
     assert told(app) == ["62.5% of the tiles"]  # 2 + 4 + 6 + 8 of 32
@@ -67,16 +64,16 @@ def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
 def test_a_room_votes_until_the_answer_and_then_its_most_frequent_mistake_gets_its_sentence(open_app):
     app = open_app("tour", step=CAUSAL, present="true")
     for _ in range(2):
-        press(app, "tour_choice_0")
-    press(app, "tour_choice_1")
-    press(app, "tour_choice_2")
+        press_key(app, "tour_choice_0")
+    press_key(app, "tour_choice_1")
+    press_key(app, "tour_choice_2")
     assert not told(app)
     assert "2 votes" in app.button(key="tour_choice_0").label
     assert "1 vote" in app.button(key="tour_choice_1").label
     step = file.load("attention").steps[int(CAUSAL) - 1]
     whole, _, quarter = (step_words.filled(choice.reply, step.experiment) for choice in step.choices)
     assert whole not in markdown(app)
-    press(app, "tour_next")
+    press_key(app, "tour_next")
     types = [app.button(key=f"tour_choice_{index}").proto.type for index in range(3)]
     assert types == ["secondary", "primary", "secondary"]
     assert whole in markdown(app)
@@ -85,19 +82,19 @@ def test_a_room_votes_until_the_answer_and_then_its_most_frequent_mistake_gets_i
 
 def test_the_memory_of_a_block_moves_by_buttons_that_keys_press(open_app):
     app = open_app("tour", step="6")
-    press(app, "tour_next")
+    press_key(app, "tour_next")
     (slider,) = [each for each in app.main.select_slider if each.label.startswith("M, ")]
     before = slider.value
-    press(app, "tour_more")
-    press(app, "tour_more")
-    press(app, "tour_less")
+    press_key(app, "tour_more")
+    press_key(app, "tour_more")
+    press_key(app, "tour_less")
     (slider,) = [each for each in app.main.select_slider if each.label.startswith("M, ")]
     assert slider.value == before + 1
 
 
 def test_a_single_reader_who_chooses_is_answered_at_once(open_app):
     app = open_app("tour", step="2")
-    press(app, "tour_choice_0")
+    press_key(app, "tour_choice_0")
     assert "Both multiply the same matrices: 137 GFLOP and 137 GFLOP." in markdown(app)
     assert told(app) == ["32.9× fewer bytes"]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from app.figures import traffic as figures
 from app.figures.colours import palette
 from app.figures.tables import table
@@ -91,17 +89,3 @@ def test_a_table_shows_what_it_is_given_as_text():
 def test_a_short_logarithmic_axis_has_labels_between_the_decades():
     assert log_ticks(0.3, 8, "×")["ticktext"][:6] == ["0.1 ×", "0.2 ×", "0.5 ×", "1 ×", "2 ×", "5 ×"]
     assert log_ticks(1e3, 1e9, "B")["ticktext"] == [f"{n} {p}B" for p in "kMG" for n in (1, 10, 100)][:7]
-
-
-def test_of_a_single_query_no_matrix_is_spoken():
-    page = opened("traffic", seq=1, seq_kv=65536, heads=32, kv_heads=8, head_dim=128)
-    (headline,) = [header.value for header in page.header]
-    assert headline.startswith("With a single query, S and P are one row per head")
-    keys_and_values = 2 * 8 * 65536 * 128 * 2
-    standard, flash2 = (
-        simulate(Experiment.of(algorithm=name, seq=1, seq_kv=65536, heads=32, kv_heads=8, head_dim=128))
-        for name in ("standard", "flash2")
-    )
-    for one in (standard, flash2):
-        assert one.traffic.dram.total == pytest.approx(keys_and_values, rel=0.13)
-        assert bytes_text(one.traffic.dram.total) in headline

@@ -70,6 +70,9 @@ SAID = (
     # two rows of tiles, all partial
     ("masks?seq=32&block_q=16", "the window and the documents below"),
     ("masks?seq=1&seq_kv=777", "leave only a part of the keys"),
+    # one key of 65,536 is seen, which is not rounded to nothing
+    ("masks?seq=65536&head_dim=64&window=1#masks", "0.1%&lt; 0.1%"),
+    ("masks?seq=500&window=499:499#masks", "Window, the scenario&#x27;s"),
     ("masks?seq=7", "an example: a window or documents of one key. "),
     ("masks?seq=8", "an example: a window or documents of one eighth of the sequence. "),
     ("softmax?seq=4096&block_kv=64", "256 of the 4,096 keys it sees, one key block of 64 per step"),
@@ -99,7 +102,7 @@ SAID = (
     ("traffic?seq=48365", "Standard attention moves "),  # the last length that fits
     ("traffic?seq=48366", "Standard attention does not fit an H200; it would move "),
     ("traffic?seq=1000&seq_kv=1777", "Most keys that fit in 150 GB beside 1,000 queries: Standard "),
-    ("traffic?seq=1&seq_kv=777", "beside a single query"),
+    ("traffic?seq=1&seq_kv=777", "With a single query, S and P are one row per", "beside a single query"),
     # a query and a key of one number each: 4 FLOP over 4 numbers and lse of 4 bytes
     ("traffic?seq=1&head_dim=1&dtype=float32", "FLOP per byte of HBM0.1250.1110.2"),
     ("traffic?seq=3000&head_dim=128", "**Nearest recorded scenario: FlashAttention-2, N "),

@@ -7,18 +7,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from app.scenario.presentation import ROOM_TYPE, USUAL_TYPE
 from engine import Experiment
-
-
-def press(app, name: str):
-    return app.button(key=name).click().run()
+from tests.app.worker_page import press_key
 
 
 def test_presenting_begins_and_ends_in_the_link_and_keeps_the_scenario(open_app):
     app = open_app("traffic", seq="512")
-    press(app, "present")
+    press_key(app, "present")
     assert app.query_params["present"] == "true"
     assert app.session_state["experiment"] == Experiment.of(seq=512)
-    press(app, "present")
+    press_key(app, "present")
     assert "present" not in app.query_params
 
 
@@ -32,7 +29,7 @@ def test_charts_have_larger_type_while_presenting(open_app):
 
 def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presentation_out(open_app):
     app = open_app("tour", present="true", step="3")
-    press(app, "audience")
+    press_key(app, "audience")
     (link,) = [code.value for code in app.main.get("code")]
     parts = urlsplit(link)
     values = dict(parse_qsl(parts.query))

@@ -17,6 +17,7 @@ from app.room.room import Room
 from app.tour import file, step_words
 from engine.experiment import Experiment
 from engine.studies.answers import answer
+from tests.app.worker_page import press_key
 
 STEP = 7  # whose answer follows the blocks
 STEPS = len(file.load("attention").steps)
@@ -55,10 +56,6 @@ def live(app) -> dict[str, dict]:
     return {each["view"]: each for each in found}
 
 
-def press(app, name: str):
-    return app.button(key=name).click().run()
-
-
 def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, room):
     app = open_app("tour", step=str(STEP), present="true")
     step = file.load("attention").steps[STEP - 1]
@@ -69,10 +66,10 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     for phone, choice in (("a", 1), ("b", 1), ("c", 0)):
         room.enter(phone)
         room.vote(phone, shown["number"], choice)
-    press(app, "tour_choice_1")  # a hand that was raised
+    press_key(app, "tour_choice_1")  # a hand that was raised
     assert not any("vote" in app.button(key=f"tour_choice_{index}").label for index in range(3))
     assert json.loads(room.tally.text)["votes"] == [1, 3, 0]
-    press(app, "tour_next")
+    press_key(app, "tour_next")
     assert [app.button(key=f"tour_choice_{index}").label.partition(" · ")[2] for index in range(3)] == [
         "1 vote",
         "3 votes",
@@ -84,7 +81,7 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     asked = step_words.filled(step.question, step.experiment)
     assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
     for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
-        press(app, name)
+        press_key(app, name)
     assert state(room)["votes"] == [1, 3, 0]
 
 
@@ -114,7 +111,7 @@ def test_without_a_presentation_nothing_is_published_and_votes_can_be_taken_home
 
 def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app, room):
     first = open_app("tour", step="2", present="true")
-    press(first, "audience")
+    press_key(first, "audience")
     assert live(first)["join"]["link"] == "http://192.168.1.7:8602/K7P2MX"
     assert live(first)["join"]["qr"].startswith("<svg")
     assert not first.main.get("code")  # the dashboard's own address leads nobody anywhere
@@ -122,12 +119,12 @@ def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app,
     second = open_app("tour", step="3", present="true")  # a link takes the lead from nobody
     assert not live(second)["badge"]["leads"]
     assert state(room)["place"] == f"step 2 of {STEPS}"
-    press(press(second, "present"), "present")  # who presses p does
+    press_key(press_key(second, "present"), "present")  # who presses p does
     assert live(second)["badge"]["leads"]
     first.run()
     assert not live(first)["badge"]["leads"]
     assert state(room)["place"] == f"step 3 of {STEPS}"
-    press(press(first, "present"), "present")
+    press_key(press_key(first, "present"), "present")
     assert state(room)["place"] == f"step 2 of {STEPS}"
 
 

@@ -1,0 +1,97 @@
+// What all moving pictures share: bytes as the server packs them, words on a canvas, cells for a spreadsheet.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { csvCell } from "../../app/canvas/csv.js";
+import { Pen } from "../../app/canvas/pen.js";
+import { equalBytes, unpack } from "../../app/canvas/unpack.js";
+import { pack } from "./payload.js";
+
+test("a block of bytes comes apart into its header and its arrays, whatever their types", () => {
+  const arrays = {
+    small: ["uint8", [1, 2, 255]],
+    wide: ["uint16", [65_535]],
+    large: ["uint32", [4_294_967_295, 7]],
+    signed: ["int16", [-3]],
+    whole: ["int32", [-70_000]],
+    real: ["float32", [0.5, -Infinity, 3]],
+  };
+  const { header, arrays: found } = unpack(pack({ name: "é × ½" }, arrays));
+  assert.equal(header.name, "é × ½");
+  for (const [name, [, values]] of Object.entries(arrays)) assert.deepEqual([...found[name]], values, name);
+  assert.ok(found.real instanceof Float32Array);
+});
+
+test("an empty array stays one", () => {
+  const { arrays } = unpack(pack({}, { none: ["float32", []], one: ["uint8", [9]] }));
+  assert.deepEqual([arrays.none.length, [...arrays.one]], [0, [9]]);
+});
+
+test("bytes are equal where all are", () => {
+  const block = pack({ a: 1 }, { b: ["uint8", [1, 2]] }),
+    other = block.slice();
+  assert.ok(equalBytes(block, other));
+  other[other.length - 1] ^= 1;
+  assert.ok(!equalBytes(block, other));
+  assert.ok(!equalBytes(block, block.subarray(1)));
+});
+
+/** A pen on a canvas whose letters are 10 wide, and what it wrote. */
+function writer() {
+  const written = [];
+  const ctx = {
+    measureText: (words) => ({ width: 10 * words.length }),
+    fillText: (words) => written.push(words),
+  };
+  return { pen: new Pen(ctx, { ink: "black" }, 1), written };
+}
+
+test("facts that have no room are left out whole, the first is shortened at last", () => {
+  const { pen, written } = writer();
+  const facts = ["15.7 ms", "efficiency 94%", "computing"];
+  for (const room of [0, 360, 359, 240, 239, 69]) pen.text(facts, 0, 0, { room });
+  assert.deepEqual(written, [
+    "15.7 ms · efficiency 94% · computing",
+    "15.7 ms · efficiency 94% · computing",
+    "15.7 ms · efficiency 94%",
+    "15.7 ms · efficiency 94%",
+    "15.7 ms",
+    "15.7 …",
+  ]);
+  assert.deepEqual(facts.length, 3);
+});
+
+test("one text is shortened, and its width returned", () => {
+  const { pen, written } = writer();
+  assert.equal(pen.text("follows the tile", 0, 0, { room: 85 }), 80);
+  assert.deepEqual(written, ["follows…"]);
+});
+
+test("a halo is drawn before the words, in its own colour", () => {
+  const drawn = [];
+  const ctx = {
+    measureText: () => ({ width: 1 }),
+    strokeText: () => drawn.push(ctx.strokeStyle),
+    fillText: () => drawn.push(ctx.fillStyle),
+  };
+  const pen = new Pen(ctx, { ink: "ink" }, 1);
+  pen.text("SMs with work", 0, 0, { halo: "panel" });
+  pen.text("without", 0, 0);
+  assert.deepEqual(drawn, ["panel", "ink", "ink"]);
+});
+
+test("words that a spreadsheet would run are defused", () => {
+  for (const start of ["=", "+", "-", "@", "\t", "\r"]) {
+    assert.match(csvCell(`${start}HYPERLINK`), /^"?'/);
+  }
+  assert.equal(csvCell('=HYPERLINK("http://x","y")'), '"\'=HYPERLINK(""http://x"",""y"")"');
+  assert.equal(csvCell("-1+1|cmd"), "'-1+1|cmd");
+});
+
+test("numbers and other words stay what they are", () => {
+  for (const text of ["-0.189", "+3", "-1.5e-9", "12", "-12%", "flash2", "N = 4", "a-b", ""])
+    assert.equal(csvCell(text), text);
+  assert.equal(csvCell(-0.25), "-0.25");
+  assert.equal(csvCell(null), "");
+  assert.equal(csvCell("1,024"), '"1,024"');
+});
