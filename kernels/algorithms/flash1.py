@@ -61,7 +61,7 @@ def flash1_kernel(
         keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
         k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True)
         v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, TILE.V_DIM, True)
-        apart = False
+        apart = None  # not False, which Triton would make a number of
         if TILE.RANGES:  # values that are not finite must not reach what only shares a tile
             apart = any_not_finite(v_tile)
         start, _full_start, _full_stop, stop = query_blocks_in(terms, batch, key_block, sizes, TILE)
@@ -81,7 +81,7 @@ def flash1_kernel(
                 slope = None if terms.slopes is None else slope_of(terms.slopes, batch_head, scale_log2)
                 products = sloped(capped(products, score[1], TILE.FINE), slope, view, keys[None, :])
             products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
-            if apart:
+            if apart is not None and apart:
                 sum_before = running_sum
                 running_max, running_sum, alpha, weights = softmax_step(
                     products, running_max, running_sum, scale_log2

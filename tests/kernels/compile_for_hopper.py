@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stdout
+from dataclasses import replace
 
 os.environ["TRITON_INTERPRET"] = "0"
 
@@ -22,6 +23,24 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
+
+from kernels import attention, attention_paged, trace_attention
+from kernels.algorithms import flash2
+from kernels.algorithms.flash2.forward import served_by_tma
+from kernels.algorithms.flash3 import backward as flash3_backward
+from kernels.algorithms.flash3 import dq_sums as flash3_sums
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import paged as flash3_pages
+from kernels.algorithms.flash3 import split_kv as flash3_split
+from kernels.algorithms.flash3 import stream_k as flash3_cut
+from kernels.algorithms.fp8 import forward as fp8
+from kernels.call import arguments
+from kernels.call.call import Call
+from kernels.call.terms import Terms
+from kernels.dispatch import dispatch
+from kernels.distributed.combine import MOST_PARTS, Piece, combine
+from kernels.launch.block_times import BlockTimes
+from kernels.pages import arguments as paged_arguments
 
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}, "sides": {"window": (100, 20)}}
 MASKS["wide"] = {"window": 128}  # as long as a block of keys
@@ -123,11 +142,14 @@ def resources(kernel, log: str) -> dict:
     }
 
 
-def launch_flash3(q, times, causal=False, window=None) -> None:
-    """flash3's launch, which asks the GPU for a counter, in the tilings for many keys and for few."""
-    from kernels.algorithms.flash3 import forward as flash3
+def call_of(q, causal=False, window=None, **other) -> Call:
+    """A call of q, k and v alike."""
+    call = Call(*q.shape[:2], 2, q.shape[2], *q.shape[2:], causal, window, 0.1, "flash3", 128, 64, None)
+    return replace(call, causal=causal or window is not None, **other)
 
-    flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+
+def launch_flash3(q, times=None, causal=False, window=None) -> None:
+    """flash3's launch in the tilings for many keys and for few."""
     lse = torch.empty(q.shape[:3])
     for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
         flash3.FEW_KEYS = few_keys
@@ -136,152 +158,110 @@ def launch_flash3(q, times, causal=False, window=None) -> None:
 
 def launch_flash3_split(q) -> None:
     """flash3's launch of parts of the keys."""
-    from kernels.algorithms.flash3 import split_kv as flash3_split
-    from kernels.call.call import Call
-
-    flash3_split.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
-    call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, 2)
-    flash3_split._launch(q, q, q, torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3]), call)
+    parts = torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3])
+    flash3_split._launch(q, q, q, *parts, call_of(q, splits=2))
 
 
 def launch_flash3_cut(q) -> None:
     """flash3's launch with its last tiles in pieces, and the one that merges them."""
-    from kernels.algorithms.flash3 import stream_k as flash3_cut
-    from kernels.call.call import Call
-
-    flash3_cut.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
-    cut = flash3_cut.Cut(2, 2, 4, 2, 4, 128)
-    call = Call(
-        *q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], False, None, 0.1, "flash3", 128, 64, None, cut=cut
-    )
-    room = call.cut.room(q)
-    flash3_cut._launch(q, q, q, torch.empty_like(q), torch.empty(q.shape[:3]), room, call)
-
-
-def launch_fp8(q, causal=False) -> None:
-    """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
-    from kernels.algorithms.flash3 import forward as flash3
-    from kernels.algorithms.fp8 import forward as fp8
-    from kernels.call.call import Call
-
-    flash3.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
-    call = Call(*q.shape[:2], 2, *(q.shape[2],) * 2, q.shape[3], causal, None, 0.1, "fp8", 128, 64, None)
-    fp8.fp8(q, q, q, call)
-
-
-def launch_flash2_backward(
-    q,
-    block_q,
-    block_kv,
-    causal=False,
-    window=None,
-    documents=None,
-    softcap=None,
-    sinks=None,
-    alibi_slopes=None,
-) -> None:
-    """The launches of the backward pass of flash2; with documents, of every term that there is."""
-    from kernels.call.terms import Terms
-    from kernels.dispatch import dispatch
-
-    lse = torch.empty(q.shape[:3])
-    if documents is not None:
-        ranges = torch.zeros(len(q), 3, q.shape[2], dtype=torch.int32)
-        terms = Terms(ranges, sinks, alibi_slopes[None], softcap)
-        how = False, None, None, "flash2", block_q, block_kv
-        dispatch.gradients(q, q, q, q, lse, q, None, *how, terms=terms)
-        return
-    dispatch.gradients(q, q, q, q, lse, q, None, causal, window, None, "flash2", block_q, block_kv)
+    call = call_of(q, cut=flash3_cut.Cut(2, 2, 4, 2, 4, 128))
+    flash3_cut._launch(q, q, q, torch.empty_like(q), torch.empty(q.shape[:3]), call.cut.room(q), call)
 
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
     """The launches of flash3's backward pass, where key blocks are shared and where not."""
-    from kernels.algorithms.flash3 import backward as flash3_backward
-    from kernels.algorithms.flash3 import dq_sums as flash3_sums
-    from kernels.call.call import Call
-
     block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
-    causal = causal or window is not None
-    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], causal, window, 0.1, "flash2", block_q, 128, None)
+    call = call_of(q, causal, window, algorithm="flash2", block_q=block_q, block_kv=128)
     terms, sums = torch.empty(q.shape[:3]), torch.empty(q.shape)
     for cut in dict.fromkeys((None, flash3_backward.shared(call, 16))):
         flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call, cut)
         flash3_sums.store_sums((q, q, q), sums, call, cut, 1)
 
 
+def launch_fp8(q, causal=False) -> None:
+    """The launches of attention in FP8: those that quantise and rotate, and the one that attends."""
+    fp8.fp8(q, q, q, call_of(q, causal, algorithm="fp8"))
+
+
+def launch_flash2_backward(q, blocks, causal=False, window=None, **every_term) -> None:
+    """The launches of the backward pass of flash2; with documents, of every term that there is."""
+    terms = None
+    if every_term:
+        ranges = torch.zeros(len(q), 3, q.shape[2], dtype=torch.int32)
+        slopes = every_term["alibi_slopes"][None]
+        terms = Terms(ranges, every_term["sinks"], slopes, every_term["softcap"])
+    how = causal, window, None, "flash2", blocks["block_q"], blocks["block_kv"]
+    dispatch.gradients(q, q, q, q, torch.empty(q.shape[:3]), q, None, *how, terms=terms)
+
+
 def launch_parts(q) -> None:
     """The launches that add up the parts of several ranks: one part, and as many as there may be with lse."""
-    from kernels.call.call import Call
-    from kernels.distributed.combine import MOST_PARTS, Piece, combine
-
-    call = Call(*q.shape[:2], 2, 256, *q.shape[2:], False, None, 0.1, "flash2", 64, 64, None)
-    lse = torch.zeros(q.shape[:3])
+    call, lse = call_of(q, algorithm="flash2", block_q=64), torch.zeros(q.shape[:3])
     for count, weighed in ((1, None), (MOST_PARTS, lse)):
         combine([Piece(q, 3 * number, weighed) for number in range(count)], call, q, weighed)
 
 
-def launch_paged(q, causal=False, **mask) -> None:
+def launch_paged(q, causal=False) -> None:
     """The launches over pages: small ones that a query of each head reads and appends to, large for many.
 
     At last flash3's, for a chunk over small ones.
     """
-    from kernels import attention_paged
-    from kernels.algorithms.flash3 import paged as flash3_pages
-    from kernels.call.call import Call
-    from kernels.pages import arguments as paged_arguments
-
-    paged_arguments.interpreted = lambda: True  # CPU tensors stand in
-    flash3_pages.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
     table, held = torch.zeros(1, 64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     for rows, page in ((q[:, :, :1], 16), (q, 128)):
         pool = q.new_zeros(4, page, 1, q.shape[-1])
         new = dict.fromkeys(("k_new", "v_new"), rows[:, :1]) if page == 16 else {}
-        attention_paged(rows, pool, pool, table, held, **new, causal=causal, **mask)
+        attention_paged(rows, pool, pool, table, held, **new, causal=causal)
     pool = q.new_zeros(4, 16, 1, q.shape[-1])
-    call = Call(*q.shape[:2], 1, q.shape[2], 1024, q.shape[3], causal, None, 0.1, "", 128, 64, 1)
+    call = call_of(q, causal, kv_heads=1, seq_kv=1024, algorithm="", splits=1)
     flash3_pages._launch(q, pool, pool, torch.empty_like(q), torch.empty(q.shape[:3]), table, held, call, 0)
 
 
-def main(cases: list[str]) -> None:
-    from kernels import attention, trace_attention
-    from kernels.algorithms import flash2
-    from kernels.algorithms.flash2.forward import served_by_tma
-    from kernels.call import arguments
-    from kernels.launch.block_times import BlockTimes
+LAUNCHES = {
+    ("parts", "forward"): launch_parts,
+    ("paged", "forward"): launch_paged,
+    ("fp8", "forward"): launch_fp8,
+    ("flash3", "forward"): launch_flash3,
+    ("flash3", "trace"): lambda q, **mask: launch_flash3(q, BlockTimes(), **mask),
+    ("flash3", "split"): launch_flash3_split,
+    ("flash3", "cut"): launch_flash3_cut,
+    ("flash3", "backward"): launch_flash3_backward,
+}
 
+
+def stand_in() -> None:
+    """CPU tensors from now on stand in for a GPU's, also where a launch asks the GPU for a counter."""
     check_alike = arguments._check_alike
-    arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)  # CPU tensors stand in
+    arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)
+    paged_arguments.interpreted = lambda: True
     flash2.tma_serves = served_by_tma
+    for module in (flash3, flash3_split, flash3_cut, flash3_pages):
+        module.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
+
+
+def launch_case(algorithm, dtype, head_dim, block_q, block_kv, mask, direction) -> None:
+    q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
+    blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
+    given = {"algorithm": algorithm, **blocks, **MASKS[mask]}
+    if (algorithm, direction) in LAUNCHES:
+        LAUNCHES[algorithm, direction](q, **MASKS[mask])
+    elif direction == "backward":
+        launch_flash2_backward(q, blocks, **MASKS[mask])
+    elif direction == "trace":
+        trace_attention(q, q, q, **given)
+    else:
+        splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
+        attention(q, q, q, splits=splits, **given)
+        if algorithm == "flash2" and mask not in ("terms", "documents"):
+            many = q.repeat(1, 1, 8, 1)  # for which flash2 has other blocks of its own
+            attention(many, many, many, **given)
+
+
+def main(cases: list[str]) -> None:
+    stand_in()
     compiled = []
     compile_launches(compiled)
     for case in cases:
-        algorithm, dtype, head_dim, block_q, block_kv, mask, direction = case.split(":")
-        q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
-        many = q.repeat(1, 1, 8, 1)  # for which flash2 has other blocks of its own
-        blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
-        if algorithm == "parts":
-            launch_parts(q)
-        elif algorithm == "paged":
-            launch_paged(q, **MASKS[mask])
-        elif algorithm == "fp8":
-            launch_fp8(q, **MASKS[mask])
-        elif algorithm == "flash3" and direction == "backward":
-            launch_flash3_backward(q, **MASKS[mask])
-        elif algorithm == "flash3" and direction == "split":
-            launch_flash3_split(q)
-        elif algorithm == "flash3" and direction == "cut":
-            launch_flash3_cut(q)
-        elif algorithm == "flash3":
-            launch_flash3(q, BlockTimes() if direction == "trace" else None, **MASKS[mask])
-        elif direction == "backward":
-            launch_flash2_backward(q, **blocks, **MASKS[mask])
-        elif direction == "trace":
-            trace_attention(q, q, q, algorithm=algorithm, **blocks, **MASKS[mask])
-        else:
-            splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
-            attention(q, q, q, algorithm=algorithm, splits=splits, **blocks, **MASKS[mask])
-            if algorithm == "flash2" and mask not in ("terms", "documents"):
-                attention(many, many, many, algorithm=algorithm, **blocks, **MASKS[mask])
+        launch_case(*case.split(":"))
         while compiled:
             print(json.dumps({"case": case, **resources(*compiled.pop(0))}), flush=True)
 
