@@ -40,10 +40,8 @@ CASES: dict[str, dict[str, object]] = {
     "reads faster than copies": {"rates:READ_SHARE": 0.89},
     "exponentials under a product": {"rates:HIDDEN": 0.0},
     "scores that two groups compute": {"visit:_times_computed": lambda launch, phase: 1},
-    "numbers of a row read by score": {"rates:ROW_NUMBER_READ": 0.0},
     "rows that move without waiting": {"rates:RETURNED_NUMBER": 0.0},
     "S with few keys": {"visit:_narrow": lambda keys: 1.0},
-    "visits of uncounted instructions": {"rates:VISIT_CYCLES": 0.0},
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
     "registers loaded again": {"occupancy:LOADED_AGAIN": 0},

@@ -51,9 +51,9 @@ TWO_WARP_GROUPS = 2 * WARP_GROUP_ROWS  # fewer rows on an SM leave its units wai
 SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS = 5.2, 1.57, 6.2, 62
 MASK_INSTRUCTIONS = 4.4
 PADDED_INSTRUCTIONS = 2.6  # more by 16 bytes that it copies of rows with padding
-# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; by number
-# of a row that comes with it and score; and by product of 64 x n x 16, in all warps of its group
-GRADIENT_SCORE, HIDDEN, ROW_NUMBER_READ, PRODUCT_INSTRUCTIONS = 4.7, 2, 0.5, 4
+# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; and by
+# product of 64 x n x 16, in all warps of its group
+GRADIENT_SCORE, HIDDEN, PRODUCT_INSTRUCTIONS = 4.7, 2, 4
 SCORE_OPERATIONS = 3  # of these float32 arithmetic: scale and subtract m, maximum, sum
 # around a block's visits: by number of O, by 16 bytes that it copies ahead of them, beside these
 BLOCK_OUTPUT, BLOCK_COPY, BLOCK_INSTRUCTIONS = 8.7, 9, 312
@@ -63,7 +63,6 @@ BLOCK_OUTPUT, BLOCK_COPY, BLOCK_INSTRUCTIONS = 8.7, 9, 312
 FEW_ROWS, FEWEST_KEYS = (50, 1.9, 2.1, 5.2, 0.7, 9.9), 32
 RETURNING_ROWS, RETURNED_NUMBER = (84, 2.9, 0, 6.8, 1.4, 0), 10.9
 FEW_ROWS_CYCLES = 2.1  # of a scheduler for each of these that waits for one before
-VISIT_CYCLES = 60  # of an SM for addresses and waits of a visit whose instructions nobody counted
 
 # What warps wait for one another. A warp group alone on its SM takes WAITS_ALONE longer than its instructions
 # do; with others there the less, by POWER. Another of its own block, with which it meets at barriers, counts

@@ -49,14 +49,12 @@ from engine.model.rates import (
     PRODUCT_INSTRUCTIONS,
     RETURNED_NUMBER,
     RETURNING_ROWS,
-    ROW_NUMBER_READ,
     RUNNING_CLOCK,
     SCHEDULED,
     SCORE_INSTRUCTIONS,
     SCORE_OPERATIONS,
     TWO_WARP_GROUPS,
     UNDER_PRODUCTS,
-    VISIT_CYCLES,
     VISIT_INSTRUCTIONS,
     WAITS_ALONE,
     WARP_GROUP_ROWS,
@@ -163,7 +161,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         issued = few_rows_seconds(launch, phase)  # each warp waits by itself
         return Visit(0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0)
     if is_online(phase) or launch.pipeline.returning:
-        softmax += VISIT_CYCLES / launch.gpu.clock_hz
+        issued = VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase) / SCHEDULED
+        softmax += issued / launch.gpu.clock_hz
     # a word that finds no register waits for L1 by itself
     softmax += L1_LATENCY * spilled_words(launch.algorithm, launch.schedule, phase)
     return Visit(tensor, softmax, copies, masking=masking)
@@ -259,9 +258,8 @@ def _gradient_instructions(launch: Launch, phase: Phase) -> float:
     rows = max(1.0, rows_of(launch.schedule, phase) / WARP_GROUP_ROWS / _groups(launch, phase))
     twice = _times_computed(launch, phase)
     products = rows * (2 * twice * depth + gradients * inner)
-    numbers = len(phase.loaded & {Tensor.LSE_LOG2, Tensor.DELTA})
     return (
-        (GRADIENT_SCORE - HIDDEN + ROW_NUMBER_READ * numbers) * twice * _scores(launch)
+        (GRADIENT_SCORE - HIDDEN) * twice * _scores(launch)
         + COPY_INSTRUCTIONS * copied_at_once(launch, phase.each)
         + (VISIT_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products) * threads
     )
