@@ -28,6 +28,7 @@ WRITING = ((1, 0x1FF2), (2, 0x2000), (3, 0x4000), (5, 0x8000))  # what writes, b
 CONNECTING, OUTSIDE = (4, 0b11), (6, 0b11)  # TCP; signals, and sockets that have no place on the disk
 WRITE_FILE, BENEATH = 2, 1  # Landlock's right, and its kind of rule
 GROUPS = {"": "memory.max", "memory": "memory.limit_in_bytes"}  # the limit, by how /proc/self/cgroup names it
+SCRATCH = "/dev/shm"
 CONTROL = Path("/sys/fs/cgroup")
 MOST_PROCESSES = 256
 ENDING_SECONDS = 5.0  # that may pass until all that was started is gone
@@ -51,6 +52,7 @@ def guarded(memory: int, parent: int) -> list[str]:
     """
     end_with(parent)
     _libc().prctl(SUBREAPER, 1, 0, 0, 0)
+    os.environ.pop("TMPDIR", None)
     group, apart = _group(memory), _apart()
     reading, writing = os.pipe()
     if child := os.fork():
@@ -84,11 +86,13 @@ def kept_from_writing() -> list[str]:
     rules = libc.syscall(CREATE, asked, len(asked), 0) if version > 0 else -1
     if rules < 0:
         return ["Landlock"]
-    nothing = os.open(os.devnull, os.O_PATH)
-    libc.syscall(ADD, rules, BENEATH, struct.pack("=Qi", WRITE_FILE, nothing), 0)
+    scratch = {SCRATCH: rights[0]} if os.environ.get("TMPDIR") == SCRATCH else {}
+    for place, right in {os.devnull: WRITE_FILE, **scratch}.items():
+        at = os.open(place, os.O_PATH)
+        libc.syscall(ADD, rules, BENEATH, struct.pack("=Qi", right, at), 0)
+        os.close(at)
     libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     done = libc.syscall(RESTRICT, rules, 0) == 0
-    os.close(nothing)
     os.close(rules)
     return [] if done else ["Landlock"]
 
@@ -141,6 +145,8 @@ def _begin(writing: int) -> None:
         libc.mount(None, b"/", None, PRIVATE, None)
         libc.mount(b"proc", b"/proc", b"proc", QUIET, None)
         libc.syscall(SET_MOUNT, -100, b"/", ALL_BELOW, struct.pack("QQQQ", READ_ONLY, 0, 0, 0), 32)
+        if not libc.mount(b"tmpfs", SCRATCH.encode(), b"tmpfs", QUIET, b"size=64m"):
+            os.environ["TMPDIR"] = SCRATCH  # of its own: it goes with the namespace
     second = os.fork()
     if not second:
         return

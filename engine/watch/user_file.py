@@ -26,9 +26,13 @@ ARGUMENTS = {  # what a file may call the arguments of its attention after q, k 
     "causal": ("causal", "is_causal", "CAUSAL", "IS_CAUSAL"),
 }
 
+NO_DISK = "it writes to the disk or to another place that a watched file may not reach"
 IN_OUR_WORDS = {  # what PyTorch, Triton and the system say
     "can't allocate memory": "it needs more memory than it may use",
     "Cannot allocate memory": "it needs more memory than it may use",
+    "Read-only file system": NO_DISK,
+    "Permission denied": NO_DISK,
+    "No usable temporary directory": NO_DISK,
     "arange's range must be a power of 2": "tl.arange takes only powers of two; choose a head dimension and "
     "blocks that are, or let the kernel round up and mask what is too much",
 }

@@ -11,7 +11,7 @@ from engine import Experiment, simulate
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.watch.attention import report
 from engine.watch.interpreter import ATOMICS, BLOCK_ACCESSES, REPORTED
-from engine.watch.process import Limits, run
+from engine.watch.process import FailedError, Limits, run
 from engine.watch.user_file import NotServedError
 from tests.kernels.watched_kernels import BUGS, PLAIN, planted
 
@@ -169,6 +169,33 @@ def test_what_files_ask_of_a_gpu_is_answered(tmp_path):
     found = run(file, Experiment(problem=problem(32), asked=TILING), Limits())
     assert (found["right"], found["findings"]) == (True, [])
     assert found["read_bytes"]["K"] == found["flash2_read_bytes"]["K"]
+
+
+def test_what_a_file_keeps_for_a_while_is_its_own_and_the_disk_is_not(tmp_path):
+    """Libraries want a folder for what they compile; it goes with the process."""
+    keeps = """import tempfile
+@torch.library.custom_op("watched::own", mutates_args=(), device_types="cuda")
+def operator(q: torch.Tensor) -> torch.Tensor:
+    return q + 1
+own = attention
+def attention(q, k, v, scale, block_q, block_kv, causal):
+    with tempfile.NamedTemporaryFile() as file:
+        assert file.write(b"kept") == 4
+    return own(operator(q) - 1, k, v, scale, block_q, block_kv, causal)
+"""
+    file, place = tmp_path / "kernel.py", tmp_path / "written"
+    file.write_text(PLAIN + keeps)
+    asked = Experiment(problem=problem(32), asked=TILING)
+    found = run(file, asked, Limits())
+    if any("namespaces" in note or "disk" in note for note in found["notes"]):
+        pytest.skip("this system has no namespaces, or no Landlock")
+    assert found["findings"] == []
+    file.write_text(f"def attention(q, k, v):\n    open({str(place)!r}, 'w')\n")
+    with pytest.raises(
+        FailedError, match=r"^kernel\.py: line 2 fails: it writes to the disk or to another place"
+    ):
+        run(file, asked, Limits())
+    assert not place.exists()
 
 
 def test_what_only_a_gpu_has_is_said_with_what_to_change(tmp_path):
