@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from types import MappingProxyType, ModuleType
 
@@ -10,9 +9,9 @@ import pytest
 
 from app import contents, scenario
 from app.canvas.moving import Moving
-from app.gallery.phone import draw
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.gallery.site import site
+from tests.app.room.test_room_on_screen import drawn
 
 SCRIPT = "export default function show({ data }) { document.title = data.keys; }"
 ABOUT = "As many keys as the scenario has."
@@ -25,11 +24,11 @@ def toy(tmp_path, monkeypatch):
         (tmp_path / f"toy.{kind}").write_text(text)
     moving = Moving("toy", tmp_path / "toy.html", "Keys of a toy")
 
-    def drawn(experiment) -> Drawn:
+    def picture(experiment) -> Drawn:
         return Drawn("<p>a toy</p>", moving, {"keys": experiment.problem.seq_kv})
 
     module = ModuleType("app.page.toy")
-    module.PICTURE = Picture(drawn, lambda: [SiteFile("toy.html", "Toy", ABOUT, lambda: drawn(USUAL))])
+    module.PICTURE = Picture(picture, lambda: [SiteFile("toy.html", "Toy", ABOUT, lambda: picture(USUAL))])
     module.show = lambda: module.PICTURE.show(scenario.current(), key="toy")
     monkeypatch.setitem(sys.modules, "app.page.toy", module)
     groups = {**contents.GROUPS, "Watch": {**contents.GROUPS["Watch"], "toy": "Toy"}}
@@ -45,8 +44,7 @@ def test_its_page_shows_it_and_offers_it_as_a_file(toy, open_app, download):
 
 
 def test_phones_get_it_for_the_scenario_that_is_shown(toy):
-    *_, done = _all(draw({"page": "toy", "values": {"seq": "512"}}))
-    document = gzip.decompress(done).decode()
+    document = drawn({"page": "toy", "values": {"seq": "512"}})
     assert "<p>a toy</p>" in document
     assert '{"keys": 512, ' in document
 
@@ -56,12 +54,3 @@ def test_the_static_site_has_its_file_and_lists_it(toy, monkeypatch):
     files = site()
     assert f"<a href='toy.html'>Toy</a><span>{ABOUT}</span>" in files["index.html"]
     assert f'{{"keys": {USUAL.problem.seq_kv}, ' in files["toy.html"]
-
-
-def _all(work):
-    """What a job yields, and what it returns at last."""
-    try:
-        while True:
-            yield next(work)
-    except StopIteration as end:
-        yield end.value

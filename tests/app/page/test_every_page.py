@@ -11,7 +11,6 @@ import pytest
 from app import scenario, sidebar
 from app.contents import HOME, OWN, PAGES
 from app.frame.document import CHARTS
-from engine import Experiment, simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
 ALIKE = (HOME, "claims")  # pages that draw nothing of the scenario
@@ -97,30 +96,6 @@ def test_every_slider_of_the_sidebar_goes_to_both_ends(open_app):
             slider.set_value(int(slider.options[end])).run()
             assert not app.exception
             assert app.session_state["experiment"].flat()[name] == int(slider.options[end])
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "parts"),
-    [("flash2", "S, O, m and l are in registers."), ("flash3", "The kernel holds S and O in registers."),
-     ("backward", "Modelled for the backward pass: one copy of what is loaded. Its sums are in registers.")],
-)  # fmt: skip
-def test_the_footprint_names_the_tiles_that_it_counts(open_app, algorithm, parts):
-    said = " ".join(block.value for block in open_app(algorithm=algorithm).sidebar.markdown)
-    assert parts in said
-    counted = {part.label for part in simulate(Experiment.of(algorithm=algorithm)).footprint.parts}
-    assert ("O" in counted) == (algorithm == "flash2")
-
-
-def test_the_footprint_says_what_is_needed_and_what_there_is(open_app):
-    (box,) = [text.value for text in open_app(hardware="a100").sidebar.markdown]
-    assert "Fits: 24 KiB of 163 KiB of shared memory" in box
-    assert "Nothing modelled was ever checked on an A100" in box
-    (box,) = [
-        text.value
-        for text in open_app(hardware="a100", head_dim="256", block_q="256", block_kv="256").sidebar.markdown
-    ]
-    assert box.startswith(":red[**Does not fit: needs")
-    assert "one thread block may use 163 KiB" in box
 
 
 def test_nothing_plays_in_blocks_that_do_not_fit(open_app):

@@ -106,13 +106,6 @@ def test_all_techniques_off_is_unfused_attention(open_app):
     assert app.header[0].value.startswith(f"Unfused attention takes {metrics(app)['Time, modelled']}")
 
 
-def test_recorded_kernels_are_named_as_recorded(open_app):
-    app = open_app("flash3", seq="4096", head_dim="128")
-    assert "FlashAttention-1 is its paper's Algorithm 1 taken literally" in words(app)
-    assert "recorded on NVIDIA" in words(app)
-    assert "FP8: what does its error buy?" in [fold.label for fold in app.expander]
-
-
 def test_recorded_kernels_have_their_medians_beside_the_model():
     """16,384 tokens of 16 heads of d 128 at N 4,096, in the raw rows."""
     recording = recordings()[0]

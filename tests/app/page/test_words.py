@@ -55,6 +55,8 @@ SAID = (
     ("flash3?seq=64&block_q=16&block_kv=32", "unfused attention in the scenario's 16 × 32."),
     ("flash3?seq=1048576&heads=1&head_dim=128", "it needs 4.4 TB, and an H200 has 150 GB"),
     ("flash3?hardware=a100", "an A100 is none"),
+    ("flash3?seq=4096&head_dim=128", "recorded on NVIDIA",
+     "FlashAttention-1 is its paper's Algorithm 1 taken literally"),
     ("flash3?dtype=float32", "float32 is modelled only"),
     ("flash3?head_dim=96", "96 is modelled only"),
     ("masks", "no window and a single document"),

@@ -6,6 +6,7 @@ import pytest
 
 from app.sidebar.unused import CONTROLS
 from engine import Experiment, simulate
+from engine.algorithms import ALGORITHMS
 from engine.experiment import PARAMETERS
 from tests.app.worker_page import html, opened
 
@@ -42,13 +43,25 @@ def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(ope
     assert all(one.disabled for one in (*sidebar.select_slider, *sidebar.number_input))
 
 
-def test_the_footprint_is_that_of_what_the_page_shows(open_app):
-    values = {"seq": "4096", "head_dim": "128", "block_q": "128", "causal": "true"}
-    for page, algorithm in (("backward", "backward"), ("traffic", "flash2")):
-        shown = Experiment.of(algorithm=algorithm, seq=4096, head_dim=128, block_q=128, causal=True)
-        verdict = simulate(shown).footprint.verdict
-        (box,) = [text.value for text in open_app(page, **values).sidebar.markdown if verdict in text.value]
-        assert f"the {'backward' if page == 'backward' else 'forward'} pass" in box
+@pytest.mark.parametrize(
+    ("page", "algorithm", "values"),
+    [
+        ("traffic", "flash2", {"seq": "4096", "block_q": "128", "causal": "true"}),
+        ("traffic", "flash3", {}),
+        ("backward", "backward", {"seq": "4096", "block_q": "128", "causal": "true"}),
+        ("traffic", "flash2", {"hardware": "a100"}),
+        ("traffic", "flash2", {"hardware": "a100", "block_q": "256", "block_kv": "256", "head_dim": "256"}),
+    ],
+)
+def test_the_footprint_is_that_of_what_the_page_shows(open_app, page, algorithm, values):
+    """Whether it fits, which tiles are counted, and what was never checked."""
+    asked = {} if algorithm == "backward" else {"algorithm": algorithm}
+    said = "\n".join(text.value for text in open_app(page, **asked, **values).sidebar.markdown)
+    footprint = simulate(Experiment.of(algorithm=algorithm, **values)).footprint
+    assert footprint.verdict in said
+    assert said.startswith(":red[**") == (not footprint.fits)
+    assert ALGORITHMS[algorithm].parts_words.strip("()") in said
+    assert ("Nothing modelled was ever checked on an A100" in said) == ("hardware" in values)
 
 
 @pytest.mark.parametrize(("window", "said"), [("1024", True), ("1088", False)])
