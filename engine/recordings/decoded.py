@@ -83,7 +83,8 @@ def decoded(kind: Any, value: Any, where: str) -> Any:
     arguments = get_args(kind)
     if get_origin(kind) in (Union, types.UnionType):
         kinds = [kind for kind in arguments if isinstance(value, list) == (get_origin(kind) is tuple)]
-        return None if value is None else decoded((kinds or arguments)[0], value, where)
+        none = value is None and types.NoneType in arguments
+        return None if none else decoded((kinds or arguments)[0], value, where)
     if get_origin(kind) is tuple:
         if not isinstance(value, list):
             raise RecordingError(f"{where} must be a list")

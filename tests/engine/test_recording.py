@@ -134,6 +134,7 @@ def spoiled(recording, change) -> bytes:
         (lambda c: c.update(timings={}), "f is damaged: timings of the recording must be a list"),
         (lambda c: c["timings"][0]["times"].update(p20=0.5), "percentiles that are not positive and rising"),
         (lambda c: c["timings"][0]["times"].update(repeats=True), "must be a whole number"),
+        (lambda c: c["timings"][0]["problem"]["mask"].update(documents=None), "must be a whole number"),
         (lambda c: c["timings"][0].update(error=-1), "must be from 0 to"),
         (lambda c: c["timings"][0].pop("times"), "must have either times or the reason why it has none"),
         (lambda c: c["decoding"][0].pop("bytes_per_second"), "must have bytes per second where it has times"),
