@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from engine.algorithms.standard import softmax_rows
-from engine.experiment import Experiment
 from engine.model.launch import launch
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
+from tests.engine.readings import experiment_of, for_each
 
 MODELLED = ("standard", "flash1", "flash2", "flash3")
 SECTOR, WARP_ROWS = 32, 16  # bytes that a store fills at least; rows of a tile that a warp has
@@ -163,54 +163,9 @@ def test_flash2_runs_in_as_many_waves_as_the_chip_was_seen_to_run():
             assert int(kernel.grid.split(" x ")[0]) / slots == pytest.approx(kernel.waves, abs=0.01)
 
 
-# blocks of threads per SM of an H200, Triton 3.6.0: from launch__waves_per_multiprocessor
-SEEN = [
-    ("flash2", 128, 128, 64, "", 1),
-    ("flash2", 128, 128, 32, "", 2),
-    ("flash2", 96, 128, 64, "", 1),
-    ("flash2", 80, 128, 32, "", 1),
-    ("flash2", 80, 64, 64, "", 2),
-    ("flash2", 64, 128, 32, "", 2),
-    ("flash2", 64, 64, 64, "", 4),
-    ("flash1", 64, 32, 32, "", 4),
-    ("flash1", 64, 64, 64, "", 2),
-    ("flash1", 64, 64, 32, "", 3),
-    ("flash1", 64, 64, 128, "", 2),
-    ("flash1", 64, 128, 32, "", 1),
-    ("flash1", 128, 32, 64, "", 3),
-    ("flash1", 256, 32, 32, "", 2),
-    ("flash1", 128, 64, 64, "", 2),
-    ("flash1", 64, 128, 64, "", 1),
-    ("standard", 128, 128, 64, "", 3),
-    ("split_kv", 64, 16, 128, "", 3),
-    ("split_kv", 128, 16, 128, "", 1),
-]
-# by what the compiled kernel takes of registers and shared memory, with a mask or columns that a head lacks
-COMPILED = [
-    ("flash2", 64, 64, 32, "causal", 5),
-    ("flash2", 64, 64, 64, "window", 3),
-    ("flash2", 64, 128, 64, "causal", 2),
-    ("flash2", 64, 128, 64, "window", 1),
-    ("flash2", 80, 64, 32, "", 3),
-    ("flash2", 80, 64, 32, "causal", 3),
-    ("flash2", 96, 64, 64, "causal", 2),
-    ("flash2", 128, 64, 32, "causal", 3),
-    ("flash2", 128, 64, 32, "window", 3),
-    ("flash2", 128, 128, 32, "causal", 1),
-    ("flash2", 128, 64, 64, "window", 2),
-]
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "head_dim", "block_q", "block_kv", "mask", "places"), [*SEEN, *COMPILED]
-)
-def test_an_sm_holds_as_many_blocks_as_it_was_seen_to_hold_or_as_were_compiled_to_fit(
-    algorithm, head_dim, block_q, block_kv, mask, places
-):
-    hidden = {"causal": mask != "", "window": 300 if mask == "window" else None}
-    blocks = {"head_dim": head_dim, "block_q": block_q, "block_kv": block_kv}
-    experiment = Experiment.of(algorithm=algorithm, seq=4096, hardware="h200", **blocks, **hidden)
-    assert launch(experiment).kernels[0].resident == places
+@for_each("blocks on an SM")
+def test_an_sm_holds_as_many_blocks_as_it_was_seen_to_hold_or_as_were_compiled_to_fit(values, read):
+    assert launch(experiment_of(values, seq=4096)).kernels[0].resident == read
 
 
 def test_blocks_of_one_round_wait_together():

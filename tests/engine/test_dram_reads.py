@@ -10,7 +10,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, SHELF, recordings
-from tests.engine.dram_reads import COUNTED, counted
+from tests.engine.readings import READ, experiment_of
 
 # by kernel and GPU: the error of reads from DRAM in the median and at the 95th percentile, and of bytes from
 # L2 to the SMs at the 95th, in per cent, of calls that were chosen and of calls drawn by lot
@@ -88,7 +88,12 @@ def test_the_range_holds_an_earlier_session_of_the_same_calls_too():
     assert np.mean(within) >= 0.95
 
 
-@pytest.mark.parametrize("name", COUNTED)
+def counted(name: str) -> list[tuple[Experiment, np.ndarray]]:
+    """Every call of a set, and the bytes that each reading of it found."""
+    return [(experiment_of(values), 1e6 * np.atleast_1d(read)) for values, read in READ[f"reads {name}"]]
+
+
+@pytest.mark.parametrize("name", AT_THE_EDGE)
 def test_around_the_edge_of_l2_reads_lie_in_the_range(name):
     median, most, share = AT_THE_EDGE[name]
     pairs, within = [], []

@@ -16,82 +16,20 @@ from engine.model.l1 import SECTOR, _beyond, _followed, l1_bytes, requested_by_w
 from engine.model.launch import launch
 from engine.problem.hardware import GPUS, KIB
 from engine.schedule.step import Tensor
-
-# flash1, no mask: heads, queries and keys, head dim, block rows: the share of rows that come back found in L1
-SHARES = [
-    (16, 256, 64, 64, 64, 1.0),
-    (8, 390, 64, 64, 64, 0.989),
-    (16, 512, 64, 64, 64, 0.865),
-    (16, 512, 64, 64, 64, 0.794),  # the same call in another session; in a third 0.733
-    (8, 601, 64, 64, 64, 0.638),
-    (8, 777, 64, 64, 64, 0.350),
-    (16, 1152, 64, 64, 64, 0.132),
-    (16, 2048, 64, 64, 64, 0.002),
-    (264, 384, 64, 64, 64, 0.351),
-    (200, 512, 64, 64, 64, 0.411),
-    (300, 512, 64, 64, 64, 0.309),  # 264 in pairs on an SM, then 36 alone
-    (16, 768, 64, 128, 32, 0.900),
-    (16, 768, 64, 32, 32, 0.208),
-    (16, 384, 128, 64, 64, 0.231),
-    (16, 512, 128, 128, 64, 0.0),
-]
-# the same of causal calls in 64 x 64: tokens
-CAUSAL = {1024: 0.350, 1536: 0.190, 2048: 0.107, 4096: 0.026}
-# flash1: head dim, block rows: KiB of shared memory that the driver sets aside
-CARVED = {
-    (64, 64, 64): 100, (64, 32, 32): 132, (64, 64, 32): 132, (64, 32, 64): 132, (64, 128, 64): 64,
-    (64, 128, 32): 32, (64, 64, 128): 132, (128, 64, 64): 132, (128, 64, 32): 132, (128, 32, 64): 132,
-    (128, 128, 64): 228, (32, 64, 64): 100, (32, 32, 32): 64, (256, 32, 32): 132,
-}  # fmt: skip
-# flash2 in its own blocks, 8 x 16 heads: head dim, queries, keys, causal, window
-OWN = {
-    (64, 65, 65, False, None): 9_453_568, (64, 300, 300, False, None): 67_829_760,
-    (64, 100, 1000, False, None): 68_747_264, (64, 1000, 1000, True, 300): 213_516_288,
-    (128, 65, 65, False, None): 18_907_136, (128, 1100, 1100, False, None): 715_522_048,
-    (128, 1000, 1000, True, None): 603_193_344, (256, 300, 300, False, None): 145_489_920,
-}  # fmt: skip
-# unfused, d 128 in 128 x 64: heads, tokens: bytes of the kernels of S, of the softmax and of O
-UNFUSED = {
-    (16, 1000): (98_142_464, 32_000_000, 68_160_320),
-    (16, 1001): (98_245_248, 32_288_288, 71_465_376),
-    (16, 1008): (98_892_032, 32_514_048, 65_544_192),
-    (8, 2050): (206_606_208, 67_699_136, 151_792_928),
-    (4, 6144): (854_592_384, 301_989_888, 603_979_776),
-}
-# what warps ask for, by the counters of loads, of copies into shared memory, and of TMA: algorithm, heads and
-# those of keys, tokens, head dim, blocks, causal. Of rows of fewer than 64 all four warps ask for m and l
-ASKED = {
-    ("flash1", 64, 64, 411, 64, 64, 32, False): (97_009_152, 0, 0),
-    ("flash1", 8, 8, 329, 64, 32, 64, True): (3_010_048, 0, 0),
-    ("flash1", 8, 8, 2034, 128, 32, 64, True): (153_444_352, 0, 0),
-    ("flash1", 2, 2, 773, 64, 32, 32, False): (11_526_976, 0, 0),
-    ("flash2", 16, 16, 776, 96, 64, 64, True): (2_383_872, 35_438_592, 0),
-    ("flash2", 1, 1, 22_352, 256, 64, 64, True): (11_444_224, 4_025_499_648, 0),  # what spills is not in it
-    ("flash2", 1, 1, 65_871, 256, 128, 128, True): (17_449_212_416, 0, 0),  # nor here
-    ("flash3", 16, 4, 3801, 128, 128, 64, False): (0, 0, 959_447_040),
-    ("standard", 32, 32, 1861, 96, 128, 64, False): (957_834_368, 171_509_760, 0),
-}
+from tests.engine.readings import experiment_of, for_each
 
 
 def of(algorithm: str, hardware: str = "h200", **values):
     return simulate(Experiment.of(algorithm=algorithm, hardware=hardware, **values))
 
 
-@pytest.mark.parametrize(("heads", "seq", "head_dim", "rows", "keys", "counted"), SHARES)
-def test_rows_that_come_back_are_found_as_often_as_the_chip_finds_them(
-    heads, seq, head_dim, rows, keys, counted
-):
-    blocks = {"block_q": rows, "block_kv": keys}
-    found = of("flash1", heads=heads, seq=seq, head_dim=head_dim, **blocks)
+@for_each("rows found in L1")
+def test_rows_that_come_back_are_found_as_often_as_the_chip_finds_them(values, read):
+    """Of causal calls later key blocks walk over fewer rows, which are found more often."""
+    found = of("flash1", **values)
     again = found.traffic.requested.total_read - found.traffic.compulsory.total_read
-    assert (found.traffic.requested.total_read - found.from_l2) / again == pytest.approx(counted, abs=0.08)
-
-
-@pytest.mark.parametrize(("seq", "counted"), CAUSAL.items())
-def test_later_key_blocks_walk_over_fewer_rows_which_are_found_more_often(seq, counted):
-    found = of("flash1", seq=seq, causal=True)
-    again = found.traffic.requested.total_read - found.traffic.compulsory.total_read
-    assert (found.traffic.requested.total_read - found.from_l2) / again == pytest.approx(counted, abs=0.03)
+    near = pytest.approx(read, abs=0.03 if values["causal"] else 0.08)
+    assert (found.traffic.requested.total_read - found.from_l2) / again == near
 
 
 def test_what_is_walked_over_lasts_as_in_a_cache_that_replaces_at_random():
@@ -113,44 +51,36 @@ def test_what_is_walked_over_lasts_as_in_a_cache_that_replaces_at_random():
         assert share == pytest.approx(math.exp(-(1 - share) * walk / lines), abs=0.02)
 
 
-@pytest.mark.parametrize(("taken", "carved"), CARVED.items())
-def test_shared_memory_leaves_l1_what_the_driver_leaves_it(taken, carved):
-    head_dim, rows, keys = taken
-    run = launch(
-        Experiment.of(algorithm="flash1", head_dim=head_dim, block_q=rows, block_kv=keys, hardware="h200")
-    )
-    assert l1_bytes(run, run.kernels[0]) == (256 - carved) * KIB
+@for_each("set aside of L1")
+def test_shared_memory_leaves_l1_what_the_driver_leaves_it(values, read):
+    run = launch(experiment_of(values, algorithm="flash1"))
+    assert l1_bytes(run, run.kernels[0]) == (256 - read) * KIB
 
 
-@pytest.mark.parametrize(("taken", "counted"), OWN.items())
-def test_flash2_asks_for_the_whole_boxes_of_its_own_tiling(taken, counted):
+@for_each("boxes of flash2")
+def test_flash2_asks_for_the_whole_boxes_of_its_own_tiling(values, read):
     """To the byte, over the end of keys and queries: K and V come by TMA, Q does not."""
-    head_dim, seq, seq_kv, causal, window = taken
-    values = {"head_dim": head_dim, "seq": seq, "seq_kv": seq_kv, "causal": causal, "window": window}
-    own = Experiment.of(batch=8, heads=16, hardware="h200", **values).in_own_tiling()
+    own = experiment_of(values, batch=8, heads=16).in_own_tiling()
     found = simulate(own)
-    assert found.from_l2 == found.traffic.requested.total_read == counted
-    visits = found.traffic.tiles_visited
-    assert counted == 128 * seq * head_dim * 2 + visits * 2 * own.tiling.block_kv * head_dim * 2
+    assert found.from_l2 == found.traffic.requested.total_read == read
+    row, keys = values["head_dim"] * 2, 2 * found.traffic.tiles_visited * own.tiling.block_kv
+    assert read == (128 * values["seq"] + keys) * row
 
 
-@pytest.mark.parametrize(("taken", "counted"), ASKED.items())
-def test_warps_ask_for_what_the_schedule_says_whoever_answers(taken, counted):
+@for_each("asked by warps")
+def test_warps_ask_for_what_the_schedule_says_whoever_answers(values, read):
     """To the byte: 6.9% more than the schedule where four warps ask for m and l of rows in blocks of 32."""
-    algorithm, heads, kv_heads, seq, head_dim, block_q, block_kv, causal = taken
-    values = {"heads": heads, "kv_heads": kv_heads, "seq": seq, "head_dim": head_dim, "causal": causal}
-    found = of(algorithm, **values, block_q=block_q, block_kv=block_kv)
-    assert requested_by_warps(found.launch, found.traffic.requested) == sum(counted)
+    found = of(**values)
+    assert requested_by_warps(found.launch, found.traffic.requested) == sum(read)
 
 
-@pytest.mark.parametrize(("taken", "counted"), UNFUSED.items())
-def test_rows_that_begin_within_a_sector_bring_more_than_was_asked(taken, counted):
-    heads, seq = taken
-    found = of("standard", heads=heads, seq=seq, head_dim=128, block_q=128)
-    assert found.from_l2 == pytest.approx(sum(counted), rel=0.0075)
+@for_each("unfused from L2")
+def test_rows_that_begin_within_a_sector_bring_more_than_was_asked(values, read):
+    found = of("standard", **values, head_dim=128, block_q=128)
+    assert found.from_l2 == pytest.approx(sum(read), rel=0.0075)
     asked = found.traffic.requested.read
-    assert asked[Tensor.S] == pytest.approx(counted[1], rel=0.008)
-    assert counted[1] >= asked[Tensor.S]
+    assert asked[Tensor.S] == pytest.approx(read[1], rel=0.008)
+    assert read[1] >= asked[Tensor.S]
 
 
 def test_where_o_and_s_fill_the_registers_words_of_ragged_calls_are_loaded_at_every_visit():

@@ -9,6 +9,7 @@ from engine.algorithms import offered
 from engine.model.launch import launch
 from engine.schedule.step import Operation
 from engine.studies.step_seconds import step_seconds
+from tests.engine.readings import READ, experiment_of
 from tests.engine.strategies import experiments
 
 
@@ -118,74 +119,12 @@ def test_larger_tiles_take_longer_steps():
     assert np.isfinite(seconds).all()
 
 
-# flash1 in 64 x 64, d 64, two blocks of threads per SM: heads, tokens: microseconds under an H200's profiler
-TWO_PER_SM = {
-    (200, 256): 38.5, (200, 384): 77.7, (200, 512): 132.8, (200, 768): 349.0, (200, 1024): 695.2,
-    (300, 256): 69.2, (300, 512): 260.4, (300, 768): 677.4,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("taken", "microseconds"), TWO_PER_SM.items())
-def test_blocks_of_flash1_on_one_sm_wait_at_the_same_time(taken, microseconds):
-    """Were each to wait for itself, these would take 1.4 to 1.8 times as long as counted."""
-    heads, seq = taken
-    found = simulate(Experiment.of(algorithm="flash1", heads=heads, seq=seq, hardware="h200"))
-    assert found.launch.kernels[0].resident == 2
-    assert found.modelled.seconds == pytest.approx(microseconds * 1e-6, rel=0.15)
-    assert found.modelled.busy["attention"]["L2"] < found.modelled.seconds
-
-
-# microseconds of calls that are in no recording, under the profiler: most of them were drawn by lot
-ALONE = {  # flash2: batch, heads, N, d, key rows of blocks of 64 rows of which an SM has one, causal
-    ("h200", 1, 8, 956, 64, 64, False): 13.86,
-    ("h200", 4, 2, 188, 64, 32, False): 7.39,
-    ("h200", 1, 8, 1500, 256, 32, False): 89.57,
-    ("h200", 1, 32, 1964, 256, 32, True): 270.43,
-    ("h100", 1, 4, 1103, 64, 32, True): 19.65,
-    ("h100", 1, 1, 1798, 64, 64, False): 20.74,
-    ("h100", 4, 8, 1908, 256, 32, False): 432.74,
-}
-FEW_KEYS = {  # flash3: batch, heads, N, d, causal
-    ("h200", 32, 32, 110, 64, False): 22.82,
-    ("h200", 128, 32, 128, 64, False): 68.22,
-    ("h200", 128, 32, 128, 64, True): 66.14,
-    ("h200", 32, 16, 200, 64, True): 25.73,
-    ("h200", 32, 32, 300, 64, True): 77.15,
-    ("h200", 64, 32, 256, 64, True): 86.94,
-    ("h200", 64, 8, 256, 256, True): 77.82,
-    ("h200", 1, 8, 100, 256, False): 9.41,
-    ("h200", 32, 8, 392, 128, False): 59.84,
-}
-
-
-TILES = {  # flash3: heads, key heads, N, d, causal, window
-    ("h200", 1, 1, 505, 64, False, None): 10.62,
-    ("h200", 32, 8, 684, 64, False, None): 23.23,
-    ("h200", 16, 16, 2608, 64, False, None): 71.42,
-    ("h200", 1, 1, 38440, 64, True, 512): 25.7,
-    ("h200", 2, 2, 9681, 128, True, None): 118.4,
-    ("h200", 4, 4, 323, 256, True, None): 13.5,
-    ("h200", 8, 2, 33299, 256, True, 652): 347.87,
-    ("h100", 1, 1, 505, 64, False, None): 11.36,
-    ("h100", 8, 2, 33299, 256, True, 652): 341.5,
-    ("h100", 1, 1, 37190, 256, True, 237): 43.71,
-}
-
-
 def test_calls_that_are_in_no_recording_take_about_what_was_counted():
     """Blocks of flash2 alone on their SM, tiles of flash3 that see few keys, or that wait for a buffer."""
-    names = (
-        ("hardware", "batch", "heads", "seq", "head_dim", "block_kv", "causal"),
-        ("hardware", "batch", "heads", "seq", "head_dim", "causal"),
-        ("hardware", "heads", "kv_heads", "seq", "head_dim", "causal", "window"),
-    )
-    fixed = {"block_q": 64}, {"algorithm": "flash3"}, {"algorithm": "flash3"}
     found = [
-        (simulate(Experiment.of(**dict(zip(named, call, strict=True)), **more)), counted * 1e-6)
-        for named, more, calls in zip(names, fixed, (ALONE, FEW_KEYS, TILES), strict=True)
-        for call, counted in calls.items()
+        (simulate(experiment_of(values)).modelled.profiled, read * 1e-6) for values, read in READ["timed"]
     ]
-    off = np.abs([one.modelled.profiled / counted - 1 for one, counted in found])
+    off = np.abs([modelled / counted - 1 for modelled, counted in found])
     assert len(off) == 26
     assert np.median(off) < 0.11
     assert off.max() < 0.3
