@@ -12,8 +12,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,31 +57,30 @@ def contenders(ranks: Ranks) -> list[Contender]:
     """All that run here: one GPU first."""
     found = [
         Contender(ONE, "One GPU", _one, sharded=False),
-        Contender("ring", "Ring, copy engines", _of_method("ring")),
-        Contender("ring_send", "Ring, NCCL" if ranks.cuda else "Ring, gloo", _of_method("ring_send")),
-        Contender("all_gather", "All-gather", _of_method("all_gather")),
-        Contender("all_to_all", "All-to-all", _of_method("all_to_all")),
+        Contender("ring", "Ring, copy engines", partial(_by_method, "ring")),
+        Contender(
+            "ring_send", "Ring, NCCL" if ranks.cuda else "Ring, gloo", partial(_by_method, "ring_send")
+        ),
+        Contender("all_gather", "All-gather", partial(_by_method, "all_gather")),
+        Contender("all_to_all", "All-to-all", partial(_by_method, "all_to_all")),
     ]
     backends = {"flash": "flash", "cudnn": "cuDNN"} if ranks.cuda else {}
     for backend, name in backends.items():
         label = f"PyTorch context_parallel, {name}"
-        session = _context_parallel(backend)
+        session = partial(_context_parallel, backend)
         found.append(Contender(f"context_parallel_{backend}", label, _pytorch, session=session))
     return found
 
 
-def _of_method(method: str) -> Callable[..., Any]:
-    def call(q, k, v, causal: bool):
-        from kernels.distributed import ring_attention
+def _by_method(method: str, q, k, v, causal: bool):
+    from kernels.distributed import ring_attention
 
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message=f"{method} runs as")  # is no result of this
-            try:
-                return ring_attention(q, k, v, causal=causal, method=method)
-            except UserWarning as warning:
-                raise RuntimeError(str(warning)) from None
-
-    return call
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=f"{method} runs as")  # is no result of this
+        try:
+            return ring_attention(q, k, v, causal=causal, method=method)
+        except UserWarning as warning:
+            raise RuntimeError(str(warning)) from None
 
 
 def _one(q, k, v, causal: bool):
@@ -95,24 +95,20 @@ def _pytorch(q, k, v, causal: bool):
     return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 
-def _context_parallel(backend: str):
-    def session(ranks: Ranks, causal: bool):
-        import torch
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.tensor.experimental import context_parallel
-        from torch.nn.attention import SDPBackend, sdpa_kernel
+@contextmanager
+def _context_parallel(backend: str, ranks: Ranks, causal: bool) -> Iterator[None]:
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        if not causal:
-            raise ValueError("PyTorch's context_parallel balances causal work and takes no other mask so")
-        mesh = init_device_mesh(ranks.device.type, (ranks.size,), mesh_dim_names=("cp",))
-        chosen = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[backend]
-        sample = torch.zeros(1, 1, 2 * ranks.size, 1, device=ranks.device)
-        stack = ExitStack()
-        stack.enter_context(sdpa_kernel(chosen))
-        stack.enter_context(context_parallel(mesh, buffers=[sample], buffer_seq_dims=[2]))
-        return stack
-
-    return session
+    if not causal:
+        raise ValueError("PyTorch's context_parallel balances causal work and takes no other mask so")
+    mesh = init_device_mesh(ranks.device.type, (ranks.size,), mesh_dim_names=("cp",))
+    chosen = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[backend]
+    sample = torch.zeros(1, 1, 2 * ranks.size, 1, device=ranks.device)
+    with sdpa_kernel(chosen), context_parallel(mesh, buffers=[sample], buffer_seq_dims=[2]):
+        yield
 
 
 def passed(contender: Contender, tensors, causal: bool, direction: str) -> tuple:

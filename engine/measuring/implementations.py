@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -109,7 +110,7 @@ def _kernels() -> list[Implementation]:
         Implementation(
             record.key,
             _label(record),
-            _kernel(record.kernel),
+            partial(_kernel, record.kernel),
             ours=True,
             takes_blocks=record.compared,
             decoding=not record.offered,
@@ -130,14 +131,11 @@ def _label(record: Algorithm) -> str:
     return f"{record.language}, {words}"
 
 
-def _kernel(algorithm: str) -> Prepare:
-    def prepare(q, k, v, problem: Problem, **options):
-        from kernels import attention
+def _kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
+    from kernels import attention
 
-        mask = problem.mask.arguments(problem.seq_kv)
-        return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
-
-    return prepare
+    mask = problem.mask.arguments(problem.seq_kv)
+    return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
 
 
 def _pytorch() -> list[Implementation]:
@@ -145,51 +143,46 @@ def _pytorch() -> list[Implementation]:
     whole = {"mask_tensor": True, "skips_hidden": False}
     return [
         Implementation("eager", "PyTorch, unfused", unfused, score_matrices=3, **whole),
-        Implementation("sdpa", "PyTorch, fused", fused(None), cuda=False, **whole),
-        Implementation("sdpa_flash", "PyTorch, flash backend", fused("FLASH_ATTENTION"), **gpu),
-        Implementation("sdpa_cudnn", "PyTorch, cuDNN backend", fused("CUDNN_ATTENTION"), **gpu),
-        Implementation("sdpa_efficient", "PyTorch, memory-efficient", fused("EFFICIENT_ATTENTION"), **gpu),
+        Implementation("sdpa", "PyTorch, fused", partial(fused, None), cuda=False, **whole),
+        Implementation("sdpa_flash", "PyTorch, flash backend", partial(fused, "FLASH_ATTENTION"), **gpu),
+        Implementation("sdpa_cudnn", "PyTorch, cuDNN backend", partial(fused, "CUDNN_ATTENTION"), **gpu),
+        Implementation(
+            "sdpa_efficient", "PyTorch, memory-efficient", partial(fused, "EFFICIENT_ATTENTION"), **gpu
+        ),
     ]
 
 
 def _others(tutorial: str) -> list[Implementation]:
     fa3, fa4 = "flash_attn_interface", "flash_attn.cute"
     return [
-        Implementation("fa3", "FlashAttention-3 (Dao-AILab)", _dao_ailab(fa3), backward=True, module=fa3),
-        Implementation("fa4", "FlashAttention-4 (CuTe)", _dao_ailab(fa4), backward=True, module=fa4),
-        Implementation("tutorial06", "Triton tutorial 06", _tutorial(tutorial), module=tutorial),
+        Implementation(
+            "fa3", "FlashAttention-3 (Dao-AILab)", partial(_dao_ailab, fa3), backward=True, module=fa3
+        ),
+        Implementation("fa4", "FlashAttention-4 (CuTe)", partial(_dao_ailab, fa4), backward=True, module=fa4),
+        Implementation("tutorial06", "Triton tutorial 06", partial(_tutorial, tutorial), module=tutorial),
     ]
 
 
-def _dao_ailab(module: str) -> Prepare:
+def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
     """`flash_attn_func` of Dao-AILab's packages, which takes [batch, sequence, heads, head_dim]."""
+    function = _imported(module, "flash_attn_func")
+    if not problem.mask.kinds <= {"causal"}:
+        raise JobError(f"{module} is timed without windows and documents only")
+    turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
 
-    def prepare(q, k, v, problem: Problem):
-        function = _imported(module, "flash_attn_func")
-        if not problem.mask.kinds <= {"causal"}:
-            raise JobError(f"{module} is timed without windows and documents only")
-        turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+    def call():
+        out = function(*turned, causal=problem.mask.causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
 
-        def call():
-            out = function(*turned, causal=problem.mask.causal)
-            return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
-
-        return call
-
-    return prepare
+    return call
 
 
-def _tutorial(module: str) -> Prepare:
-    def prepare(q, k, v, problem: Problem):
-        function = _imported(module, "attention")
-        plain = problem.mask.kinds <= {"causal"}
-        if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
-            raise JobError(
-                "Triton's tutorial 06 takes square problems of whole tiles, causal or without a mask"
-            )
-        return lambda: function(q, k, v, problem.mask.causal, problem.scale)
-
-    return prepare
+def _tutorial(module: str, q, k, v, problem: Problem) -> Call:
+    function = _imported(module, "attention")
+    plain = problem.mask.kinds <= {"causal"}
+    if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
+        raise JobError("Triton's tutorial 06 takes square problems of whole tiles, causal or without a mask")
+    return lambda: function(q, k, v, problem.mask.causal, problem.scale)
 
 
 def _imported(module: str, name: str):
@@ -223,27 +216,23 @@ def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
     return call
 
 
-def fused(backend: str | None) -> Callable[..., Callable[[], Any]]:
+def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
     """scaled_dot_product_attention by one of its backends, or by the one that PyTorch chooses."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
 
-    def prepare(q, k, v, problem: Problem):
-        import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention
+    whole = problem.mask.kinds <= {"causal"}
+    square = whole and problem.seq_q == problem.seq_kv
+    arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
+    if problem.mask.causal and square:
+        arguments["is_causal"] = True  # PyTorch aligns the first query with the first key
+    elif not (whole and problem.seq_q == 1):  # one query, the last, sees every key
+        hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
+        arguments["attn_mask"] = None if hidden is None else ~hidden
 
-        whole = problem.mask.kinds <= {"causal"}
-        square = whole and problem.seq_q == problem.seq_kv
-        arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
-        if problem.mask.causal and square:
-            arguments["is_causal"] = True  # PyTorch aligns the first query with the first key
-        elif not (whole and problem.seq_q == 1):  # one query, the last, sees every key
-            hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
-            arguments["attn_mask"] = None if hidden is None else ~hidden
+    def call():
+        with nullcontext() if backend is None else sdpa_kernel(getattr(SDPBackend, backend)):
+            return scaled_dot_product_attention(q, k, v, **arguments)
 
-        def call():
-            with nullcontext() if backend is None else sdpa_kernel(getattr(SDPBackend, backend)):
-                return scaled_dot_product_attention(q, k, v, **arguments)
-
-        return call
-
-    return prepare
+    return call
