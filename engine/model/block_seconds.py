@@ -151,8 +151,6 @@ def _way(launch: Launch, phase: Phase) -> Callable[[_Blocks], Cost]:
         return _staying
     if launch.pipeline.returning:
         return _returning
-    if in_few_rows(launch.schedule, phase, launch.gpu):
-        return _few_rows
     return _instructed if by_instructions(launch, phase) else _loops
 
 
@@ -182,14 +180,10 @@ def _rows_of_weights(blocks: _Blocks) -> Cost:
     busy = blocks.every * (peak_seconds(launch, phase) + fetching_seconds(launch, phase))
     wait, copies = fetch_wait(launch, phase), visit_seconds(launch, phase, blocks.rates)[2]
     taken = wait + np.interp(_working(busy, wait), blocks.every, busy)
+    waits, places = (ROUND_TRIPS - 1) * LATENCY, blocks.places
     ahead = _copies_ahead(launch, phase) and not waits_for_rows(launch.schedule, phase)
-    waits = (ROUND_TRIPS - 1) * LATENCY
-    return Cost(
-        _visits(launch, blocks.kernel),
-        np.maximum(taken, blocks.every * copies),
-        waits,
-        _first_loads(blocks, waits) if ahead else 0.0,
-    )
+    first = ahead * max(places * _own_way(launch, phase), places * _asked(blocks) - waits)
+    return Cost(_visits(launch, blocks.kernel), np.maximum(taken, blocks.every * copies), waits, first)
 
 
 def _staying(blocks: _Blocks) -> Cost:
@@ -252,12 +246,13 @@ def block_instructions(launch: Launch, phase: Phase) -> float:
     return output + copies + BLOCK_INSTRUCTIONS * threads_of(launch.schedule, phase)
 
 
-def _few_rows(blocks: _Blocks) -> Cost:
-    """Online softmax of few rows: a block waits for Q, and for its first keys if it has any."""
+def _loops(blocks: _Blocks) -> Cost:
+    """Any other loop over tiles, of few rows or of another GPU: a block waits for its rows, then for keys."""
     launch, phase, rows = blocks.launch, blocks.kernel.phase, blocks.launch.tiling.block_q
     visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
     taken = np.array([visit.taken(pipeline, n, rows) for n in blocks.every])
-    around = FEW_ROWS_CYCLES * block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
+    cycles = FEW_ROWS_CYCLES if in_few_rows(launch.schedule, phase, launch.gpu) else 1.0
+    around = cycles * block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
     return Cost(
         _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
         taken,
@@ -265,19 +260,6 @@ def _few_rows(blocks: _Blocks) -> Cost:
         LATENCY + blocks.places * own_way(launch, moved(launch, loads(phase))),
         once=blocks.every * around,
         idle=2 * LATENCY + around + float(taken[0]),
-    )
-
-
-def _loops(blocks: _Blocks) -> Cost:
-    """Any other loop over tiles: of few rows, of another GPU, of a backward pass."""
-    launch, phase, rows = blocks.launch, blocks.kernel.phase, blocks.launch.tiling.block_q
-    visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
-    waits = ROUND_TRIPS * LATENCY
-    return Cost(
-        _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
-        np.array([visit.taken(pipeline, n, rows) for n in blocks.every]),
-        waits,
-        _first_loads(blocks, waits) if pipeline.asynchronous else 0.0,
     )
 
 
@@ -302,12 +284,6 @@ def _pipeline(launch: Launch, phase: Phase) -> Pipeline:
 def _copies_ahead(launch: Launch, phase: Phase) -> bool:
     tiles = tiles_in_flight(launch.algorithm, launch.schedule, phase, launch.gpu)
     return launch.pipeline.asynchronous and tiles > 1
-
-
-def _first_loads(blocks: _Blocks, waits: float) -> float:
-    """Seconds more than `waits` that nothing hides around visits: an SM's own way from L2, or HBM."""
-    through = waits + blocks.places * _own_way(blocks.launch, blocks.kernel.phase)
-    return max(through, blocks.places * _asked(blocks)) - waits
 
 
 def _own_way(launch: Launch, phase: Phase) -> float:
