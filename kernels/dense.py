@@ -26,8 +26,12 @@ def attention(
     narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
     sees what window with causal sees. A pair of numbers (left, right) lets a query at position p see the keys
     p - left to p + right, None being without end. documents are the lengths of sequences packed end to end: a
-    query sees the keys of its own. prefix: so many first keys every query sees, causal or not. A query that
-    sees no key gives 0 and lse -inf. scale is 1 / sqrt(head_dim) unless given.
+    query sees the keys of its own, and no number of one document, be it NaN, reaches another's results or
+    gradients. prefix: so many first keys every query sees, causal or not. A query that sees no key gives 0
+    and lse -inf. scale is 1 / sqrt(head_dim) unless given.
+
+    Within a sequence a key that is hidden from a query, but seen by others of its tile, has a weight of 0, as
+    in PyTorch's own attention: where its value is NaN or infinite, that query's O is NaN.
 
     softcap c makes of a score s the score c tanh(s / c). alibi_slopes, [heads] or [batch, heads], are what a
     score falls by per key of distance. sinks, [heads], are logits without a key: they enter the softmax and
