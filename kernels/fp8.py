@@ -4,7 +4,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.fp8.forward import fp8
-from kernels.call.value_checks import as_autocast, check_untransformed, resolved
+from kernels.call.value_checks import as_autocast, check_untransformed, resolved, shown
 from kernels.dispatch.dispatch import checked, chosen, unserved
 from kernels.pages.arguments import check_without_gradient
 
@@ -33,7 +33,7 @@ def attention_fp8(
     Raises ValueError or TypeError, naming the argument, for what cannot be served, and for gradients.
     """
     if scales not in SCALES:
-        raise ValueError(f"scales is {scales!r}, it must be one of {', '.join(SCALES)}")
+        raise ValueError(f"scales is {shown(scales)}, it must be one of {', '.join(SCALES)}")
     check_untransformed(q, k, v)
     q, k, v = as_autocast(*resolved(q, k, v))
     try:

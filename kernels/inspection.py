@@ -69,7 +69,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     if algorithm in ALGORITHMS and not ALGORITHMS[algorithm].probed:
         probed = [key for key, record in ALGORITHMS.items() if record.probed]
         raise ValueError(
-            f"algorithm is {algorithm!r}, which has no probe: it must be auto,"
+            f"algorithm is {shown(algorithm)}, which has no probe: it must be auto,"
             f" {', '.join(probed[:-1])} or {probed[-1]}"
         )
     options = options._replace(algorithm=algorithm)
@@ -110,7 +110,7 @@ def trace_attention(
     """
     traced = [key for key, record in ALGORITHMS.items() if record.traced]
     if algorithm not in traced:
-        raise ValueError(f"algorithm is {algorithm!r}, it must be {', '.join(traced)} to be traced")
+        raise ValueError(f"algorithm is {shown(algorithm)}, it must be {', '.join(traced)} to be traced")
     mask = plain_mask(Options(causal, window))
     if mask is None:
         raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
