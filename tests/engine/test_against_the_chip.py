@@ -80,18 +80,6 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
         assert deviations(algorithm, "requested_read", "read").min() > -1e-3
 
 
-def test_what_l1_answers_is_modelled_as_the_chip_counts_it():
-    """Of a call of flash1 the tiles request up to 2.7 times what comes from L2, of unfused ones 1.12.
-
-    The worst is flash1 in a window of 256 keys. Where a walk just fits L1 the counter itself scatters by 31%.
-    """
-    for algorithm, before, median, most in (("flash1", 1.7, 0.005, 0.3), ("standard", 0.11, 0.006, 0.028)):
-        off = np.abs(deviations(algorithm, "modelled_read", "read"))
-        assert deviations(algorithm, "requested_read", "read").max() > before
-        assert np.median(off) < median
-        assert off.max() < most
-
-
 def test_short_calls_read_their_instructions_too():
     """Caches are emptied of instructions as well: of calls of few bytes these are a share that counts."""
     short = [one for one in judged() if one.dram_read < 2e6]

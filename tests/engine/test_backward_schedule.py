@@ -16,7 +16,8 @@ from engine.trace.chip import SramOverflow
 from engine.trace.forward import execute
 from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import backward_flops, two_kernel_backward_bytes
-from tests.engine.strategies import dense_mask, exact_attention, exact_gradients, experiments
+from tests.engine.strategies import exact_attention, exact_gradients, experiments
+from tests.engine.test_bounds import tile_counts
 
 BACKWARD = experiments(algorithms=("backward",))
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -118,16 +119,7 @@ def test_the_memory_counts_what_the_traffic_says_with_heads_that_share_keys(expe
 
 @given(BACKWARD)
 def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experiment):
-    problem, tiling = experiment.problem, experiment.tiling
-    mask = dense_mask(problem)
-    seen = {
-        (i, j)
-        for i in range(-(-problem.seq_q // tiling.block_q))
-        for j in range(-(-problem.seq_kv // tiling.block_kv))
-        if mask[
-            i * tiling.block_q : (i + 1) * tiling.block_q, j * tiling.block_kv : (j + 1) * tiling.block_kv
-        ].any()
-    }
+    seen = list(map(tuple, np.argwhere(tile_counts(experiment)[0])))
     schedule = simulate(experiment).schedule
     columns = schedule.columns
     scores = columns.operation == Operation.SCORES

@@ -17,6 +17,9 @@ def by_bits() -> list[float]:
     return found
 
 
+VALUES = np.array([*(-each for each in reversed(by_bits())), 0.0, *by_bits()])
+
+
 def test_the_values_are_those_of_the_codes():
     assert e4m3_values().tolist() == by_bits()
     assert values_in(e4m3_values(), 1, 2) == 8
@@ -26,9 +29,7 @@ def test_the_values_are_those_of_the_codes():
 
 def test_rounding_goes_to_the_nearest_value_and_halves_to_the_even_one():
     numbers = np.random.default_rng(1).normal(0, 30, 400)
-    values = np.array(by_bits())
-    signed = np.concatenate((-values[::-1], [0.0], values))
-    nearest = signed[np.abs(numbers[:, None] - signed).argmin(1)]
+    nearest = VALUES[np.abs(numbers[:, None] - VALUES).argmin(1)]
     assert round_e4m3(numbers).tolist() == nearest.tolist()
     assert round_e4m3(np.array([1.0625, 1.1875, 0.0, 500, -1e9])).tolist() == [1.0, 1.25, 0.0, 448, -448]
 
@@ -42,11 +43,9 @@ def test_three_bits_of_fraction_lose_over_a_hundred_times_what_ten_lose():
 def test_the_errors_are_those_of_attention_row_by_row_on_values_found_by_search():
     generator = np.random.Generator(np.random.PCG64(0))
     exact = [generator.standard_normal((256, 64)) for _ in range(3)]
-    values = np.array(by_bits())
-    signed = np.concatenate((-values[::-1], [0.0], values))
-    middles = (signed[1:] + signed[:-1]) / 2
+    middles = (VALUES[1:] + VALUES[:-1]) / 2
     rounded = (
-        [signed[np.searchsorted(middles, each)] for each in exact],
+        [VALUES[np.searchsorted(middles, each)] for each in exact],
         [np.float16(each).astype(float) for each in exact],
     )
 

@@ -124,17 +124,6 @@ def test_calls_drawn_by_lot_are_those_that_the_lot_gives_and_nothing_else_record
     assert {row.total("dram_read") for row in calls} <= held
 
 
-def test_bytes_of_flash3_from_l2_are_counted_exactly():
-    """But for the counter that its tiles come from, and for one call that an earlier kernel made."""
-    for hardware in BOUNDS:
-        off = [
-            one.off
-            for one in every_call(hardware)
-            if (one.kind, one.experiment.algorithm) == (kinds.DRAWN_L2, "flash3")
-        ]
-        assert sorted(off)[-2] < 1e-3
-
-
 def test_what_dram_delivers_beyond_the_compulsory_bytes_is_judged_by_itself():
     """Q, K and V once are 2 B a number in 16 bits; what a call reads beyond that is what L2 has lost."""
     held = [

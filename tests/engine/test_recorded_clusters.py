@@ -39,8 +39,7 @@ def of(gpus: int) -> Recording:
 def test_the_model_is_as_near_to_several_gpus_as_is_told(gpus, rows, half, most):
     found = held((of(gpus),))
     assert len(found) == rows
-    assert errors(found) < (half, most)
-    assert errors(found)[1] < most
+    assert (errors(found)[0] < half, errors(found)[1] < most) == (True, True)
 
 
 def test_the_model_is_near_what_four_gpus_took():
@@ -53,13 +52,6 @@ def test_the_model_is_near_what_four_gpus_took():
     far = [one for one in found if abs(one.error) > 0.2]
     assert {one.row.provider for one in far} == {RING_SEND, ALL_TO_ALL}
     assert all(one.error < 0 and one.row.times.median < 0.0085 for one in far)
-
-
-def test_the_model_is_near_what_two_gpus_took():
-    found = held((of(2),))
-    assert max(abs(one.error) for one in found) < 0.21
-    assert max(abs(one.error) for one in found if one.row.times.median > 0.02) < 0.135
-    assert max(abs(one.error) for one in forward(found, RING)) < 0.101
 
 
 def forward(found: tuple[Held, ...], method: str) -> list[Held]:

@@ -1,13 +1,26 @@
-"""A survey holds, at every length, what the experiment says when it is asked at that length alone."""
+"""A survey holds, at every length, what the experiment says when it is asked at that length alone; and
+bytes over the memory on the chip are the tiles' own count, and the theorem's N² d² / M.
+"""
 
 from __future__ import annotations
+
+from math import ceil
 
 import pytest
 
 from engine import Experiment, simulate
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.studies.survey import by_algorithm, by_length, growth, times_less
+from engine.studies.survey import (
+    SIZES,
+    by_algorithm,
+    by_length,
+    growth,
+    rows_that_fit,
+    theorem_bytes,
+    tile_bytes,
+    times_less,
+)
 
 FIRST_AND_LAST = "standard", "flash2"
 
@@ -49,3 +62,24 @@ def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():
     assert now.longest["unfused"] == pytest.approx((now.capacity / 64) ** 0.5, rel=0.01)
     last, over = (growth(Experiment.of(seq=now.longest["unfused"] + more)) for more in (0, 1))
     assert last.matrices + last.tensors <= last.capacity < over.matrices + over.tensors
+
+
+FOUR_HEADS = Experiment.of(seq=16384, head_dim=128, heads=4)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tiles_ask_for_q_once_and_for_k_and_v_once_per_query_block(size):
+    rows = size // (4 * 128 * 2)  # tiles of Q, K, V and O, of float16
+    assert rows_that_fit(FOUR_HEADS.problem, size) == rows
+    keys = 2 * 16384 * 128 * 2 * ceil(16384 / rows)
+    assert tile_bytes(FOUR_HEADS, size) == 2 * 16384 * 128 * 2 + keys + 4 * 16384  # Q, O and lse beside
+
+
+def test_the_theorem_halves_with_twice_the_memory_and_is_what_the_tiles_come_to():
+    halves = [theorem_bytes(FOUR_HEADS.problem, size) for size in (2**14, 2**15)]
+    assert halves[0] / halves[1] == 2
+    assert halves[0] == pytest.approx(8 * 16384**2 * 128**2 / (2**14 / 2) * 2)
+    for size in SIZES:
+        assert tile_bytes(FOUR_HEADS, size) == pytest.approx(
+            theorem_bytes(FOUR_HEADS.problem, size), rel=0.03
+        )

@@ -6,7 +6,8 @@ from hypothesis import given
 from engine import Experiment, simulate
 from engine.schedule.step import Tensor
 from tests.engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
-from tests.engine.strategies import dense_mask, experiments, on_one_gpu
+from tests.engine.strategies import experiments, on_one_gpu
+from tests.engine.test_bounds import tile_counts
 
 
 @given(experiments(algorithms=("standard",), most_heads=1))
@@ -73,16 +74,11 @@ def test_heads_and_batch_are_a_factor(experiment):
 
 @given(experiments(algorithms=("flash1", "flash2")))
 def test_operations_are_those_of_the_visited_tiles(experiment):
-    problem, tiling = experiment.problem, experiment.tiling
-    mask, scores, visits = dense_mask(problem), 0, 0
-    for i in range(0, problem.seq_q, tiling.block_q):
-        for j in range(0, problem.seq_kv, tiling.block_kv):
-            tile = mask[i : i + tiling.block_q, j : j + tiling.block_kv]
-            scores += tile.size if tile.any() else 0
-            visits += len(tile) if tile.any() else 0
+    seen, size = tile_counts(experiment)
+    rows = size[:, 0] // min(experiment.tiling.block_kv, experiment.problem.seq_kv)
     counts = simulate(experiment).traffic.per_head
-    assert counts.flops == 4 * problem.head_dim * scores
-    assert counts.exponentials == scores + visits
+    assert counts.flops == 4 * experiment.problem.head_dim * size[seen > 0].sum()
+    assert counts.exponentials == size[seen > 0].sum() + (rows * (seen > 0).sum(1)).sum()
 
 
 def test_keys_that_no_query_sees_are_not_compulsory():

@@ -38,14 +38,15 @@ def supervised(command: list[str], limits: Limits) -> dict:
 def ends(pid: int) -> None:
     """Wait until a process has ended, if only its parent has not noticed."""
     until = time.monotonic() + PATIENCE
-    while alive(Path(f"/proc/{pid}/stat")):
+    while alive(pid):
         assert time.monotonic() < until, f"process {pid} still runs"
         time.sleep(0.01)
 
 
-def alive(stat: Path) -> bool:
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be noticed does not."""
     try:
-        return stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:  # gone, or going
         return False
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.worker.client import QueueFullError, Worker
+from tests.engine.test_watch_process import alive
 
 JOBS = "tests.engine.worker_jobs"
 COUNT = f"{JOBS}:count"
@@ -194,11 +195,3 @@ def test_what_a_job_has_detached_ends_with_it(worker):
     assert all(map(alive, pids))
     job.cancel()
     until(lambda: not any(map(alive, pids)))
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits to be noticed does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
