@@ -11,7 +11,7 @@ const APART = 30,
   LANE = 8; // px between bytes one after another, and beside each other
 const LARGEST = 0.6; // share of the height that the side of the largest square takes
 
-class MemoriesView extends CanvasView {
+export class MemoriesView extends CanvasView {
   constructor(parent) {
     super(parent.querySelector(".memories"), 0);
     this.seen = new IntersectionObserver(([{ isIntersecting }]) => this.run(isIntersecting));
@@ -128,7 +128,7 @@ const enlargedOf = (memories) =>
   memories.at(-1).bytes / Math.max(...memories.slice(0, -1).map(({ bytes }) => bytes));
 
 /** How the picture is read. */
-function about(memories) {
+export function about(memories) {
   const faster = times(memories.at(-2).bytes_per_second / memories.at(-1).bytes_per_second);
   return (
     `Areas are to scale: those on the chip are enlarged ${grouped(enlargedOf(memories))} times, and the dot in HBM is ` +

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tomllib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,10 +44,8 @@ def _run(coroutine: Coroutine) -> Any:
         return thread.submit(asyncio.run, awaited()).result()
 
 
-def answer(
-    path: str, method: str = "GET", client: str = "192.168.1.7", host: str = "localhost", **more: str
-) -> tuple[int, dict[str, str], str]:
-    """(status, headers, body) of a request that the guard lets an application answer, or answers itself."""
+def answered(middleware: Callable, scope: dict) -> tuple[int, dict[str, str], bytes]:
+    """What comes of a request: of an application, or of the middleware before it."""
     sent = []
 
     async def application(scope, receive, send):
@@ -58,12 +56,20 @@ def answer(
     async def send(message):
         sent.append(message)
 
-    scope = {"type": "http", "path": path, "method": method, "client": (client, 4711)}
-    given = {"host": host, **more}
-    scope["headers"] = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
-    _run(guard.Guard(application)(scope, None, send))
+    _run(middleware(application)(scope, None, send))
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], headers, sent[1]["body"].decode()
+    return sent[0]["status"], headers, sent[1]["body"]
+
+
+def answer(
+    path: str, method: str = "GET", client: str = "192.168.1.7", host: str = "localhost", **more: str
+) -> tuple[int, dict[str, str], str]:
+    """(status, headers, body) of a request that the guard lets an application answer, or answers itself."""
+    given = {"host": host, **more}
+    headers = [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()]
+    scope = {"type": "http", "path": path, "method": method, "client": (client, 4711), "headers": headers}
+    status, headers, body = answered(guard.Guard, scope)
+    return status, headers, body.decode()
 
 
 def test_every_answer_says_what_a_browser_may_do_with_it():

@@ -1,6 +1,5 @@
 """Streamlit's own scripts: packed once and given from memory, and asked for by the document, all of them."""
 
-import asyncio
 import gzip
 import re
 
@@ -8,25 +7,15 @@ import pytest
 
 from app.frame.document import document
 from app.serving.static_files import FOLDER, FromMemory
+from tests.app.test_serving import answered
 
 SCRIPTS = sorted((FOLDER / "static" / "js").glob("*.js"))
 
 
 def answer(path: str, packed: str = "gzip, br", method: str = "GET") -> tuple[dict[str, str], bytes]:
-    """Headers and body; no body where the application is asked."""
-    sent = []
-
-    async def application(scope, receive, send):
-        sent.extend(({"headers": ()}, {"body": b""}))
-
-    async def send(message):
-        sent.append(message)
-
+    """Headers and body; the application's own where it is asked."""
     headers = [(b"accept-encoding", packed.encode())]
-    scope = {"type": "http", "path": path, "method": method, "headers": headers}
-    asyncio.run(FromMemory(application)(scope, None, send))
-    start, body = sent
-    return {name.decode(): value.decode() for name, value in start["headers"]}, body["body"]
+    return answered(FromMemory, {"type": "http", "path": path, "method": method, "headers": headers})[1:]
 
 
 @pytest.mark.parametrize("below", ["", "/a/path"])
@@ -58,7 +47,7 @@ def test_faces_are_packed_already():
     ],
 )
 def test_all_else_is_streamlits_to_answer(asked):
-    assert answer(*asked) == ({}, b"")
+    assert answer(*asked)[1] == b"the page"
 
 
 @pytest.mark.parametrize("charts", [False, True])

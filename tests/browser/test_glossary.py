@@ -16,14 +16,6 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 })"""
 
 
-def test_the_value_of_a_slider_is_not_marked(page, dashboard):
-    """Across GPUs has links between GPUs by name, in a slider and in a table."""
-    page.goto(f"{dashboard}/across")
-    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'NVLink')")
-    inside = "(range) => range.startContainer.parentElement.closest('[data-testid=stSliderThumbValue]')"
-    assert page.evaluate(f"[...CSS.highlights.get('attention-term')].filter({inside}).map(String)") == []
-
-
 def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_anew(page, dashboard):
     page.goto(f"{dashboard}/traffic")
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
@@ -45,7 +37,10 @@ def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_a
         page.keyboard.press("ArrowRight")
     assert told == words
     tip.filter(has_text=re.compile(rf"^{re.escape(words[0])}: ")).wait_for()  # arrows go round
-    page.get_by_role("link", name="Agreement").click()
-    page.wait_for_url("**/agreement?**")
-    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'float64')")
+    # Across GPUs has links between GPUs by name, in a slider, whose value is not marked, and in a table
+    page.get_by_role("link", name="Across GPUs").click()
+    page.wait_for_url("**/across?**")
+    page.wait_for_function(f"({MARKED})().some(([word]) => word === 'NVLink')")
+    inside = "(range) => range.startContainer.parentElement.closest('[data-testid=stSliderThumbValue]')"
+    assert page.evaluate(f"[...CSS.highlights.get('attention-term')].filter({inside}).map(String)") == []
     assert page.watch.complaints == []

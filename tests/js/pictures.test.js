@@ -6,7 +6,7 @@ import { Pen } from "../../app/canvas/pen.js";
 import { TimedPlayer } from "../../app/canvas/timed_player.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
-import showMemories from "../../app/memory/memory.js";
+import { about, MemoriesView } from "../../app/memory/memory.js";
 import { MemoryPanel } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
 import { RowPanel } from "../../app/player/row_panel.js";
@@ -22,18 +22,20 @@ const THEME = {
   O: "#ff8800",
   ink: "#ffffff",
   muted: "#888888",
+  S: "#aa55aa",
+  ground: "#000000",
 };
 
 /** A pen that writes down what it draws: boxes by their colour, and words. */
 class Writing extends Pen {
   constructor() {
     const nothing = () => {};
-    super(new Proxy({}, { get: () => nothing, set: () => true }), { ...THEME, ground: "#000000" }, 1);
+    super(new Proxy({}, { get: () => nothing, set: () => true }), THEME, 1);
     Object.assign(this, { boxes: [], words: [] });
   }
 
-  box(x, _y, w, _h, color) {
-    this.boxes.push({ x, w, color });
+  box(x, _y, w, h, color) {
+    this.boxes.push({ x, w, h, color });
   }
 
   text(said) {
@@ -174,60 +176,19 @@ test("an arrow goes to the next event, and with Shift a twentieth of the run", (
 });
 
 test("areas of memories are as their bytes, and pipes as thick as they are fast", () => {
-  const drawn = [];
-  const ctx = new Proxy(
-    { measureText: () => ({ width: 10 }), fillRect: (x, y, w, h) => drawn.push({ x, y, w, h }) },
-    {
-      get: (known, name) =>
-        known[name] ?? (name === "roundRect" ? (x, y, w, h) => drawn.push({ x, y, w, h }) : () => {}),
-      set: () => true,
-    },
-  );
-  const canvas = {
-    getContext: () => ctx,
-    getBoundingClientRect: () => ({ width: 1000, height: 400 }),
-    setAttribute() {},
-  };
-  const about = {},
-    found = { canvas, ".about": about };
-  const root = {
-    querySelector: (name) => found[name],
-    style: { setProperty() {} },
-    isConnected: true,
-    closest: () => null,
-  };
-  const nothing = class {
-    observe() {}
-    disconnect() {}
-  };
-  Object.assign(globalThis, {
-    ResizeObserver: nothing,
-    IntersectionObserver: nothing,
-    window: { devicePixelRatio: 1, addEventListener() {} },
-    document: { addEventListener() {} },
-  });
-  Object.assign(globalThis, { matchMedia: () => ({ matches: true }) });
-  globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", fontSize: "14px" });
-  const palette = { ...THEME, ground: "#000000", S: "#aa55aa", line: "#333333", edge: "#444444" };
   const memories = [
     { name: "shared memory", bytes: 2e6, parts: 2, bytes_per_second: 16e12 },
     { name: "L2", bytes: 1e6, parts: 1, bytes_per_second: 8e12 },
     { name: "HBM", bytes: 1e9, parts: 1, bytes_per_second: 2e12 },
   ];
-  showMemories({
-    data: { gpu: "a GPU", memories, palettes: { dark: palette, light: palette } },
-    parentElement: { querySelector: () => root },
-  });
-  const filled = drawn.filter(({ w }) => w > 4);
-  const squares = filled.filter(({ w, h }) => Math.abs(w - h) < 1e-9),
-    side = squares[0].w;
-  const sized = (part) => squares.some(({ w }) => Math.abs(w - side * part) < 1e-6);
-  assert.deepEqual([1, Math.SQRT1_2, Math.sqrt(1e-3)].map(sized), [true, true, true]); // HBM, L2 enlarged, L2 as it is
-  const thick = filled.filter(({ w, h }) => w > 2 * h && h > 4).map(({ h }) => h / side);
-  assert.deepEqual(
-    thick.map((part) => Math.round(1000 * part) / 1000),
-    [0.063, 0.25],
-  ); // 2 and 8 of 16 TB/s, of half a side
-  assert.match(about.textContent, /enlarged 500 times/);
-  assert.match(about.textContent, /4\.0 times as thick/);
+  const view = Object.create(MemoriesView.prototype, { data: { value: { memories } }, moment: { value: 0 } });
+  const { squares, side } = view.places(1000, 400, 1),
+    pen = new Writing();
+  squares.forEach((square, n) => near(square.side / side, [1, Math.SQRT1_2, 1][n]));
+  near(squares[1].dot / side, Math.sqrt(1e-3)); // L2, not enlarged
+  view.paint(pen, 1000, 400);
+  const pipes = pen.boxes.filter(({ w, h }) => w > 2 * h && h > 4);
+  pipes.forEach(({ h }, n) => near(h / side, [0.5 / 8, 0.5 / 2][n])); // 2 and 8 of 16 TB/s, of half a side
+  assert.match(about(memories), /enlarged 500 times/);
+  assert.match(about(memories), /4\.0 times as thick/);
 });
