@@ -22,12 +22,8 @@ from engine.watch.user_file import REPORTS, NotServedError, called, prepared
 from engine.watch.watch import tensors_of
 
 MOST_OPERATIONS = 400_000  # of all programs together
-SILENT = {
-    "create_print",
-    "create_assert",
-    "create_assume",
-    "create_barrier",
-}  # give nothing, and move nothing
+# what gives nothing and moves nothing
+SILENT = {f"create_{name}" for name in ("print", "assert", "assume", "barrier")}
 MASKED = {  # where an access has its pointers and its mask
     "create_masked_load": (0, 1), "create_masked_store": (0, 2), "create_atomic_rmw": (1, 3),
 }  # fmt: skip
@@ -61,16 +57,11 @@ class Tape:
         if not self.launches:
             raise NotServedError("it launches no Triton kernel")
         found = returned if isinstance(returned, tuple | list) else (returned,)
-        views = [self._view(each) for each in found if hasattr(each, "untyped_storage")]
-        if not found or not views or views[0] is None or not hasattr(found[0], "untyped_storage"):
-            raise NotServedError(
-                "it returns a tensor that none of its kernels was given: they must write what it returns"
-            )
-        return {
-            "memory": self.memory,
-            "launches": self.launches,
-            "returned": [each for each in views if each],
-        }
+        views = [self._view(each) for each in found]
+        if not views or views[0] is None:
+            raise NotServedError("it must return a tensor that its kernels were given, and wrote")
+        told = [each for each in views if each is not None]
+        return {"memory": self.memory, "launches": self.launches, "returned": told}
 
     def launched(self, call, executor, *args, **kwargs):
         """A launch: its tensors are taken in before, and what they hold is remembered after."""
@@ -124,7 +115,8 @@ class Tape:
         for storage, _ in self._left:
             start = storage.__array_interface__["data"][0]
             inside |= (pointers.data >= start) & (pointers.data + np.uint64(size) <= start + storage.nbytes)
-        allowed = type(pointers)(inside & getattr(mask, "data", mask), bit_type())
+        meant = mask if isinstance(mask, np.ndarray) else mask.data
+        allowed = type(pointers)(inside & meant, bit_type())
         return [*args[:place], allowed, *args[place + 1 :]]
 
     def combined(self, kind: str, apply, operation, given):
@@ -188,7 +180,7 @@ class Tape:
 
     def _constant(self, handle) -> list:
         """A handle that no operation gave: an argument, a constant of one element, or another's tensor.T."""
-        for place, each in enumerate(self._held):
+        for place, each in enumerate(self._held if handle.data.size > 1 else ()):
             data = getattr(each, "data", None)
             if isinstance(data, np.ndarray) and _lies(data.T) == _lies(handle.data):
                 axes = ["list", *range(data.ndim)[::-1]]
@@ -196,9 +188,7 @@ class Tape:
                 self._keep(handle)
                 return self._plain(handle)
         if handle.data.size != 1:
-            raise NotServedError(
-                "its kernel makes numbers in a way that is not judged: by tl's functions it can be"
-            )
+            raise NotServedError("its kernel makes numbers in a way that is not judged: use tl's functions")
         value = handle.data.item()
         if hasattr(handle.dtype, "element_ty"):
             return ["pointer", *self._address(value), plain_type(handle.dtype)]
@@ -236,9 +226,12 @@ class Tape:
         return self._view(tensor)
 
     def _view(self, tensor) -> list | None:
-        place = self._places.get(tensor.untyped_storage().data_ptr())
+        """A tensor as it lies in a storage; None for what is no tensor of a kernel's."""
+        start = tensor.untyped_storage().data_ptr() if hasattr(tensor, "untyped_storage") else None
+        if start not in self._places:
+            return None
         shape = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
-        return None if place is None else [place, str(tensor.dtype).removeprefix("torch."), *shape]
+        return [self._places[start], str(tensor.dtype).removeprefix("torch."), *shape]
 
     def _begins(self, flat, start: int) -> dict[str, Any]:
         """What a storage holds at first: a given tensor or its copy, one number throughout, or nothing."""

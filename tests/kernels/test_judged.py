@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ import kernels
 from engine import Experiment
 from engine.__main__ import main
 from engine.watch import judge, tape
+from engine.watch.attention import report
 from engine.watch.labs import ONLY_SHOWN, Lab, broken_rule
 from engine.watch.process import FailedError, Limits
 from engine.watch.user_file import NotServedError
@@ -98,13 +100,24 @@ def test_an_answer_that_no_kernel_computed_does_not_pass(tmp_path, name):
             "copy[(1,)](q, out, 64); out += 1; copy[(1,)](out, q, 64)",
             "it changes a tensor between its kernels",
         ),
-        ("copy[(1,)](q, out, 64); out = right", "it returns a tensor that none of its kernels was given"),
+        ("copy[(1,)](q, out, 64); out = right", "it must return a tensor that its kernels were given, and"),
         ("out = q", "it launches no Triton kernel"),
     ],
 )
 def test_what_is_done_beside_the_kernels_is_refused(tmp_path, line, sentence):
     with pytest.raises(NotServedError, match=sentence):
         tape.taken(written(tmp_path, PLAIN.split("@triton.jit")[0] + COPIED.format(line)))
+
+
+@pytest.mark.parametrize("style", ["block_pointers", "descriptors", "products"])
+def test_every_way_to_write_a_kernel_is_judged(style):
+    """As it is watched: block pointers, descriptors, and products element by element."""
+    heads = {"heads": 2, "kv_heads": 1} if style == "products" else {"heads": 1, "causal": True}
+    experiment = Experiment.of(seq=32, head_dim=16, block_q=16, block_kv=16, **heads)
+    file = Path(__file__).with_name(f"watched_{style}.py")
+    found = judged(asked(file) | {"experiment": experiment.flat()})
+    assert found.pop("right_on_others")
+    assert json.dumps(found) == json.dumps(report(file, experiment))
 
 
 def test_copies_in_another_order_and_filled_memory_are_followed(tmp_path):
