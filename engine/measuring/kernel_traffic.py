@@ -26,8 +26,7 @@ NAMES = {  # the kernels' own names of what they read and write
     "partial": Tensor.PARTIAL, "partial_lse": Tensor.PARTIAL_LSE, "d_out": Tensor.D_O, "d_q": Tensor.D_Q,
     "d_k": Tensor.D_K, "d_v": Tensor.D_V, "delta": Tensor.DELTA, "lse_log2": Tensor.LSE_LOG2,
 }  # fmt: skip
-# what each query sees, and what rows of S in 16 bits are stored less of: the schedule counts matrices
-BESIDE = ("ranges", "seers", "tile_max")
+MASK = ("ranges", "seers")  # what each query sees, 12 bytes of it: the schedule counts matrices
 Pair = tuple[int, int]  # bytes: the kernel's, and the schedule's
 
 
@@ -97,7 +96,7 @@ def _pairs(watched_bytes: dict[str, int], model: dict[Tensor, int]) -> dict[Tens
     """Bytes by tensor, the kernel's and the schedule's, of all that either moves."""
     own = dict.fromkeys(Tensor, 0)
     for name, amount in watched_bytes.items():
-        if name not in BESIDE:
+        if name not in MASK:
             own[NAMES[name]] += amount
     pairs = {tensor: (own[tensor], int(model.get(tensor, 0))) for tensor in Tensor}
     return {tensor: pair for tensor, pair in pairs.items() if any(pair)}

@@ -1,10 +1,9 @@
 """Unfused attention: S = scale q k^T, P = softmax(S) and O = P v, three kernels, with S and P whole in
 memory.
 
-S and P have the tensors' dtype; in 16 bits a tile of S is stored less the largest score of each of its rows,
-which float32 keeps beside it: close to the maximum, where a score counts, all digits are there. Every tile is
-computed, the masked ones too: that is what unfused attention does. The softmax holds a row at once, so a row
-may have at most MAX_ROW keys.
+S and P take as many bits as the tensors; S of 16 bits is float16, which has more digits than bfloat16, and a
+64th of the scores, so that none below four million is infinite. Every tile is computed, the masked ones too:
+that is what unfused attention does. The softmax holds a row at once, so a row may have at most MAX_ROW keys.
 """
 
 import torch
@@ -36,19 +35,16 @@ from kernels.tile.tile import (
 from kernels.tilings.standard import SOFTMAX_TILE
 
 MAX_ROW = 65536  # keys of a row: in float32 they fill an SM's registers
-LEAST = tl.constexpr(-60000.0)
+SHRUNK = tl.constexpr(1 / 64)  # of scores in float16
+LARGEST = tl.constexpr(65504.0)  # of float16
 INTERPRETED_SOFTMAX_TILE = 65536  # the interpreter takes about as long for any size
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "window"])  # seq_kv aligns the rows of S
 def scores_kernel(
-    q, k, scores, tile_max, blocks, terms, strides, heads, kv_heads, seq_q, seq_kv, window, score,
-    TILE: tl.constexpr,
-):  # fmt: skip
-    """One program a tile of S: scaled products, -inf where masked; score is (scale, cap).
-
-    tile_max, if any, float32 [batch, heads, seq_q, key blocks]: what is taken off the rows of each tile.
-    """
+    q, k, scores, blocks, terms, strides, heads, kv_heads, seq_q, seq_kv, window, score, TILE: tl.constexpr
+):
+    """One program a tile of S: scaled products, -inf where masked; score is (scale, cap)."""
     began = now(blocks)
     q_strides, k_strides, score_strides = strides
     key_blocks = tl.cdiv(seq_kv, TILE.BLOCK_KV)
@@ -77,14 +73,10 @@ def scores_kernel(
         seen = (keys[None, :] >= view[0]) & (keys[None, :] < view[1])
         products = capped(matmul(q_tile, tl.trans(k_tile)), score[1], TILE.FINE)
         products = sloped(products, slope, view, keys[None, :])
-    tile = tl.where(seen, products * score[0], float("-inf"))
-    if tile_max is not None:
-        largest = tl.max(tile, 1)
-        largest = tl.where(largest == float("-inf"), 0.0, largest)
-        rows = (batch_head.to(tl.int64) * seq_q + queries) * key_blocks
-        tl.store(tile_max + rows + key_block, largest, mask=queries < seq_q)
-        # exp(LEAST) is 0, and float16 holds it: only what is masked is -inf
-        tile = tl.where(seen, tl.maximum(tile - largest[:, None], LEAST), float("-inf"))
+    tile = products * score[0]
+    if scores.dtype.element_ty == tl.float16:
+        tile = tl.minimum(tl.maximum(tile * SHRUNK, -LARGEST), LARGEST)
+    tile = tl.where(seen, tile, float("-inf"))
     head_scores = head_start(scores, score_strides, batch, head)
     store_tile(head_scores, score_strides, queries, keys, seq_q, seq_kv, tile)
     store_times(blocks, began)
@@ -92,8 +84,8 @@ def scores_kernel(
 
 @triton.jit(do_not_specialize=["row_count", "seq_q"])
 def softmax_kernel(
-    scores, tile_max, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
-    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr,
+    scores, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
+    ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
     """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf.
 
@@ -104,11 +96,9 @@ def softmax_kernel(
     keys = tl.arange(0, BLOCK_ROW)
     places = rows[:, None] * seq_kv + keys[None, :]
     inside = (rows[:, None] < row_count) & (keys[None, :] < seq_kv)
-    row_scores = widened(tl.load(scores + places, mask=inside, other=float("-inf")))
-    if tile_max is not None:
-        tiles = rows[:, None] * tl.cdiv(seq_kv, BLOCK_KV) + keys[None, :] // BLOCK_KV
-        row_scores += tl.load(tile_max + tiles, mask=inside, other=0.0)
-    row_scores *= LOG2_E
+    row_scores = widened(tl.load(scores + places, mask=inside, other=float("-inf"))) * LOG2_E
+    if scores.dtype.element_ty == tl.float16:
+        row_scores /= SHRUNK
     row_max = tl.max(row_scores, 1)
     if sinks is not None:
         sink = tl.load(sinks + rows, mask=rows < row_count, other=float("-inf")) * LOG2_E
@@ -183,27 +173,25 @@ def standard(
     probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see
     `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
     """
-    scores, tile_max = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device), None
-    if q.dtype != torch.float32:
-        tile_max = torch.empty((*q.shape[:3], call.key_blocks), dtype=torch.float32, device=q.device)
-    _scores(q, k, scores, tile_max, call, times, terms)
-    weights = torch.empty_like(scores)
+    weights = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
+    scores = torch.empty_like(weights, dtype=torch.float16 if q.itemsize == 2 else q.dtype)
+    _scores(q, k, scores, call, times, terms)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    _softmax(scores, tile_max, weights, lse, call, probe, times, terms)
-    del scores, tile_max
+    _softmax(scores, weights, lse, call, probe, times, terms)
+    del scores
     out = output_like(q, v)
     _output(weights, v, out, call, times, terms)
     return out, lse
 
 
-def _scores(q, k, scores, tile_max, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
+def _scores(q, k, scores, call: Call, times: BlockTimes | None, terms: Terms | None) -> None:
     programs = call.key_blocks * call.query_blocks * call.batch * call.heads
     _, cap = score_of(call, terms)
     launch(
         scores_kernel,
         programs,
         call,
-        (q, k, scores, tile_max, times and times.room("scores", programs, q.device), tensors_of(terms)),
+        (q, k, scores, times and times.room("scores", programs, q.device), tensors_of(terms)),
         num_warps=warps(call.block_q),
         num_stages=1,
         strides=(q.stride(), k.stride(), scores.stride()),
@@ -213,7 +201,7 @@ def _scores(q, k, scores, tile_max, call: Call, times: BlockTimes | None, terms:
     )
 
 
-def _softmax(scores, tile_max, weights, lse, call: Call, probe, times, terms: Terms | None) -> None:
+def _softmax(scores, weights, lse, call: Call, probe, times, terms: Terms | None) -> None:
     block_row = triton.next_power_of_2(call.seq_kv)
     rows = max(1, (INTERPRETED_SOFTMAX_TILE if interpreted() else SOFTMAX_TILE) // block_row)
     row_count = call.batch * call.heads * call.seq_q
@@ -223,7 +211,7 @@ def _softmax(scores, tile_max, weights, lse, call: Call, probe, times, terms: Te
         softmax_kernel,
         programs,
         call,
-        (scores, tile_max, weights, lse, probe, times and times.room("softmax", programs, lse.device), sinks),
+        (scores, weights, lse, probe, times and times.room("softmax", programs, lse.device), sinks),
         num_warps=min(32, max(4, block_row // 1024)),
         num_stages=1,
         row_count=row_count,
@@ -232,7 +220,6 @@ def _softmax(scores, tile_max, weights, lse, call: Call, probe, times, terms: Te
         ROWS=rows,
         BLOCK_ROW=block_row,
         BLOCK_Q=call.block_q,
-        BLOCK_KV=call.block_kv,
     )
 
 

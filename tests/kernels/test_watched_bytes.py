@@ -7,7 +7,7 @@ import torch
 
 import kernels
 from engine import Experiment, simulate
-from engine.measuring.kernel_traffic import BESIDE, NAMES, beside, report
+from engine.measuring.kernel_traffic import MASK, NAMES, beside, report
 from engine.problem.bounds import key_bounds
 from engine.schedule.step import Tensor
 from engine.watch.interpreter import reporting
@@ -56,7 +56,7 @@ def moved(seen: Watch, model) -> tuple[dict, dict]:
     for watched, counted in ((seen.read, model.requested.read), (seen.written, model.requested.written)):
         found = dict.fromkeys(counted, 0)
         for name, amount in watched.items():
-            if name not in BESIDE:
+            if name not in MASK:
                 found[NAMES[name]] += amount
         less.append(
             {tensor: found[tensor] - counted[tensor] for tensor in found if found[tensor] != counted[tensor]}
