@@ -18,14 +18,14 @@ def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torc
     seen = torch.ones(seq_q, seq_kv, dtype=torch.bool, device=device)
     left, right = window if isinstance(window, tuple | list) else (window and window - 1, window and 0)
     if causal or right is not None:
-        seen &= key <= position + (min(right or 0, 0) if causal else right)
+        seen = seen & (key <= position + (min(right or 0, 0) if causal else right))
     if left is not None:
-        seen &= key >= position - left
+        seen = seen & (key >= position - left)
     if documents is not None:
         owner = torch.repeat_interleave(torch.tensor(list(map(int, documents)), device=device))
-        seen &= owner[position.clamp(min=0)] == owner[key]
+        seen = seen & (owner[position.clamp(min=0)] == owner[key])
     if prefix is not None:
-        seen |= key < prefix
+        seen = seen | (key < prefix)
     return seen
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from kernels.call.arguments import check_window
 from kernels.call.options import BEYOND_PLAIN, Options, Side, Window
@@ -60,7 +61,7 @@ def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
 
 
 def remembered_ranges(*arguments) -> torch.Tensor:
-    """`ranges_of`, worked out once for a stream; what a CUDA graph works out anew is not kept."""
+    """`ranges_of`, worked out once for a stream; what a CUDA graph makes or torch.func wraps is not kept."""
     *_, device = arguments
     on_gpu = device.type == "cuda"
     alike = *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
@@ -68,7 +69,8 @@ def remembered_ranges(*arguments) -> torch.Tensor:
     if found is None:
         with torch.inference_mode(False):  # a tensor made in that mode would not serve training later
             found = ranges_of(*arguments)
-        if not (on_gpu and torch.cuda.is_current_stream_capturing()):
+        capturing = on_gpu and torch.cuda.is_current_stream_capturing()
+        if not capturing and not is_functorch_wrapped_tensor(found):
             remember(_RANGES, alike, found)
     return found
 

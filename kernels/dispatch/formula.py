@@ -1,6 +1,7 @@
 """Attention in PyTorch's own operations, for forward-mode differentiation, which sees into no kernel.
 
-Code that is compiled under torch.func's transforms takes it too: they do not transform an operator there.
+Code that is compiled or functionalised under torch.func's transforms takes it too: they serve no function
+of autograd's there.
 """
 
 import torch

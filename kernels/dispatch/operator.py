@@ -2,7 +2,12 @@
 
 import torch
 from torch._C import _any_requires_grad, _len_torch_dispatch_stack
-from torch._C._functorch import is_legacy_batchedtensor, unwrap_if_dead
+from torch._C._functorch import (
+    TransformType,
+    get_interpreter_stack,
+    is_legacy_batchedtensor,
+    unwrap_if_dead,
+)
 from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula
@@ -188,6 +193,13 @@ register_gradient(attention_operator, "attention", forward, _backward, _setup_co
 register_gradient(backward_operator, "attention_backward", whole_gradients, refuse_second_derivative)
 
 
+def function_serves() -> bool:
+    """Whether torch.func's transforms, as they stand, take an autograd function."""
+    if torch.compiler.is_compiling():
+        return False
+    return all(each.key() != TransformType.Functionalize for each in get_interpreter_stack())
+
+
 def backward_by_sample(*given):
     """The operator, which PyTorch runs for one after another of gradients that are given at once."""
     with torch._C._AutoDispatchBelowAutograd():
@@ -235,7 +247,7 @@ _apply = applied(Direct)
 def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool = True):
     """O, or O and lse, differentiable where the algorithm is; options of `dispatch.chosen`."""
     transformed = torch._C._are_functorch_transforms_active()
-    if forward_ad._current_level >= 0 or (transformed and torch.compiler.is_compiling()):
+    if forward_ad._current_level >= 0 or (transformed and not function_serves()):
         out, lse = formula(q, k, v, options, terms)
     elif transformed:
         out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)

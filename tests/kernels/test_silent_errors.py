@@ -21,6 +21,7 @@ from kernels import (
     probe_attention,
     reference_attention,
 )
+from kernels.call import key_ranges
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 # PyTorch warns of itself where its older compiler is first used, as its transforms and its newer one do
@@ -174,6 +175,7 @@ def derivatives(attend, q, k, v) -> dict:
         "vectorised": jacobian(vectorize=True),
         "traced": make_fx(func.grad(lambda q: attend(q, k, v).sin().sum()))(q)(2 * q),
         "forward over reverse": func.jacfwd(func.grad(lambda w: attend(w * q, k, v).sum()))(weight),
+        "functionalised": func.functionalize(attend)(q, k, v),
         "grad": func.grad(lambda q: attend(q, k, v).sin().sum())(q),
         "per sample": func.vmap(func.grad(weighted), (None, 0))(weight, q),
         "jacrev": func.jacrev(lambda q: attend(q, k, v).flatten()[:3])(q),
@@ -235,6 +237,13 @@ def test_fake_tensors_are_served_outside_of_their_mode_too(device):
         assert (out.shape, type(out)) == (q.shape, type(q))
     assert attention_varlen(packed, packed, packed, starts, starts).shape == packed.shape
     assert attention(*(each.to(device) for each in (Q, K, V)), window=(3, 2)).isfinite().all()
+
+
+def test_what_a_transform_worked_out_is_not_kept(device):
+    q = drawn(1, 2, 24, 16).to(device)
+    torch.func.grad(lambda q: attention(q, q, q, window=(3, 2)).sum())(q)
+    kept = key_ranges._RANGES.values()
+    assert not any(map(torch._C._functorch.is_functorch_wrapped_tensor, kept))
 
 
 def test_training_works_after_inference(device):
