@@ -121,19 +121,23 @@ def test_whole_numbers_that_lead_out_are_refused(wrong):
 def test_a_lazily_negated_view_is_negated(mask, device):
     q, k, v = (each.to(device) for each in (Q, K, V))
     arguments = on(MASKS[mask], device)
+    lazy = {
+        name: torch._neg_view(-each) if isinstance(each, torch.Tensor) else each
+        for name, each in arguments.items()
+    }
 
-    def gradients(*leaves):
+    def gradients(*leaves, **arguments):
         leaves = [each.requires_grad_() for each in leaves]
         out = attention(*leaves, **arguments)
         return out, *torch.autograd.grad(out, leaves, torch._neg_view(torch.ones_like(out)))
 
-    expected = gradients(-q, -k, -v)
-    ours = gradients(*(torch._neg_view(each.clone()) for each in (q, k, v)))
+    expected = gradients(-q, -k, -v, **arguments)
+    ours = gradients(*(torch._neg_view(each.clone()) for each in (q, k, v)), **lazy)
     assert all(map(torch.equal, ours, expected))
     negated = [torch._neg_view(each) for each in (q, k, v)]
     for algorithm in ALGORITHMS:
         plain = attention(-q, -k, -v, **arguments, algorithm=algorithm)
-        assert torch.equal(attention(*negated, **arguments, algorithm=algorithm), plain)
+        assert torch.equal(attention(*negated, **lazy, algorithm=algorithm), plain)
 
 
 def test_packed_and_paged_views_are_negated_too(device):
@@ -281,7 +285,8 @@ def test_unfused_scores_beyond_float16_are_finite(dtype, device):
 @pytest.mark.parametrize(("dtype", "algorithm"), list(product((torch.bfloat16, torch.float64), ALGORITHMS)))
 def test_results_do_not_depend_on_the_default_dtype_or_device(dtype, algorithm, device):
     q, lengths = Q.to(device), torch.tensor([3, 6], device=device)
-    table = torch.tensor([[4, 0], [2, 5]], device=device)
+    table, starts = (torch.tensor(each, device=device) for each in ([[4, 0], [2, 5]], [0, 2]))
+    cache = drawn(6, 4, 1, 16).to(device)
 
     def run():
         out = attention(q, q, q, window=(4, 2), algorithm=algorithm, return_lse=True)
@@ -293,7 +298,10 @@ def test_results_do_not_depend_on_the_default_dtype_or_device(dtype, algorithm, 
     try:
         with torch.device("meta"):
             ours = [attention(q, q, q, window=(4, 2), algorithm=algorithm)]
-            ours += [attention_varlen(q[0], q[0], q[0], *(torch.tensor([0, 2], device=device),) * 2)]
+            attention_varlen(q[0], q[0], q[0], starts, starts)
+            attention_paged(q, cache, cache, table, lengths, causal=True)
+            flash_attn_with_kvcache(q, q, q, cache_seqlens=1)
+            ours += [attention(q, q, q, documents=[5, 7], algorithm=algorithm)]
         assert torch.equal(ours[0], expected[0])
         assert all(
             ours.dtype == right.dtype and torch.equal(ours, right)
