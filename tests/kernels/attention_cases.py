@@ -87,6 +87,16 @@ def eager_attention(q, k, v, *, causal=False, window=None, scale=None):
     return weights @ v, torch.logsumexp(scores.float(), -1)
 
 
+def gradients(attend, tensors, d_out, d_lse=None):
+    """dq, dk and dv of <out, d_out> + <lse, d_lse>, rows that see no key left out of the latter."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    out, lse = attend(*leaves)
+    total = (out * d_out.to(out.dtype)).sum()
+    if d_lse is not None:
+        total = total + torch.where(lse.isfinite(), lse, 0.0).mul(d_lse).sum()
+    return torch.autograd.grad(total, leaves)
+
+
 def largest_difference(ours, exact):
     """The largest absolute difference; equal infinities differ by 0, and NaN anywhere gives NaN."""
     ours = ours.double()

@@ -11,6 +11,7 @@ from attention_cases import (
     Shape,
     dtype_name,
     eager_attention,
+    gradients,
     largest_difference,
     random_qkv,
 )
@@ -27,16 +28,6 @@ def grid():
     for (s, shape), (m, mask) in product(enumerate(SHAPES), enumerate(MASKS)):
         dtype = DTYPES[(s + m) % len(DTYPES)]
         yield pytest.param(shape, MASKS[mask], dtype, id=f"{shape.name}-{mask}-{dtype_name(dtype)}")
-
-
-def gradients(attend, tensors, d_out, d_lse=None):
-    """dq, dk and dv of <out, d_out> + <lse, d_lse>, rows that see no key left out of the latter."""
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-    out, lse = attend(*leaves)
-    total = (out * d_out.to(out.dtype)).sum()
-    if d_lse is not None:
-        total = total + lse[..., lse[0, 0].isfinite()].mul(d_lse[..., lse[0, 0].isfinite()]).sum()
-    return torch.autograd.grad(total, leaves)
 
 
 def recomputation_error(q, k, v, d_out, lse):

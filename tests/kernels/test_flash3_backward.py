@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from attention_cases import largest_difference, on_hopper
+from attention_cases import gradients, largest_difference, on_hopper
 
 from kernels import attention, reference_attention
 from kernels.algorithms import _RECORDS, ALGORITHMS
@@ -135,16 +135,6 @@ def inputs(shape, head_dim, dtype):
     sizes = [(heads, seq_q), (kv_heads, seq_kv), (kv_heads, seq_kv), (heads, seq_q)]
     torch.manual_seed(0)
     return [torch.randn(batch, *size, head_dim, device="cuda").to(dtype) for size in sizes]
-
-
-def gradients(attend, leaves, d_out, d_lse=None):
-    """dQ, dK and dV of <out, d_out> + <lse, d_lse>, rows that see no key left out of the latter."""
-    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
-    out, lse = attend(*leaves)
-    total = (out * d_out).sum()
-    if d_lse is not None:
-        total = total + torch.where(lse.isfinite(), lse, 0.0).mul(d_lse).sum()
-    return torch.autograd.grad(total, leaves)
 
 
 def check(shape, head_dim, dtype, causal=False, window=None, scale=None, with_lse=False, change=lambda t: t):

@@ -70,6 +70,12 @@ def check(shape, head_dim, causal, window, times=None, size=1.0, atol=1e-5):
     torch.testing.assert_close(lse.double(), exact_lse.double(), atol=atol, rtol=0)
 
 
+def prepared(head_dim, rows, keys, window, causal=True):
+    """The arguments of a launch."""
+    q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
+    return flash3._prepared(q, k, k, q, causal, window, 0.1)[2]
+
+
 @pytest.mark.parametrize(("shape", "mask", "head_dim", "tiling"), list(grid()))
 def test_partitions_finish_with_the_right_result(on_threads, monkeypatch, shape, mask, head_dim, tiling):
     monkeypatch.setattr(flash3, "FEW_KEYS", TILINGS[tiling])
@@ -142,9 +148,7 @@ def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeyp
     ],
 )
 def test_which_key_blocks_begin_where_tiles_do(on_threads, problem, shifted, edges):
-    head_dim, rows, keys, window = problem
-    q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
-    _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
+    arguments = prepared(*problem)
     assert (arguments["SHIFTED"], arguments["EDGES"]) == (shifted, edges)
 
 
@@ -174,9 +178,7 @@ def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monk
 def test_where_every_row_sees_a_key_of_its_first_block(on_threads, monkeypatch, ahead):
     """Where not, it has to be asked: no key's weight is exp(-inf - -inf)."""
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
-    q, k = torch.empty(1, 1, 320, 64), torch.empty(1, 1, 320 + ahead, 64)
-    _, _, arguments = flash3._prepared(q, k, k, q, True, None, 0.1)
-    assert arguments["ALL_SEE"] == (ahead in (0, 64))
+    assert prepared(64, 320, 320 + ahead, None)["ALL_SEE"] == (ahead in (0, 64))
     check((1, 1, 1, 320, 320 + ahead), 64, True, None)
 
 
@@ -196,12 +198,8 @@ def test_where_every_row_sees_a_key_of_its_first_block(on_threads, monkeypatch, 
     ],
 )
 def test_where_the_edges_of_a_mask_lie_between_blocks(on_threads, problem, edges):
-    head_dim, rows, keys, window = problem
-    q, k = (torch.empty(1, 1, length, head_dim) for length in (rows, keys))
-    _, _, arguments = flash3._prepared(q, k, k, q, True, window, 0.1)
-    assert arguments["EDGES"] == edges
-    _, _, arguments = flash3._prepared(q, k, k, q, False, None, 0.1)
-    assert arguments["EDGES"] == "anywhere"
+    assert prepared(*problem)["EDGES"] == edges
+    assert prepared(*problem[:3], None, causal=False)["EDGES"] == "anywhere"
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])

@@ -41,8 +41,13 @@ def stored(values, keys):
     return whole.unflatten(-1, (-1, 16))[..., order].flatten(-2).to(torch.float8_e4m3fn)
 
 
-def checked_call(q, k, v, causal, scale):
-    return checked(q.half(), k.half(), v.half(), causal, None, scale, "fp8", stand_in=True)
+def attended(q, k, v, scales, causal=False):
+    """(O, lse) of whole numbers in eight bits with scales of q, k and v, logits in units of log2."""
+    call = checked(q.half(), k.half(), v.half(), causal, None, math.log(2), "fp8", stand_in=True)
+    rows = fp8.TILING[q.shape[-1]]["BLOCK_KV"]
+    eight_bits = q.to(torch.float8_e4m3fn), k.to(torch.float8_e4m3fn), stored(v, scales[2].shape[2] * rows)
+    quantised = Quantised(*eight_bits, *scales[:2], scales[2].log2(), rows)
+    return fp8.attend(quantised, call, torch.empty(q.shape))
 
 
 def check(shape, head_dim, causal):
@@ -71,10 +76,7 @@ def check(shape, head_dim, causal):
         tensor.double() * scale.repeat_interleave(block, 2)[:, :, : tensor.shape[2], None]
         for tensor, scale, block in zip((q, k, v), scales, (QUERIES, rows, rows), strict=True)
     ]
-    call = checked_call(q, k, v, causal, math.log(2))
-    eight_bits = q.to(torch.float8_e4m3fn), k.to(torch.float8_e4m3fn), stored(v, key_blocks * rows)
-    quantised = Quantised(*eight_bits, *scales[:2], scales[2].log2(), rows)
-    out, lse = fp8.attend(quantised, call, torch.empty(q.shape))
+    out, lse = attended(q, k, v, scales, causal)
     exact_out, exact_lse = reference_attention(*whole, causal=causal, scale=math.log(2))
     seen = exact_lse > -math.inf
     assert torch.equal(lse == -math.inf, ~seen)
@@ -106,10 +108,8 @@ def attend_blocks(logits, values, v_scales, head_dim):
     q, k = torch.zeros(1, 1, 1, head_dim), torch.zeros(1, 1, 128 * blocks, head_dim)
     q[..., 0], k[..., 0] = 1.0, logits
     v = values.repeat_interleave(128, 0)[None, None]
-    call = checked_call(q, k, v, False, math.log(2))
-    eight_bits = q.to(torch.float8_e4m3fn), k.to(torch.float8_e4m3fn), stored(v, 128 * blocks)
-    scales = torch.ones(1, 1, 1), torch.ones(1, 1, blocks), torch.tensor([[v_scales]])
-    out, lse = fp8.attend(Quantised(*eight_bits, *scales, 128), call, torch.empty(q.shape))
+    scales = torch.ones(1, 1, 1), torch.ones(1, 1, blocks), torch.tensor([[v_scales]]).exp2()
+    out, lse = attended(q, k, v, scales)
     return out.flatten().double(), lse.item()
 
 
@@ -161,11 +161,7 @@ def weights_over_exact(on_threads):
     q[..., :3] = -torch.tensor([1.0, 2.0**-4, 2.0**-8])
     k[..., :3] = torch.stack((below // 256, below // 16 % 16, below % 16), -1)
     v = torch.eye(256)[None, None]
-    one, ones = torch.ones(1, 1, 1), torch.ones(1, 1, 2)
-    call = checked_call(q, k, v, False, math.log(2))
-    eight_bits = q.to(torch.float8_e4m3fn), k.to(torch.float8_e4m3fn), stored(v, 256)
-    quantised = Quantised(*eight_bits, one, ones, 0 * ones, 128)
-    out, lse = fp8.attend(quantised, call, torch.empty(q.shape))
+    out, lse = attended(q, k, v, (torch.ones(1, 1, 1), torch.ones(1, 1, 2), torch.ones(1, 1, 2)))
     return out.flatten().double() * math.exp(lse.item()) / (-below.double() / 256).exp2()
 
 

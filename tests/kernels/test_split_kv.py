@@ -48,26 +48,23 @@ def test_heads_that_share_keys_share_a_tile():
     assert call(seq_q=5000).block_q == 64
 
 
-def test_splits_give_every_sm_what_its_shared_memory_holds():
-    assert split_count(call(), 132) == 132 // 8  # tiles of 128 keys: one program
-    assert split_count(call(batch=4), 132) == 132 // 32
-    assert split_count(call(batch=64), 132) == 1
-    assert split_count(call(seq_q=100), 132) == 2 * 132 // (
-        8 * 7
-    )  # 7 blocks of 64 rows, tiles of 64 keys: two
-    assert split_count(call(seq_kv=500), 132) == 4  # no more than key blocks of 128
-    assert split_count(call(window=200), 132) == 2  # of which a window sees few
+SPLITS = [  # on 132 SMs
+    ({}, 132 // 8),  # tiles of 128 keys: one program an SM
+    ({"batch": 4}, 132 // 32),
+    ({"batch": 64}, 1),
+    ({"seq_q": 100}, 2 * 132 // (8 * 7)),  # 7 blocks of 64 rows, tiles of 64 keys: two
+    ({"seq_kv": 500}, 4),  # no more than key blocks of 128
+    ({"window": 200}, 2),  # of which a window sees few
+    # four keys for every row of a tile, of 64 rows and 64 keys: 4 key blocks, of which 1024 keys have 16
+    ({"kv_heads": 1, "heads": 1, "seq_q": 100, "seq_kv": 1024}, 4),
+    ({"kv_heads": 1, "heads": 1, "seq_kv": 1024}, 8),  # of 16 rows: no less than a block
+    ({"seq_kv": 17 * 128}, 9),  # in at most 16 splits: two each, so that none is left without keys
+]
 
 
-def test_a_split_has_four_keys_for_every_row_of_its_tile():
-    """Tiles of 64 rows and 64 keys: 4 key blocks, of which 1024 keys have 16."""
-    assert split_count(call(kv_heads=1, heads=1, seq_q=100, seq_kv=1024), 132) == 4
-    assert split_count(call(kv_heads=1, heads=1, seq_kv=1024), 132) == 8  # of 16 rows: no less than a block
-
-
-def test_no_split_is_left_without_keys():
-    """17 key blocks in at most 16 splits: two each, so 9."""
-    assert split_count(call(seq_kv=17 * 128), 132) == 9
+@pytest.mark.parametrize(("problem", "splits"), SPLITS, ids=str)
+def test_splits_give_every_sm_what_its_shared_memory_holds(problem, splits):
+    assert split_count(call(**problem), 132) == splits
 
 
 @pytest.mark.parametrize(("seq_q", "together"), [(1, 4), (3, 1), (7, 16)])
