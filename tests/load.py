@@ -32,7 +32,6 @@ STILL = ("start", "claims")  # no slider does anything there
 MOVED = tuple(page for page in PAGES if page not in STILL)
 OPENINGS, MOVERS, MOVES, PAUSE = (50, 200), 20, 3, 1.0  # windows at once; people, moves a page, s between
 ALONE = 12  # moves on each page while nobody else is there
-HEAVY = ("algorithm=split_kv&seq=1048576&splits=1024&block_q=16", "seq=1048576&block_q=16&block_kv=16")
 EASE = 6.0  # s between two moves of whoever does not hurry
 LIMIT = 120.0  # s that a session is waited for
 
@@ -135,12 +134,9 @@ async def alone(server: Dashboard, pages: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-async def moving(server: Dashboard, pages: tuple[str, ...], heavy: str = "") -> tuple[dict, float]:
-    """20 people move sliders, each on another page in every round; by page how long, and ms of CPU a move.
-
-    Beside them someone opens a heavy link again and again, where one is given.
-    """
-    took, spent, stop = defaultdict(list), 0.0, asyncio.Event()
+async def moving(server: Dashboard, pages: tuple[str, ...]) -> tuple[dict, float]:
+    """20 people move sliders, each on another page in every round; by page how long, and ms of CPU a move."""
+    took, spent = defaultdict(list), 0.0
 
     async def mover(number: int, session: Session) -> None:
         await asyncio.sleep(PAUSE * number / MOVERS)
@@ -149,14 +145,6 @@ async def moving(server: Dashboard, pages: tuple[str, ...], heavy: str = "") -> 
             took[session.page].append(await session.move(chance))
             await asyncio.sleep(PAUSE)
 
-    async def burden() -> None:
-        number = 0
-        while heavy and not stop.is_set():
-            number += 1
-            async with window(server, "traffic", f"{heavy}&batch={number}") as session:
-                await session.run()
-
-    beside = asyncio.create_task(burden())
     for turn in range(len(pages)):
         async with contextlib.AsyncExitStack() as stack:
             people = [
@@ -167,19 +155,7 @@ async def moving(server: Dashboard, pages: tuple[str, ...], heavy: str = "") -> 
             before = server.cpu
             await asyncio.gather(*(mover(number, one) for number, one in enumerate(people)))
             spent += server.cpu - before
-    stop.set()
-    await beside
     return took, 1e3 * spent / sum(map(len, took.values()))
-
-
-def of_movers(took: dict[str, list[float]], spent: float, loop: float, beside: str = "") -> str:
-    """How long those waited who moved sliders."""
-    every = list(chain.from_iterable(took.values()))
-    return (
-        f"{MOVERS} people move sliders on {len(took)} pages{beside}: p50 {statistics.median(every):.2f} s, "
-        f"p95 {p95(every):.2f} s, worst {max(every):.2f} s, {spent:.0f} ms of CPU a move "
-        f"({spent / loop:.1f} loops)"
-    )
 
 
 async def level(server: Dashboard, minutes: int) -> AsyncIterator[float]:
@@ -223,10 +199,12 @@ async def measured(server: Dashboard, options) -> None:
     for page, own in by_page.items():
         say(f"{page:10} {own:5.0f} {p95(took[page]):7.2f} {max(took[page]):7.2f}")
     say(f"mean       {statistics.mean(by_page.values()):5.0f}")
-    say(of_movers(took, spent, loop))
-    for heavy in HEAVY if options.heavy else ():
-        took, spent = await moving(server, pages, heavy)
-        say(of_movers(took, spent, loop, f" beside {heavy}"))
+    every = list(chain.from_iterable(took.values()))
+    say(
+        f"{MOVERS} people move sliders on {len(took)} pages: p50 {statistics.median(every):.2f} s, "
+        f"p95 {p95(every):.2f} s, worst {max(every):.2f} s, {spent:.0f} ms of CPU a move "
+        f"({spent / loop:.1f} loops)"
+    )
     say(f"{server.megabytes:.0f} MB held at the end")
 
 
@@ -242,7 +220,6 @@ def main() -> None:
     add("--level", type=whole, help="instead, MB by minute while visitors come and go for so many minutes")
     add("--openings", type=_counts, default=OPENINGS, help="windows at once; 50,200 by default")
     add("--pages", type=_pages, default=MOVED, help="where sliders are moved, as tiles,speed; all by default")
-    add("--heavy", action="store_true", help="then again beside someone who opens heavy links")
     add("--port", type=whole, help="of a server, or a proxy before some, that is there; a new one by default")
     add("--processes", type=_counts, default=(), help="of that server, whose CPU time and memory is told")
     options = parser.parse_args()

@@ -55,11 +55,10 @@ def browser():
 
 
 class Watch:
-    """What a page complained about, and what it asked for, of which hosts."""
+    """What a page complained about, and which hosts it asked."""
 
     def __init__(self, page):
         self.complaints: list[str] = []
-        self.asked: list[str] = []
         self.hosts: set[str] = set()
         self._page = page
         self._heard = {"console": self._message, "pageerror": self._error, "request": self._request}
@@ -79,7 +78,6 @@ class Watch:
             self.complaints.append(message.text)
 
     def _request(self, request) -> None:
-        self.asked.append(request.url)
         parts = urlsplit(request.url)
         if parts.scheme not in LOCAL_SCHEMES:
             self.hosts.add(parts.hostname)

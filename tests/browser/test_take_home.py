@@ -1,4 +1,4 @@
-"""Every file that a page gives, opened again: offline, in an empty browser, or by a reader of its format."""
+"""Files that a page gives, each read by a reader of its format."""
 
 from __future__ import annotations
 
@@ -42,29 +42,6 @@ def blocks(picture: np.ndarray, side: int) -> np.ndarray:
     """The mean colour of every block of so many pixels: type is never drawn alike at two sizes."""
     height, width, _ = picture.shape
     return picture.reshape(height // side, side, width // side, side, 3).mean((1, 3))
-
-
-def test_the_player_plays_in_an_empty_browser_without_a_network(page, dashboard, tmp_path):
-    opened(page, f"{dashboard}/tiles?algorithm=flash1&seq=512&causal=true")
-    file = tmp_path / "player.html"
-    file.write_bytes(taken(page, "Player, HTML"))
-    assert file.stat().st_size < 4_000_000
-    page.forget(dashboard)
-    page.watch.asked.clear()
-    page.context.set_offline(True)
-    page.set_viewport_size({"width": 1280, "height": 720})
-    page.goto(file.as_uri())
-    page.wait_for_function("() => window.__player?.state().redrawn")
-    before = page.evaluate("window.__player.state()")
-    page.keyboard.press(" ")
-    page.wait_for_function("(at) => window.__player.state().position > at + 3", arg=before["position"])
-    page.keyboard.press("End")
-    end = page.evaluate("window.__player.state()")
-    assert (before["algorithm"], end["position"]) == ("flash1", end["last"])
-    assert "This head's tiles requested " in end["sentence"]
-    assert page.locator(".transport").bounding_box()["y"] < 720
-    assert page.watch.complaints == []
-    assert page.watch.asked == [file.as_uri()]
 
 
 # slow: 256 pictures are drawn, quantised and packed, whatever the scenario

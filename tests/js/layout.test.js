@@ -28,11 +28,30 @@ function tidy(placed, { width, height }) {
   });
 }
 
-test("the single player's panels lie beside each other at every size of a screen", () => {
-  for (const size of [stage(1390, 700), stage(1870, 880, 1.3), stage(1230, 600), stage(2500, 1200, 1.8)]) {
-    const placed = layoutOf(size, model, false);
-    assert.equal(named(placed), "Grid Memory Chip Traffic Code Row");
+test("panels lie beside each other, in a smaller room fewer of them, and none is shrunk", () => {
+  const all = "Grid Memory Chip Traffic Code Row",
+    least = { Memory: 145, Chip: 204, Traffic: 200, Code: 182, Row: 172, Grid: 230 };
+  for (const [width, height, u, names] of [
+    [1390, 700, 1, all],
+    [1870, 880, 1.3, all],
+    [1230, 600, 1, all],
+    [2500, 1200, 1.8, all],
+    [1230, 470, 1.4, "Grid Traffic Row"], // in a hall's type
+    [1100, 600, 1, all],
+    [1100, 560, 1, "Grid Memory Chip Traffic Row"], // the code goes first, then memory
+    [1100, 500, 1, "Grid Chip Traffic Row"],
+    [740, 700, 1, "Grid Traffic Memory Chip Row"], // a tablet has two columns
+    [740, 430, 1, "Grid Traffic Row"],
+    [740, 330, 1, "Grid Traffic Row"],
+    [740, 290, 1, "Grid Traffic"],
+    [380, 700, 1, "Grid Traffic Row"],
+    [380, 500, 1, "Grid Traffic"],
+  ]) {
+    const size = stage(width, height, u),
+      placed = layoutOf(size, model, false);
+    assert.equal(named(placed), names, `${width} by ${height}`);
     tidy(placed, size);
+    if (width === 1100) for (const one of placed) assert.ok(one[1].h >= least[nameOf(one)]);
   }
 });
 
@@ -58,51 +77,12 @@ test("a race has a lane for each algorithm, equally wide, and the clock below", 
   }
 });
 
-test("where a room's type is large, panels are dropped and none is shrunk", () => {
-  const low = stage(1230, 470, 19 / 13.6),
-    placed = layoutOf(low, model, false);
-  assert.equal(named(placed), "Grid Traffic Row");
-  tidy(placed, low);
-});
-
-test("a window too small for every panel drops the code first, then memory, and shrinks none", () => {
-  const least = { Memory: 145, Chip: 204, Traffic: 200, Code: 182, Row: 172 };
-  const expected = {
-    600: "Grid Memory Chip Traffic Code Row",
-    560: "Grid Memory Chip Traffic Row",
-    500: "Grid Chip Traffic Row",
-  };
-  for (const [height, names] of Object.entries(expected)) {
-    const size = stage(1100, Number(height)),
-      placed = layoutOf(size, model, false);
-    assert.equal(named(placed), names);
-    tidy(placed, size);
-    for (const one of placed) assert.ok(one[1].h >= (least[nameOf(one)] ?? 230));
-  }
-});
-
-test("a tablet has two columns, and as many panels as its height holds", () => {
-  for (const [height, names] of [
-    [700, "Grid Traffic Memory Chip Row"],
-    [430, "Grid Traffic Row"],
-    [330, "Grid Traffic Row"],
-    [290, "Grid Traffic"],
-  ]) {
-    const size = stage(740, height),
-      placed = layoutOf(size, model, false);
-    assert.equal(named(placed), names, `${height}`);
-    tidy(placed, size);
-  }
-});
-
 test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
   const [[, grid], [, traffic]] = layoutOf(stage(380, 700), model, false);
   assert.ok(traffic.y >= grid.y + grid.h);
   const [[, left], [, right]] = layoutOf(stage(630, 300), model, false);
   assert.equal(left.y, right.y);
   assert.equal(named(layoutOf(stage(639, 700), model, true)), "Clock");
-  assert.equal(named(layoutOf(stage(380, 700), model, false)), "Grid Traffic Row");
-  assert.equal(named(layoutOf(stage(380, 500), model, false)), "Grid Traffic");
 });
 
 test("tiles are as wide as their rows, the last ones narrower, and are found at their points", () => {

@@ -68,18 +68,6 @@ def test_a_page_opens_at_the_ends_of_what_can_be_asked(open_app, page, values):
     assert not app.error
 
 
-def test_a_page_that_fails_leaves_the_sidebar_and_hides_nothing_from_tests(open_app, monkeypatch):
-    def fail():
-        raise RuntimeError("a page's own mistake")
-
-    monkeypatch.setattr("app.page.masks.show", fail)
-    app = open_app("masks")
-    assert app.exception
-    app.sidebar.selectbox(key="scenario dtype").set_value("float32").run()
-    assert app.session_state["experiment"].problem.dtype == "float32"
-    assert app.exception
-
-
 def test_a_sidebar_that_fails_leaves_the_page_and_the_tools(open_app, monkeypatch):
     monkeypatch.delattr(sidebar, "show")
     app = open_app("softmax", seq="1024")

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import parse_qsl, urlsplit
 
-from app.scenario.presentation import ROOM_TYPE, USUAL_TYPE
 from engine import Experiment
 from tests.app.worker_page import press_key
-
-
-def test_presenting_begins_and_ends_in_the_link_and_keeps_the_scenario(open_app):
-    app = open_app("traffic", seq="512")
-    press_key(app, "present")
-    assert app.query_params["present"] == "true"
-    assert app.session_state["experiment"] == Experiment.of(seq=512)
-    press_key(app, "present")
-    assert "present" not in app.query_params
-
-
-def test_charts_have_larger_type_while_presenting(open_app):
-    def sizes(**values: str) -> set[float]:
-        (chart, *_) = open_app("traffic", **values).get("plotly_chart")
-        return {json.loads(chart.proto.spec)["layout"]["font"]["size"]}
-
-    assert sizes(present="true") == {size * ROOM_TYPE / USUAL_TYPE for size in sizes()}
 
 
 def test_the_audiences_link_is_short_restores_the_scenario_and_leaves_the_presentation_out(open_app):

@@ -113,7 +113,10 @@ def fetched(address: str):
 def test_every_page_offers_its_files_in_the_same_place(open_app, download):
     for page in ("tiles", "traffic"):
         app = open_app(page, seq="1024")
-        assert "The scenario and its totals, JSON" in download(app)
+        files = download(app)
+        assert "The scenario and its totals, JSON" in files
+        if page == "tiles":
+            assert b'id="attention-data"' in fetched(files["Player, HTML"]).body
         assert [code.value for code in app.sidebar.code] == [
             snippet.model(Experiment.of()).rstrip(),
             snippet.kernel(Experiment.of()).rstrip(),
