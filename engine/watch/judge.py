@@ -96,11 +96,9 @@ class Replayed:
         """Do operations one after another; what each gives is held under the next numbers."""
         for name, given, named, line in said:
             do = self.combined if name in ("reduce", "scan") else self.built
-            values = (
-                [self.value(each) for each in given],
-                {key: self.value(each) for key, each in named.items()},
-            )
-            result = in_line(self.file, line)(do, name, *values)
+            values = [self.value(each) for each in given]
+            more = {key: self.value(each) for key, each in named.items()}
+            result = in_line(self.file, line)(do, name, values, more)
             results = result if isinstance(result, tuple) else (result,)
             self.held += [getattr(each, "handle", each) for each in results if each is not None]
 

@@ -99,11 +99,9 @@ class Tape:
                 return do(*args, **named)
             if name == "create_atomic_cas":
                 raise NotServedError("tl.atomic_cas is not judged")
-            said = (
-                [self._plain(each) for each in args],
-                {key: self._plain(each) for key, each in named.items()},
-            )
-            return self._noted([name, *said], do, *args, **named)
+            said = [self._plain(each) for each in args]
+            more = {key: self._plain(each) for key, each in named.items()}
+            return self._noted([name, said, more], do, *args, **named)
 
         return noted
 
@@ -127,23 +125,18 @@ class Tape:
             return apply(operation, given)
         name = getattr(operation.combine_fn, "__name__", "")
         if getattr(language.standard, name, None) is not operation.combine_fn:
-            raise NotServedError(
-                f"a reduction by {name or 'a function'} is not judged; use tl.sum, tl.max or tl.min"
-            )
+            raise NotServedError(f"a reduction by {name or 'it'} is not judged: use tl.sum, tl.max or tl.min")
         tensors = given if isinstance(given, tuple) else (given,)
         last = operation.keep_dims if kind == "reduce" else operation.reverse
-        said = [
-            self._plain(value) for value in (name, operation.axis, last, [each.handle for each in tensors])
-        ]
+        handles = [each.handle for each in tensors]
+        said = [self._plain(value) for value in (name, operation.axis, last, handles)]
         return self._noted([kind, said, {}], apply, operation, given)
 
     def _noted(self, said: list, do, *args, **named):
         """Do an operation, and note it with its line; what it gives gets the next numbers."""
         self._count += 1
         if self._count > MOST_OPERATIONS:
-            raise NotServedError(
-                f"it takes more than {MOST_OPERATIONS:,} operations, and a judge does no more"
-            )
+            raise NotServedError(f"it takes over {MOST_OPERATIONS:,} operations, and a judge does no more")
         self._operations.append([*said, self._line()])
         self._depth += 1
         try:
@@ -207,9 +200,7 @@ class Tape:
         """Between kernels nothing may change what they have: no judge would see it."""
         for storage, held in self._left:
             if bytes(storage) != held:
-                raise NotServedError(
-                    "it changes a tensor between its kernels, which is not judged: do it in a kernel"
-                )
+                raise NotServedError("it changes a tensor between its kernels: that must be done in a kernel")
 
     def _taken(self, tensor) -> list:
         """A tensor as it lies in a storage, which is taken in with how it begins."""
