@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +95,11 @@ def _ready(process: subprocess.Popen, address: str) -> bool:
     """Whether it answers, waited for; not if it has ended."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), urlopen(f"{address}/_stcore/health", timeout=2):
+        try:
+            with urlopen(f"{address}/_stcore/health", timeout=2):
+                return process.poll() is None
+        except HTTPError:  # under a base path there is nothing here
             return process.poll() is None
-        time.sleep(0.02)
+        except OSError:
+            time.sleep(0.02)
     return False

@@ -36,14 +36,15 @@ IMPORT = re.compile(r"""(?:from|import)\s*["']\./([\w.$-]+\.js)["']""")
 
 def routes() -> list[Route]:
     """The addresses of all pages and their scripts; Start's own name leads to the bare address."""
-    names = (*PAGES, *OWN)
-    pages = [Route(f"/{name}", _opened) for name in names if name != HOME]
-    below = [Route(f"/{name}/{{rest:path}}", partial(_below, name)) for name in names]
+    names, base = (*PAGES, *OWN), serving.base_path()
+    pages = [Route(f"{base}/{name}", _opened) for name in names if name != HOME]
+    below = [Route(f"{base}/{name}/{{rest:path}}", partial(_below, name)) for name in names]
     return [
-        Route("/", _opened),
-        Route(f"/{HOME}", _home),
-        Route(f"/{scripts.FOLDER}/{{file}}", _script),
-        Route(f"/{made.FOLDER}/{{window}}/{{file}}", made.given),
+        *([Route(base, _folder)] if base else []),
+        Route(f"{base}/", _opened),
+        Route(f"{base}/{HOME}", _home),
+        Route(f"{base}/{scripts.FOLDER}/{{file}}", _script),
+        Route(f"{base}/{made.FOLDER}/{{window}}/{{file}}", made.given),
         *pages,
         *below,
     ]
@@ -54,7 +55,7 @@ def _opened(request: Request) -> Response:
     modes = parse_qs(request.url.query, keep_blank_values=True)
     if len(request.url.query) > MOST_CHARACTERS or sum(map(len, modes.values())) > MOST_VALUES:
         return RedirectResponse(f"{request.url.path.rpartition('/')[2] or './'}?{TOO_LONG}=true")
-    aside = request.url.path != "/" and not {"present", LECTERN} & modes.keys()
+    aside = not request.url.path.endswith("/") and not {"present", LECTERN} & modes.keys()
     presented = modes.get("present") == ["true"] and LECTERN not in modes
     charts = request.url.path.rpartition("/")[2] in CHARTS
     response = HTMLResponse(document(aside, presented, charts), headers={"Cache-Control": "no-cache"})
@@ -62,6 +63,11 @@ def _opened(request: Request) -> Response:
         name = secrets.token_urlsafe(16)
         response.set_cookie(serving.COOKIE, name, httponly=True, samesite="strict")
     return response
+
+
+def _folder(request: Request) -> RedirectResponse:
+    """The base path without its last stroke: a browser would look for all else beside it."""
+    return _led(f"{request.url.path.rpartition('/')[2]}/", request)
 
 
 def _home(request: Request) -> RedirectResponse:

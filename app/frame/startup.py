@@ -34,7 +34,8 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Before the first visitor; the last lines are printed when the port is known."""
     settle()
     address, port = st.get_option("server.address"), st.get_option("server.port")
-    print(f"  The dashboard is at http://localhost:{port}")
+    scheme = "https" if st.get_option("server.sslCertFile") else "http"
+    print(f"  The dashboard is at {scheme}://localhost:{port}{serving.base_path()}")
     if serving.on_network():
         where = "through its proxy" if serving.at_loopback(address) else "at this machine's own address"
         others = "may run kernels" if serving.opened() else "can look and run nothing"

@@ -3,7 +3,7 @@
 import { plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 
-const HEARD = "/room/live",
+const HEARD = "room/live", // from the document's own address
   CROWD = 10; // phones of one address that are told
 const hearing = new Set(); // all that are shown in this window hear one stream
 let stream,

@@ -89,7 +89,7 @@ def presenter_route(room: Room) -> Route:
         room.count()
         return Stream(_told(room.tally, lambda: not room.tally.closed))
 
-    return Route("/room/live", live)
+    return Route(f"{serving.base_path()}/room/live", live)
 
 
 async def _nothing(request: Request, error: Exception) -> Response:

@@ -42,6 +42,12 @@ def on_network() -> bool:
     return not all(map(at_loopback, names))
 
 
+def base_path() -> str:
+    """What stands before every path of the server, as in /tools; empty where nothing does."""
+    base = (st.get_option("server.baseUrlPath") or "").strip("/")
+    return f"/{base}" if base else ""
+
+
 def opened() -> bool:
     """Whether everyone who reaches the server may run kernels and upload."""
     return OPENED in sys.argv

@@ -1,0 +1,163 @@
+"""The dashboard under a base path, and behind Caddy and nginx, which keep a path or take it away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+
+from app import serving
+from tests.browser.test_pages import opened, query, settled, slider
+from tests.dashboard import served
+
+pytestmark = pytest.mark.browser
+CADDY = """
+{{
+  admin off
+}}
+:{port} {{
+  {path} {{
+    reverse_proxy 127.0.0.1:{to}
+  }}
+}}
+"""
+NGINX = """
+daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/errors;
+events {{ }}
+http {{
+  access_log off; client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
+  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;
+  server {{
+    listen 127.0.0.1:{port};
+    location {path} {{
+      proxy_pass http://127.0.0.1:{to}{onto};
+      proxy_http_version 1.1;
+      proxy_set_header Host $http_host;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection "upgrade";
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    }}
+  }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def below():
+    """A dashboard under a base path."""
+    with served(more=["--server.baseUrlPath", "some/tools"]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def at_root():
+    """A dashboard without one."""
+    with served() as found:
+        yield found
+
+
+@contextlib.contextmanager
+def running(kind: str, config: str, folder) -> Iterator[None]:
+    """A proxy, ready."""
+    command = os.environ.get(kind.upper()) or shutil.which(kind) or shutil.which(kind, path="/usr/sbin")
+    if not command:
+        pytest.skip(f"{kind} is not installed")
+    file = folder / "config"
+    file.write_text(config)
+    more = (
+        ["run", "--config", file, "--adapter", "caddyfile"] if kind == "caddy" else ["-c", file, "-p", folder]
+    )
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [command, *more], stdout=log, stderr=log, env={**os.environ, "HOME": str(folder)}
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def is_whole(page, address: str) -> None:
+    """Every kind of thing that a page asks the server for is there, and changes reach it."""
+    opened(page, f"{address}/tiles?seq=64")
+    page.locator(".st-key-tiles canvas").first.wait_for()
+    slider(page, "Key").press("ArrowRight")
+    page.wait_for_url("**block_kv=128**")
+    settled(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+        page.locator(".files a").first.click()
+    assert download.value.path().stat().st_size > 500
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Masks").click()
+    page.wait_for_url(f"{address}/masks?**")
+    settled(page)
+    opened(page, f"{address}/masks/below/it?seq=512")
+    assert page.url.startswith(f"{address}/masks?")
+    assert query(page)["seq"] == "512"
+    assert page.locator(".st-key-footprint").is_visible()
+    opened(page, f"{address}/")
+    assert page.url == f"{address}/"
+    assert page.watch.complaints == []
+
+
+def test_under_a_base_path(page, below):
+    address = f"{below.address}/some/tools"
+    is_whole(page, address)
+    opened(page, address)
+    assert page.url == f"{address}/"
+
+
+def test_the_first_line_names_the_base_path(tmp_path):
+    log = tmp_path / "log.txt"
+    with served(log=log, more=["--server.baseUrlPath", "/tools/"]) as found:
+        assert f"at http://localhost:{found.port}/tools\n" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "strips"),
+    [
+        ("caddy", "", False),
+        ("caddy", "/lecture", True),
+        ("nginx", "", False),
+        ("nginx", "/some/tools", False),
+    ],
+)
+def test_behind_a_proxy(page, request, tmp_path, kind, base, strips):
+    there = request.getfixturevalue("below" if base and not strips else "at_root")
+    port = free_port()
+    given = {"port": port, "to": there.port, "folder": tmp_path}
+    if kind == "caddy":
+        config = CADDY.format(path=f"{'handle_path' if strips else 'handle'} {base}/*", **given)
+    else:
+        config = NGINX.format(path=f"{base}/", onto="/" if strips else "", **given)
+    address = f"http://localhost:{port}{base}"
+    with running(kind, config, tmp_path):
+        _ready(f"{address}/_stcore/health")
+        is_whole(page, address)
+        opened(page, f"{address}/agreement")  # it comes from the machine, by the machine's name
+        page.get_by_text(re.compile(re.escape(serving.REFUSED[:60]))).first.wait_for()
+
+
+def _ready(address: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urlopen(address, timeout=2):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"nothing answers at {address}")
