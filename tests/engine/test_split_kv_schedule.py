@@ -11,8 +11,8 @@ from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 from engine.trace.split_kv import execute_split
 from tests.engine.closed_form import split_kv_bytes
-from tests.engine.strategies import dense_mask, exact_attention, experiments
-from tests.engine.test_execute import EPSILON, eager_error
+from tests.engine.strategies import dense_mask, experiments
+from tests.engine.test_execute import EPSILON, check
 
 SPLITS = st.sampled_from([1, 2, 3, 5, 8, 40])
 OWN_BLOCKS = 16, 128  # of the kernel for one query, its heads in groups of 16 at most
@@ -69,18 +69,9 @@ def test_the_combined_parts_are_attention_as_float64_has_it(experiment):
     problem = experiment.problem
     rows, k, v, q = one_key_head(experiment)
     found = execute_split(experiment, rows, k, v)
-    group, epsilon = len(q), EPSILON[problem.dtype]
-    for head in range(group):
-        out, lse, scores = exact_attention(problem, q[head], k, v)
-        mine = slice(head, None, group)
-        allowed = 2 * (eager_error(problem, q[head], k, v) + 4 * epsilon * np.abs(v).max())
-        assert np.abs(found.trace.out[mine] - out).max() <= allowed
-        blind = np.isneginf(scores).all(1)
-        np.testing.assert_array_equal(np.isneginf(found.trace.lse[mine]), blind)
-        largest = np.abs(scores[np.isfinite(scores)]).max(initial=1)
-        np.testing.assert_allclose(
-            found.trace.lse[mine][~blind], lse[~blind], atol=32 * EPSILON["float32"] * largest
-        )
+    for head, mine in enumerate(q):
+        rows_of_head = slice(head, None, len(q))
+        check(found.trace.out[rows_of_head], found.trace.lse[rows_of_head], problem, (mine, k, v))
 
 
 @given(split(most_heads=1))
