@@ -107,6 +107,10 @@ def _group(memory: int) -> Path | None:
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kind, place = line.split(":", 2)
             for above in (CONTROL / kind / place.lstrip("/"), CONTROL / kind) if kind in GROUPS else ():
+                for left in above.glob("watched-*"):  # by a guard that was killed
+                    if not Path("/proc", left.name.partition("-")[2]).exists():
+                        with suppress(OSError):
+                            left.rmdir()
                 group = above / f"watched-{os.getpid()}"
                 with suppress(OSError):
                     group.mkdir()

@@ -59,6 +59,22 @@ def test_what_has_left_its_session_and_its_environment_ends_too(without, ending)
         assert said == {"sentence": "it ended Python by signal SIGABRT: its memory, or a crash"}
 
 
+def test_groups_of_guards_that_were_killed_go(monkeypatch, tmp_path):
+    monkeypatch.setattr(confined, "CONTROL", tmp_path)
+    monkeypatch.setattr(confined, "_written", lambda said: True)
+    kind = next(
+        (kind for kind in ("memory", "") if f":{kind}:" in Path("/proc/self/cgroup").read_text()), None
+    )
+    if kind is None:
+        pytest.skip("this system has no control groups")
+    for name in (f"watched-{2**22 + 1}", "watched-1", "others"):
+        (tmp_path / kind / name).mkdir(parents=True)
+    assert confined._group(2**30) == tmp_path / kind / f"watched-{os.getpid()}"
+    assert sorted(each.name for each in (tmp_path / kind).iterdir()) == sorted(
+        ["others", "watched-1", f"watched-{os.getpid()}"]
+    )
+
+
 def after(action: str, code: str) -> str:
     """What a process prints that has done an action of `engine.watch`."""
     text = f"import os, sys, socket, mmap\nfrom engine.watch import confined, process\n{action}\n{code}"
