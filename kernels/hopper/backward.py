@@ -18,11 +18,19 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.hopper.backward_common import produce, rows_of, store, without
+from kernels.hopper.backward_common import (
+    hand_over,
+    leave_nothing,
+    make_exchange,
+    produce,
+    rows_of,
+    store,
+    wait_for_both,
+    without,
+)
 from kernels.hopper.backward_wide import blocks_to_hand_over, consume_wide, make_handovers
 from kernels.hopper.buffer_queue import BufferQueue, blocks_for, make_barriers, make_queue
 from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
-from kernels.hopper.exchange import hand_over, leave_nothing, make_exchange, wait_for_both
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps, start
 

@@ -5,7 +5,6 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma, warpgroup_mma_wait
 
 from kernels.hopper.clock import now, store_times
-from kernels.hopper.pieces import store_or_leave
 from kernels.hopper.products import held_columns, start_output, start_scores
 from kernels.hopper.schedule import first_keys
 from kernels.hopper.softmax import softmax_step, weights_of
@@ -148,6 +147,46 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
 
 
 @gluon.jit
+def _leave_piece(out, partial, row):
+    """Store O of a piece as it is, from a row of `partial` on."""
+    HEAD_DIM: gl.constexpr = out.shape[1]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))[:, None]
+    columns = gl.arange(0, HEAD_DIM, layout=gl.SliceLayout(0, OUT))[None, :]
+    gl.store(partial + (rows * HEAD_DIM + columns), out)
+
+
+@gluon.jit
+def _store_or_leave(
+    state, Q_block, output, tile, place, row, schedule, scale_log2, CONSUMER: gl.constexpr
+):  # fmt: skip
+    """Divide by the row sums, and store O and the log-sum-exp: a piece's in its slot, all rows of it.
+
+    With the order of `_store`, the wait for P V in the loop over keys would come too soon.
+    """
+    out, running_max, running_sum = state
+    out_tensor, lse, partial, partial_lse = output
+    batch, head = place
+    HEAD_DIM: gl.constexpr = Q_block.shape[3]
+    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
+    inside = row + rows < schedule.seq_q
+    lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + row
+    if tile >= schedule.whole:
+        slot_row = schedule.slot(tile) * schedule.BLOCK_Q + CONSUMER * ROWS
+        _leave_piece(out, partial, slot_row)
+        lse_rows = partial_lse + slot_row
+        inside = rows >= 0
+    else:
+        Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
+        fence_async_shared()
+        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+    row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
+    gl.store(lse_rows + rows, row_lse, mask=inside)
+
+
+@gluon.jit
 def _hand_back(queries, tile_visit):
     """Give Q's shared memory back to the producer, once the output that leaves by way of it has left."""
     tma.store_wait(0)
@@ -229,7 +268,7 @@ def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
         # O_i = O / l and L_i = m + log l
         state = out, running_max, running_sum
         if schedule.share is not None:
-            store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
+            _store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
         else:
             _store(state, Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:

@@ -15,7 +15,7 @@ from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
 from kernels.call.options import Options
-from kernels.hopper import backward, backward_wide, exchange
+from kernels.hopper import backward, backward_common, backward_wide
 from kernels.reference import visible_mask
 
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
@@ -195,6 +195,6 @@ def test_fewer_buffers_for_what_is_handed_over_are_caught(on_threads, monkeypatc
 @pytest.mark.parametrize(("causal", "buffers"), [(False, 2), (True, 1)])
 def test_fewer_buffers_for_what_is_exchanged_are_caught(on_threads, monkeypatch, causal, buffers):
     """A consumer would write its dS over the one that the other still reads."""
-    monkeypatch.setattr(exchange, "EXCHANGES", gl.constexpr(buffers))
+    monkeypatch.setattr(backward_common, "EXCHANGES", gl.constexpr(buffers))
     with pytest.raises((DeadlockError, AssertionError)):
         check((1, 1, 1, 450, 450 if causal else 130), 128, causal, None)
