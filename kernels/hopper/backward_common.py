@@ -1,4 +1,4 @@
-"""What both backward kernels copy and store, and dS, which consumers leave in shared memory for each other."""
+"""What both backward kernels copy and store; dS, which consumers leave in shared memory for each other."""
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
