@@ -236,12 +236,8 @@ class Direct(torch.autograd.Function):
         return *d_qkv, None if given[8] is None else d_sinks, None, None, None
 
 
-def applied(function: type[torch.autograd.Function]):
-    """Its `apply`, which binds a signature at every call, without what torch.func alone needs."""
-    return super(torch.autograd.Function, function).apply
-
-
-_apply = applied(Direct)
+# without what torch.func alone needs, which binds a signature at every call
+_apply = super(torch.autograd.Function, Direct).apply
 
 
 def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool = True):

@@ -38,15 +38,25 @@ def test_fake_tensors_are_checked(device):
 
 # torch 2.11 on Python 3.12 warns of itself when its compiler is first imported
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.parametrize(("backend", "dynamic"), [("eager", False), ("aot_eager", True)])
-def test_compiled_in_one_graph(backend, dynamic, tensors):
-    def block(q, k, v):
-        out, lse = attention(2.0 * q, k, v, causal=True, **BLOCKS, return_lse=True)
-        return out.sin().sum() + lse[..., 5:].sum()
+@pytest.mark.parametrize(
+    ("backend", "dynamic", "mask"),
+    [
+        ("eager", False, {"causal": True}),
+        ("aot_eager", True, {"causal": True}),
+        ("aot_eager", False, {"documents": [18, 12], "softcap": 3.0}),
+    ],
+)
+def test_compiled_in_one_graph(backend, dynamic, mask, tensors):
+    leaves = [*tensors, torch.zeros(2, device=tensors[0].device, requires_grad=True)]
+
+    def block(q, k, v, sinks):
+        mask_and_sinks = mask | ({"sinks": sinks} if "softcap" in mask else {})
+        out, lse = attention(2.0 * q, k, v, **mask_and_sinks, **BLOCKS, return_lse=True)
+        return out.sin().sum() + lse[..., 5:].sum() + sinks.sum()
 
     compiled = torch.compile(block, fullgraph=True, backend=backend, dynamic=dynamic)
-    expected = torch.autograd.grad(block(*tensors), tensors)
-    for ours, eager in zip(torch.autograd.grad(compiled(*tensors), tensors), expected, strict=True):
+    expected = torch.autograd.grad(block(*leaves), leaves)
+    for ours, eager in zip(torch.autograd.grad(compiled(*leaves), leaves), expected, strict=True):
         assert largest_difference(ours, eager.double()) < 1e-5
     torch.compiler.reset()
 
@@ -75,15 +85,6 @@ class Seen(TorchDispatchMode):
         return operator(*arguments, **(options or {}))
 
 
-def test_a_dispatch_mode_sees_the_operator_with_gradients_and_without(tensors):
-    """Where none looks on, it is called without a second dispatch."""
-    with Seen() as seen:
-        by_operator(*(tensor.detach() for tensor in tensors))
-        torch.autograd.grad(by_operator(*tensors).sum(), tensors)
-    assert seen.operators.count("attention_tiles.attention.default") == 2
-    assert seen.operators.count("attention_tiles.attention_backward.default") == 1
-
-
 def by_operator(q, k, v):
     return torch.ops.attention_tiles.attention(q, k, v, *OPTIONS)[0]
 
@@ -96,12 +97,15 @@ def by_ranges(q, k, v):
     return attention(q, k, v, window=(9, 2), **BLOCKS)
 
 
-def test_a_dispatch_mode_sees_the_operator_of_ranges_too(tensors):
-    expected = torch.autograd.grad(by_ranges(*tensors).sum(), tensors)
+@pytest.mark.parametrize("attend", [by_operator, by_autograd, by_ranges])
+def test_a_dispatch_mode_sees_the_operator_with_gradients_and_without(attend, tensors):
+    """Where none looks on, it is called without a second dispatch, or not at all."""
+    expected = torch.autograd.grad(attend(*tensors).sum(), tensors)
     with Seen() as seen:
-        by_ranges(*(tensor.detach() for tensor in tensors))
-        gradients = torch.autograd.grad(by_ranges(*tensors).sum(), tensors)
+        attend(*(tensor.detach() for tensor in tensors))
+        gradients = torch.autograd.grad(attend(*tensors).sum(), tensors)
     assert seen.operators.count("attention_tiles.attention.default") == 2
+    assert seen.operators.count("attention_tiles.attention_backward.default") == 1
     assert all(torch.equal(*pair) for pair in zip(gradients, expected, strict=True))
 
 

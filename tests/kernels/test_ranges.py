@@ -156,23 +156,6 @@ def test_a_bad_argument_is_named(arguments, sentence):
     assert "\n" not in str(refusal.value)
 
 
-# torch 2.11 on Python 3.12 warns of itself when its compiler is first imported
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_pytorch_compiles_it_into_one_graph(device):
-    q, k, v = (tensor.requires_grad_() for tensor in random_qkv(SHAPES[1], torch.float32, device))
-    sinks = torch.zeros(1, device=device, requires_grad=True)
-
-    def block(q, k, v, sinks):
-        return attention(q, k, v, documents=[20, 1], sinks=sinks, **SHAPES[1].blocks).sin().sum()
-
-    compiled = torch.compile(block, fullgraph=True, backend="eager")
-    leaves = q, k, v, sinks
-    eager = torch.autograd.grad(block(*leaves), leaves)
-    for ours, right in zip(torch.autograd.grad(compiled(*leaves), leaves), eager, strict=True):
-        assert largest_difference(ours, right.double()) < 1e-5
-    torch.compiler.reset()
-
-
 @pytest.mark.parametrize("softcap", [1e-35, 1e-3, 50.0, 1e5, 1e8, 1e38])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_cap_of_any_size_keeps_every_digit(softcap, algorithm):

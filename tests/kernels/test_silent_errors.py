@@ -388,3 +388,18 @@ def test_queries_past_the_last_packed_sequence_give_nothing(device):
     assert not out[10:].any()
     assert (lse[:, 10:] == -torch.inf).all()
     assert torch.equal(out[:5], expected[:5])
+
+
+def test_what_cannot_be_looked_at_is_not_a_number(monkeypatch, device):
+    """On a GPU lengths are not waited for: rows that have no angle, or no place, must not look right."""
+    monkeypatch.setattr("kernels.call.flash_attn_arguments.at_hand", lambda _: False)
+    starts = STARTS.to(device)
+    short, _, _ = over_pages(starts, 6, device)
+    right, _, _ = over_pages(starts, 7, device)
+    assert short[5].isnan().all()  # the first query of seven
+    assert torch.equal(short.isnan().any(-1).any(-1).nonzero().flatten(), torch.tensor([5], device=device))
+    assert torch.equal(short[6:], right[6:])
+    tables = dict.fromkeys(("rotary_cos", "rotary_sin"), ROTARY[:7].to(device))
+    out, *_ = from_cache(device, torch.tensor([3, 7], device=device), **tables)
+    assert out[0].isfinite().all()
+    assert out[1].isnan().all()
