@@ -42,12 +42,12 @@ GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time t
 LOOKED_EVERY = 1.0  # s
 
 
-class Worker:
+class Worker(Queue):
     """One process and one queue before it. Starts the process with the first job and after every crash."""
 
     def __init__(self, most_waiting: int = MOST_WAITING, limit_seconds: float = LIMIT_SECONDS):
         self._most_waiting = most_waiting
-        self._queue = Queue(limit_seconds, self._release)
+        super().__init__(limit_seconds)
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._process: Marked | None = None
         self._thread: threading.Thread | None = None
@@ -66,13 +66,13 @@ class Worker:
             QueueFullError: too many jobs wait, or the visitor has too many.
         """
         key = _key(kind, payload)
-        with self._queue.changed:
+        with self.changed:
             run = self._runs.get(key)
             if run is None or not (run.under_way or (run.state == DONE and not again)):
                 run = Run(key, kind, payload)
-            job = Job(self._queue, run, visitor)
+            job = Job(self, run, visitor)
             if run.under_way:
-                self._queue.allow(job)
+                self.allow(job)
                 if self._runs.get(key) is not run:
                     self._enqueue(run)
                 run.claims.append(job)
@@ -80,29 +80,29 @@ class Worker:
 
     def finished(self, kind: str, payload: dict[str, Any]) -> Job | None:
         """The remembered result of such a job, whoever asked for it."""
-        with self._queue.changed:
+        with self.changed:
             run = self._runs.get(_key(kind, payload))
-            return Job(self._queue, run) if run is not None and run.state == DONE else None
+            return Job(self, run) if run is not None and run.state == DONE else None
 
     def close(self) -> None:
         """End the process; waiting jobs are cancelled."""
-        with self._queue.changed:
-            while self._queue.waiting:
-                self._end(self._queue.waiting.pop(), CANCELLED)
+        with self.changed:
+            while self.waiting:
+                self._end(self.waiting.pop(), CANCELLED)
             self._kill(CANCELLED, None)
 
     def _enqueue(self, run: Run) -> None:
-        if (waiting := len(self._queue.waiting)) >= self._most_waiting:
+        if (waiting := len(self.waiting)) >= self._most_waiting:
             raise QueueFullError(f"the queue is full: {waiting} jobs wait; try again in a minute")
         self._runs[run.key] = run
         self._runs.move_to_end(run.key)
         self._forget()
-        self._queue.waiting.append(run)
+        self.waiting.append(run)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="worker client", daemon=True)
             self._thread.start()
             threading.Thread(target=self._look, name="worker's viewers", daemon=True).start()
-        self._queue.changed.notify_all()
+        self.changed.notify_all()
 
     def _forget(self) -> None:
         """Drop the oldest results beyond what is remembered; jobs under way are never dropped."""
@@ -117,8 +117,8 @@ class Worker:
             self._give_up_unwatched(time.monotonic())
 
     def _give_up_unwatched(self, now: float) -> None:
-        with self._queue.changed:
-            runs = [run for run in (*self._queue.waiting, self._queue.current) if run is not None]
+        with self.changed:
+            runs = [run for run in (*self.waiting, self.current) if run is not None]
             claims = [claim for run in runs for claim in run.claims if claim._visitor is not None]
         for claim in claims:  # a window is asked outside the lock
             if claim._visitor.watches():
@@ -126,53 +126,53 @@ class Worker:
             elif now - claim._watched_at >= GONE_SECONDS:
                 claim.cancel()
 
-    def _release(self, job: Job) -> None:
-        with self._queue.changed:
+    def release(self, job: Job) -> None:
+        with self.changed:
             if not job.under_way:
                 return
             run, job._given_up = job._run, True
             run.claims.remove(job)
-            if not run.claims and run in self._queue.waiting:
-                self._queue.waiting.remove(run)
+            if not run.claims and run in self.waiting:
+                self.waiting.remove(run)
                 self._end(run, CANCELLED)
-            elif not run.claims and run is self._queue.current:
+            elif not run.claims and run is self.current:
                 self._kill(CANCELLED, None)
-            self._queue.changed.notify_all()
+            self.changed.notify_all()
 
     def _end(self, run: Run, state: str, error: str | None = None, result: Any = None) -> None:
         run.state, run.error, run.result, run.finished_at = state, error, result, time.time()
         run.claims = []
         self.ended += 1
-        if run is self._queue.current:
-            self._queue.current = None
-        self._queue.changed.notify_all()
+        if run is self.current:
+            self.current = None
+        self.changed.notify_all()
 
     def _kill(self, state: str, error: str | None) -> None:
         """Kill the process, with what it started; the run that it had ends as told."""
         process, self._process = self._process, None
         if process is not None:
             process.end()
-        if self._queue.current is not None:
-            self._end(self._queue.current, state, error)  # the thread that reads from the process buries it
+        if self.current is not None:
+            self._end(self.current, state, error)  # the thread that reads from the process buries it
         elif process is not None:
             bury(process)
 
     def _time_out(self, run: Run) -> None:
-        with self._queue.changed:
-            if run is self._queue.current:
-                limit = f"{self._queue.limit:g} s, the limit for one job"
+        with self.changed:
+            if run is self.current:
+                limit = f"{self.limit:g} s, the limit for one job"
                 self._kill(FAILED, f"stopped after {limit}; what had come by then is kept")
 
     def _serve(self) -> None:
         """The client's one thread: take the next run, hand it to the process, record what comes back."""
         while True:
-            with self._queue.changed:
-                self._queue.changed.wait_for(lambda: self._queue.waiting)
-                run = self._queue.in_turn()[0]
-                self._queue.waiting.remove(run)
-                self._queue.current, run.state = run, STARTING
-                self._queue.changed.notify_all()
-            timer = threading.Timer(self._queue.limit, self._time_out, (run,))
+            with self.changed:
+                self.changed.wait_for(lambda: self.waiting)
+                run = self.in_turn()[0]
+                self.waiting.remove(run)
+                self.current, run.state = run, STARTING
+                self.changed.notify_all()
+            timer = threading.Timer(self.limit, self._time_out, (run,))
             timer.daemon = True
             timer.start()
             self._perform(run)
@@ -190,16 +190,16 @@ class Worker:
                 pass
         except (EOFError, pickle.UnpicklingError, OSError) as error:
             sentence = bury(process) if process else f"the worker process could not be started: {error}"
-            with self._queue.changed:
+            with self.changed:
                 if self._process is process:
                     self._process = None
-                if run is self._queue.current:
+                if run is self.current:
                     self._end(run, FAILED, sentence)
 
     def _living_process(self, run: Run) -> Marked | None:
         """The process, started if there is none; None when the run was given up meanwhile."""
-        with self._queue.changed:
-            if run is not self._queue.current:
+        with self.changed:
+            if run is not self.current:
                 return None
             if self._process is not None and self._process.poll() is not None:
                 bury(self._process)  # it ended while it had nothing to do
@@ -210,12 +210,12 @@ class Worker:
 
     def _record(self, run: Run, what: str, value: Any) -> bool:
         """Take one reply into account; whether more are to come."""
-        with self._queue.changed:
-            if run is not self._queue.current:
+        with self.changed:
+            if run is not self.current:
                 raise EOFError("given up")
             if what == "done":
                 run.fraction = 1.0
-                self._queue.took[run.kind] = time.monotonic() - run.started_at
+                self.took[run.kind] = time.monotonic() - run.started_at
                 self._end(run, DONE, result=value)
             elif what == "failed":
                 self._end(run, FAILED, value)
@@ -229,7 +229,7 @@ class Worker:
             run.fraction, run.message = update.fraction, update.message
             if update.row is not None:
                 run.rows.append(update.row)
-        self._queue.changed.notify_all()
+        self.changed.notify_all()
 
 
 _SHARED = Worker()

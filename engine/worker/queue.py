@@ -113,15 +113,14 @@ class Queue:
         current: what the process has.
         took: seconds of the latest run of each kind.
         limit: seconds that no run exceeds.
-        release: called with a claim that is given up.
     """
 
-    def __init__(self, limit: float, release: Callable[[Job], None]):
+    def __init__(self, limit: float):
         self.changed = Condition()
         self.waiting: list[Run] = []
         self.current: Run | None = None
         self.took: dict[str, float] = {}
-        self.limit, self.release = limit, release
+        self.limit = limit
 
     def in_turn(self) -> list[Run]:
         """The waiting runs in the order in which they will run: every visitor's first, then every second."""
@@ -154,6 +153,10 @@ class Queue:
         if current.fraction > 0.1:
             left = spent / current.fraction - spent
         return ahead + min(left, max(self.limit - spent, 0.0))
+
+    def release(self, job: Job) -> None:
+        """Take back a claim that is given up."""
+        raise NotImplementedError
 
     def allow(self, job: Job) -> None:
         """Refuse what is more than a visitor's share; raises QueueFullError."""

@@ -115,7 +115,7 @@ def test_cancelling_a_queued_job_takes_it_out(worker):
 
 def test_a_full_queue_says_how_many_wait(worker):
     worker.submit(COUNT, SLOW)
-    until(lambda: not worker._queue.waiting)
+    until(lambda: not worker.waiting)
     for name in range(5):
         worker.submit(COUNT, {"to": 1, "name": name})
     with pytest.raises(QueueFullError, match="the queue is full: 5 jobs wait"):

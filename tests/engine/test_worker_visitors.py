@@ -48,12 +48,12 @@ def test_a_job_dies_with_its_last_viewer_and_not_before(worker):
     here["bob"] = False
     worker._give_up_unwatched(now + 4 * GONE_SECONDS)
     assert bob.state == "cancelled"
-    assert not worker._queue.waiting
+    assert not worker.waiting
 
 
 def test_a_running_job_whose_window_is_closed_leaves_the_process_to_the_next(worker):
     there = [True]
-    worker._queue.current.claims[0]._visitor = Visitor("gone", lambda: there[0])
+    worker.current.claims[0]._visitor = Visitor("gone", lambda: there[0])
     next_one = ask(worker, visitor("ann"), 1)
     there[0] = False
     worker._give_up_unwatched(time.monotonic() + 2 * GONE_SECONDS)
@@ -76,13 +76,13 @@ def test_every_visitors_first_job_comes_before_anyones_second(worker):
     ann, bob, eve = map(visitor, ("ann", "bob", "eve"))
     jobs = [ask(worker, who, at) for at, who in enumerate((ann, ann, ann, bob, bob, eve))]
     assert [job.position for job in jobs] == [1, 4, 6, 2, 5, 3]
-    worker._queue.current.claims[0]._visitor = ann  # hers runs already
+    worker.current.claims[0]._visitor = ann  # hers runs already
     assert [job.position for job in jobs] == [3, 5, 6, 1, 4, 2]
 
 
 def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_is(monkeypatch):
     monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: 1050.0))
-    waits = Worker()._queue
+    waits = Worker()
     running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
     waits.current, waits.waiting, waits.took = (
         running,

@@ -106,7 +106,7 @@ def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkey
     assert "skipped: out of memory" in html(page)
     assert any("kept" in caption.value for caption in page.caption)
     assert [button.label for button in page.button] == [MEASURE]
-    assert own_worker._queue.current is None
+    assert own_worker.current is None
 
 
 @pytest.mark.parametrize(
