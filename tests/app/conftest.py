@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from app import elements
+from app.canvas.moving import Component
 from tests.app.worker_page import own_worker, session_worker  # noqa: F401  fixtures of all tests here
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "dashboard.py"
@@ -26,6 +27,13 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 def checked(monkeypatch):
     """Every value of every figure that a test draws is one that Plotly knows."""
     monkeypatch.setattr(elements, "Unchecked", Figure)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    """Before 1.66 every AppTest begins without components: each registers its own."""
+    if st.__version__.startswith("1.65."):
+        monkeypatch.setattr(Component, "mount", property(Component.__dict__["mount"].func))
 
 
 @pytest.fixture
