@@ -18,29 +18,36 @@ from app import serving
 
 def kernel() -> Path | None:
     """The file of --kernel; None where there is no such flag."""
-    return _parsed(tuple(sys.argv[1:]))[0]
+    file = _parsed(tuple(sys.argv[1:]))[0].kernel
+    return file and file.absolute()
 
 
 def check() -> None:
-    """End with one sentence, and exit code 2, where there are words that the dashboard does not know."""
-    unknown = _parsed(tuple(sys.argv[1:]))[1]
-    if unknown:
-        print(
+    """End with one sentence, and exit code 2, where a word is not known or no site can be named so."""
+    known, unknown = _parsed(tuple(sys.argv[1:]))
+    wrong = [site for site in known.embed if not serving.SITE.fullmatch(site)]
+    if wrong:
+        must = "it must be a site such as https://lms.example.org, without a path"
+        said = f"{serving.EMBED} is {wrong[0]!r:.80}; {must}."
+    elif unknown:
+        said = (
             f"The dashboard does not know {shlex.join(unknown)}: what may follow the two dashes is "
-            f"--kernel FILE and {serving.OPENED}.",
-            file=sys.stderr,
+            f"--kernel FILE, {serving.EMBED} SITE and {serving.OPENED}."
         )
-        sys.exit(2)
+    else:
+        return
+    print(said, file=sys.stderr)
+    sys.exit(2)
 
 
 @lru_cache(maxsize=8)
-def _parsed(words: tuple[str, ...]) -> tuple[Path | None, list[str]]:
-    """The file of --kernel, and the words that belong to no flag."""
+def _parsed(words: tuple[str, ...]) -> tuple[argparse.Namespace, list[str]]:
+    """What the flags say, and the words that belong to none."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kernel", nargs="?", const="", type=Path)
     parser.add_argument(serving.OPENED, action="store_true")
-    flags, unknown = parser.parse_known_args(words)
-    return flags.kernel and flags.kernel.absolute(), unknown
+    parser.add_argument(serving.EMBED, nargs="?", const="", action="append", default=[])
+    return parser.parse_known_args(words)
 
 
 def refusal() -> str | None:

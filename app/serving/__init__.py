@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from threading import Lock
 from urllib.parse import urlsplit
 
@@ -16,6 +18,9 @@ from engine.worker.client import Visitor
 COOKIE = "visitor"  # which the document brings, and no script can read
 _windows, _lock = Counter(), Lock()  # of every visitor who has asked for a job
 OPENED = "--visitors-run-kernels"  # after the two dashes: the one setting that opens kernels and uploads
+EMBED = "--embed"  # after the two dashes: a site whose pages may show the dashboard in a frame
+# a scheme and a host, maybe all below one, and a port: nothing that would say more in a policy
+SITE = re.compile(r"https?://(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?", re.IGNORECASE | re.ASCII)
 REFUSED = (
     "This window came over the network or through a proxy, and visitors cannot run kernels or upload "
     "recordings here. Whoever starts the dashboard can let them, with "
@@ -40,6 +45,12 @@ def on_network() -> bool:
     """Whether others than this machine can reach the server: at its address, or through a proxy by a name."""
     names = st.get_option("server.address"), *st.get_option("server.allowedHosts")
     return not all(map(at_loopback, names))
+
+
+def embedders() -> tuple[str, ...]:
+    """Sites whose pages may show the dashboard in a frame: as whoever started it named them."""
+    words = [part for word in sys.argv for part in re.split(f"(?<=^{EMBED})=", word, maxsplit=1)]
+    return tuple(site for flag, site in pairwise(words) if flag == EMBED and SITE.fullmatch(site))
 
 
 def base_path() -> str:

@@ -54,7 +54,7 @@ class Guard:
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 there = {name.lower() for name, _ in message.get("headers", ())}
-                more = [(name, value) for name, value in HEADERS.items() if name not in there]
+                more = [(name, value) for name, value in _headers().items() if name not in there]
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
 
@@ -65,6 +65,14 @@ class Guard:
         plain = [(b"content-type", b"text/plain; charset=utf-8")]
         await headed({"type": "http.response.start", "status": status, "headers": plain})
         await headed({"type": "http.response.body", "body": sentence.encode()})
+
+
+def _headers() -> dict[bytes, bytes]:
+    """Those of every answer; sites that may show it in a frame are named, which only the policy can."""
+    if not (sites := serving.embedders()):
+        return HEADERS
+    named = {name: value for name, value in HEADERS.items() if name != b"x-frame-options"}
+    return named | {b"content-security-policy": f"{POLICY} {' '.join(sites)}".encode()}
 
 
 def _own(headers: Headers) -> bool:

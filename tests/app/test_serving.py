@@ -15,7 +15,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import serving
+from app import command_line, serving
 from app.serving import guard, inside_streamlit
 from tests.app.worker_page import SCRIPT
 
@@ -81,6 +81,43 @@ def test_every_answer_says_what_a_browser_may_do_with_it():
     assert rules["frame-ancestors"] == rules["default-src"] == "'self'"
     assert "http" not in headers["content-security-policy"]  # no address outside, for pictures neither
     assert rules["img-src"] == "'self' data: blob:"
+
+
+def test_a_site_that_is_named_may_show_it_in_a_frame(monkeypatch):
+    sites = ["https://lms.example.org", "http://*.host.example:8080"]
+    words = [
+        "app/main.py",
+        serving.EMBED,
+        sites[0],
+        serving.OPENED,
+        f"{serving.EMBED}={sites[1]}",
+        serving.EMBED,
+        "*",
+    ]
+    monkeypatch.setattr(sys, "argv", words)
+    headers = answer("/_stcore/health")[1]
+    rules = dict(rule.strip().split(" ", 1) for rule in headers["content-security-policy"].split(";"))
+    assert rules["frame-ancestors"] == f"'self' {' '.join(sites)}"
+    assert rules["default-src"] == "'self'"
+    monkeypatch.setattr(sys, "argv", words[:1])
+    assert "frame-ancestors 'self'" in answer("/tiles")[1]["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "site",
+    ["", "*", "https://*", "https://a.org/path", "a.org", "https://a.org; script-src *", "http://a.org b.org",
+     "javascript:alert(1)", "https://a.org\r\nx: y", "https://é.org", "'self'", "data:"],
+)  # fmt: skip
+def test_what_is_no_site_ends_the_start_in_one_sentence(monkeypatch, capsys, site):
+    monkeypatch.setattr(sys, "argv", ["app/main.py", serving.EMBED, *([site] if site else [])])
+    with pytest.raises(SystemExit) as ended:
+        command_line.check()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert (
+        said == f"--embed is {site!r}; it must be a site such as https://lms.example.org, without a path.\n"
+    )
+    assert serving.embedders() == ()
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"])
