@@ -115,8 +115,8 @@ def test_its_origin_names_gpu_and_date(recording):
     assert recording.origin == "recorded on NVIDIA H200, 2026-11-21"
 
 
-def spoiled(recording, change) -> bytes:
-    content = json.loads(dumps(recording))
+def spoiled(text: str, change) -> bytes:
+    content = json.loads(text)
     change(content)
     return json.dumps(content).encode()
 
@@ -151,7 +151,7 @@ def spoiled(recording, change) -> bytes:
 )
 def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
     with pytest.raises(RecordingError) as caught:
-        loads(spoiled(recording, change), "f")
+        loads(spoiled(dumps(recording), change), "f")
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 

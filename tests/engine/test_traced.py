@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording, TracedCall, identity, unmeasured
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import Times
-from tests.engine.test_recording import DEVICE
+from tests.engine.test_recording import DEVICE, spoiled
 from tests.engine.timeline_files import from_csv, from_json
 
 EXPERIMENT = Experiment.of(heads=9, seq=2048, head_dim=128, block_q=128, causal=True, hardware="h200")
@@ -91,12 +90,6 @@ def written(recording) -> str:
     return dumps(recording)
 
 
-def spoiled(written: str, change) -> bytes:
-    content = json.loads(written)
-    change(content["timelines"][0])
-    return json.dumps(content).encode()
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -121,7 +114,7 @@ def spoiled(written: str, change) -> bytes:
 )  # fmt: skip
 def test_a_damaged_timeline_is_refused_with_the_place(written, change, sentence):
     with pytest.raises(RecordingError) as caught:
-        loads(spoiled(written, change), "f")
+        loads(spoiled(written, lambda content: change(content["timelines"][0])), "f")
     assert sentence in str(caught.value)
     assert "timelines of the recording 1" in str(caught.value)
     assert "\n" not in str(caught.value)

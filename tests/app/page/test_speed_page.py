@@ -27,7 +27,7 @@ def test_nothing_runs_before_the_button(own_worker):
 
 
 def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_worker):
-    """14.78 and 2.819 are ratios of recorded counters, 16.87 is a closed form: tests/engine/test_gains."""
+    """14.78 and 2.819 are ratios of recorded counters, 16.87 is a closed form: engine/test_comparison."""
     page = opened("speed")
     shown = {metric.label: (metric.value, metric.delta) for metric in page.metric}
     assert shown == {
