@@ -17,7 +17,8 @@ def first_keys(how, block_kv, consumer):
 class Schedule:
     """Tiles in the order they are handed out, and the keys that rows of queries see.
 
-    ALIGNED says that of the key blocks of ROWS queries only the last may reach past a query or the last key.
+    HOW is what the kernel is compiled for. Of it ALIGNED says that of the key blocks of ROWS queries only the
+    last may reach past a query or the last key.
     EDGES is "between" where a key block is as long as a tile of two consumers, and both edges of the mask lie
     between blocks: of a tile's last block the first consumer sees no more than a part of the first half, the
     second consumer all of that; so, the other way round, of the first. It is "halved" where besides the first
@@ -27,10 +28,12 @@ class Schedule:
     "between" where what is said above is so of each consumer's own blocks, the third being as the first.
     WIDE says that a window has the keys of a block, ALL_SEE that of its last block every query sees a
     key. PAIRED, CHAINS and PLACED are ways to compute the same, see `flash3.forward`. SKIPS: consumers have
-    first and last blocks of their own. SPLIT: no mask, and the keys of a tile fall into `splits` parts.
-    CUT: no mask, and only the first `whole` tiles are handed out whole. Of the key blocks of all others each
-    block of threads has an equal share, of two tiles at most: a piece of each, whose number is `whole` and
-    that of its first key block, counted from the first of all of these.
+    first and last blocks of their own.
+    With `splits`, if not None, there is no mask, and the keys of a tile fall into so many parts.
+    With `share`, if not None, there is no mask, and only the first `whole` tiles are handed out whole. Of the
+    key blocks of all others each block of threads has an equal share, of two tiles at most: a piece of each,
+    whose number is `whole` and that of its first key block, counted from the first of all of these.
+    With `lengths`, if not None, sequence i has lengths[i] + added keys, seq_kv at most.
     """
 
     batch_heads: gl.tensor
