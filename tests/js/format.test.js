@@ -64,21 +64,13 @@ test("a number of things takes their plural unless it is one", () => {
 
 test("a round step cuts a span into no more parts than asked", () => {
   assert.deepEqual(
-    [
-      [10, 10],
-      [10, 9],
-      [0.07, 10],
-      [1, 3],
-    ].map(([span, most]) => roundStep(span, most)),
+    [roundStep(10, 10), roundStep(10, 9), roundStep(0.07, 10), roundStep(1, 3)],
     [1, 2, 0.01, 0.5],
   );
 });
 
 test("microseconds carry over to the next whole one", () => {
   const values = [0, 2.5, 12.344, 12.996, 1234.5, 0.1 * 3 + 0.7];
-  assert.deepEqual(
-    values.map((value) => microseconds(value)),
-    ["0.00", "2.50", "12.34", "13.00", "1,234.50", "1.00"],
-  );
+  each(values, microseconds, ["0.00", "2.50", "12.34", "13.00", "1,234.50", "1.00"]);
   each([0.9999999999999999, 2.96], (value) => microseconds(value, 0.1), ["1.0", "3.0"]);
 });
