@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import os
 import random
 import sys
 import threading
@@ -17,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from statistics import median
 
 from app.room import server
 from app.room.room import Room, Shown
 from app.room.votes import Question
 from engine.parser import Parser, ended, whole
+from tests.dashboard import Dashboard
 
 HOST = "127.0.0.1"
 PHONES, STEPS = 300, 12
@@ -109,14 +110,14 @@ def _crowd(*given) -> None:
 
 def measured(phones: int, voting: float = VOTING) -> dict[str, float]:
     """Open a room for so many phones, show its steps, let each vote once, and close it; figures by name."""
-    room, session = Room(), object()
+    room, session, own = Room(), object(), Dashboard(0, (os.getpid(),))
     room.lead(session)
     hands = (0,) * len(CHOICES)
     question = Question("step", "How often?", CHOICES)
     asked = Shown("vote", question=question, choices=CHOICES, hands=hands)
     latencies: list[float] = []
     with served(room), _phones(room, phones, voting) as pipe:
-        memory, cpu, began = _megabytes(), time.process_time(), time.monotonic()
+        memory, cpu, began = own.megabytes, time.process_time(), time.monotonic()
         pipe.send("join")
         pipe.recv()
         joined, join_cpu = time.monotonic() - began, time.process_time() - cpu
@@ -129,7 +130,7 @@ def measured(phones: int, voting: float = VOTING) -> dict[str, float]:
         before = time.process_time()
         pipe.send("vote")
         pipe.recv()
-        after, grown = time.process_time(), _megabytes() - memory
+        after, grown = time.process_time(), own.megabytes - memory
         votes = sum(room.publish(session, replace(asked, told=True)))
         pipe.send("end")
     return {
@@ -175,12 +176,6 @@ def _phones(room: Room, phones: int, voting: float) -> Iterator[Connection]:
     finally:
         process.kill()
         process.join()
-
-
-def _megabytes() -> float:
-    """Memory that this process holds, in MB."""
-    lines = Path("/proc/self/status").read_text("ascii").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024 / 1e6
 
 
 def main() -> int:
