@@ -1,7 +1,5 @@
 """The presets' figures against what follows from others: cores, clocks, bus widths, drivers' reports."""
 
-from dataclasses import fields, replace
-
 import pytest
 
 from engine.problem.gpu import Gpu
@@ -73,6 +71,8 @@ def mistakes(gpu: Gpu) -> list[str]:
     if gpu.key == "t4":
         rounded["bfloat16"] = rounded["float32"]
     found = {**vars(gpu), **gpu.matrix_flops}
+    numbers = {name for name, value in found.items() if isinstance(value, (int, float))}
+    assert numbers == expected.keys() | rounded.keys()  # each is held to something
     wrong = [name for name, value in expected.items() if abs(found[name] / value - 1) > 1e-9]
     return wrong + [name for name, value in rounded.items() if abs(found[name] / value - 1) > 0.006]
 
@@ -80,19 +80,6 @@ def mistakes(gpu: Gpu) -> list[str]:
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
 def test_every_figure_follows_from_others(gpu):
     assert mistakes(gpu) == []
-
-
-@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
-def test_every_figure_that_is_changed_by_one_per_cent_is_found(gpu):
-    numbers = [field.name for field in fields(Gpu) if isinstance(getattr(gpu, field.name), (int, float))]
-    assert len(numbers) == 12 + 1  # what `mistakes` expects, and the bandwidth
-    for name in numbers:
-        for factor in (0.99, 1.01):
-            assert mistakes(replace(gpu, **{name: factor * getattr(gpu, name)})) == [name], name
-    for dtype in gpu.matrix_flops:
-        for factor in (0.985, 1.015):  # a T4's 8.1 TFLOP/s are 8.14, rounded
-            changed = {**gpu.matrix_flops, dtype: factor * gpu.matrix_flops[dtype]}
-            assert dtype in mistakes(replace(gpu, matrix_flops=changed))
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
