@@ -44,10 +44,6 @@ def _link(_, tokens, index, *__) -> str:
     return f'<a href="{escape(file.name if file else page)}">'
 
 
-def _code(_, tokens, index, *__) -> str:
-    return f"<pre tabindex='0'><code>{escape(tokens[index].content)}</code></pre>\n"
-
-
 def _formula(latex: str, options: dict) -> str:
     return mathml(latex, "block" if options["display_mode"] else "inline")
 
@@ -58,7 +54,7 @@ MARKDOWN = (
 MARKDOWN.validateLink = _leads
 RULES = {
     "link_open": _link,
-    "fence": _code,
+    "fence": lambda _, of, at, *__: f"<pre tabindex='0'><code>{escape(of[at].content)}</code></pre>\n",
     "heading_open": lambda *_: "<h3>",
     "heading_close": lambda *_: "</h3>",
 }

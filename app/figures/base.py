@@ -62,7 +62,9 @@ def drawn(
 
 def axis(colours: Palette, **options) -> dict:
     """One more axis in the shared look, with what it has besides; the title as title_text."""
-    return _merged(_axis(colours), _titled(options))
+    if "title_text" in options:
+        options["title"] = {"text": options.pop("title_text")}
+    return _merged(_axis(colours), options)
 
 
 def line(x, y, colour: str, hover: str = "", *, width: float = 2.5, dash: str = "solid", **more) -> dict:
@@ -208,12 +210,6 @@ def _in_pixels(where: str, name: str, value) -> bool:
     places = {"size": ("font", "marker"), "width": ("line",), "height": ("layout",)}
     known = where.endswith(places.get(name, ("margin",))) or name in ("entrywidth", "standoff")
     return known and isinstance(value, int | float)
-
-
-def _titled(axis: dict) -> dict:
-    """title_text as Plotly's nested title."""
-    rest = {name: value for name, value in axis.items() if name != "title_text"}
-    return {**rest, "title": {"text": axis["title_text"]}} if "title_text" in axis else rest
 
 
 def _merged(base: dict, more: dict) -> dict:

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from engine.algorithms import FORWARD
 from engine.experiment import Experiment
@@ -51,7 +52,8 @@ class Bench:
         entered = self.entered(direction)
         found = self._checked(entered, problem, direction, tiling)
         right = {name: one.call for name, one in found.items() if isinstance(one, Checked)}
-        heavy = {one.name for one in entered if one.name in right and self._heavy(one, problem)}
+        most = (clock.available_bytes(self.cuda) or inf) / HEAVY
+        heavy = {one.name for one in entered if one.name in right and one.working_bytes(problem) > most}
         light = {name: call for name, call in right.items() if name not in heavy}
         times = self._in_turns([light, *({name: right[name]} for name in heavy)])
         alone = self._alone(light, times) if self.alone else {}
@@ -120,10 +122,6 @@ class Bench:
         if seconds > self.limit:
             return f"would take about {seconds:,.1f} s per call; the limit here is {self.limit:g} s"
         return None
-
-    def _heavy(self, one: Implementation, problem: Problem) -> bool:
-        free = clock.available_bytes(self.cuda)
-        return free is not None and one.working_bytes(problem) > free // HEAVY
 
     def _repeats(self, one: Implementation) -> clock.Repeats:
         if self.cuda:

@@ -61,17 +61,13 @@ def missing(recorder: Recorder, section: str, groups: Iterable[list[Row]]) -> li
     return [rows for rows in groups if not all(recorder.has(section, row) for row in rows)]
 
 
-def contenders_bench() -> Bench:
-    """All that compete on this GPU, timed in turns and alone."""
-    entered = [one for one in contenders() if one.installed]
-    return Bench(machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
-
-
 def record_timings(
     recorder: Recorder, bench: Bench | None = None, lengths=LENGTHS, head_dims=HEAD_DIMS
 ) -> None:
     """Every contender over N, head dim and mask, forward and backward; short sequences first."""
-    bench = bench or contenders_bench()
+    if bench is None:
+        entered = [one for one in contenders() if one.installed]
+        bench = Bench(machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
     bench.remember(recorder.rows["timings"].values())
     problems = [
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)

@@ -91,12 +91,8 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
     heads = problem.batch * (problem.kv_heads if by_keys else problem.heads)
     if programs < heads:
         raise ValueError(f"programs is {programs}; it must be {heads} at least")
-    staying = _power_of_two(blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads))
+    rows = blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads)
+    staying = max(16, 1 << (rows - 1).bit_length())  # the block size that cuts the length into so many
     queries, keys = own_blocks(problem.head_dim)[KEY_GRADIENTS if by_keys else QUERY_GRADIENTS]
     sizes = (queries, staying) if by_keys else (staying, keys)
     return simulate(experiment_of(problem, backward.ALGORITHM.key, *sizes, hardware))
-
-
-def _power_of_two(rows: int) -> int:
-    """The block size that cuts a length into blocks of so many rows at most."""
-    return max(16, 1 << (rows - 1).bit_length())

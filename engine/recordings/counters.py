@@ -210,12 +210,8 @@ def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[Reco
     """
     rows = [row for row in recorded_counters(recording) if row.experiment.algorithm == experiment.algorithm]
     best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=attrgetter("experiment"))
-    return best and (best, _is_same(best.experiment, experiment))
-
-
-def _is_same(one: Experiment, other: Experiment) -> bool:
-    """Whether two scenarios are the same, GPU included."""
-    return (one.problem, one.tiling, one.hardware) == (other.problem, other.tiling, other.hardware)
+    scenario = attrgetter("problem", "tiling", "hardware")
+    return best and (best, scenario(best.experiment) == scenario(experiment))
 
 
 def _doublings(one: Experiment, other: Experiment) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -125,8 +126,9 @@ def recorded_timeline(
         if hardware_of(recording) == experiment.hardware
         for row in traced_calls(recording)
     }
+    blocks_of = attrgetter("problem", "algorithm", "tiling.block_q", "tiling.block_kv")
     for row, recording in calls.items():
-        if row.order == order and _runs_the_same(_experiment(row, experiment.hardware), experiment):
+        if row.order == order and blocks_of(_experiment(row, experiment.hardware)) == blocks_of(experiment):
             return timeline_of(row, recording.origin, experiment.hardware)
     closest = nearest_call(list(calls), experiment)
     if closest is None:
@@ -152,14 +154,6 @@ def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple
     for row, seconds in modelled_seconds(rows, hardware).items():
         found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
     return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
-
-
-def _runs_the_same(one: Experiment, other: Experiment) -> bool:
-    """Whether two experiments run the same blocks of the same problem."""
-    (first, second) = (
-        (each.problem, each.algorithm, each.tiling.block_q, each.tiling.block_kv) for each in (one, other)
-    )
-    return first == second
 
 
 def _experiment(row: TracedCall, hardware: str) -> Experiment:

@@ -103,7 +103,7 @@ class Executor(Chip):
             self._store(tensor, query, key)
         # on the chip
         elif operation == Operation.SCORES:
-            self._scores(query, key)
+            self._keep(Tensor.S, self._masked_scores(query, key, self.problem.scale))
         elif operation == Operation.MAXIMUM:
             self._maximum()
         elif operation == Operation.RESCALE:
@@ -138,9 +138,6 @@ class Executor(Chip):
             total = self.tiles[Tensor.STATISTICS][:, 1:]
             return self.tiles[Tensor.O] / np.where(total == 0, np.float32(1), total)
         return self.tiles[tensor]
-
-    def _scores(self, query: int, key: int) -> None:
-        self._keep(Tensor.S, self._masked_scores(query, key, self.problem.scale))
 
     def _maximum(self) -> None:
         self.old_m = self.tiles[Tensor.STATISTICS][:, 0]

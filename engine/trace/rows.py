@@ -197,9 +197,5 @@ def gradient_rows(experiment: Experiment, q, k, v, d_out, rows) -> GradientRows:
     d_weights[:, : problem.seq_kv] = d_out[rows] @ v.T
     d_scores = weights * (d_weights - delta[:, None])
     lse = log_sum_exp(m, total)[:, 0]
-    return GradientRows(rows, lse, delta, *(_by_tile(array, width) for array in (weights, d_scores)))
-
-
-def _by_tile(values: np.ndarray, width: int) -> np.ndarray:
-    """[rows, key blocks] sums of [rows, keys of whole blocks]."""
-    return values.reshape(len(values), -1, width).sum(2)
+    by_tile = (array.reshape(len(array), -1, width).sum(2) for array in (weights, d_scores))
+    return GradientRows(rows, lse, delta, *by_tile)
