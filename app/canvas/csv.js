@@ -1,11 +1,12 @@
 // Cells of a CSV file, for a spreadsheet that takes what begins with a sign for a formula and runs it.
 
+const FORMULA = /^([\s\u0000-\u001f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r])/;
 const NUMBER = /^[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?$/i;
 
 /** A value as it stands in a line: words that a spreadsheet would run begin with an apostrophe. */
 export function csvCell(value) {
   const text = String(value ?? "");
-  const safe = /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
+  const safe = FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

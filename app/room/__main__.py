@@ -38,6 +38,16 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
+    try:
+        server.listen("127.0.0.1", arguments.dashboard_port).close()
+    except OSError as error:
+        listener.close()
+        print(
+            f"The dashboard cannot listen at 127.0.0.1:{arguments.dashboard_port}: {error.strerror}; "
+            "--dashboard-port names another port.",
+            file=sys.stderr,
+        )
+        return 2
     room = Room(Pictures(), code=arguments.code)
     address = arguments.address  # or this machine's name, where it listens on all of its addresses
     named = socket.gethostname() if address == server.EVERYWHERE else address

@@ -16,6 +16,8 @@ from app.serving.static_files import FromMemory
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
+OWNERS = ("/_stcore/metrics", "/_stcore/agent", "/_stcore/script-health-check")  # and what lies below
+FOR_OWNER = "This address answers at the machine that runs the dashboard alone."
 ELSEWHERE = (
     "This dashboard answers to this machine's own names alone, such as localhost. Behind a proxy it is "
     "started with --server.allowedHosts and the name of the site."
@@ -109,14 +111,17 @@ MIDDLEWARE = (Middleware(Guard), Middleware(FromMemory))
 
 
 def _refusal(scope: dict) -> tuple[int, str] | None:
-    """Why a request by a strange name or an upload is not taken, with its status; None for all else."""
+    """Why a request is not taken, with its status; None for most."""
     path, headers = scope.get("path", ""), Headers(scope=scope)
     if not _known(headers):
         return 421, ELSEWHERE
+    address, *_ = scope.get("client") or ("",)
+    here = serving.here(address, headers)
+    if any(f"{each}/" in f"{path}/" for each in OWNERS) and not here:
+        return 404, FOR_OWNER
     if scope.get("method") != "PUT" or UPLOADS not in path:
         return None
-    address, *_ = scope.get("client") or ("",)
-    if not (serving.opened() or serving.here(address, headers)):
+    if not (serving.opened() or here):
         return 403, serving.REFUSED
     session = path.partition(UPLOADS)[2].partition("/")[0]
     try:

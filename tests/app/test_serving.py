@@ -169,6 +169,18 @@ def test_a_visitor_through_a_proxy_that_keeps_the_machines_name_uploads_nothing(
     assert answer(*upload)[0] != 403
 
 
+@pytest.mark.parametrize(
+    "path", ["metrics", "agent/openapi.json", "agent/mcp", "agent", "script-health-check"]
+)
+@pytest.mark.parametrize("base", ["", "/some/tools"])
+def test_what_tells_of_the_server_is_told_at_the_machine_alone(listens, base, path):
+    listens(NETWORK)
+    assert answer(f"{base}/_stcore/{path}")[::2] == (404, guard.FOR_OWNER)
+    assert answer(f"{base}/_stcore/{path}", client="127.0.0.1")[0] == 200
+    for open_to_all in ("health", "host-config", "metricsx"):
+        assert answer(f"{base}/_stcore/{open_to_all}")[0] == 200
+
+
 def test_by_a_name_that_was_led_here_nothing_is_answered(listens):
     listens("localhost")
     for path in ("/tiles", "/room/live", "/_stcore/health", "/static/js/index.js"):

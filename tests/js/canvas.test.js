@@ -75,7 +75,7 @@ test("a halo is drawn before the words, in its own colour", () => {
 });
 
 test("words that a spreadsheet would run are defused", () => {
-  for (const start of ["=", "+", "-", "@", "\t", "\r"]) {
+  for (const start of ["=", "+", "-", "@", "\t", "\r", " =", "\n +", "\u00a0@", "\ufeff=", "\u200b-", "＝"]) {
     assert.match(csvCell(`${start}HYPERLINK`), /^"?'/);
   }
   assert.equal(csvCell('=HYPERLINK("http://x","y")'), '"\'=HYPERLINK(""http://x"",""y"")"');

@@ -7,6 +7,7 @@ import io
 import json
 import random
 import re
+import socket
 import sys
 from base64 import b64encode
 from dataclasses import replace
@@ -289,6 +290,23 @@ def test_what_is_shown_again_is_sent_to_nobody(led):
     room.publish(session, replace(ASKED))
     room._refresh()  # as when a picture has been made that is not on the screen
     assert room.stage.version == version
+
+
+@pytest.mark.parametrize("taken", ["--port", "--dashboard-port"])
+def test_a_port_that_is_taken_is_said_before_the_room_is_open(monkeypatch, capsys, taken):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ports = {"--port": "0", "--dashboard-port": "1"} | {taken: str(port)}
+        given = [word for pair in ports.items() for word in pair]
+        monkeypatch.setattr(sys, "argv", ["room", "--address", "127.0.0.1", *given])
+        monkeypatch.setattr(command, "_serve", pytest.fail)
+        assert command.main() == 2
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert f"cannot listen at 127.0.0.1:{port}: Address already in use" in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize(
