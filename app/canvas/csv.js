@@ -1,6 +1,6 @@
 // Cells of a CSV file, for a spreadsheet that takes what begins with a sign for a formula and runs it.
 
-const FORMULA = /^([\s\u0000-\u001f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r])/;
+const FORMULA = /^([\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]|[\t\r])/u;
 const NUMBER = /^[-+]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?%?$/i;
 
 /** A value as it stands in a line: words that a spreadsheet would run begin with an apostrophe. */
