@@ -26,19 +26,23 @@ from engine.experiment import Experiment
 STATISTIC = 4  # bytes
 
 
+def _sizes(experiment: Experiment) -> tuple[int, int, int, int]:
+    """N queries, as many keys, the head dimension, and the bytes of a number."""
+    problem = experiment.problem
+    return problem.seq_q, problem.seq_kv, problem.head_dim, problem.itemsize
+
+
 def standard_bytes(experiment: Experiment) -> int:
     """Bytes that unfused attention must move, one head, whatever the mask."""
-    problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
-    return problem.itemsize * (4 * n * m + 2 * n * d + 2 * m * d)
+    n, m, d, size = _sizes(experiment)
+    return size * (4 * n * m + 2 * n * d + 2 * m * d)
 
 
 def flash1_bytes(experiment: Experiment) -> int:
     """Bytes that FlashAttention-1's tiles ask for, one head, no mask."""
-    problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    n, m, d, size = _sizes(experiment)
     passes = ceil(m / experiment.tiling.block_kv)
-    return problem.itemsize * (2 * m * d + 3 * passes * n * d) + STATISTIC * 4 * passes * n
+    return size * (2 * m * d + 3 * passes * n * d) + STATISTIC * 4 * passes * n
 
 
 def flash2_bytes(experiment: Experiment) -> int:
@@ -46,43 +50,39 @@ def flash2_bytes(experiment: Experiment) -> int:
 
     Causal: the query block that ends at key position e reads min(ceil(e / Bc) Bc, M) keys.
     """
-    problem, tiling = experiment.problem, experiment.tiling
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    (n, m, d, size), tiling = _sizes(experiment), experiment.tiling
     keys = 0
     for block in range(ceil(n / tiling.block_q)):
-        end = min((block + 1) * tiling.block_q, n) + m - n if problem.mask.causal else m
+        end = min((block + 1) * tiling.block_q, n) + m - n if experiment.problem.mask.causal else m
         keys += min(ceil(max(end, 0) / tiling.block_kv) * tiling.block_kv, m)
-    return problem.itemsize * (2 * n * d + 2 * keys * d) + STATISTIC * n
+    return size * (2 * n * d + 2 * keys * d) + STATISTIC * n
 
 
 def standard_flops(experiment: Experiment) -> int:
     """4 N^2 d, one head: Q K^T and P V, a multiplication and an addition each."""
-    problem = experiment.problem
-    return 4 * problem.seq_q * problem.seq_kv * problem.head_dim
+    n, m, d, _ = _sizes(experiment)
+    return 4 * n * m * d
 
 
 def standard_backward_bytes(experiment: Experiment) -> int:
     """Bytes that the unfused backward pass must move, one head, whatever the mask."""
-    problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
-    return problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d)
+    n, m, d, size = _sizes(experiment)
+    return size * (7 * n * m + 4 * n * d + 4 * m * d)
 
 
 def one_kernel_backward_bytes(experiment: Experiment) -> int:
     """Bytes that FlashAttention-2's own backward kernel asks for, one head, no mask, no lse and delta."""
-    problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    n, m, d, size = _sizes(experiment)
     passes = ceil(m / experiment.tiling.block_kv)
-    return problem.itemsize * (4 * m * d + 2 * passes * n * d) + STATISTIC * 2 * passes * n * d
+    return size * (4 * m * d + 2 * passes * n * d) + STATISTIC * 2 * passes * n * d
 
 
 def two_kernel_backward_bytes(experiment: Experiment) -> int:
     """Bytes that the backward pass of two kernels asks for, one head that shares no keys, no mask."""
-    problem, tiling = experiment.problem, experiment.tiling
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
+    (n, m, d, size), tiling = _sizes(experiment), experiment.tiling
     by_keys, by_queries = ceil(m / tiling.block_kv), ceil(n / tiling.block_q)
     elements = 2 * n * d + 4 * m * d + 2 * by_keys * n * d + 3 * n * d + 2 * by_queries * m * d
-    return problem.itemsize * elements + STATISTIC * (3 * n + 2 * by_keys * n + 2 * n)
+    return size * elements + STATISTIC * (3 * n + 2 * by_keys * n + 2 * n)
 
 
 def backward_flops(experiment: Experiment) -> tuple[int, int, int]:
@@ -90,16 +90,15 @@ def backward_flops(experiment: Experiment) -> tuple[int, int, int]:
 
     8, 10 and 14 N^2 d: four, five and seven matrix products, where the forward pass has two.
     """
-    problem = experiment.problem
-    product = 2 * problem.seq_q * problem.seq_kv * problem.head_dim
+    n, m, d, _ = _sizes(experiment)
+    product = 2 * n * m * d
     return 4 * product, 5 * product, 7 * product
 
 
 def io_order(experiment: Experiment) -> tuple[float, float]:
     """Theorem 2: N d + N^2 for standard, N^2 d^2 / M for flash; elements a head, M of them on chip."""
-    problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
-    chip = experiment.gpu.shared_bytes_block / problem.itemsize
+    n, m, d, size = _sizes(experiment)
+    chip = experiment.gpu.shared_bytes_block / size
     return n * d + n * m, n * m * d * d / chip
 
 
@@ -110,14 +109,12 @@ def split_kv_bytes(experiment: Experiment) -> int:
     its Q; together they read the keys that its last query sees, in whole blocks. More than one split leave O
     and lse of each, float32, written once and read once.
     """
-    problem, tiling = experiment.problem, experiment.tiling
-    n, m, d, group = problem.seq_q, problem.seq_kv, problem.head_dim, problem.heads // problem.kv_heads
+    (n, m, d, size), tiling, problem = _sizes(experiment), experiment.tiling, experiment.problem
+    group = problem.heads // problem.kv_heads
     rows, keys = group * n, 0
     for block in range(ceil(rows / tiling.block_q)):
         last = ceil(min((block + 1) * tiling.block_q, rows) / group)  # one past the last query of the block
-        end = last + m - n if problem.mask.causal else m
+        end = last + m - n if experiment.problem.mask.causal else m
         keys += min(ceil(max(end, 0) / tiling.block_kv) * tiling.block_kv, m)
     partials = 2 * tiling.splits * rows * (d + 1) * STATISTIC if tiling.splits > 1 else 0
-    return (
-        problem.itemsize * (tiling.splits * rows * d + 2 * keys * d + rows * d) + STATISTIC * rows + partials
-    )
+    return size * (tiling.splits * rows * d + 2 * keys * d + rows * d) + STATISTIC * rows + partials

@@ -35,14 +35,10 @@ def codes_by_four(values):
     return fours & 0xFFFF, fours >> 16 & 0xFFFF, codes.view(torch.float8_e4m3fn).float().sum(-1)
 
 
+OF_REGISTERS = "NVMMADistributed", "Slice", "Blocked", "DotOperand", "DistributedLinear", "SwizzledShared"
 LAYOUTS = {
-    "NVMMADistributedLayout": nothing,
-    "SliceLayout": nothing,
-    "BlockedLayout": nothing,
-    "DotOperandLayout": nothing,
-    "DistributedLinearLayout": nothing,
+    **{f"{name}Layout": nothing for name in OF_REGISTERS},
     "NVMMASharedLayout": SimpleNamespace(get_default_for=nothing),
-    "SwizzledSharedLayout": nothing,
     "convert_layout": lambda value, layout, assert_trivial: value,
 }
 ARITHMETIC = {
@@ -67,6 +63,17 @@ ARITHMETIC = {
 }
 
 
+ASSEMBLY = {  # by the first of these that it has
+    "cvt.rn.satfinite.e4m3x2": e4m3_by_four,
+    "cvt.pack.sat.u8": codes_by_four,
+    "prmt": lambda values: values[0] | values[1] << 16,
+    "add.rn.f16x2": sum,
+    "cvt.f32.f16": lambda values: values[0],  # of a pair, which is its sum here
+    "mul.f32": lambda values: values[0] * values[1],
+    "cvt.rn": lambda values: values[0],  # of pairs; here Q is float32
+}
+
+
 def language(block, program, programs):
     """As much of `gl` as flash3 uses, on torch tensors and Python numbers."""
 
@@ -76,20 +83,8 @@ def language(block, program, programs):
         return Shared(torch.full(shape, torch.nan if dtype.is_floating_point else -1, dtype=dtype))
 
     def assembly(asm, _constraints, values, pack=1, **_kwargs):
-        if "cvt.rn.satfinite.e4m3x2" in asm:
-            return e4m3_by_four(values)
-        if "cvt.pack.sat.u8" in asm:
-            return codes_by_four(values)
-        if "prmt" in asm:
-            return values[0] | values[1] << 16
-        if "add.rn.f16x2" in asm:
-            return values[0] + values[1]
-        if "cvt.f32.f16" in asm:  # of a pair, which is its sum here
-            return values[0]
-        if "mul.f32" in asm:
-            return values[0] * values[1]
-        if "cvt.rn" in asm:  # of pairs; here Q is float32
-            return values[0]
+        if does := next((does for word, does in ASSEMBLY.items() if word in asm), None):
+            return does(values)
         if "mov.b32 $0, $1" in asm:
             return values[0] if pack == 1 else values[0][:, ::4].contiguous().view(torch.float8_e4m3fn)
         return time.monotonic_ns() if "%globaltimer" in asm else torch.tensor(program)
