@@ -126,6 +126,21 @@ def test_one_scale_is_the_whole_tensors():
         check(tensor, eight_bits, scales, rows, largest=float(tensor.abs().max()))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is multiplied here
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_one_scale_is_that_of_the_sequences_that_are_finite(value):
+    """The other's is infinite, so that its own results are NaN."""
+    tensors = random_tensors(64, batch=2)
+    clean = quantised(*tensors, one_scale=True)
+    for each in tensors:
+        each[1, 0, 3, 5] = value
+    found = quantised(*tensors, one_scale=True)
+    for name in ("q", "k", "v", "q_scales", "k_scales", "v_scales"):
+        ours, right = getattr(found, name), getattr(clean, name)
+        assert torch.equal(ours[0].float(), right[0].float())
+        assert name in "qkv" or not ours[1].isfinite().any()
+
+
 def dequantised(eight_bits, scales, rows):
     blocks = blocks_of(float64(eight_bits), rows) * float64(scales)[..., None, None]
     return blocks.reshape(*eight_bits.shape[:2], -1, eight_bits.shape[-1])[:, :, : eight_bits.shape[2]]
