@@ -39,12 +39,12 @@ def attention_varlen(
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
     options = asked(given, Lengths)
     check(*packed, options)
-    sides = window_sides(flag("causal", options.causal), options.window)
+    sides, sinks = window_sides(flag("causal", options.causal), options.window), options.sinks is not None
     with beside(q):
-        ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides)
+        ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides, sinks)
     out, lse = attend(*packed, (False, None, *options.how), terms_with(ranges, packed[0], options))
     out, lse = out[0].transpose(0, 1), lse[0]
-    if options.return_lse and options.sinks is not None:  # which count for no row past the last sequence
+    if options.return_lse and sinks:  # which count for no row past the last sequence
         lse = lse.masked_fill(ranges[0, 0] > ranges[0, 1], -torch.inf)
     return (out, lse) if options.return_lse else out
 

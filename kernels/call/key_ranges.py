@@ -105,11 +105,12 @@ def ranges_of_packed(
     total_q: int,
     total_k: int,
     sides: tuple[Side, Side],
+    told: bool = False,
 ) -> torch.Tensor:
     """Of sequences packed end to end: where each begins among the queries and among the keys, and the total.
 
-    The last query of each stands at its last key. Queries past the last sequence see nothing: their first key
-    lies behind their end.
+    The last query of each stands at its last key. Queries past the last sequence see nothing; where they are
+    `told`, their first key lies behind their end.
     """
     query = torch.arange(total_q, device=cu_seqlens_q.device)
     # what lies on a GPU may be anything: it must not lead out of the keys
@@ -119,8 +120,9 @@ def ranges_of_packed(
     begin, (stop, end) = edges[1][sequence - 1], edges[:, sequence]
     position = end - stop + query
     first, stop = _within(position, sides, begin, end)
-    past = query >= edges[0, -1]
-    return torch.stack([first + past, stop, position])[None].int()
+    if told:
+        first = first + (query >= edges[0, -1])
+    return torch.stack([first, stop, position])[None].int()
 
 
 def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
