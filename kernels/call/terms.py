@@ -71,7 +71,7 @@ def terms_of(ranges, sinks, slopes, softcap) -> Terms | None:
 def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -> Terms:
     """Those of checked options, as the kernels take them."""
     sinks, slopes = resolved(options.sinks, options.alibi_slopes)
-    softcap = options.softcap
+    softcap = None if options.softcap is None else float(options.softcap)
     return Terms(
         ranges,
         None if sinks is None else sinks.float().contiguous(),

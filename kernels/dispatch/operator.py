@@ -14,7 +14,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.terms import Terms, terms_of
-from kernels.call.value_checks import PLAIN, check_untransformed, traced
+from kernels.call.value_checks import PLAIN, check_untransformed, resolved, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import algorithms, check_differentiable, differentiated
 from kernels.dispatch.formula import formula
@@ -46,7 +46,8 @@ def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Te
     options of `dispatch.chosen`; with ranges causal only says that late queries see more keys than early
     ones: their blocks are started first.
     """
-    out, lse, _ = dispatch.run(q, k, v, options, terms_of(ranges, sinks, slopes, softcap))
+    terms = terms_of(*resolved(ranges, sinks, slopes), softcap)
+    out, lse, _ = dispatch.run(q, k, v, options, terms)
     return out, lse
 
 
@@ -60,7 +61,7 @@ def gradients(
 
 def whole_gradients(q, *others) -> tuple[torch.Tensor, ...]:
     """`gradients`, those of the sinks empty where there are none: an operator returns tensors alone."""
-    *d_qkv, d_sinks = gradients(q, *others)
+    *d_qkv, d_sinks = gradients(*resolved(q, *others))
     return *d_qkv, q.new_empty(0) if d_sinks is None else d_sinks
 
 

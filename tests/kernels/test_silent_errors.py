@@ -149,6 +149,12 @@ def test_packed_and_paged_views_are_negated_too(device):
     q = Q.to(device)
     operator = torch.ops.attention_tiles.attention
     assert torch.equal(operator(torch._neg_view(q), q, q, *options)[0], operator(-q, q, q, *options)[0])
+    given = q, q, q, *(each.to(device) for each in (K, V[..., 0], V, K[..., 0]))
+    ours, right = (
+        torch.ops.attention_tiles.attention_backward(*tensors, *options[:-1])
+        for tensors in (map(torch._neg_view, given), (-each for each in given))
+    )
+    assert all(map(torch.equal, ours, right))
     cache, table = drawn(6, 4, 1, 16).to(device), torch.tensor([[4, 0], [2, 5]], device=device)
     q, lazy = q[:, :, :1], torch._neg_view(cache)
     assert torch.equal(
@@ -327,7 +333,7 @@ def test_numpys_numbers_are_numbers(kind, device):
     cases = [({name: kind(each)}, {name: each}) for name, each in given.items()]
     cases += [({"window": (kind(3), kind(2))}, {"window": (3, 2)})]
     cases += [({"documents": [kind(5), kind(7)]}, {"documents": [5, 7]})]
-    cases += [({name: np.float32(0.5)}, {name: 0.5}) for name in ("scale", "softcap")]
+    cases += [({name: np.float16(0.5)}, {name: 0.5}) for name in ("scale", "softcap")]
     for numpys, pythons in cases:
         results = [attention(q, q, q, **each) for each in (numpys, pythons)]
         assert torch.equal(*results)
