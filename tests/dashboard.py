@@ -71,18 +71,15 @@ def served(
     one that is free, with 0, and `more` is what else the command says.
     """
     for _ in range(3):
-        with socket.socket() as free:
-            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            free.bind(("127.0.0.1", port))
-            port = free.getsockname()[1]
+        at = free_port(port)
         command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
-        command += ["--server.port", str(port), *(["--server.address", address] if address else []), *more]
+        command += ["--server.port", str(at), *(["--server.address", address] if address else []), *more]
         with (log or Path(os.devnull)).open("w") as output:
             # in a session of its own, as Ctrl+C is for whoever asks, who then ends the dashboard
             process = subprocess.Popen(command, cwd=cwd, stdout=output, stderr=output, start_new_session=True)
         try:
-            found = Dashboard(port, (process.pid,))
-            if _ready(process, found.address):
+            found = Dashboard(at, (process.pid,))
+            if ready(process, found.address):
                 yield found
                 return
         finally:
@@ -91,7 +88,15 @@ def served(
     raise RuntimeError(f"the dashboard did not start: {log.read_text()[-2000:] if log else ''}")
 
 
-def _ready(process: subprocess.Popen, address: str) -> bool:
+def free_port(wanted: int = 0) -> int:
+    """A port of this machine at which nobody listens: the wanted one, or any."""
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", wanted))
+        return free.getsockname()[1]
+
+
+def ready(process: subprocess.Popen, address: str) -> bool:
     """Whether it answers, waited for; not if it has ended."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline and process.poll() is None:

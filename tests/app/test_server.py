@@ -20,6 +20,10 @@ from app.frame import startup, style
 from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
+from engine.model.cluster.kernel import _call
+from engine.studies.comparison import recorded_pairs
+from engine.studies.recorded_clusters import _held
+from engine.studies.survey import _by_length
 from tests.dashboard import served
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,3 +170,12 @@ def test_products_of_small_matrices_are_not_shared_between_threads_that_spin():
     if shared == 1:
         pytest.skip("NumPy has one thread here anyway")
     assert alone < shared
+
+
+def test_a_first_visitor_waits_for_none_of_it(open_app):
+    startup.foresee()
+    kept = (_call, _held, recorded_pairs, _by_length)
+    before = [each.cache_info().misses for each in kept]
+    assert not open_app("across").exception
+    assert not open_app("speed").exception
+    assert [each.cache_info().misses for each in kept] == before

@@ -6,17 +6,14 @@ import contextlib
 import os
 import re
 import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from urllib.request import urlopen
 
 import pytest
 
 from app import serving
 from tests.browser.test_pages import opened, query, settled, slider
-from tests.dashboard import served
+from tests.dashboard import free_port, ready, served
 
 pytestmark = pytest.mark.browser
 CADDY = """
@@ -65,8 +62,8 @@ def at_root():
 
 
 @contextlib.contextmanager
-def running(kind: str, config: str, folder) -> Iterator[None]:
-    """A proxy, ready."""
+def running(kind: str, config: str, folder) -> Iterator[subprocess.Popen]:
+    """A proxy, begun."""
     command = os.environ.get(kind.upper()) or shutil.which(kind) or shutil.which(kind, path="/usr/sbin")
     if not command:
         pytest.skip(f"{kind} is not installed")
@@ -80,16 +77,10 @@ def running(kind: str, config: str, folder) -> Iterator[None]:
             [command, *more], stdout=log, stderr=log, env={**os.environ, "HOME": str(folder)}
         )
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def is_whole(page, address: str) -> None:
@@ -147,17 +138,8 @@ def test_behind_a_proxy(page, request, tmp_path, kind, base, strips):
     else:
         config = NGINX.format(path=f"{base}/", onto="/" if strips else "", **given)
     address = f"http://localhost:{port}{base}"
-    with running(kind, config, tmp_path):
-        _ready(f"{address}/_stcore/health")
+    with running(kind, config, tmp_path) as proxy:
+        assert ready(proxy, address)
         is_whole(page, address)
         opened(page, f"{address}/agreement")  # it comes from the machine, by the machine's name
         page.get_by_text(re.compile(re.escape(serving.REFUSED[:60]))).first.wait_for()
-
-
-def _ready(address: str) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urlopen(address, timeout=2):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"nothing answers at {address}")

@@ -13,28 +13,23 @@ HERE = Path(__file__).parent
 TESTS = sorted(HERE.glob("*.test.js"))
 
 
-@pytest.fixture(scope="module")
-def node() -> str:
-    """Where Node.js is; it is needed to develop, not to use the dashboard."""
+def node(*words: str | Path, given: str = "") -> subprocess.CompletedProcess:
+    """Node.js run from the root; who only uses the dashboard needs none, and the test skips."""
     found = shutil.which("node")
     if not found:
-        reason = "Node.js is not installed, so the tests of the browser's modules cannot run"
+        reason = "Node.js is not installed, so the browser's modules cannot run"
         (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
-    return found
+    kept = {"capture_output": True, "text": True, "encoding": "utf-8", "timeout": 600}
+    return subprocess.run([found, *map(str, words)], cwd=HERE.parents[1], input=given, **kept)
 
 
-def run(node: str, *files: Path) -> subprocess.CompletedProcess:
-    command = [node, "--test", "--test-reporter=tap", *map(str, files)]
-    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, encoding="utf-8", timeout=600)
-
-
-def test_the_modules_pass_their_own_tests(node):
+def test_the_modules_pass_their_own_tests():
     assert len(TESTS) >= 6
-    ended = run(node, *TESTS)
+    ended = node("--test", "--test-reporter=tap", *TESTS)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def test_a_test_that_fails_is_seen(node, tmp_path):
+def test_a_test_that_fails_is_seen(tmp_path):
     wrong = tmp_path / "wrong.test.mjs"
     wrong.write_text('import test from "node:test";\ntest("wrong", () => { throw new Error("wrong"); });\n')
-    assert run(node, wrong).returncode != 0
+    assert node("--test", wrong).returncode != 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from app.canvas.bundle import BundleError, bundle
+from tests.js.test_scripts import node
 
 APP = Path(__file__).resolve().parents[3] / "app"
 ENTRIES = [path for path in sorted(APP.rglob("*.js")) if "\nexport default " in path.read_text("utf-8")]
@@ -45,16 +44,13 @@ def test_every_module_comes_once_and_after_those_that_it_imports(joined):
 
 
 def test_the_script_runs_and_names_of_modules_never_meet(joined, tmp_path):
-    if not shutil.which("node"):
-        pytest.skip("Node.js is not installed")
     script = joined(
         one='const secret = "one";\nexport const tell = () => secret;\n',
         two='import {\n  tell,\n} from "./one.js";\nconst secret = "two";\n'
         + SHOW.replace("NAME", "`${tell()} ${secret}`"),
     )
     (tmp_path / "joined.mjs").write_text(script + "console.log(show());\n")
-    run = subprocess.run(["node", tmp_path / "joined.mjs"], capture_output=True, text=True, check=True)
-    assert run.stdout == "one two\n"
+    assert node(tmp_path / "joined.mjs").stdout == "one two\n"
 
 
 @pytest.mark.parametrize(

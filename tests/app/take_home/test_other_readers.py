@@ -6,15 +6,12 @@ import base64
 import csv
 import io
 import json
-import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.js.test_scripts import node
+
 # pictures of RGBA, a pixel a number of 0xAABBGGRR, on standard input; the file in base64 on standard output
 ENCODE = """
 import { commonColours, GifEncoder } from "./app/player/gif.js";
@@ -30,14 +27,7 @@ process.stdout.write(Buffer.from(await gif.finish().arrayBuffer()).toString("bas
 
 def printed(script: str, given: str = "") -> str:
     """What Node.js prints for a module at the root, given something to read."""
-    node = shutil.which("node")
-    if not node:
-        reason = "Node.js is not installed, so the browser's modules cannot run"
-        (pytest.fail if os.environ.get("REQUIRE_BROWSER") == "1" else pytest.skip)(reason)
-    command = [node, "--input-type=module", "-e", script]
-    ended = subprocess.run(
-        command, cwd=ROOT, input=given, capture_output=True, text=True, encoding="utf-8", timeout=600
-    )
+    ended = node("--input-type=module", "-e", script, given=given)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 
