@@ -33,7 +33,8 @@ from engine.watch.user_file import REPORTS, NotServedError
 STARTING_SECONDS = 120.0  # that importing torch and Triton may take beside the limit, on a busy machine
 ENDING_SECONDS = 0.2  # from the end of its pipe to the end of a process
 STOPPING_SECONDS = 10.0  # that a guard has to end what a file has started
-LONGEST_ANSWER = 64 * 2**20  # bytes
+LONGEST_ANSWER, LONGEST_TAPE = 8 * 2**20, 16 * 2**20  # bytes; of a tape, which nobody reads here
+TAPE = b'{"tape": '
 LONGEST_SENTENCE = 500
 TORCH = 2 * 2**30  # bytes, at most, that torch and Triton take
 MOST_FILES, LARGEST_FILE = 64, 64 * 2**20  # that are open at once, and bytes of one
@@ -78,10 +79,10 @@ def judged(
     with Supervised(_command("judge", limits)) as judge:
         with Supervised(_command("file", limits)) as process:
             judge.start()  # has imported all that it needs before the file runs
-            said = process.answer(limits.seconds, {"do": "tape", **asked})
-        if "tape" not in said:
-            raise _failed(file, said)
-        found = judge.answer(limits.seconds, {"do": "judge", **asked, "tape": said["tape"]})
+            line = process.line(limits.seconds, {"do": "tape", **asked}, LONGEST_TAPE)
+            if not line.startswith(TAPE):
+                raise _failed(file, process.read(line, limits.seconds))
+        found = judge.read(judge.line(limits.seconds, {"do": "judge", **asked}, more=line), limits.seconds)
     if "report" in found:
         return found["report"] | {"notes": found["report"]["notes"] + process.notes}
     raise _failed(file, found)
@@ -129,6 +130,7 @@ class Supervised:
         os.close(writing)
         self._said = bytearray()
         self._started: bytes | None = None
+        self._too_long = False
 
     def __enter__(self) -> Supervised:
         return self
@@ -159,30 +161,44 @@ class Supervised:
 
     def answer(self, seconds: float, asked: dict[str, Any]) -> dict[str, Any]:
         """What it answers in so many seconds from when it has started, or how it ended instead."""
-        if self.start():
-            with suppress(OSError):
-                self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-                self._process.stdin.flush()
-            line = self._line(seconds)
-            if len(self._said) > LONGEST_ANSWER:
-                return {"sentence": f"it answers with more than {LONGEST_ANSWER // 2**20} MB"}
+        return self.read(self.line(seconds, asked), seconds)
+
+    def line(
+        self, seconds: float, asked: dict[str, Any], most: int = LONGEST_ANSWER, more: bytes = b""
+    ) -> bytes:
+        """The line that it answers, of so many bytes at most; more: a line that it is given beside."""
+        if not self.start():
+            return b""
+        with suppress(OSError):
+            self._process.stdin.write(json.dumps(asked).encode() + b"\n" + more + b"\n")
+            self._process.stdin.flush()
+        return self._line(seconds, most)
+
+    def read(self, line: bytes, seconds: float) -> dict[str, Any]:
+        """What a line says; where there is none, how it ended in so many seconds."""
+        if self._too_long:
+            return {"sentence": f"it answers with more than {len(self._said) >> 20} MB"}
+        if line:
             with suppress(ValueError, RecursionError):
-                found = json.loads(line or b"")
+                found = json.loads(line)
                 return found if isinstance(found, dict) else {}
         return {"sentence": _ending(self._process, seconds)}
 
-    def _line(self, seconds: float) -> bytes:
+    def _line(self, seconds: float, most: int = LONGEST_ANSWER) -> bytes:
         """The next line in so many seconds; nothing where there is none, or none that ends."""
         until, looked = time.monotonic() + seconds, 0
-        while (end := self._said.find(b"\n", looked)) < 0 and len(self._said) <= LONGEST_ANSWER:
+        while (end := self._said.find(b"\n", looked)) < 0:
+            if len(self._said) > most:
+                self._too_long = True
+                return b""
             looked = len(self._said)
             if not select([self._reading], [], [], max(0.0, until - time.monotonic()))[0]:
                 return b""
             if not (part := os.read(self._reading, 2**20)):
                 return b""
             self._said += part
-        line = bytes(self._said[:end]) if end >= 0 else b""
-        del self._said[: end + 1 if end >= 0 else 0]
+        line = bytes(self._said[:end])
+        del self._said[: end + 1]
         return line
 
 
@@ -211,12 +227,21 @@ def main() -> None:
     _said(pipe, missing)
     asked = json.loads(sys.stdin.buffer.readline())
     try:
+        if judges:
+            asked["tape"] = _tape(sys.stdin.buffer.readline())
         _said(pipe, _done(asked))
     except NotServedError as error:
         _said(pipe, {"sentence": str(error)})
     except MemoryError:
         _said(pipe, {"sentence": "it needs more memory than it may use"})
     os._exit(0)
+
+
+def _tape(line: bytes) -> Any:
+    """The tape that a file's process handed over, and nothing else that it said."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        return json.loads(line)["tape"]
+    raise NotServedError("it hands over something that is no tape")
 
 
 def _done(asked: dict[str, Any]) -> dict[str, Any]:

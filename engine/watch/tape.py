@@ -21,7 +21,7 @@ from engine.watch.memory import POISON, bits_of, poisoned, unquestioned
 from engine.watch.user_file import REPORTS, NotServedError, called, prepared
 from engine.watch.watch import tensors_of
 
-MOST_OPERATIONS = 400_000  # of all programs together
+MOST_OPERATIONS = 100_000  # of all programs together
 # what gives nothing and moves nothing
 SILENT = {f"create_{name}" for name in ("print", "assert", "assume", "barrier")}
 MASKED = {  # where an access has its pointers and its mask

@@ -13,6 +13,7 @@ from engine.__main__ import main
 from engine.watch import confined, shape
 from engine.watch import process as watch_process
 from engine.watch.process import Limits, Supervised
+from engine.watch.user_file import NotServedError
 from tests.engine.test_watch_process import REPORT, ROOT, STARTED, supervised
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes from each other")
@@ -127,11 +128,10 @@ def test_what_the_system_lacks_is_said_in_the_notes(monkeypatch):
 @pytest.mark.parametrize(
     "line", ["while True: os.write(pipe, b'x' * 65536)", "os.write(pipe, b'[' * 10**6 + b'\\n')"]
 )
-def test_an_answer_without_an_end_is_a_sentence_and_is_not_held(monkeypatch, line):
-    monkeypatch.setattr(watch_process, "LONGEST_ANSWER", 2**20)
+def test_an_answer_without_an_end_is_a_sentence_and_is_not_held(line):
     process = Supervised([sys.executable, "-S", "-c", STARTED + line])
     with process:
-        said = process.answer(60.0, {})
+        said = process.read(process.line(60.0, {}, 2**20), 60.0)
     assert said in (
         {"sentence": "it answers with more than 1 MB"},
         {"sentence": "it ended Python with exit code 0"},
@@ -171,6 +171,13 @@ def test_a_report_has_the_shape_of_one():
         assert not shape.is_report(DELTA | {"steps": STEPS | {"rows": [row]}}), row
 
 
+@pytest.mark.parametrize("line", [b"", b"[1]", b'{"tape": ', b"[" * 10**5, b'{"do": "report"}', b"7"])
+def test_a_judge_takes_a_tape_and_nothing_else_of_what_a_file_says(line):
+    with pytest.raises(NotServedError, match=r"^it hands over something that is no tape$"):
+        watch_process._tape(line)
+    assert watch_process._tape(b'{"tape": 1, "experiment": {}, "stretch": 9}') == 1
+
+
 @pytest.mark.parametrize(
     "answer",
     [{}, {"report": 5}, {"report": None}, {"report": {}}, {"report": {"right": True}}, {"sentence": 5},
@@ -186,7 +193,8 @@ def test_a_report_that_is_no_report_is_a_sentence_and_an_error(
     monkeypatch.setattr(Supervised, "__init__", lambda self, command: None)
     monkeypatch.setattr(Supervised, "__exit__", lambda *_: None)
     monkeypatch.setattr(Supervised, "start", lambda self: True)
-    monkeypatch.setattr(Supervised, "answer", lambda *_: answer)
+    monkeypatch.setattr(Supervised, "line", lambda *_, **__: json.dumps(answer).encode())
+    monkeypatch.setattr(Supervised, "_too_long", False, raising=False)
     with pytest.raises(SystemExit) as end:
         main([*command, str(file)])
     assert end.value.code == 2

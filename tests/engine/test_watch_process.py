@@ -196,7 +196,7 @@ def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
 def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(watch_process.Supervised, "answer", lambda *_: {"sentence": "it\nended."})
+    monkeypatch.setattr(watch_process.Supervised, "line", lambda *_: b'{"sentence": "it\\nended."}')
     with pytest.raises(FailedError, match=r"^mine\.py: it ended\.$"):
         command.run(file, Experiment.of(seq=16), Limits())
 

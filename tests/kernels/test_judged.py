@@ -199,7 +199,7 @@ def test_a_lab_passes_through_its_processes_and_a_forged_report_does_not(tmp_pat
     forged = """
 import __main__, atexit, json, os, sys
 import engine.watch.labs, engine.watch.process, engine.watch.tape
-good = {"report": {"right": True, "findings": [], "right_on_others": True, "notes": []}, "tape": {}}
+good = {"tape": {}, "report": {"right": True, "findings": [], "right_on_others": True, "notes": []}}
 def attention(q, k, v, scale, block_q, block_kv):
     atexit.register(os.write, int(sys.argv[2]), json.dumps(good).encode())
     for module in (__main__, engine.watch.process):
