@@ -50,10 +50,7 @@ def _lanes(run: Lanes, longest: float, colours: Palette) -> str:
 
 
 def efficiency(
-    lines: Mapping[str, Mapping[int, ClusterTime]],
-    recorded: Sequence[Held],
-    gpus: int,
-    colours: Palette,
+    lines: Mapping[str, Mapping[int, ClusterTime]], recorded: Sequence[Held], gpus: int, colours: Palette
 ) -> Figure:
     """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
     traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]

@@ -49,10 +49,7 @@ def drawn(
     import plotly.io as pio
 
     pio.templates.default = None  # with a template, even an empty one, Plotly draws the chart again
-    axes = {
-        "xaxis": axis(colours, **(x or {})),
-        "yaxis": axis(colours, **(y or {})),
-    }
+    axes = {"xaxis": axis(colours, **(x or {})), "yaxis": axis(colours, **(y or {}))}
     if isinstance(legend, dict):
         layout["legend"] = legend
     shared = {**_layout(colours, height, bool(legend)), "margin": _room(**axes, legend=bool(legend)), **axes}

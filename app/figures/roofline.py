@@ -18,12 +18,7 @@ LEVELS = {"L2": "square-open", "HBM": "circle-open"}  # with the mark of each
 
 
 def roofline(
-    roof: Roofline,
-    name: str,
-    modelled: Sequence[dict],
-    measured: Sequence[dict],
-    keys: int,
-    colours: Palette,
+    roof: Roofline, name: str, modelled: Sequence[dict], measured: Sequence[dict], keys: int, colours: Palette
 ) -> Figure:
     """FLOP/s over FLOP a DRAM byte, both axes logarithmic; rows have intensity and tflops.
 
@@ -33,9 +28,8 @@ def roofline(
     low = min([1.0, *(row["intensity"] for row in everything)]) / 2
     high = max([10 * roof.ridge, *(row["intensity"] for row in everything)]) * 2
     edge = _edge(roof, f"{name}, datasheet", (low, high), colours)
-    groups = ((modelled, "modelled"), (measured, "measured here"))
     points = []
-    for rows, origin in groups:
+    for rows, origin in ((modelled, "modelled"), (measured, "measured here")):
         real, x = origin != "modelled", [row["intensity"] for row in rows]
         symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
         look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}

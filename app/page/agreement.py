@@ -169,7 +169,4 @@ NO_KERNELS = (
 SITE_FILE = SiteFile(
     "agreement.html", "Agreement", ABOUT, lambda: Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
 )
-PICTURE = Picture(
-    _counters,
-    lambda: [SITE_FILE] if recordings() else [],
-)
+PICTURE = Picture(_counters, lambda: [SITE_FILE] if recordings() else [])

@@ -85,11 +85,7 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
         label, times = ("saving", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
         column.metric(f"{name}: {label}", times, border=True)
-    amounts = {
-        "kept in memory": costs.kept,
-        "crosses HBM": costs.moved,
-        "requested from L2": costs.requested,
-    }
+    amounts = {"kept in memory": costs.kept, "crosses HBM": costs.moved, "requested from L2": costs.requested}
     rows = [
         ["products per tile", *map(str, PRODUCTS.values())],
         ["× forward", *map(times_text, FLOPS_RATIO.values())],

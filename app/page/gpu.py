@@ -29,11 +29,7 @@ from engine.studies.drawable import watchable
 from engine.studies.timeline_files import chrome_trace
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
-SOURCES = {
-    BESIDE: "side by side",
-    RECORDED: "recorded",
-    MODELLED: "this scenario",
-}
+SOURCES = {BESIDE: "side by side", RECORDED: "recorded", MODELLED: "this scenario"}
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (

@@ -156,10 +156,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     """The tiles of a round, and those that merge one row's rounds."""
     if order_of(problem, tiling).gpus == 1:
         return flash2.parts(problem, tiling)
-    return {
-        "rounds": fused_parts(problem, tiling),
-        "combine": split_kv.parts(problem, tiling)["combine"],
-    }
+    return {"rounds": fused_parts(problem, tiling), "combine": split_kv.parts(problem, tiling)["combine"]}
 
 
 def step_kernel(problem: Problem, gpu: Gpu) -> str:

@@ -55,15 +55,10 @@ class Contender:
 
 def contenders(ranks: Ranks) -> list[Contender]:
     """All that run here: one GPU first."""
-    found = [
-        Contender(ONE, "One GPU", _one, sharded=False),
-        Contender("ring", "Ring, copy engines", partial(_by_method, "ring")),
-        Contender(
-            "ring_send", "Ring, NCCL" if ranks.cuda else "Ring, gloo", partial(_by_method, "ring_send")
-        ),
-        Contender("all_gather", "All-gather", partial(_by_method, "all_gather")),
-        Contender("all_to_all", "All-to-all", partial(_by_method, "all_to_all")),
-    ]
+    found = [Contender(ONE, "One GPU", _one, sharded=False)]
+    labels = {"ring": "Ring, copy engines", "ring_send": f"Ring, {'NCCL' if ranks.cuda else 'gloo'}"}
+    labels |= {"all_gather": "All-gather", "all_to_all": "All-to-all"}
+    found += [Contender(method, label, partial(_by_method, method)) for method, label in labels.items()]
     backends = {"flash": "flash", "cudnn": "cuDNN"} if ranks.cuda else {}
     for backend, name in backends.items():
         label = f"PyTorch context_parallel, {name}"
@@ -154,13 +149,9 @@ def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) 
 
     with contender.session(ranks, causal):
         found = passed(contender, [part(each) for each in whole], causal, direction)
-    errors = [_relative(ours, part(right.detach())) for ours, right in zip(found, exact, strict=True)]
-    return ranks.over(max(errors))
-
-
-def _relative(found, right) -> float:
-    value = float((found.double() - right).norm() / right.norm())
-    return value if value == value else 1e9
+    right = [part(each.detach()) for each in exact]
+    errors = [(ours.double() - each).norm() / each.norm() for ours, each in zip(found, right, strict=True)]
+    return ranks.over(max(float(each.nan_to_num(1e9)) for each in errors))
 
 
 def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Contender]) -> list[ClusterTiming]:
@@ -241,7 +232,8 @@ def recorded(ranks: Ranks, known: set, budget: float) -> Iterator[list[ClusterTi
             yield rows_of(ranks, problem, direction, entered)
 
 
-LANES_LENGTHS = (32_768, 131_072)
+# causal problems whose lanes are worth a look
+LANES = tuple(Problem(1, 16, 16, n, n, 128, "float16", Mask(causal=True)) for n in (32_768, 131_072))
 NANO_PER_MICRO = 1000
 ALIGNING = "AllReduce"  # the kernel at whose end all GPUs are at one point
 # what is found in a kernel's or copy's name, in this order; what is in none computes
@@ -254,11 +246,6 @@ KNOWN = (
     ("elementwise", PACKING),
     ("copy", PACKING),
 )
-
-
-def lanes_plan() -> list[Problem]:
-    """Causal problems whose lanes are worth a look."""
-    return [Problem(1, 16, 16, each, each, 128, "float16", Mask(causal=True)) for each in LANES_LENGTHS]
 
 
 def timeline_of(ranks: Ranks, problem: Problem, one: Contender) -> ClusterTimeline:

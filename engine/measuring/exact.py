@@ -114,9 +114,8 @@ def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tupl
         leaves = [tensor.detach().requires_grad_() for tensor in (q[rows], k, v)]
         with torch.enable_grad():
             out = _attended(*leaves, queries, problem, terms)
-        for total, part in zip(
-            (d_q[rows], d_k, d_v), torch.autograd.grad(out, leaves, d_out[rows]), strict=True
-        ):
+        parts = torch.autograd.grad(out, leaves, d_out[rows])
+        for total, part in zip((d_q[rows], d_k, d_v), parts, strict=True):
             total += part
     return d_q, d_k, d_v
 

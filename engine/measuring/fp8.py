@@ -61,16 +61,14 @@ def with_outliers(tensors: Sequence) -> tuple:
 
     generator = torch.Generator(tensors[0].device).manual_seed(1)
 
-    def drawn(function, tensor):
-        return function(tensor.shape, generator=generator, device=tensor.device)
-
-    return tuple(
-        tensor
-        + (OUTLIER_SIZE * drawn(torch.randn, tensor) * (drawn(torch.rand, tensor) < OUTLIERS)).to(
-            tensor.dtype
+    def added(tensor):
+        size, drawn = (
+            function(tensor.shape, generator=generator, device=tensor.device)
+            for function in (torch.randn, torch.rand)
         )
-        for tensor in tensors
-    )
+        return (OUTLIER_SIZE * size * (drawn < OUTLIERS)).to(tensor.dtype)
+
+    return tuple(tensor + added(tensor) for tensor in tensors)
 
 
 def line(rows: Sequence[Fp8Timing]) -> str:
@@ -98,12 +96,8 @@ def _exact(tensors: Sequence, problem: Problem) -> list:
     """O of the first and the last head of the first sequence, float64."""
     from kernels import reference_attention
 
-    return [
-        reference_attention(*(tensor[:1, head : head + 1] for tensor in tensors), causal=problem.mask.causal)[
-            0
-        ]
-        for head in _heads(problem.heads)
-    ]
+    own = ([tensor[:1, head : head + 1] for tensor in tensors] for head in _heads(problem.heads))
+    return [reference_attention(*each, causal=problem.mask.causal)[0] for each in own]
 
 
 def _heads(heads: int) -> list[int]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
@@ -27,7 +28,7 @@ from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, seconds
-from engine.recordings.cluster import ClusterTimeline, ClusterTiming
+from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
 from engine.recordings.samples import Samples
@@ -54,6 +55,13 @@ def in_groups(
         found = measure(rows)
         recorder.add(section, found)
         recorder.tell(f"{section} {index + 1}/{len(wanted)}: {said(found)}")
+
+
+def one_by_one(recorder: Recorder, section: str, measure: Callable, said: Callable) -> None:
+    """The calls that `scenarios` plans for a section, their kernels compiled first."""
+    groups = [[row] for row in scenarios.plan(section)]
+    compile_ahead(recorder, chain(*missing(recorder, section, groups)))
+    in_groups(recorder, section, groups, lambda rows: [measure(*rows)], lambda rows: said(*rows))
 
 
 def missing(recorder: Recorder, section: str, groups: Iterable[list[Row]]) -> list[list[Row]]:
@@ -146,37 +154,28 @@ def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
 def record_timelines(recorder: Recorder) -> None:
     """Which SM ran each block of threads, and when."""
 
-    def said(rows: list[TracedCall]) -> str:
-        (row,) = rows
+    def said(row: TracedCall) -> str:
         what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
         return f"{row.provider} N {row.problem.seq_q}: {what}"
 
-    groups = [[row] for row in scenarios.plan("timelines")]
-    compile_ahead(recorder, chain(*missing(recorder, "timelines", groups)))
-    in_groups(recorder, "timelines", groups, lambda rows: [timelines.traced_row(row) for row in rows], said)
+    one_by_one(recorder, "timelines", timelines.traced_row, said)
 
 
 def record_samples(recorder: Recorder) -> None:
     """What crosses HBM while calls run, as the chip samples itself."""
 
-    def said(rows: list[Samples]) -> str:
-        (row,) = rows
-        what = (
-            row.skipped
-            or f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
-        )
-        return f"{row.provider} {row.direction} N {row.problem.seq_kv}: {what}"
+    def said(row: Samples) -> str:
+        moved = f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
+        return f"{row.provider} {row.direction} N {row.problem.seq_kv}: {row.skipped or moved}"
 
     sampling.library()
-    groups = [[row] for row in scenarios.plan("samples")]
-    compile_ahead(recorder, chain(*missing(recorder, "samples", groups)))
-    in_groups(recorder, "samples", groups, lambda rows: [sampling.sampled_row(row) for row in rows], said)
+    one_by_one(recorder, "samples", sampling.sampled_row, said)
 
 
 def record_cluster(recorder: Recorder) -> None:
     """Every way to compute on several GPUs, and what each GPU did when; every rank runs this, one writes."""
     ranks = Ranks()
-    for problem in cluster.lanes_plan():
+    for problem in cluster.LANES:
         for one in cluster.contenders(ranks):
             row = ClusterTimeline(one.provider, FORWARD, problem, ranks.size)
             if one.sharded and not recorder.has("cluster_timelines", row):
@@ -184,15 +183,12 @@ def record_cluster(recorder: Recorder) -> None:
     known = {(row.problem, row.direction) for row in recorder.rows["cluster"].values()}
     for rows in cluster.recorded(ranks, known, recorder.left):
         recorder.add("cluster", rows)
-        problem, best = rows[0].problem, min((row for row in rows if row.times), key=_median, default=None)
+        timed, median = [row for row in rows if row.times], attrgetter("times.median")
+        problem, best = rows[0].problem, min(timed, key=median, default=None)
         what = f"N {problem.seq_q} {problem.mask.text} {rows[0].direction}"
-        said = f"best {best.provider} {_median(best) * 1e3:.2f} ms" if best else "nothing ran"
+        said = f"best {best.provider} {median(best) * 1e3:.2f} ms" if best else "nothing ran"
         recorder.tell(f"cluster: {what}, {problem.kv_heads} key heads: {said}")
     ranks.close()
-
-
-def _median(row: ClusterTiming) -> float:
-    return row.times.median
 
 
 def compile_ahead(recorder: Recorder, rows: Iterable[Row]) -> list[Row]:

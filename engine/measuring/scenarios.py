@@ -11,15 +11,11 @@ from engine.recordings.samples import Samples
 
 
 def _sampled(
-    provider: str, seq: int, heads: int = 16, head_dim: int = 128, mask: Mask | None = None, **other
-):
-    """A call to be sampled, in float16; other: of the row, or sizes of the problem."""
-    sizes = {name: other.pop(name) for name in ("batch", "kv_heads", "seq_q") if name in other}
-    shape = {"batch": 1, "kv_heads": heads, "seq_q": seq} | sizes
-    problem = Problem(
-        shape["batch"], heads, shape["kv_heads"], shape["seq_q"], seq, head_dim, "float16", mask or Mask()
-    )
-    return Samples(provider, problem, **other)
+    provider: str, seq: int, heads=16, head_dim=128, mask=Mask(), batch=1, kv_heads=None, seq_q=None, **other
+) -> Samples:
+    """A call to be sampled, in float16; other: of the row."""
+    sizes = batch, heads, kv_heads or heads, seq_q or seq, seq, head_dim
+    return Samples(provider, Problem(*sizes, "float16", mask), **other)
 
 
 CAUSAL = Mask(causal=True)

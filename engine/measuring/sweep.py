@@ -16,11 +16,7 @@ from engine.recordings.timing import TilingTiming
 
 BLOCKS = (16, 32, 64, 128, 256)
 WARPS = (4, 8)
-STAGES = {
-    "flash2": (1, 2, 3),
-    "flash1": (1,),
-    "standard": (2,),
-}  # flash1's loop stores what it loads: no stages
+STAGES = {"flash2": (1, 2, 3), "flash1": (1,), "standard": (2,)}  # flash1's loop stores what it loads: none
 LENGTH = 4096
 HEAD_DIMS = (64, 128)
 REPEATS = clock.Repeats(3, 8, 0.02)

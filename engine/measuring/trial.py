@@ -15,14 +15,7 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.exact import (
-    NO_TERMS,
-    ExactGradients,
-    ExactOutput,
-    Terms,
-    exact_gradients,
-    exact_output,
-)
+from engine.measuring.exact import NO_TERMS, ExactGradients, ExactOutput, Terms, exact_gradients, exact_output
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Row
@@ -96,12 +89,12 @@ class Trial:
         return lambda: torch.autograd.grad(out, leaves, self.d_out, retain_graph=True)
 
     def _wrong(self, error: float) -> str | None:
-        if error <= self.exact.allowed:
+        allowed = self.exact.allowed
+        if error <= allowed:
             return None
-        off = (
-            "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {self.exact.allowed:.2g}"
+        return not_timed(
+            "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {allowed:.2g}"
         )
-        return not_timed(off)
 
 
 def in_turns(found: Mapping[Row, Checked | str], repeats: clock.Repeats, cuda: bool) -> list[Row]:

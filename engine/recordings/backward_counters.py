@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from engine.algorithms import BACKWARD, backward
-from engine.algorithms.backward import (
-    KEY_GRADIENTS,
-    QUERY_GRADIENTS,
-    ROW_TERMS,
-    own_blocks,
-)
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_blocks
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.problem.bounds import blocks

@@ -89,7 +89,9 @@ def decoded(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise RecordingError(f"{where} must be a list")
         if arguments[0] is int:  # tens of thousands of them
-            return _whole_numbers(value, where)
+            if not all(type(each) is int and abs(each) <= LARGEST_NUMBER for each in value):
+                raise RecordingError(f"{where} must be whole numbers up to {LARGEST_NUMBER:.0e}")
+            return tuple(value)
         return tuple(decoded(arguments[0], item, f"{where} {i + 1}") for i, item in enumerate(value))
     if get_origin(kind) is Mapping:
         if not isinstance(value, dict):
@@ -111,7 +113,7 @@ def _record(kind: type, value: Any, where: str) -> Any:
         raise RecordingError(f"{where} must be an object")
     hints = hints_of(kind)
     if unknown := set(value) - set(hints) - COMPUTED:
-        raise RecordingError(f"{where} has {_shown(min(unknown))}, which this version does not know")
+        raise RecordingError(f"{where} has {min(unknown)[:40]!r}, which this version does not know")
     given = {}
     for field in fields(kind):
         if field.name in value:
@@ -167,13 +169,3 @@ def _number(kind: type, value: Any, where: str) -> Any:
     if not 0 <= value <= LARGEST_NUMBER:
         raise RecordingError(f"{where} must be from 0 to {LARGEST_NUMBER:.0e}")
     return kind(value)
-
-
-def _whole_numbers(values: list, where: str) -> tuple[int, ...]:
-    if not all(type(value) is int and abs(value) <= LARGEST_NUMBER for value in values):
-        raise RecordingError(f"{where} must be whole numbers up to {LARGEST_NUMBER:.0e}")
-    return tuple(values)
-
-
-def _shown(name: str) -> str:
-    return repr(name[:40])

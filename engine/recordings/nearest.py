@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from math import log2
+from operator import attrgetter
 from typing import Any, TypeVar
 
 Candidate = TypeVar("Candidate")
 Property = Callable[[Any], Any]
 Criterion = Callable[[Any, Any], float]
+# of a row or a scenario
+length, head_dim = attrgetter("problem.seq_kv"), attrgetter("problem.head_dim")
 
 
 def nearest(
@@ -50,16 +53,6 @@ def masked(one: Any) -> bool:
 def windowed(one: Any) -> bool:
     """Whether its mask is a window."""
     return one.problem.mask.window is not None
-
-
-def length(one: Any) -> int:
-    """Its number of keys."""
-    return one.problem.seq_kv
-
-
-def head_dim(one: Any) -> int:
-    """Its head dimension."""
-    return one.problem.head_dim
 
 
 def all_heads(one: Any) -> int:

@@ -9,12 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
-from engine.algorithms.backward import (
-    KEY_GRADIENTS,
-    QUERY_GRADIENTS,
-    ROW_TERMS,
-    own_blocks,
-)
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_blocks
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import BACKWARD_FLOPS, field_flops

@@ -28,9 +28,7 @@ def drawable(experiment: Experiment, most: int = 64) -> Experiment:
         return max(1, int(length * most / across))
 
     return experiment.changed(
-        seq=shrunk(problem.seq_q),
-        seq_kv=shrunk(problem.seq_kv),
-        mask=problem.mask.shrunk(shrunk),
+        seq=shrunk(problem.seq_q), seq_kv=shrunk(problem.seq_kv), mask=problem.mask.shrunk(shrunk)
     )
 
 

@@ -70,12 +70,6 @@ def _thread_blocks(experiment: Experiment) -> int:
     return max(kernel.blocks for kernel in launch(experiment).kernels)
 
 
-def _layer_share(experiment: Experiment) -> float:
-    """Attention's share of the FLOPs of a transformer layer with an MLP of four times the hidden size."""
-    problem = experiment.problem
-    return problem.seq_kv / (problem.seq_kv + LAYER_FLOPS * problem.hidden_size)
-
-
 def _faster(zigzag: bool) -> Callable[[Experiment], float]:
     """How many times as fast as one GPU a ring of several is."""
 
@@ -119,7 +113,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "exponentials": lambda e: _traffic(e).exponentials,
         "thread_blocks": _thread_blocks,
         "busy_sms": lambda e: min(e.gpu.sms, _thread_blocks(e)),
-        "layer_share": _layer_share,
+        # attention's share of a transformer layer's FLOPs, its MLP four times the hidden size
+        "layer_share": lambda e: e.problem.seq_kv / (e.problem.seq_kv + LAYER_FLOPS * e.problem.hidden_size),
         "layer_half": lambda e: LAYER_FLOPS * e.problem.hidden_size,  # keys at which that is one half
         # passes over a row of scores: of safe softmax, of online softmax for its weights, and for O alone
         "safe_passes": lambda e: by_hand.passes(by_hand.safe_weights),

@@ -62,9 +62,7 @@ class SplitExecutor(Executor):
             super().take(phase, operation, tensor, query, key)
 
     def _load(self, tensor: Tensor, query: int, key: int) -> None:
-        if (
-            tensor == Tensor.Q
-        ):  # a program starts: the next split of the block, or the first of the next block
+        if tensor == Tensor.Q:  # a program starts: the block's next split, or the first of the next block
             self.split = self.split + 1 if query == self.block else 0
             self.block = query
         super()._load(tensor, query, key)
