@@ -12,7 +12,7 @@ import random
 import pytest
 
 from engine import Experiment, simulate
-from engine.model.l1 import _followed, l1_bytes, requested_by_warps
+from engine.model.l1 import SECTOR, _beyond, _followed, l1_bytes, requested_by_warps
 from engine.model.launch import launch
 from engine.problem.hardware import GPUS, KIB
 from engine.schedule.step import Tensor
@@ -91,6 +91,15 @@ def test_where_o_and_s_fill_the_registers_words_of_ragged_calls_are_loaded_at_ev
     assert even.from_l2 == even.traffic.requested.total_read < ragged.from_l2 / 1.5
     small = of("flash2", seq=22_621, **values | {"block_kv": 64})
     assert small.from_l2 == small.traffic.requested.total_read
+
+
+@pytest.mark.parametrize("length", [32, 40, 1001 * 2, 2002 * 2, 1004 * 2, 1003 * 4])
+def test_a_run_brings_the_sectors_that_it_touches(length):
+    touched = [
+        len({byte // SECTOR for byte in range(start, start + length)})
+        for start in range(0, SECTOR * length, length)
+    ]
+    assert _beyond(length) == SECTOR * sum(touched) / len(touched) - length
 
 
 @pytest.mark.parametrize("hardware", GPUS)
