@@ -32,17 +32,7 @@ def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     [
         ({"heads": 16, "seq": 16384, "head_dim": 128, "block_q": 128}, "tensor core"),
         ({"heads": 16, "seq": 16384, "head_dim": 16, "block_q": 128}, "exp"),
-        (
-            {
-                "algorithm": "standard",
-                "heads": 16,
-                "seq": 8192,
-                "head_dim": 128,
-                "block_q": 32,
-                "block_kv": 128,
-            },
-            "L2",
-        ),
+        ({"algorithm": "standard", "seq": 8192, "head_dim": 128, "block_q": 32, "block_kv": 128}, "L2"),
         ({"heads": 1024, "seq": 16, "seq_kv": 8192, "head_dim": 128, "block_q": 16}, "HBM"),
         ({"heads": 1, "seq": 1024, "seq_kv": 65536, "block_q": 128}, "tail"),
         ({"heads": 132, "seq": 64, "seq_kv": 16}, "launch"),

@@ -23,6 +23,16 @@ def call(batch=1, heads=32, kv_heads=8, seq_q=1, seq_kv=65536, window=None, algo
     return checked(q, k, k, True, window, None, algorithm, **blocks, stand_in=True)
 
 
+def check(shape, splits, device, **mask):
+    q, k, v = random_qkv(shape, torch.float32, device)
+    exact, exact_lse = reference_attention(q, k, v, **mask)
+    out, lse = attention(
+        q, k, v, **mask, algorithm="split_kv", splits=splits, **shape.blocks, return_lse=True
+    )
+    assert largest_difference(out, exact) <= EXACT
+    assert largest_difference(lse, exact_lse) <= EXACT * exact_lse[exact_lse.isfinite()].abs().max()
+
+
 MASKS = {"no-mask": {}, "causal": {"causal": True}, "window": {"window": 70}}
 
 
@@ -32,13 +42,7 @@ MASKS = {"no-mask": {}, "causal": {"causal": True}, "window": {"window": 70}}
 )
 def test_any_number_of_splits(splits, mask, device):
     """10 key blocks: splits that divide them, that do not, and more splits than blocks."""
-    q, k, v = random_qkv(DECODING, torch.float32, device)
-    exact, exact_lse = reference_attention(q, k, v, **MASKS[mask])
-    out, lse = attention(
-        q, k, v, **MASKS[mask], algorithm="split_kv", splits=splits, **DECODING.blocks, return_lse=True
-    )
-    assert largest_difference(out, exact) <= EXACT
-    assert largest_difference(lse, exact_lse) <= EXACT * exact_lse.abs().max()
+    check(DECODING, splits, device, **MASKS[mask])
 
 
 def test_heads_that_share_keys_share_a_tile():
@@ -73,14 +77,7 @@ def test_many_rows_are_combined_together(seq_q, together, device, monkeypatch):
     monkeypatch.setattr(split_kv, "interpreted", lambda: False)
     monkeypatch.setattr(split_kv, "multiprocessors", lambda device: 132)
     monkeypatch.setattr(split_kv, "_rows_together", lambda row_count, processors: together)
-    shape = Shape("", 6, 2, seq_q, 80, 24, 16, 16, batch=2)
-    q, k, v = random_qkv(shape, torch.float32, device)
-    exact, exact_lse = reference_attention(q, k, v, causal=True)
-    out, lse = attention(
-        q, k, v, causal=True, algorithm="split_kv", splits=5, **shape.blocks, return_lse=True
-    )
-    assert largest_difference(out, exact) <= EXACT
-    assert largest_difference(lse, exact_lse) <= EXACT * exact_lse[exact_lse.isfinite()].abs().max()
+    check(Shape("", 6, 2, seq_q, 80, 24, 16, 16, batch=2), 5, device, causal=True)
 
 
 def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
@@ -147,19 +144,14 @@ def test_merging_is_differentiable(device):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("algorithm", "splits", "must"),
     [
-        (
-            {"algorithm": "split_kv", "splits": 0},
-            "splits is 0, it must be None or a whole number from 1 to 1024",
-        ),
-        (
-            {"algorithm": "split_kv", "splits": 2.0},
-            "splits is 2.0, it must be None or a whole number from 1 to 1024",
-        ),
-        ({"splits": 4}, "splits is 4, it must be None with algorithm 'auto': only split_kv splits"),
+        ("split_kv", 0, "None or a whole number from 1 to 1024"),
+        ("split_kv", 2.0, "None or a whole number from 1 to 1024"),
+        ("auto", 4, "None with algorithm 'auto': only split_kv splits"),
     ],
 )
-def test_bad_splits_are_named(options, message, device):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        attention(*random_qkv(DECODING, torch.float32, device), **options)
+def test_bad_splits_are_named(algorithm, splits, must, device):
+    tensors = random_qkv(DECODING, torch.float32, device)
+    with pytest.raises(ValueError, match=f"^splits is {splits}, it must be {must}$"):
+        attention(*tensors, algorithm=algorithm, splits=splits)

@@ -72,10 +72,7 @@ def test_a_right_kernel_has_no_findings_and_flash2s_bytes(tmp_path, seq, causal)
 @pytest.mark.parametrize(
     ("kept", "returned"),
     [
-        (
-            "(m + tl.log(l)) * 1.44269504",
-            "out",
-        ),  # as FlashAttention-2's tutorial keeps it for its backward pass
+        ("(m + tl.log(l)) * 1.44269504", "out"),  # as FlashAttention-2's tutorial keeps it, for gradients
         ("m", "out"),
         ("m", "(out,)"),
         ("m + tl.log(l)", "out, lse"),
