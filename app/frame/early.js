@@ -11,9 +11,24 @@
     for (const name of Object.keys(localStorage))
       if (name.startsWith("stSidebarCollapsed-")) localStorage.removeItem(name);
 
+  // Streamlit writes a link's address anew, whole, and a page's twice, first without its values: Back would have
+  // to be pressed once for each. What nobody here asked for takes the place of what is there.
+  let asked = false; // by a key or a pointer, since an address was last written
+  for (const kind of ["keydown", "pointerdown"])
+    addEventListener(kind, () => (asked = true), { capture: true, passive: true });
+  const push = history.pushState.bind(history);
+  history.pushState = (state, unused, url) => {
+    const to = new URL(url ?? location.href, location.href);
+    const anew = asked && !(to.pathname === location.pathname && !location.search);
+    asked = false;
+    if (anew) push(state, unused, url);
+    else history.replaceState(state, unused, url);
+  };
+
   // Marks the address that the browser has gone back or forward to, before Streamlit asks for its run: only the
   // browser knows that its widgets are of another address.
   addEventListener("popstate", () => {
+    asked = false;
     const there = new URL(location.href);
     there.searchParams.set(BACK, "true");
     history.replaceState(history.state, "", there);

@@ -1,7 +1,7 @@
-// What Streamlit's own frame of a page leaves undone: addresses that say nothing stay out of the history,
-// the link that skips to the page skips the pages' names too, and of these the open page's is told apart.
-// The rules of what stands in for a page's parts while their scripts are loaded hold no longer than that, folds
-// open at once, of a slider that moves quickly the server hears the last value, and a lost connection is told.
+// What Streamlit's own frame of a page leaves undone: the link that skips to the page skips the pages' names too, and
+// of these the open page's is told apart. The rules of what stands in for a page's parts while their scripts are
+// loaded hold no longer than that, folds open at once, of a slider that moves quickly the server hears the last
+// value, and a lost connection is told.
 
 import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
 import { watchConnection } from "./connection.js";
@@ -11,14 +11,12 @@ const LOOK = 300; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
 let path, timer, ask;
 
-/** Streamlit writes a page's address twice, first without its values: Back would have to be pressed twice. */
-function tidyHistory() {
-  const push = history.pushState.bind(history);
+/** Another page than the one that is shown is opened. */
+function watchPages() {
+  const push = history.pushState;
   history.pushState = (state, unused, url) => {
-    const to = new URL(url ?? location.href, location.href);
-    leave(to.pathname);
-    if (to.pathname === location.pathname && !location.search) history.replaceState(state, unused, url);
-    else push(state, unused, url);
+    leave(new URL(url ?? location.href, location.href).pathname);
+    push(state, unused, url);
   };
 }
 
@@ -84,7 +82,7 @@ export default function show({ setTriggerValue }) {
   timer = setTimeout(settle, LOOK);
   if (done) return;
   done = true;
-  tidyHistory();
+  watchPages();
   watchConnection(() => ask());
   awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
