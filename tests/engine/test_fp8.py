@@ -1,11 +1,27 @@
-"""FP8, e4m3: its values by the format's own rule, rounding by search among them, and what it costs."""
+"""FP8, e4m3: its values by the format's own rule, rounding by search among them, and rows recorded on it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from engine.studies.fp8 import e4m3_values, float16_values, round_e4m3, rounding_errors, values_in
+from engine.experiment import Experiment
+from engine.measuring import clock, fp8
+from engine.problem.problem import Mask, Problem
+from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.recording import identity
+from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
+from engine.studies.fp8 import (
+    e4m3_values,
+    float16_values,
+    fp8_worth,
+    recorded_fp8,
+    round_e4m3,
+    rounding_errors,
+    values_in,
+)
 
 
 def by_bits() -> list[float]:
@@ -56,3 +72,80 @@ def test_the_errors_are_those_of_attention_row_by_row_on_values_found_by_search(
     right = attended(*exact)
     off = [np.linalg.norm(attended(*each) - right) / np.linalg.norm(right) for each in rounded]
     assert rounding_errors() == pytest.approx(off, rel=1e-3)
+
+
+TIMES = Times(0.9e-3, 1e-3, 1.1e-3, 5)
+
+
+def row(numbers="rotated", inputs="normal", head_dim=128, keys=4096, causal=False, **others):
+    problem = Problem(1, 16, 16, keys, keys, head_dim, "float16", Mask(causal))
+    given = {"times": TIMES, "relative_error": 0.02, **others}
+    return Fp8Timing("fp8", "FP8", "forward", problem, numbers=numbers, inputs=inputs, **given)
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return replace(recordings()[0], timings=(), sweep=(), decoding=(), counters=(), timelines=())
+
+
+def test_rows_survive_a_file(recording):
+    rows = (row(), row(inputs="outliers", commit="0123456"), row("tensor", times=None, skipped="no"))
+    assert loads(dumps(replace(recording, fp8=rows)).encode()).fp8 == rows
+
+
+@pytest.mark.parametrize("wrong", [{"numbers": "e5m2"}, {"inputs": "zeros"}])
+def test_unknown_kinds_are_refused(recording, wrong):
+    with pytest.raises(RecordingError, match="must have numbers of float16, tensor, block, rotated"):
+        loads(dumps(replace(recording, fp8=(replace(row(), **wrong),))).encode())
+
+
+def test_rows_differ_by_their_numbers_and_inputs():
+    assert len({identity(row(numbers, inputs)) for numbers in NUMBERS for inputs in INPUTS}) == 8
+
+
+def test_the_nearest_problem_that_was_timed_is_found(recording):
+    alike = (row("float16"), row())
+    others = (row(causal=True), row(head_dim=64), row(keys=16384), row(keys=8192, times=None, skipped="no"))
+    held = replace(recording, fp8=(*others, *alike))
+    scenario = Experiment(problem=Problem(2, 8, 8, 6000, 6000, 128, "float16", Mask()))
+    assert recorded_fp8(held, scenario) == alike
+    assert recorded_fp8(held, scenario.changed(causal=True)) == (others[0],)
+    assert recorded_fp8(replace(held, fp8=()), scenario) == recorded_fp8(None, scenario) == ()
+
+
+def test_what_the_rotation_is_worth_is_of_the_rows_it_names():
+    slow = Times(2e-3, 2.5e-3, 3e-3, 5)
+    rows = [row("float16", times=slow), row(), row("tensor", "outliers", relative_error=0.12)]
+    assert fp8_worth(rows) is None
+    worth = fp8_worth([*rows, row(inputs="outliers", relative_error=0.04), row("block", times=slow)])
+    assert worth == pytest.approx((2.5, 3.0))
+
+
+def test_without_a_hopper_gpu_rows_say_why():
+    interpreted = pytest.importorskip("kernels.launch.launch", exc_type=ImportError).interpreted
+    if not interpreted():
+        pytest.skip("this machine has a GPU")
+    small = {"batch": 1, "heads": 1, "kv_heads": 1, "seq_q": 64, "seq_kv": 64, "head_dim": 64}
+    rows = [replace(each, problem=replace(each.problem, **small)) for each in fp8.plan()[0]]
+    found = fp8.timed(rows, clock.Repeats(1, 1, 0.01), cuda=False)
+    assert all("does not serve this call" in each.skipped for each in found)
+
+
+def test_errors_are_those_of_the_definition():
+    torch = pytest.importorskip("torch")
+    exact = [
+        torch.tensor([[[3.0, 4.0]]], dtype=torch.float64)[None],
+        torch.zeros(1, 1, 1, 2, dtype=torch.float64),
+    ]
+    out = torch.tensor([[3.0, 4.0], [9.0, 9.0], [0.5, 0.0]]).view(
+        1, 3, 1, 2
+    )  # the second head is not compared
+    assert fp8._relative_error(out, exact) == pytest.approx(0.5 / 5)
+
+
+def test_one_number_in_a_thousand_is_an_outlier_ten_times_as_wide():
+    torch = pytest.importorskip("torch")
+    (found,) = fp8.with_outliers((torch.zeros(1000, 1000),))
+    changed = found[found != 0]
+    assert len(changed) == pytest.approx(1000, rel=0.1)
+    assert float(changed.std()) == pytest.approx(10, rel=0.1)

@@ -1,4 +1,6 @@
-"""Schedules against a slow twin that walks the loops, totals in closed form against sums over every step."""
+"""Schedules against a slow twin that walks the loops, totals against sums over every step, traits."""
+
+from __future__ import annotations
 
 import tracemalloc
 
@@ -8,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.algorithms import ring
+from engine.algorithms import flash2, ring
 from engine.model import block_seconds, l2
 from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
 from engine.model.traffic import counts
 from engine.problem import bounds
 from engine.schedule.step import Operation, Tensor, block_bytes, matrix_flops
+from engine.schedule.traits import Leaves, Rows, traits
 from engine.studies.drawable import watchable
 from tests.engine.strategies import experiments, on_one_gpu
 
@@ -162,3 +165,40 @@ def test_the_chunks_that_a_query_block_reaches_are_counted_where_chunks_hold_no_
             begin, end = share.of(first, stop, np.full(10, 2), np.arange(10))
             assert share.filled(first, stop) == (end > begin).sum()
             assert (end - begin).sum() == stop - first
+
+
+def like(algorithm: str, **values):
+    return traits(schedule_of(Experiment.of(algorithm=algorithm, **{"seq": 256} | values)))
+
+
+def test_what_an_algorithm_is_like_is_found_in_its_schedule():
+    standard, flash1, flash2_, backward_ = map(like, ("standard", "flash1", "flash2", "backward"))
+    assert [each.rows for each in (standard, flash1, flash2_, backward_)] == [
+        *(Rows.WHOLE, Rows.ONLINE, Rows.ONLINE, Rows.GRADIENTS)
+    ]
+    assert [each.rewrites for each in (standard, flash1, flash2_, backward_)] == [False, True, False, False]
+    assert [phase.leaves for phase in standard.phases] == [Leaves.SCORES, Leaves.WEIGHTS, Leaves.ALL]
+    assert [phase.leaves for phase in backward_.phases] == [Leaves.NOTHING, Leaves.PART, Leaves.ALL]
+    assert [phase.gathers for phase in standard.phases] == [False, False, True]
+    assert not any(phase.carries for phase in (*standard.phases, *flash1.phases))
+    assert flash2_.phases[0].carries
+    assert standard.phases[2].loads == (Tensor.P, Tensor.V)
+
+
+def test_only_unfused_attention_computes_what_the_mask_hides():
+    assert like("standard", causal=True).visits_hidden
+    assert not like("standard").visits_hidden  # there is nothing hidden
+    assert not any(like(name, causal=True).visits_hidden for name in ("flash1", "flash2", "backward"))
+
+
+def test_only_some_windows_have_key_blocks_that_begin_where_query_blocks_stand():
+    long = {"algorithm": "flash3", "head_dim": 64, "seq": 2048}
+    assert like(**long, window=1024).copies_elsewhere
+    assert not any(like(**long, window=window).copies_elsewhere for window in (None, 1088, (1023, 8)))
+    assert not like("flash2", seq=2048, window=1024).copies_elsewhere
+
+
+def test_an_algorithm_that_nobody_knew_is_told_by_its_schedule():
+    problem = Experiment.of(seq=256, causal=True)
+    schedule = flash2.schedule(problem.problem, problem.tiling)
+    assert traits(schedule) == like("flash2", causal=True)
