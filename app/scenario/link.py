@@ -107,10 +107,8 @@ def short_values(page: str) -> dict[str, str]:
 
 def url_values(experiment: Experiment) -> dict[str, str]:
     """The values of a link that restores the experiment exactly; the first few are always there."""
-    unusual = experiment.unusual()
-    return {
-        name: widgets.text(v) for name, v in experiment.flat().items() if name in ALWAYS or name in unusual
-    }
+    names = {*ALWAYS, *experiment.unusual()}
+    return {name: widgets.text(value) for name, value in experiment.flat().items() if name in names}
 
 
 def notices(errors: Sequence[ExperimentError]) -> list[str]:
@@ -118,10 +116,9 @@ def notices(errors: Sequence[ExperimentError]) -> list[str]:
 
     They quote the link, so show them as text.
     """
-    unknown = [
-        error.field for error in errors if error.field not in (*PARAMETERS, *page_values.OWN, "present")
-    ]
-    found = [_notice(error) for error in errors if error.field not in unknown]
+    known = {*PARAMETERS, *page_values.OWN, "present"}
+    unknown = [error.field for error in errors if error.field not in known]
+    found = [_notice(error) for error in errors if error.field in known]
     if len(unknown) == 1:
         found.append(
             f"The link has a value named {unknown[0]!r:.60}, which is not known here; it was left out."

@@ -16,7 +16,7 @@ from engine.problem.bounds import blocks
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Step, Tensor
+from engine.schedule.step import Operation, Tensor
 from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, TILING
 
 CONSUMER_ROWS = 64  # query rows of a warp group
@@ -32,7 +32,10 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by, last first."""
     forward = flash2.schedule(problem, tiling)
     (phase,) = forward.phases
-    before, each = (tuple(_boxed(step) for step in steps) for steps in (phase.before, phase.each))
+    before, each = (  # the same steps, loads by TMA
+        tuple(replace(step, boxed=step.operation == Operation.LOAD) for step in steps)
+        for steps in (phase.before, phase.each)
+    )
     boxes = _boxes(problem, tiling) if _begin_with_queries(problem, tiling) else None
     return replace(forward, phases=(replace(phase, before=before, each=each, reverse=True, boxes=boxes),))
 
@@ -55,11 +58,6 @@ def _boxes(problem: Problem, tiling: Tiling) -> np.ndarray:
     first = np.maximum(stands - problem.mask.window + 1, 0)
     stop = np.minimum(stands + tiling.block_q, problem.seq_kv)
     return blocks(stop - stands, tiling.block_kv) - (first - stands) // tiling.block_kv
-
-
-def _boxed(step: Step) -> Step:
-    """A step as it is, a load by TMA."""
-    return replace(step, boxed=step.operation == Operation.LOAD)
 
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:

@@ -57,12 +57,9 @@ def line(rows: list[Timing], ours: set[str]) -> str:
     what = problem.mask.text + ("" if problem.group == 1 else f" kv {problem.kv_heads}")
     head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
     timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
-    figures = [f"{row.provider} {row.tflops:.0f}/{_alone(row)}" for row in timed]
+    alone = [f"{row.tflops * row.times.p50 / row.alone.p50:.0f}" if row.alone else "-" for row in timed]
+    figures = [f"{row.provider} {row.tflops:.0f}/{rate}" for row, rate in zip(timed, alone, strict=True)]
     return f"{head} {_ratio(timed, ours):<22} {'  '.join(figures)}"
-
-
-def _alone(row: Timing) -> str:
-    return f"{row.tflops * row.times.p50 / row.alone.p50:.0f}" if row.alone else "-"
 
 
 def _ratio(timed: list[Timing], ours: set[str]) -> str:
@@ -121,8 +118,7 @@ def main(arguments: list[str]) -> int:
             return bench_auto.run(bench_auto.candidates(), bench_auto.problems())
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         if options.variants:
-            rows = variants.run(repeats)
-            return _written(Recording(where, variants=tuple(rows)), options.json)
+            return _written(Recording(where, variants=tuple(variants.run(repeats))), options.json)
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
         entered = installed_contenders(options.quick, options.tutorial)

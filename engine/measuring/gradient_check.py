@@ -95,9 +95,7 @@ def _weights(problem: Problem, scores: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def cancellation(problem: Problem, q, k, v, d_out) -> dict[str, float]:
     """What dQ and dK may be where dP - delta is 0: a float32 dot product of d terms, roundings at random."""
-    q_norm, k_norm, v_norm, d_norm = (
-        float(np.linalg.norm(array, axis=-1).max()) for array in (q, k, v, d_out)
-    )
+    q_norm, k_norm, v_norm, d_norm = (float(np.linalg.norm(each, axis=-1).max()) for each in (q, k, v, d_out))
     difference = (problem.head_dim**0.5 + 4) * ROUNDING * d_norm * v_norm
     return {"dQ": difference * k_norm * problem.scale, "dK": difference * q_norm * problem.scale}
 

@@ -53,18 +53,14 @@ def _blocks(traced_call: Callable) -> dict[str, np.ndarray]:
     return {name: blocks - [0, first, first] for name, blocks in kernels.items()}
 
 
-def _filled(row: TracedCall, kernels: dict[str, np.ndarray], times) -> TracedCall:
+def _filled(row: TracedCall, blocks: dict[str, np.ndarray], times) -> TracedCall:
     """The row with its kernels, in ticks of the clock as it ticked."""
     import torch
 
-    tick = gcd(*(int(value) for blocks in kernels.values() for value in np.unique(blocks[:, 1:])))
-    return replace(
-        row,
-        sms=torch.cuda.get_device_properties(0).multi_processor_count,
-        tick=tick * 1e-9,
-        times=times,
-        kernels=tuple(traced_kernel(name, blocks, tick) for name, blocks in kernels.items()),
-    )
+    tick = gcd(*(int(value) for own in blocks.values() for value in np.unique(own[:, 1:])))
+    kernels = tuple(traced_kernel(name, own, tick) for name, own in blocks.items())
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    return replace(row, sms=sms, tick=tick * 1e-9, times=times, kernels=kernels)
 
 
 def traced_kernel(name: str, blocks: np.ndarray, tick: int) -> TracedKernel:

@@ -136,7 +136,11 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     """
     rows = []
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
-        seconds = _backward_seconds(problem, hardware)
+        by_keys, by_queries = (
+            simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
+            for blocks in own_blocks(problem.head_dim).values()
+        )
+        seconds = by_keys[KEY_GRADIENTS] + by_queries[ROW_TERMS] + by_queries[QUERY_GRADIENTS]
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
         rows.append({"provider": BACKWARD_PROVIDER, "keys": keys, "p50": seconds, "tflops": tflops})
     return rows
@@ -148,14 +152,6 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
     found = [(row["p50"], recorded.get((row["provider"], row["keys"]))) for row in model]
     shares = [modelled / real for modelled, real in found if real is not None]
     return (min(shares), max(shares)) if shares else None
-
-
-def _backward_seconds(problem: Problem, hardware: str) -> float:
-    keys, queries = (
-        simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
-        for blocks in own_blocks(problem.head_dim).values()
-    )
-    return keys[KEY_GRADIENTS] + queries[ROW_TERMS] + queries[QUERY_GRADIENTS]
 
 
 @dataclass(frozen=True)

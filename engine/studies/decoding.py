@@ -164,19 +164,9 @@ def parts_of(decoding: Experiment) -> Parts:
     lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
     steps = online_steps(lse)
     exact = exact_tiles(run, q, k, v)
-    return Parts(
-        run,
-        keys,
-        np.where(none, -np.inf, visits.m[0, last, 0]),
-        np.where(none, 0, visits.l[0, last, 0]),
-        lse,
-        out,
-        steps,
-        _merged(steps, out),
-        visits.out[0],
-        exact.out[0],
-        float(exact.lse[0]),
-    )
+    m, sums = np.where(none, -np.inf, visits.m[0, last, 0]), np.where(none, 0, visits.l[0, last, 0])
+    results = visits.out[0], exact.out[0], float(exact.lse[0])
+    return Parts(run, keys, m, sums, lse, out, steps, _merged(steps, out), *results)
 
 
 def _merged(steps: OnlineSteps, out: np.ndarray) -> np.ndarray:

@@ -198,21 +198,12 @@ def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
     merged_m = np.maximum.accumulate(m)
     weights = np.where(np.tri(len(m), dtype=bool), sums * np.exp(np.minimum(m - merged_m[:, None], 0)), 0.0)
     merged_l = weights.sum(1)
-    return RingParts(
-        gpu,
-        order.owner(chunks),
-        np.stack([edges[chunks], edges[chunks + 1]], 1),
-        m,
-        sums,
-        out,
-        merged_m,
-        merged_l,
-        weights @ out / merged_l[:, None],
-        exact_tiles(one, q, k, v).out[-1],
-        tuple(
-            sum(amount for (_, to), amount in found.links.items() if to == each) for each in range(PARTS_GPUS)
-        ),
-    )
+    merged, exact = weights @ out / merged_l[:, None], exact_tiles(one, q, k, v).out[-1]
+    came = dict.fromkeys(range(PARTS_GPUS), 0)
+    for (_, to), amount in found.links.items():
+        came[to] += amount
+    parts = order.owner(chunks), np.stack([edges[chunks], edges[chunks + 1]], 1), m, sums, out
+    return RingParts(gpu, *parts, merged_m, merged_l, merged, exact, tuple(came.values()))
 
 
 def hidden_from(

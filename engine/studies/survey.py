@@ -90,13 +90,11 @@ def by_length(experiment: Experiment) -> ByLength:
 
 @lru_cache(maxsize=64)
 def _by_length(experiment: Experiment) -> ByLength:
-    return ByLength(
-        LENGTHS,
-        {
-            name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in LENGTHS)
-            for name in side_by_side(experiment)
-        },
-    )
+    found = {
+        name: tuple(simulate(at_length(experiment.changed(algorithm=name), keys)) for keys in LENGTHS)
+        for name in side_by_side(experiment)
+    }
+    return ByLength(LENGTHS, found)
 
 
 def by_tiling(experiment: Experiment) -> dict[tuple[int, int], TilingCost]:
@@ -144,16 +142,9 @@ def growth(experiment: Experiment) -> Growth:
     """How far an experiment's matrices of scores fill the GPU's memory."""
     parts = memory_parts(experiment.changed(algorithm=standard.ALGORITHM.key))
     matrices = parts[Tensor.S] + parts[Tensor.P]
-    records = {UNFUSED: standard, FUSED: flash2}
-    return Growth(
-        matrices,
-        sum(parts.values()) - matrices,
-        experiment.gpu.memory_bytes,
-        {
-            name: largest_context(experiment.changed(algorithm=each.ALGORITHM.key))
-            for name, each in records.items()
-        },
-    )
+    each = {UNFUSED: standard.ALGORITHM.key, FUSED: flash2.ALGORITHM.key}
+    longest = {name: largest_context(experiment.changed(algorithm=key)) for name, key in each.items()}
+    return Growth(matrices, sum(parts.values()) - matrices, experiment.gpu.memory_bytes, longest)
 
 
 SIZES = tuple(KIB * size for size in (8, 16, 32, 64, 99, 163, 227))  # bytes a thread block may have

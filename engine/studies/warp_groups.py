@@ -90,17 +90,9 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     period = with_copies(pipeline, block.arithmetic, block.copies)
     # where all wait for copies, the last group's softmax has no other group's products to run under
     period = max([period, *(later - before for before, later in pairwise(starts[:visits][-2:]))])
-    return Inside(
-        experiment,
-        ("copies by TMA" if pipeline.specialised else "copies", *block.groups.values()),
-        tuple(block.marks),
-        visits,
-        in_all,
-        switch,
-        period,
-        len(block.groups) * 2 * block.product / period,
-        len(block.groups) * block.softmax / period,
-    )
+    lanes = "copies by TMA" if pipeline.specialised else "copies", *block.groups.values()
+    busy = (len(block.groups) * work / period for work in (2 * block.product, block.softmax))
+    return Inside(experiment, lanes, tuple(block.marks), visits, in_all, switch, period, *busy)
 
 
 class _Block:

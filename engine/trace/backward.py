@@ -79,18 +79,11 @@ class BackwardExecutor(Chip):
 
     def __init__(self, experiment: Experiment, q, k, v, out, lse, d_out):
         statistic = lse[..., None].astype(np.float32)
-        arrays = {
-            **{
-                Tensor.Q: q,
-                Tensor.K: k,
-                Tensor.V: v,
-                Tensor.O: out,
-                Tensor.LSE: statistic,
-                Tensor.D_O: d_out,
-            },
-            **{Tensor.D_Q: np.zeros_like(q), Tensor.D_K: np.zeros_like(k), Tensor.D_V: np.zeros_like(v)},
-            **{Tensor.DELTA: np.zeros_like(statistic), Tensor.LSE_LOG2: np.zeros_like(statistic)},
-        }
+        arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v, Tensor.O: out, Tensor.D_O: d_out}
+        arrays[Tensor.LSE] = statistic
+        like = {gradient: arrays[of] for of, gradient in GRADIENT.items()}
+        like |= {Tensor.DELTA: statistic, Tensor.LSE_LOG2: statistic}
+        arrays |= {tensor: np.zeros_like(array) for tensor, array in like.items()}
         super().__init__(launch(experiment), arrays)
         self.heads = len(q)
 
@@ -172,11 +165,9 @@ class BackwardExecutor(Chip):
 
     def trace(self) -> GradientTrace:
         """What has been computed and counted."""
-        arrays = self.memory.arrays
+        memory, arrays = self.memory, self.memory.arrays
         gradients = (arrays[tensor] for tensor in (Tensor.D_Q, Tensor.D_K, Tensor.D_V))
-        return GradientTrace(
-            *gradients, arrays[Tensor.DELTA][..., 0], self.memory.counted(), self.memory.peak
-        )
+        return GradientTrace(*gradients, arrays[Tensor.DELTA][..., 0], memory.counted(), memory.peak)
 
 
 _COMPUTE = {

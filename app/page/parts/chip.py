@@ -183,10 +183,8 @@ def _reads(one: RecordedCounters, found: Gaps) -> str:
 
 def _writes(one: RecordedCounters) -> str:
     kernels = len(one.row.kernels)
-    ended, whole = (
-        ("the kernel ended", "") if kernels == 1 else (f"each of the {kernels} kernels ended", " in all")
-    )
+    ended, whole = ("the kernel", "") if kernels == 1 else (f"each of the {kernels} kernels", " in all")
     return (
-        f"When {ended}, {bytes_text(one.left_in_cache)} of output{whole} were still in L2 and had not been "
-        "written back. The DRAM counter misses them; the model includes them."
+        f"When {ended} ended, {bytes_text(one.left_in_cache)} of output{whole} were still in L2 and had not "
+        "been written back. The DRAM counter misses them; the model includes them."
     )
