@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from starlette.requests import Request
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -179,3 +180,28 @@ def test_a_first_visitor_waits_for_none_of_it(open_app):
     assert not open_app("across").exception
     assert not open_app("speed").exception
     assert [each.cache_info().misses for each in kept] == before
+
+
+def test_the_lock_has_what_is_asked_for_in_its_bounds_and_a_hash_of_each():
+    locked = re.findall(
+        r"^([\w-]+)==(\S+) (?:; .*)?\\\n((?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+        (ROOT / "assets" / "requirements.lock").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    versions = {name: version for name, version, _ in locked}
+    asked = [Requirement(line) for line in requirements("requirements.txt")]
+    assert len(asked) > 5
+    assert [one.name for one in asked if not one.specifier.contains(versions.get(one.name, "0"))] == []
+    lines = (ROOT / "assets" / "requirements.lock").read_text("utf-8").splitlines()
+    assert len(locked) == sum(not line.startswith((" ", "#")) for line in lines)
+
+
+def requirements(file: str) -> list[str]:
+    """What a file asks for, and the files that it names."""
+    found = []
+    for line in (ROOT / file).read_text("utf-8").splitlines():
+        if line.startswith("-r "):
+            found += requirements(line[3:])
+        elif line and not line.startswith("#"):
+            found.append(line)
+    return found
