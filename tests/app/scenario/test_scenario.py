@@ -88,12 +88,9 @@ def test_an_address_brings_its_scenario_back_only_where_the_browser_went_there(o
     assert f'BACK = "{link.BACK}"' in script
 
 
-def test_keys_after_a_query_alone_leave_all_before():
+def test_keys_after_a_query_alone_leave_all_before_and_keys_follow_queries_while_they_are_equal():
     assert _with(Experiment.of(seq=64), "after", 5).problem.mask == Mask(window=64, ahead=5)
     assert _with(Experiment.of(window=9), "after", None) == Experiment.of(window=9)
-
-
-def test_keys_follow_the_queries_only_while_they_are_equal():
     equal = Experiment.of(seq=1024)
     assert changed(equal, "seq", 2048).problem.seq_kv == 2048
     decoding = Experiment.of(seq=1, seq_kv=1024)
@@ -142,13 +139,8 @@ def test_a_bad_value_is_named_with_what_stands_in_its_place_and_the_others_are_k
     assert any("nonsense" in line for line in lines)
     assert app.session_state["experiment"] == Experiment.of(heads=3)
     assert "nonsense" not in app.query_params
-
-
-def test_a_notice_goes_when_the_scenario_is_changed(open_app):
-    app = open_app(seq="0")
-    assert app.text
     app.sidebar.number_input(key="scenario batch").set_value(2).run()
-    assert not app.text
+    assert not app.text  # it goes when the scenario is changed
 
 
 def test_a_widget_begins_with_its_value_so_that_a_rerun_in_the_midst_of_drawing_loses_none(open_app):
