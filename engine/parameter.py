@@ -106,9 +106,7 @@ def block(name: str, path: str) -> Parameter:
     """Rows of a tile."""
 
     def holds(value):
-        return (
-            isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value & (value - 1) == 0
-        )
+        return isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value.bit_count() == 1
 
     rule = f"a power of two from {SMALLEST_BLOCK} to {LARGEST_BLOCK}"
     return Parameter(name, 64, _whole(name, rule), path, holds, rule)

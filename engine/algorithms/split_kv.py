@@ -61,6 +61,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     bounds = key_bounds(rows, tiling)
     alone = tiling.splits == 1
     share = None if alone else EvenShare(tiling.splits)
+    left = (Tensor.O, Tensor.LSE) if alone else (Tensor.PARTIAL, Tensor.PARTIAL_LSE)
     split = Phase(
         name="split",
         # for each query block and each split of its keys
@@ -68,9 +69,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         programs=Programs(bounds.first, bounds.stop, bounds.alike, tiling.splits, share),
         before=(load(Tensor.Q),),
         each=VISIT,
-        after=(store(Tensor.O), store(Tensor.LSE))
-        if alone
-        else (store(Tensor.PARTIAL), store(Tensor.PARTIAL_LSE)),
+        after=tuple(map(store, left)),
         shared=True,
     )
     return Schedule(rows, tiling, (split,) if alone else (split, combination(bounds, tiling.splits)), bounds)

@@ -35,10 +35,8 @@ def quick(experiment: Experiment, seconds: float, scores: float = math.inf) -> E
     for most in MOST_TILES:
         sibling = drawable(experiment, most)
         problem = sibling.problem
-        if (
-            interpreter_seconds(sibling) <= seconds
-            and problem.heads * problem.seq_q * problem.seq_kv <= scores
-        ):
+        few = problem.heads * problem.seq_q * problem.seq_kv <= scores
+        if few and interpreter_seconds(sibling) <= seconds:
             break
     return sibling
 

@@ -73,7 +73,7 @@ def device(commit: str | None = None) -> Device:
         versions=versions,
         clocks=clocks,
         memory_bytes=torch.cuda.get_device_properties(0).total_memory,
-        commit=commit or _commit(),
+        commit=commit or _output_of(["git", "-C", str(ROOT), "rev-parse", "HEAD"]).strip() or "unknown",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -92,10 +92,6 @@ def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
     command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
     line = _output_of(command).splitlines()
     return [part.strip() for part in line[0].split(",")] if line else []
-
-
-def _commit() -> str:
-    return _output_of(["git", "-C", str(ROOT), "rev-parse", "HEAD"]).strip() or "unknown"
 
 
 def _output_of(command: list[str]) -> str:

@@ -32,10 +32,7 @@ Row = dict[str, Any]
 
 SWEEP = "engine.measuring.measure:sweep"
 SMALLEST_SEQUENCE = 64
-LARGEST_SWEEP = {
-    "cuda": 16384,
-    "cpu": 2048,
-}  # what a sweep reaches at least; the scenario's own length if longer
+LARGEST_SWEEP = {"cuda": 16384, "cpu": 2048}  # keys, at least; the scenario's own length if longer
 LONGEST_CALL = {"cuda": 3.0, "cpu": 2.0}  # seconds; what would take longer is skipped
 
 

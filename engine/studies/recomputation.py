@@ -13,11 +13,8 @@ from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes,
 
 FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
 STORED, ONE_KERNEL, TWO_KERNELS = "P stored", "one kernel", "two kernels"
-PRODUCTS = {  # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kernels
-    STORED: 4,
-    ONE_KERNEL: 5,
-    TWO_KERNELS: 7,
-}
+# a tile: dV, dP, dQ, dK; with S again; with S and dP in both kernels
+PRODUCTS = {STORED: 4, ONE_KERNEL: 5, TWO_KERNELS: 7}
 FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass's
 
 
@@ -58,17 +55,13 @@ def recomputation(experiment: Experiment) -> Recomputation:
     rows = sum(memory[tensor] for tensor in (Tensor.LSE, Tensor.DELTA))
     matrix = block_bytes(problem, Tensor.P).of(problem.seq_q, problem.seq_kv) * heads
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
+    stored = standard_backward_bytes(backward) * heads - spared
+    one_kernel = one_kernel_bytes(simulation.schedule) * heads - spared
     return Recomputation(
         flops={way: count * (whole if way == STORED else product) for way, count in PRODUCTS.items()},
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
-        moved={
-            STORED: standard_backward_bytes(backward) * heads - spared,
-            TWO_KERNELS: simulation.traffic.dram.total,
-        },
-        requested={
-            ONE_KERNEL: one_kernel_bytes(simulation.schedule) * heads - spared,
-            TWO_KERNELS: simulation.traffic.requested.total,
-        },
+        moved={STORED: stored, TWO_KERNELS: simulation.traffic.dram.total},
+        requested={ONE_KERNEL: one_kernel, TWO_KERNELS: simulation.traffic.requested.total},
     )
 
 

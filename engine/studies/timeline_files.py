@@ -51,10 +51,8 @@ def _names(timeline: Timeline) -> list[dict[str, Any]]:
         sm, place = divmod(thread - 1, _places(timeline))
         name = f"SM {sm}" if _places(timeline) == 1 else f"SM {sm}, place {place + 1}"
         at = SM_PROCESS, thread
-        events += [
-            _called("thread_name", *at, name=name),
-            _called("thread_sort_index", *at, sort_index=thread),
-        ]
+        events.append(_called("thread_name", *at, name=name))
+        events.append(_called("thread_sort_index", *at, sort_index=thread))
     return events
 
 
@@ -105,14 +103,10 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
     """Blocks running, and bytes that the blocks that have ended asked for."""
     times, running = timeline.running
     order = np.argsort(timeline.end, kind="stable")
+    ended = timeline.end[order], np.cumsum(block_requests(timeline)[1][order])
     tracks = (
         ("blocks running", "blocks", times, running),
-        (
-            "bytes requested by ended blocks",
-            "bytes",
-            timeline.end[order],
-            np.cumsum(block_requests(timeline)[1][order]),
-        ),
+        ("bytes requested by ended blocks", "bytes", *ended),
     )
     return [
         {"ph": "C", "name": name, "pid": COUNTER_PROCESS, "tid": 0, "ts": time, "args": {unit: value}}

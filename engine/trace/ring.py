@@ -56,9 +56,7 @@ class RingExecutor(SplitExecutor):
         run = launch(experiment.changed(splits=order.gpus))
         super().__init__(run.with_schedule(ring_schedule(run.problem, run.tiling, order)), q, k, v)
         schedule = self.schedule
-        self.of_query, self.of_key = (
-            order.holders(len(rows)) for rows in (schedule.query_rows, schedule.key_rows)
-        )
+        self.of_query, self.of_key = map(order.holders, map(len, (schedule.query_rows, schedule.key_rows)))
         self.seen = [self._seen(gpu) for gpu in range(order.gpus)]
         self.whole = {Tensor.K: k, Tensor.V: v}
         self.local = [
@@ -74,9 +72,8 @@ class RingExecutor(SplitExecutor):
     def _seen(self, gpu: int) -> np.ndarray:
         """[seq_kv] bool: the keys that any query of a GPU sees."""
         rows = np.arange(self.problem.seq_q)
-        first, stop = visible_keys(
-            self.problem, rows[self.of_query[rows // self.schedule.tiling.block_q] == gpu]
-        )
+        own = rows[self.of_query[rows // self.schedule.tiling.block_q] == gpu]
+        first, stop = visible_keys(self.problem, own)
         edges = np.zeros(self.problem.seq_kv + 1, np.int64)
         np.add.at(edges, first, 1)
         np.add.at(edges, stop, -1)

@@ -108,11 +108,8 @@ def errors(scores: np.ndarray, block: int, dtype: str) -> dict[str, float]:
     def worst(weights: np.ndarray) -> float:
         return float(np.abs(weights - exact).max()) if np.isfinite(weights).all() else float("inf")
 
-    ways = {
-        "naive": naive(scores, dtype),
-        "safe": safe(scores, dtype),
-        "online": online(scores, block, dtype),
-    }
+    ways = {"naive": naive(scores, dtype), "safe": safe(scores, dtype)}
+    ways["online"] = online(scores, block, dtype)
     return {name: worst(weights) for name, weights in ways.items()}
 
 
