@@ -23,10 +23,12 @@ _RANGES: dict[tuple, torch.Tensor] = {}
 
 def window_sides(causal: bool, window: Window) -> tuple[Side, Side]:
     """(left, right): the keys before and after a query's position that it sees, None without end."""
-    if window is None or isinstance(window, tuple | list):
-        left, right = (None if side is None else int(side) for side in window or (None, None))
-        return left, 0 if causal else right
-    return window - 1, 0
+    if window is None:
+        return None, 0 if causal else None
+    if not isinstance(window, tuple | list):
+        return int(window) - 1, 0
+    left, right = window
+    return None if left is None else int(left), 0 if causal else None if right is None else int(right)
 
 
 def plain_mask(options: Options) -> tuple | None:

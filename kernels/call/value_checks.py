@@ -53,7 +53,7 @@ def flag(name: str, value) -> bool:
 
 def whole(value, least: int) -> bool:
     """Whether it is a whole number, NumPy's too, and no bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int | Integral) and not isinstance(value, bool) and value >= least
 
 
 def python_int(value) -> int | None:
@@ -63,7 +63,12 @@ def python_int(value) -> int | None:
 
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
-    return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value) and value > 0
+    return (
+        not isinstance(value, bool)
+        and isinstance(value, float | int | Real)
+        and isfinite(value)
+        and value > 0
+    )
 
 
 def traced(*tensors) -> bool:

@@ -230,7 +230,8 @@ class Direct(torch.autograd.Function):
         """dQ, dK, dV and of the sinks, and nothing for the others."""
         q, k, v, out, lse, *terms = ctx.saved_tensors
         given = q, k, v, out, lse, d_out, d_lse, *terms, ctx.softcap, *ctx.options
-        at_once = any(each is not None and is_legacy_batchedtensor(each) for each in (d_out, d_lse))
+        of_out = d_out is not None and is_legacy_batchedtensor(d_out)
+        at_once = of_out or (d_lse is not None and is_legacy_batchedtensor(d_lse))
         if not (torch.is_grad_enabled() or at_once):
             return *gradients(*given, ctx.memory), None, None, None
         *d_qkv, d_sinks = (backward_by_sample if at_once else Gradients.apply)(*given)
