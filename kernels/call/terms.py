@@ -107,4 +107,6 @@ def score_of(call: Call, terms: Terms | None) -> tuple[float, float | None]:
 
 def tile_of(call: Call, terms: Terms | None) -> Tile:
     """With the plain mask, or none where the ranges say what is seen."""
-    return call.tile if terms is None else call.tile_in_ranges._replace(FINE=fine(terms.softcap))
+    if terms is None:
+        return call.tile
+    return call.tile_in_ranges._replace(FINE=True) if fine(terms.softcap) else call.tile_in_ranges

@@ -165,7 +165,9 @@ def gradients(
     With terms comes a fourth, of their sinks, or None. memory: of the forward pass's call, where what is
     worked out here is kept; autograd's hooks may have laid the saved tensors out anew since.
     """
-    q, k, v, d_out, d_lse = resolved(q, k, v, d_out, d_lse)
+    of_results = (d_out is not None and d_out.is_neg()) or (d_lse is not None and d_lse.is_neg())
+    if of_results or q.is_neg() or k.is_neg() or v.is_neg():
+        q, k, v, d_out, d_lse = resolved(q, k, v, d_out, d_lse)
     if d_out is None:
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
