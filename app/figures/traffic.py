@@ -36,16 +36,11 @@ def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[st
 
 
 def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) -> tables.Bar:
-    parts = [
-        (
-            LABELS[tensor],
-            colours.tensor(LABELS[tensor]),
-            tensor == Tensor.P,
-            value,
-            f"{LABELS[tensor]}, {short(name)}, {direction}: {bytes_text(value)}",
-        )
-        for tensor, value in by.items()
-    ]
+    parts = []
+    for tensor, value in by.items():
+        label = LABELS[tensor]
+        told = f"{label}, {short(name)}, {direction}: {bytes_text(value)}"
+        parts.append((label, colours.tensor(label), tensor == Tensor.P, value, told))
     return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 

@@ -50,12 +50,8 @@ from engine.studies.warp_groups import inside as lanes_of
 
 NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
 WORTH = (
-    "without",
-    "time, modelled",
-    "factor",
-    "requested from L2, counted",
-    "crosses HBM, modelled",
-    "what happens instead",
+    *("without", "time, modelled", "factor"),
+    *("requested from L2, counted", "crosses HBM, modelled", "what happens instead"),
 )
 PAPERS_IDEA = (
     "In the paper, a group's softmax also overlaps its own P V of the previous block. In this project's "

@@ -31,16 +31,9 @@ TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
 RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 COLUMNS = (
     "mask",
-    "visited",
-    "full",
-    "partial",
-    "skipped",
-    "share visited",
-    "pairs left",
-    "wasted",
-    "bytes, counted",
-    "FLOPs, counted",
-    "time, modelled",
+    *("visited", "full", "partial", "skipped"),
+    *("share visited", "pairs left", "wasted"),
+    *("bytes, counted", "FLOPs, counted", "time, modelled"),
 )
 
 

@@ -119,11 +119,9 @@ def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
     """The largest difference of every quantity and pair in every tile."""
     quantities = [name for name in QUANTITIES if name != "alpha" or not experiment.record.unfused]
     return {
-        (quantity, pair): _tile_differences(
-            experiment, quantity, held[pair[0]], held[pair[1]], held["float64"]
-        )
-        for quantity in quantities
-        for pair in PAIRS
+        (name, (one, other)): _tile_differences(experiment, name, held[one], held[other], held["float64"])
+        for name in quantities
+        for one, other in PAIRS
     }
 
 

@@ -58,12 +58,9 @@ def products_share(experiment: Experiment) -> float:
 
 
 def _modelled(unfused: Simulation, fused: Simulation) -> Gain:
-    return Gain(
-        fused.experiment.problem.seq_kv,
-        unfused.traffic.dram.total / fused.traffic.dram.total,
-        unfused.modelled.seconds / fused.modelled.seconds,
-        fused.experiment,
-    )
+    fewer = unfused.traffic.dram.total / fused.traffic.dram.total
+    faster = unfused.modelled.seconds / fused.modelled.seconds
+    return Gain(fused.experiment.problem.seq_kv, fewer, faster, fused.experiment)
 
 
 def recorded_gains(recording: Recording, experiment: Experiment) -> tuple[Gain, ...]:

@@ -87,13 +87,8 @@ def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
     problem = experiment.problem
     window = problem.mask.window or max(1, problem.seq_kv // SHARE)
     documents = problem.mask.documents if problem.mask.packed else SHARE
-    shown = (
-        Mask(),
-        Mask(causal=True),
-        Mask(causal=True, window=window),
-        Mask(documents=documents),
-        Mask(causal=True, documents=documents),
-    )
+    causal, packed = Mask(causal=True), Mask(documents=documents)
+    shown = Mask(), causal, replace(causal, window=window), packed, replace(packed, causal=True)
     return tuple(dict.fromkeys((*shown, plain(problem.mask))))
 
 
@@ -112,16 +107,10 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
         schedule, problem = simulation.schedule, simulation.experiment.problem
         pairs = visible_pairs(problem)
         computed = simulation.per_head.flops // (4 * problem.head_dim)
-        found.append(
-            Masked(
-                mask,
-                simulation,
-                density(schedule.bounds, len(schedule.key_rows)),
-                pairs / (problem.seq_q * problem.seq_kv),
-                1 - (pairs / computed if computed else 1.0),
-                mask == own,
-            )
-        )
+        tiles = density(schedule.bounds, len(schedule.key_rows))
+        left = pairs / (problem.seq_q * problem.seq_kv)
+        wasted = 1 - (pairs / computed if computed else 1.0)
+        found.append(Masked(mask, simulation, tiles, left, wasted, mask == own))
     return tuple(found)
 
 

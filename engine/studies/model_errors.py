@@ -25,23 +25,12 @@ from engine.studies.counter_gaps import excess
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks,
 # backward, decoding, and under the profiler, each by its seconds; the last also by what it reads from DRAM
 # beyond the compulsory bytes
-TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED = (
-    "timed",
-    "swept",
-    "masked",
-    "backward",
-    "decoded",
-    "counted",
-    "dram",
-)
+RECORDED = ("timed", "swept", "masked", "backward", "decoded", "counted", "dram")
+TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED
 # of calls drawn by lot: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what tiles request where
 # the share of L1 was counted
-DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN = (
-    "drawn times",
-    "drawn dram",
-    "drawn l2",
-    "drawn requests",
-)
+DRAWN = ("drawn times", "drawn dram", "drawn l2", "drawn requests")
+DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN
 KINDS = (*RECORDED, *DRAWN)
 MOST = 95  # per cent of calls that are off by less than what is told
 

@@ -174,17 +174,9 @@ class RingParts:
 @lru_cache(maxsize=8)
 def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
     """The last query of a small ring of PARTS_GPUS: its GPU sees all keys, in either mask."""
-    one = Experiment.of(
-        algorithm=ALGORITHM.key,
-        seq=PARTS_TOKENS,
-        heads=1,
-        head_dim=head_dim,
-        dtype=dtype,
-        causal=causal,
-        block_q=PARTS_BLOCK,
-        block_kv=PARTS_BLOCK,
-        splits=PARTS_GPUS,
-    )
+    head = {"seq": PARTS_TOKENS, "heads": 1, "head_dim": head_dim, "dtype": dtype, "causal": causal}
+    tiling = {"block_q": PARTS_BLOCK, "block_kv": PARTS_BLOCK, "splits": PARTS_GPUS}
+    one = Experiment.of(algorithm=ALGORITHM.key, **head, **tiling)
     order = Order(PARTS_GPUS, causal)
     q, k, v = (array[0] for array in make_inputs(one.problem))
     found = execute_ring(one, order, q, k, v)
