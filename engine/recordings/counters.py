@@ -53,6 +53,17 @@ class RecordedCounters:
     dram_written = property(lambda self: self.row.total("dram_written"), doc="Bytes to DRAM so far.")
     dram_bytes = property(lambda self: self.row.total("dram_bytes"), doc="Both together.")
     seconds = property(lambda self: self.row.total("seconds"), doc="Of all kernels under the profiler.")
+    requested_read = property(
+        attrgetter("simulation.traffic.requested.total_read"), doc="Bytes that tiles request, counted."
+    )
+    modelled_read = property(
+        attrgetter("simulation.from_l2"), doc="Modelled: what L1 leaves, in whole sectors."
+    )
+    modelled_dram_written = property(
+        attrgetter("simulation.traffic.dram.total_written"),
+        doc="Modelled, with those that the counter misses.",
+    )
+    modelled_seconds = property(attrgetter("simulation.modelled.profiled"), doc="Modelled, kernel by kernel.")
 
     @property
     def requested(self) -> float | None:
@@ -66,16 +77,6 @@ class RecordedCounters:
         return requested_by_warps(self.simulation.launch, self.simulation.traffic.requested)
 
     @property
-    def requested_read(self) -> int:
-        """Bytes that the tiles request: counted by the scheduler."""
-        return self.simulation.traffic.requested.total_read
-
-    @property
-    def modelled_read(self) -> int:
-        """Modelled bytes from L2 to the SMs: what L1 does not answer, in whole sectors."""
-        return self.simulation.from_l2
-
-    @property
     def modelled_dram_read(self) -> int:
         """Modelled bytes from DRAM: of the tensors, and of instructions, which the counter has too."""
         return self.simulation.traffic.dram.total_read + self.experiment.record.code
@@ -85,16 +86,6 @@ class RecordedCounters:
         """Between what the modelled bytes from DRAM lie, whatever the counter has included."""
         low, high = self.simulation.traffic.dram_range.read
         return low + self.experiment.record.code, high + self.experiment.record.code
-
-    @property
-    def modelled_dram_written(self) -> int:
-        """Modelled bytes to DRAM, those included that the counter misses."""
-        return self.simulation.traffic.dram.total_written
-
-    @property
-    def modelled_seconds(self) -> float:
-        """Modelled time, its kernels one by one as the profiler runs them."""
-        return self.simulation.modelled.profiled
 
     @property
     def left_in_cache(self) -> float:

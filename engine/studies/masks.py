@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -68,10 +69,7 @@ class Masked:
         """Share of all tiles that are not."""
         return 1 - self.visited
 
-    @property
-    def keys(self) -> int:
-        """Of the problem."""
-        return self.simulation.experiment.problem.seq_kv
+    keys = property(attrgetter("simulation.experiment.problem.seq_kv"), doc="Of the problem.")
 
     def spares(self, other: Masked) -> float:
         """How many times fewer FLOPs this mask takes than another."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log2
+from operator import attrgetter
 
 from engine.algorithms import FORWARD, flash2, standard
 from engine.problem.problem import Problem
@@ -24,10 +25,7 @@ class SameWork:
     stored: Counters
     fused: Counters
 
-    @property
-    def problem(self) -> Problem:
-        """What both computed."""
-        return self.fused.problem
+    problem = property(attrgetter("fused.problem"), doc="What both computed.")
 
     @property
     def fewer_bytes(self) -> float:
