@@ -214,8 +214,9 @@ class Direct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, q, k, v, sinks, terms, options, return_lse):
+    def forward(ctx, q, k, v, sinks, how):
         """O, and lse if it is to be returned, as `dispatch.forward`; sinks are those of the terms."""
+        terms, options, return_lse = how
         out, lse, call = dispatch.run(q, k, v, options, terms)
         *tensors, ctx.softcap = terms or NO_TERMS
         ctx.save_for_backward(q, k, v, out, lse, *tensors)
@@ -233,9 +234,9 @@ class Direct(torch.autograd.Function):
         of_out = d_out is not None and is_legacy_batchedtensor(d_out)
         at_once = of_out or (d_lse is not None and is_legacy_batchedtensor(d_lse))
         if not (torch.is_grad_enabled() or at_once):
-            return *gradients(*given, ctx.memory), None, None, None
+            return *gradients(*given, ctx.memory), None
         *d_qkv, d_sinks = (backward_by_sample if at_once else Gradients.apply)(*given)
-        return *d_qkv, None if given[8] is None else d_sinks, None, None, None
+        return *d_qkv, None if given[8] is None else d_sinks, None
 
 
 # without what torch.func alone needs, which binds a signature at every call
@@ -255,6 +256,6 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
         sinks = None if terms is None else terms.sinks
         if differentiated(options[3], q, k, v, sinks):
             q, k, v = unwrap_if_dead(q), unwrap_if_dead(k), unwrap_if_dead(v)
-            return _apply(q, k, v, sinks, terms, options, return_lse)
+            return _apply(q, k, v, sinks, (terms, options, return_lse))
         out, lse, _ = dispatch.run(q, k, v, options, terms)
     return (out, lse) if return_lse else out
