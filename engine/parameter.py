@@ -115,7 +115,7 @@ def block(name: str, path: str) -> Parameter:
 def choice(name: str, options: Collection[str], default: str, path: str, **more: str) -> Parameter:
     """One of some words, which may become more."""
     return Parameter(
-        *(name, default, _word, path, lambda value: value in options),
+        *(name, default, lambda value: str(value).strip().lower(), path, lambda value: value in options),
         **{"rule": lambda: f"one of {', '.join(options)}", **more},
     )
 
@@ -167,10 +167,6 @@ def _flag(name: str, rule: str) -> Callable[[Any], bool]:
         return words[str(value).strip().lower()]
 
     return parse
-
-
-def _word(value: Any) -> str:
-    return str(value).strip().lower()
 
 
 def shown(value: Any) -> str:

@@ -66,8 +66,8 @@ def conclusion(work: SameWork) -> str:
         f"Standard attention moved {bytes_text(stored.total('dram_bytes'))} through HBM in "
         f"{seconds_text(stored.total('seconds'))}; FlashAttention-2 moved "
         f"{bytes_text(fused.total('dram_bytes'))} in {seconds_text(fused.total('seconds'))}: "
-        f"{digits(work.fewer_bytes)} times fewer bytes and {digits(work.less_time)} times less time for the "
-        "same result."
+        f"{digits(work.times_less('dram_bytes'))} times fewer bytes and "
+        f"{digits(work.times_less('seconds'))} times less time for the same result."
     )
 
 

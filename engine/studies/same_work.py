@@ -27,15 +27,9 @@ class SameWork:
 
     problem = property(attrgetter("fused.problem"), doc="What both computed.")
 
-    @property
-    def fewer_bytes(self) -> float:
-        """How many times fewer bytes the fused call moved."""
-        return self.stored.total("dram_bytes") / self.fused.total("dram_bytes")
-
-    @property
-    def less_time(self) -> float:
-        """How many times less time it took."""
-        return self.stored.total("seconds") / self.fused.total("seconds")
+    def times_less(self, name: str) -> float:
+        """How many times less the fused call took of what the counters have under a name."""
+        return self.stored.total(name) / self.fused.total(name)
 
 
 def same_work(recording: Recording) -> SameWork | None:
