@@ -136,15 +136,10 @@ def _busy(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> N
 def _lanes(names: tuple[str, ...], told: bool, title: str, experiment: Experiment, colours: Palette) -> None:
     """Recorded times as lanes, below what they are of, when and where they were recorded."""
     times = recorded_times(experiment.problem, experiment.hardware)
-    entries = [
-        figures.Lane(
-            implementation({"provider": name, "label": name}),
-            times.seconds[name],
-            look(name).colour(colours),
-        )
-        for name in names
-        if name in times.seconds
-    ]
+    entries = []
+    for name in (name for name in names if name in times.seconds):
+        label = implementation({"provider": name, "label": name})
+        entries.append(figures.Lane(label, times.seconds[name], look(name).colour(colours)))
     slower = f", shown {figures.slowed(entries):,.0f} times slower" if entries else ""
     st.markdown(title.format(origin=times.origin, slower=slower))
     if entries:
@@ -196,13 +191,9 @@ def _decoding(experiment: Experiment, colours: Palette) -> None:
     _busy(experiment, ("flash2", "split_kv"), colours)
     recording = chosen_recording()
     rows = [row for row in recording.decoding if row.problem == experiment.problem] if recording else []
-    entries = [
-        figures.Lane(
-            row.label, row.times.p50, look("flash2" if row.provider == "flash2" else "fa4").colour(colours)
-        )
-        for row in rows
-        if row.provider in ONE_TOKEN and row.times and row.splits is None
-    ]
+    shown = [row for row in rows if row.provider in ONE_TOKEN and row.times and row.splits is None]
+    tones = {name: look("flash2" if name == "flash2" else "fa4").colour(colours) for name in ONE_TOKEN}
+    entries = [figures.Lane(row.label, row.times.p50, tones[row.provider]) for row in shown]
     if entries:
         st.markdown(f"**One token**, {recording.origin}")
         st.html(figures.lanes(sorted(entries, key=lambda lane: -lane.seconds), told=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -55,10 +56,7 @@ class Phase:
     warps: int = 0
     stages: int = 0
 
-    @property
-    def splits(self) -> int:
-        """Programs that share an outer block."""
-        return self.programs.splits
+    splits = property(attrgetter("programs.splits"), doc="Programs that share an outer block.")
 
     @property
     def first(self) -> np.ndarray:
