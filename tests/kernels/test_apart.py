@@ -7,17 +7,19 @@ import torch
 
 from kernels import attention, attention_varlen
 
-EDGES = torch.tensor([0, 9, 9, 20, 37], dtype=torch.int32)  # the second is empty
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+EDGES = torch.tensor([0, 9, 9, 20, 37], dtype=torch.int32, device=DEVICE)  # the second is empty
 TOKENS, PAST = 37, 11  # packed, and behind the last
 HEADS, KV_HEADS, HEAD_DIM = 2, 1, 16
-TERMS = {"softcap": 3.0, "sinks": torch.tensor([0.5, -1.0]), "alibi_slopes": torch.tensor([0.1, 0.3])}
+LOGITS, SLOPES = torch.tensor([[0.5, -1.0], [0.1, 0.3]], device=DEVICE)
+TERMS = {"softcap": 3.0, "sinks": LOGITS, "alibi_slopes": SLOPES}
 MASKS = {"whole": {}, "causal": {"causal": True}, "terms": {"window": (5, 2), **TERMS}}
 BLOCKS = {"block_q": 16, "block_kv": 16}
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of what is multiplied here
 
 
 def drawn(*shape, seed):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
 def tensors():

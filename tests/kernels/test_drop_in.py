@@ -4,6 +4,7 @@ import inspect
 
 import pytest
 import torch
+from attention_cases import ON_CPU
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -23,6 +24,7 @@ def flops(call) -> int:
     return mode.get_total_flops()
 
 
+@ON_CPU
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("options", [{}, {"causal": True, "softcap": 3.0}], ids=["plain", "softcap"])
 def test_autocast_casts_as_for_pytorchs_own(dtype, options):
@@ -36,6 +38,7 @@ def test_autocast_casts_as_for_pytorchs_own(dtype, options):
     assert q.grad.dtype == torch.float32
 
 
+@ON_CPU
 def test_autocast_leaves_a_cache_as_it_is():
     q, table, held = drawn(1, 2, 1, 16).detach(), torch.tensor([[0, 1]]), torch.tensor([20])
     for cache in (drawn(3, 16, 2, 16).detach(), drawn(3, 16, 2, 16).to(torch.bfloat16).detach()):
@@ -43,6 +46,7 @@ def test_autocast_leaves_a_cache_as_it_is():
             assert attention_paged(q, cache, cache, table, held).dtype == cache.dtype
 
 
+@ON_CPU
 def test_flops_are_counted_as_those_of_pytorchs_own():
     """Of two products forward and five backward; of packed sequences those that there are."""
     q, k = drawn(2, 4, 20, 16), drawn(2, 2, 20, 16)
@@ -57,6 +61,7 @@ def test_flops_are_counted_as_those_of_pytorchs_own():
     assert counted == 4 * 2 * 20 * 16
 
 
+@ON_CPU
 def test_fp8_names_no_argument_that_it_does_not_take():
     q = drawn(1, 1, 64, 64).half().detach()
     with pytest.raises(ValueError, match=r"^attention_fp8 does not serve this call: fp8 "):
@@ -77,6 +82,7 @@ def test_a_build_for_amd_gpus_is_refused(monkeypatch):
             call()
 
 
+@ON_CPU
 def test_q_k_and_v_in_one_tensor_are_taken_apart():
     """The arguments behind them are those of the functions that take them apart."""
     qkv, edges = drawn(2, 9, 3, 2, 16, requires_grad=True), torch.tensor([0, 4, 9], dtype=torch.int32)

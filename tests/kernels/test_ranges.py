@@ -158,8 +158,8 @@ def test_a_bad_argument_is_named(arguments, sentence):
 
 @pytest.mark.parametrize("softcap", [1e-35, 1e-3, 50.0, 1e5, 1e8, 1e38])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_cap_of_any_size_keeps_every_digit(softcap, algorithm):
-    q, k, v = random_qkv(SHAPES[1], torch.float32, "cpu" if ON_CPU else "cuda", seed=5)
+def test_a_cap_of_any_size_keeps_every_digit(softcap, algorithm, device):
+    q, k, v = random_qkv(SHAPES[1], torch.float32, device, seed=5)
     options = {"softcap": softcap, "causal": True, "scale": 3.0}
     exact, exact_lse = reference_attention(q, k, v, **options)
     out, lse = attention(q, k, v, algorithm=algorithm, return_lse=True, **options)

@@ -140,6 +140,7 @@ def test_a_lazily_negated_view_is_negated(mask, device):
         assert torch.equal(attention(*negated, **lazy, algorithm=algorithm), plain)
 
 
+@ON_CPU
 def test_packed_and_paged_views_are_negated_too(device):
     packed, starts, lengths = PACKED.to(device), STARTS.to(device), torch.tensor([3, 6], device=device)
     negated = torch._neg_view(packed)
