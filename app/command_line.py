@@ -3,8 +3,6 @@
 A file is run because whoever started the dashboard named it there: no address and no widget can name another.
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """What every page shows in one way: a chart, a row of buttons, whether what was compared agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Markdown as HTML, and its formulas as MathML, which browsers draw by themselves."""
 
-from __future__ import annotations
-
 from html import escape
 
 from latex2mathml.converter import convert

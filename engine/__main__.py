@@ -1,7 +1,5 @@
 """The command line: python -m engine and one of COMMANDS."""
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib import import_module

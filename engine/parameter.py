@@ -1,7 +1,5 @@
 """One flat value of an experiment: where it stands in it, how it is read from text, and what it must be."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What every command line of the project has in common: one line for an error, the options of a scenario."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """A process that ends with all that it has started, also with what has left its session or its parents."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Prints the error of the model by kind of recorded call and algorithm, on each GP
 95th percentile. Then it takes each case out in turn and prints which errors that changes. Not part of CI.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

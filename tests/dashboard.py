@@ -1,7 +1,5 @@
 """A dashboard in a process of its own, with what it takes, and a Chromium: for who drives or measures it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 Whatever comes in is shown, or refused in one short sentence, and nothing takes seconds or hundreds of MB.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

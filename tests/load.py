@@ -5,8 +5,6 @@ takes one of the page's and the sidebar's sliders to another value, both by lot,
 time is told in ms, and as a multiple of what a fixed loop takes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -4,8 +4,6 @@ A fault is a number that is wrong, or a door that stands open: the tests named w
 with a reason is followed by a file with its tests, and by the text before and after.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

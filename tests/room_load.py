@@ -4,8 +4,6 @@ The room runs in this process and publishes as a presenter's session does; the p
 neither's processor time is taken for the other's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import multiprocessing

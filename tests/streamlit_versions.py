@@ -4,8 +4,6 @@ They are the latest that pip's index lists, each in an environment of its own th
 version lacks is said by the tests that fail there; `app/requirements.txt` should allow those that pass.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every planted fault has its place: `python -m tests.mutants` runs the tests against each of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.mutants import MUTANTS, Mutant, main, read

@@ -1,7 +1,5 @@
 """Runs on several GPUs packed for the browser: one block of bytes, laid out as `app.canvas.pack` says."""
 
-from __future__ import annotations
-
 import colorsys
 from collections.abc import Sequence
 

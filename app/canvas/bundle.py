@@ -6,8 +6,6 @@ modules can never meet. Understood is what this project writes: `import { name }
 else is refused by name.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A moving picture of a page: drawn in the browser from one block of data, here or from an offline file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial

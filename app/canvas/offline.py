@@ -1,7 +1,5 @@
 """A component and its data as a single HTML file that plays anywhere: no server, no network."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from html import escape

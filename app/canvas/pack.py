@@ -5,8 +5,6 @@ Layout: header length (uint32), the header (UTF-8 JSON, padded with spaces), the
 its `palettes` has the colours of both themes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Scripts, and what they read, that a browser loads once and keeps: by an address with a hash of the text."""
 
-from __future__ import annotations
-
 import gzip
 from hashlib import sha256
 

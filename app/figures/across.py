@@ -1,7 +1,5 @@
 """Figures of the page of several GPUs: efficiency over their number, and a ring's round over their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from app.figures.base import LEGEND, Figure, drawn, line, marks, upright

@@ -1,7 +1,5 @@
 """Figures of the Agreement page: differences in every tile, and the kernel's bytes beside the schedule's."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from app.figures.base import EDGE, Figure, drawn, marks

@@ -1,7 +1,5 @@
 """How what computes attention is called and drawn: this project's algorithms, and other implementations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

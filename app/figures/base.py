@@ -1,7 +1,5 @@
 """What every Plotly figure shares: face, ground, margins, hover, and a zoom that stays when values change."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The four tokens as matrices and lines of numbers, in HTML: type that the last row of a room can read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

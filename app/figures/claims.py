@@ -1,7 +1,5 @@
 """Claims as pages show them: a card each, and the course of a broken update."""
 
-from __future__ import annotations
-
 from html import escape
 from math import inf
 

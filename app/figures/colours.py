@@ -1,7 +1,5 @@
 """The colours of every picture: one colour a tensor, in a dark and a light ground."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Figures of the Decoding page: blocks on SMs, time over splits, and the parts of a row as they merge."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

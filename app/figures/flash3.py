@@ -1,7 +1,5 @@
 """Figures of the FlashAttention-3 page: time technique by technique, and FP8's error against its speed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil, floor, log10
 from textwrap import wrap

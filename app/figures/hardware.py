@@ -1,7 +1,5 @@
 """A GPU's figures in words, each group with its source."""
 
-from __future__ import annotations
-
 from app.figures.units import bytes_text, digits, scaled
 from engine.problem.hardware import KIB, MIB, Gpu
 from engine.recordings.file import is_of, recordings

@@ -1,7 +1,5 @@
 """The pictures of a lecture that no page has: loops, SMs, bits and races, in large type."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """The tile grid of a mask as a small picture: skipped tiles hatched, partial ones pale, full ones solid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple

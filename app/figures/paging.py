@@ -1,7 +1,5 @@
 """A KV cache in pages as pictures: whole caches beside a pool of pages, and the block tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from html import escape
 

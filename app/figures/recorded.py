@@ -1,7 +1,5 @@
 """Figures of a recording: its block sizes, and its times and hardware counters against the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import log10
 

@@ -1,7 +1,5 @@
 """The roofline of a GPU with points under it: modelled, and measured, which may be of another machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

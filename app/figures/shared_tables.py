@@ -1,7 +1,5 @@
 """Tables that Python and the browser both need, as a payload's header carries them: written down here."""
 
-from __future__ import annotations
-
 from app.figures.colours import DARK, LIGHT, Palette
 from engine.schedule.step import Operation, Tensor
 

@@ -1,7 +1,5 @@
 """A table as a file to take home holds it: raw numbers, each unit once, in the head of its column or row."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The online softmax of one row over one axis, and what sinks and a cap make of a scenario's scores."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from app.figures.base import Figure, axis, bars, drawn, line, note

@@ -1,7 +1,5 @@
 """Figures of the Speed page over the length: measured, recorded and modelled, and what fusing gains."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Tables, grids and bars as HTML: pictures that are mostly numbers, drawn far faster than by Plotly."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figures of the HBM traffic page: bytes by tensor, over the length and over blocks; memory."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What was seen of a watched kernel as tables: findings, bytes by tensor, bytes by program."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

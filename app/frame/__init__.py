@@ -1,7 +1,5 @@
 """What stands around every page: the document that holds it, the navigation in groups, tidy addresses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import streamlit as st

@@ -3,8 +3,6 @@
 Streamlit sends a style with a run, when the first elements stand already: they would be moved by it.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator

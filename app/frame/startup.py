@@ -1,7 +1,5 @@
 """What happens once when the server starts: what the pages need, and one line on where it is."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The style rules that Streamlit has no setting for, sent to where each is needed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

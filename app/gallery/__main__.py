@@ -1,7 +1,5 @@
 """`python -m app.gallery --out site/` writes the gallery."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from pathlib import Path

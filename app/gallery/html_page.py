@@ -1,7 +1,5 @@
 """What the gallery's pages share: their head, their look in both themes, and the way back to the first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html import escape
 from pathlib import Path

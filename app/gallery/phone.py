@@ -4,8 +4,6 @@ The tour's pictures are drawn by their own functions with a stand-in for Streaml
 the same process would meet.
 """
 
-from __future__ import annotations
-
 import gzip
 import logging
 import re

@@ -3,8 +3,6 @@
 A page's module holds it as PICTURE, where `contents.picture` finds it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Every file of the gallery, by name: the pages' own pictures, from the same functions, without a session."""
 
-from __future__ import annotations
-
 from html import escape
 
 from app import contents, start

@@ -1,7 +1,5 @@
 """A chart of this project as SVG, without a browser: lines, bands and marks on one pair of axes."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What the terms of the pages mean: a hover away on every page, and listed in one place."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from pathlib import Path

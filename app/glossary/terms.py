@@ -1,7 +1,5 @@
 """What the pages' terms mean, in one sentence each."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

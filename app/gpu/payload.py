@@ -1,7 +1,5 @@
 """Timelines packed for the browser: one block of bytes, laid out as `app.canvas.pack` says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Inside one block of threads: its lanes over time as a still picture, with a playhead that walks through."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The memories of a GPU as pictures of their own: sizes and rates, and how far N × N matrices fill them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

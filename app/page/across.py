@@ -1,7 +1,5 @@
 """The page Across GPUs: a sequence that outgrows one GPU, who holds what, what travels, and what waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial

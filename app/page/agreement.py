@@ -1,7 +1,5 @@
 """The Agreement page: scheduler, kernel and float64 compute the same, tile by tile."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The Backward page: the gradients tile by tile, what recomputing P costs, and whether they are right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

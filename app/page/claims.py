@@ -1,7 +1,5 @@
 """The Claims page: what papers and articles say, held against the engine and the recordings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from html import escape

@@ -1,7 +1,5 @@
 """The Decoding page: one query against a long cache, whose keys are split over the GPU and merged again."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """The FlashAttention-3 page: one block of threads over time, and what each technique is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The page On the GPU: which block ran on which SM and when, as modelled and as a GPU recorded it."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import streamlit as st

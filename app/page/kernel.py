@@ -1,7 +1,5 @@
 """The page Your kernel, there with a flag: a file, watched while Triton's interpreter runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

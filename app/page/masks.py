@@ -1,7 +1,5 @@
 """The Masks page: which tiles a mask spares, and what that saves."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

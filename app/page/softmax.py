@@ -1,7 +1,5 @@
 """The online softmax: one row of scores, score by score or block by block."""
 
-from __future__ import annotations
-
 from functools import partial
 from html import escape
 

@@ -1,7 +1,5 @@
 """The Speed page: measured on this machine when asked, beside recordings of a GPU and the model."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import streamlit as st

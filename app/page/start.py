@@ -1,7 +1,5 @@
 """The Start page: what this is, the same work twice as an H200 recorded it, and the two ways on."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app import scenario, start

@@ -1,7 +1,5 @@
 """The Tiles page: attention as it runs, one tile after the other, on one screen."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from app import scenario

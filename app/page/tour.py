@@ -1,7 +1,5 @@
 """The Tour page: one idea a screen, voted on first, its answer computed for the scenario on screen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

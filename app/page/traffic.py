@@ -1,7 +1,5 @@
 """The HBM traffic page: which bytes move, what block sizes change, where memory runs out."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import streamlit as st

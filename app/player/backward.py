@@ -1,7 +1,5 @@
 """What the player draws of a backward pass."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

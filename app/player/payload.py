@@ -1,7 +1,5 @@
 """What the player draws of a forward pass: the steps of some algorithms, and how single rows fare."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Presenter mode: the page alone on the screen, large, moved by keys; and a link for the audience."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit, urlunsplit
 

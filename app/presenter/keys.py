@@ -1,7 +1,5 @@
 """Keys for a page's buttons: a lecturer moves on without a pointer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The lecturer's window, and what the presented window tells it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

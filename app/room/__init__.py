@@ -5,8 +5,6 @@ presenter's session last published (`room`), votes (`votes`) and pictures (`pict
 reach it through `routes` alone, which `server` puts on the second socket; `screen` is the presenter's side.
 """
 
-from __future__ import annotations
-
 from app.room.room import Room
 
 _open: list[Room] = []  # the one room of this process, if there is one

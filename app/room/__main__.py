@@ -1,7 +1,5 @@
 """`python -m app.room` opens the dashboard on this machine, and a room that an audience's phones join."""
 
-from __future__ import annotations
-
 import argparse
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Pictures for phones: made one by one in a process of their own, kept compressed, the oldest forgotten."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import OrderedDict

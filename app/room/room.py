@@ -1,7 +1,5 @@
 """A room: what the presenter shows, the phones that follow, and their votes."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import ipaddress

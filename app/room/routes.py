@@ -1,7 +1,5 @@
 """What a phone can ask of the room, and nothing else: its page, the events, its vote and the pictures."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The presenter's side of the room: what is published, and what the presenter sees of the phones."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The room's own socket: an address that phones reach, and a server that holds nothing but their routes."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging

@@ -1,7 +1,5 @@
 """Votes in memory: one per voter and question, of which the last counts."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

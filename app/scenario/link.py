@@ -1,7 +1,5 @@
 """The scenario in the address: taken from a link, written to every link, whatever a link holds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

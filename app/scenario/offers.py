@@ -1,7 +1,5 @@
 """What the page on the screen gives to take home: files it offers, and the scenario that it shows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from app import scenario

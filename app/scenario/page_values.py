@@ -1,7 +1,5 @@
 """What one page alone asks: in its address beside the scenario, and kept while other pages are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

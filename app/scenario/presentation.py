@@ -1,7 +1,5 @@
 """Whether the page is shown to a room, and how large its type is there."""
 
-from __future__ import annotations
-
 from app import scenario
 
 USUAL_TYPE, ROOM_TYPE = 14, 19  # px of the page's type: without a presenter, and the least with one

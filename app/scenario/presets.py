@@ -1,7 +1,5 @@
 """Scenarios to begin a talk with."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qsl
 
 from engine.experiment import Experiment

@@ -1,7 +1,5 @@
 """What the session holds: the Experiment, what was wrong with its link, and where the reader is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 

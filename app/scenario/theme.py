@@ -1,7 +1,5 @@
 """The colours of the theme that the reader has chosen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import streamlit as st

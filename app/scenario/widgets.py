@@ -1,7 +1,5 @@
 """Widgets that show and change one value of the scenario each, and those that stand beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who may come in and what for: the network may look, whoever sits at the machine runs kernels too."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import sys

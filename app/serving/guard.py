@@ -1,8 +1,6 @@
 """What stands before every answer of the server: who may ask by which name, headers that keep a browser here,
 and a count of uploads."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit

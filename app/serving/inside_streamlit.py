@@ -6,8 +6,6 @@ What stands here has no switch: it guards memory, and nothing public tells it. N
 name is gone, no upload is taken.
 """
 
-from __future__ import annotations
-
 from streamlit.runtime import get_instance
 
 

@@ -4,8 +4,6 @@ Streamlit reads each file anew for every browser and sends it as it is: a page's
 server longer than the page, and a room with one access point waits for them.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from functools import lru_cache

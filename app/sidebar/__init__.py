@@ -1,7 +1,5 @@
 """The sidebar: the controls of the scenario, and whether its blocks fit the GPU."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from functools import partial
 from typing import Any

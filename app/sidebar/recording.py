@@ -1,7 +1,5 @@
 """The recording that the pages show: one that lies in assets/recordings, or a file of the reader's own."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app import scenario, serving

@@ -1,7 +1,5 @@
 """Controls of the sidebar that change nothing on the page: the page names them, and says why."""
 
-from __future__ import annotations
-
 from app import scenario
 
 CONTROLS = ("algorithm", "seq", "head_dim", "block_q", "block_kv", "heads", "kv_heads", "causal", "window",

@@ -1,7 +1,5 @@
 """The opening picture: the same work twice, its bytes streaming between two memories."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any

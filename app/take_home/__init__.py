@@ -1,7 +1,5 @@
 """Download: whatever a page shows as a file, in one place on every page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files that a window is offered: made when its browser asks, at addresses that this window alone knows."""
 
-from __future__ import annotations
-
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable

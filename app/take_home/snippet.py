@@ -1,7 +1,5 @@
 """A few lines of Python that do what the dashboard shows: the model with `engine`, the run with `kernels`."""
 
-from __future__ import annotations
-
 from engine.algorithms import BACKWARD, split_kv
 from engine.experiment import Experiment
 from engine.problem.problem import Problem

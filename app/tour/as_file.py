@@ -1,7 +1,5 @@
 """A tour as files: a page with every step, its votes, answer and picture; and Markdown with every answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html import escape
 from pathlib import Path

@@ -29,8 +29,6 @@ multiply the same matrices.` Such a question needs no answer; one that is given 
 it. A step without a question shows its words and its picture, and nothing is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The lecture's own pictures: four tokens by hand, and what no other page draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The pictures of a tour's steps: a part of another page each, for the scenario on the screen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What the picture of a watched kernel needs: its steps, FlashAttention-2's, marked tiles, the source."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A file laid in this folder is found, and its algorithm is in the model, on the command line and on the pages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules

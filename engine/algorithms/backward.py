@@ -4,8 +4,6 @@ Tri Dao, arXiv 2307.08691, section 3.1.2, in two passes: each gradient is summed
 Rows with which the kernels pad delta and lse to whole blocks are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ Tri Dao et al., arXiv 2205.14135, Algorithm 1, taken literally. The authors' cod
 keeps O in float32 in memory until the last visit, in blocks of its own.
 """
 
-from __future__ import annotations
-
 from engine.algorithms.record import Algorithm, Part, Pipeline, fused_parts
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling

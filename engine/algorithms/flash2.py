@@ -3,8 +3,6 @@
 Tri Dao, arXiv 2307.08691, Algorithm 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from engine.algorithms.record import Algorithm, Part, fused_parts

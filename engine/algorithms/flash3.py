@@ -4,8 +4,6 @@ Jay Shah et al., arXiv 2407.08608, Algorithm 2. What it does at the same time is
 see its `Pipeline` and `engine.studies.warp_groups`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

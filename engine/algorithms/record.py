@@ -1,7 +1,5 @@
 """What is true of one algorithm alone: its names, loop nest, tiling, launch, tiles on the chip, kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

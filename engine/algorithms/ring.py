@@ -6,8 +6,6 @@ in its own rounds: a program per query block and chunk of keys, which share out 
 second kernel that merges the m, l and O they leave.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product

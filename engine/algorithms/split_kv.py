@@ -5,8 +5,6 @@ and V of a key head are read once; "one head" of this schedule is therefore a ke
 combines reads each part's lse twice, for their maximum and with the part's O; counted is one read.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -4,8 +4,6 @@ Its kernel also writes lse, 4 bytes per row, for those who ask. Unfused attentio
 not counted; the room that it takes in memory is.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.algorithms.record import Algorithm, Part, loaded, summed

@@ -1,7 +1,5 @@
 """A bench: every implementation checked against float64, then timed in turns and, where asked, alone."""
 
-from __future__ import annotations
-
 import random
 import sys
 from collections.abc import Callable, Iterable

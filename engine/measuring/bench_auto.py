@@ -1,7 +1,5 @@
 """python -m engine bench-kernels --auto: what `auto` takes against the fastest of this project's kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import exp, inf, log
 

@@ -3,8 +3,6 @@
 What the SMs take in: neighbours that request the same at once get one answer, so that L2 itself gives less.
 """
 
-from __future__ import annotations
-
 import sys
 
 from engine.measuring.clock import ON_GPU, in_turns

@@ -1,7 +1,5 @@
 """python -m engine bench-kernels: this project's kernels against what else there is on this GPU."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

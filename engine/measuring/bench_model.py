@@ -1,7 +1,5 @@
 """How fast the model is: every figure in a fresh process or as a median, printed beside its limit."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import subprocess

@@ -1,7 +1,5 @@
 """Times calls: by CUDA events and with a cold L2 on a GPU, by the wall clock on a CPU."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 Every rank runs this; each result is held against float64 before it is timed. Imports torch when called.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import statistics

@@ -4,8 +4,6 @@ It empties the caches before every kernel, so each stands by itself. Left alone 
 needs several passes over a kernel, and between two kernels it writes to memory itself.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

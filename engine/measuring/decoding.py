@@ -1,7 +1,5 @@
 """Few queries against many keys: bytes of K and V over time, by the number of splits and by contender."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

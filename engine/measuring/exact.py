@@ -1,7 +1,5 @@
 """What a result must be, in float64, and how far off it may be. Imports torch when called."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 torch and kernels are imported inside functions; it runs in the worker process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping
 from typing import Any
 

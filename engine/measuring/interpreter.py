@@ -1,7 +1,5 @@
 """What Triton's interpreter takes for a call, known beforehand: without a GPU the kernels run in it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

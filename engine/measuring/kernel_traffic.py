@@ -1,7 +1,5 @@
 """What the project's own kernel requests of memory, counted while Triton's interpreter runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

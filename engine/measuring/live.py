@@ -1,7 +1,5 @@
 """The scenario of a page on this machine's GPU, now: checked, timed, and sampled by the chip itself."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What measures here: its processor, or its GPU with driver and clocks. Imports torch when called."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

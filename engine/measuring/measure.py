@@ -3,8 +3,6 @@
 Nothing here imports torch or kernels before it measures; it runs in the worker process or the command line.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Calls drawn by lot, so that nobody chose what judges the model: sizes, masks, heads and blocks."""
 
-from __future__ import annotations
-
 import math
 import random
 

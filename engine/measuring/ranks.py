@@ -3,8 +3,6 @@
 On a CPU the same runs over gloo. Imports torch when called.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

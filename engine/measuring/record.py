@@ -4,8 +4,6 @@ What is already in the file is kept; every row is on the disk when the next is m
 cut short.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

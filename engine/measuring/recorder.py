@@ -1,7 +1,5 @@
 """A recording that grows on the disk, until the time is up: what was measured is there when more is."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@ It needs NVIDIA's cupti-python and nvidia-cuda-cupti, the extra `live`; the call
 this process. Imports torch and cupti when called.
 """
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable, Iterator

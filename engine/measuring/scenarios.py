@@ -1,7 +1,5 @@
 """What a new GPU is recorded on: the calls of the recordings there are, in their order, and new ones."""
 
-from __future__ import annotations
-
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring.implementations import Prepare, implementations
 from engine.problem.problem import Mask, Problem

@@ -1,7 +1,5 @@
 """The block sizes of a kernel, one by one: how fast each is, or why it cannot run."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator

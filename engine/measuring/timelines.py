@@ -1,7 +1,5 @@
 """Calls with every block of threads written down, and how one becomes a row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import gcd

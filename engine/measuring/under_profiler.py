@@ -6,8 +6,6 @@ what L2 keeps depends on where. REASONS gets a list: null, or why a scenario did
 scenarios where the time was up.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import sys

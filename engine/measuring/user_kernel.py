@@ -1,7 +1,5 @@
 """The job behind the page of a user's own kernel, and what it is asked: a scenario that takes seconds."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Generator
 from dataclasses import dataclass

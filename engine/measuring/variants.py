@@ -3,8 +3,6 @@
 Imports torch and kernels when called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

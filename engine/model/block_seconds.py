@@ -5,8 +5,6 @@ blocks on its SM fill the gaps, and while some wait for memory the others have m
 which kernels work has a function of its own, which says what the blocks of one cost.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What an experiment's tensors take of device memory, and the longest context that fits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ many times as `Algorithm.fewest_stages` says where they stream. Of FlashAttentio
 its own, the parts are the buffers of Q, K and V that it sets aside.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

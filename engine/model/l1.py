@@ -7,8 +7,6 @@ bytes last through E bytes read since with the chance exp(-E / C), C being KEPT 
 about as long as C, one and the same call has read 7.4 MB in one session and 8.3 in another.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import lru_cache

@@ -11,8 +11,6 @@ Every kernel starts with empty caches, as a profiler empties them; what lies dir
 written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

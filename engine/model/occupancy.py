@@ -5,8 +5,6 @@ of what they load at each. In registers it keeps its float32 sums, and beside th
 Tiles have a power of two columns. Held to the waves that ncu reads off every launch on an H200.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from engine.algorithms import Algorithm

@@ -4,8 +4,6 @@ Programs start in launch order where a slot falls free, and each uses one chunk 
 and V, at a step of time. Programs that stand at the same chunk use it together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A kernel takes as long as its timeline on the SMs (`work`, `placement`), or as i
 whichever is longer, and its start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

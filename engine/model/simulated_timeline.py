@@ -1,7 +1,5 @@
 """A timeline without a GPU: every block placed on an SM by the model that gives a kernel its time."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.experiment import Experiment

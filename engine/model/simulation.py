@@ -1,7 +1,5 @@
 """The one front door of the model: an experiment in, everything that follows from it out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any

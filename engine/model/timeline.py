@@ -1,7 +1,5 @@
 """Blocks of threads on SMs over time: the same type whether a model placed them or a GPU ran them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from functools import cached_property
 

@@ -4,8 +4,6 @@ Requested is what the tiles ask of memory past the SM; compulsory is what each k
 once, however large its caches; DRAM is modelled in between, see `engine.model.l2`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field, replace
 

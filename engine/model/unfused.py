@@ -4,8 +4,6 @@ Instructions of a thread are counted in compiled code (sm_90). Rows whose length
 number by number, which takes more of them; see `engine.model.unfused_rows`.
 """
 
-from __future__ import annotations
-
 from engine.model.launch import Launch
 from engine.model.occupancy import WARP, columns, threads_of
 from engine.model.rates import (

@@ -6,8 +6,6 @@ numbers of P that lie side by side where P's tile has the shape of O's, else one
 compiled kernels, sm_90.
 """
 
-from __future__ import annotations
-
 from math import log2
 
 from engine.schedule.nest import ROWS, TILE, Phase

@@ -7,8 +7,6 @@ issues it for a part of the keys. Where the kernel pads the head dimension to a 
 too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import log1p
 

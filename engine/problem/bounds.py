@@ -1,7 +1,5 @@
 """Loop bounds of a mask, in one place: which tiles are skipped, partial and full, seen from either side."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The number formats of Q, K, V and O. What is true of one stands in its record alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

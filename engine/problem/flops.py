@@ -1,7 +1,5 @@
 """FLOPs as the field counts them, whatever a kernel computes twice or skips."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.problem.bounds import visible_keys, visible_pairs

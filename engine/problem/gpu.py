@@ -1,7 +1,5 @@
 """A GPU: what one streaming multiprocessor and one memory system hold, and how fast they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import MappingProxyType
 

@@ -13,8 +13,6 @@
   Nobody states it for the others, which are given as much per SM as an H200 has.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from types import MappingProxyType

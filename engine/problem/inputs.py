@@ -1,7 +1,5 @@
 """Matrices to run attention on: the same on every platform, and with something to see."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.problem.dtype import round_to

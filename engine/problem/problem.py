@@ -1,7 +1,5 @@
 """The attention to be computed: its shapes, its mask, and how it is cut into tiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A GPU's counters of each backward kernel, beside the model of the same kernel in the same blocks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from engine.algorithms import BACKWARD, backward

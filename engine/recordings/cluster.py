@@ -1,7 +1,5 @@
 """Rows of a recording that are of several GPUs at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.model.cluster.lanes import KINDS

@@ -1,7 +1,5 @@
 """What a GPU's counters say of a scenario, beside the model of the same; and the one nearest to another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Nothing is trusted: every field is checked against its type, nothing in it is ex
 becomes one sentence (RecordingError) that names the place.
 """
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Mapping

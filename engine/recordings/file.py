@@ -4,8 +4,6 @@ A file may come from a stranger, so loading trusts nothing: whatever is wrong wi
 (RecordingError), what stands in it is checked by `decoded`.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

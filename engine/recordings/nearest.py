@@ -1,7 +1,5 @@
 """The recorded row nearest to a scenario: by several criteria, each deciding where those before it cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from math import log2
 from operator import attrgetter

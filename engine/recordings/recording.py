@@ -1,7 +1,5 @@
 """Recordings: what a GPU was measured to do, used by pages wherever there is no such GPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

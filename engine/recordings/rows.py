@@ -1,7 +1,5 @@
 """Recordings beside the model: recorded curves as rows, and each recorded scenario simulated again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

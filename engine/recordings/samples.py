@@ -1,7 +1,5 @@
 """What a chip read of its own counters, interval by interval, while one call ran: bytes over time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Recorded blocks as timelines, the type that simulated ones have too."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Rows of a recording that say how long something took: of a call."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One kernel as a loop nest over tiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter

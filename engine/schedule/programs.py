@@ -4,8 +4,6 @@ A link may ask for 67 million programs. So outer blocks that visit the same stan
 are, and what the programs that share an outer block take of it is computed for those that are looked at.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol

@@ -1,7 +1,5 @@
 """What happens, in order: loop nests over tiles, and the columns of every step that they unroll to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """One step of a schedule: what it does, which tensor it moves, and how much of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

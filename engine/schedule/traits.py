@@ -1,7 +1,5 @@
 """What a schedule is like, found in its loop nests: a picture asks this, never an algorithm's name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -7,8 +7,6 @@ newest recording has of the problem; there `eager`, `sdpa_flash` and whatever el
 A condition is two expressions with <, >, <=, >= or == between them.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The tiles that each block of a timeline visits, and the bytes that it asks of memory; counted."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.model.launch import Kernel, launch

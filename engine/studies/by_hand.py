@@ -4,8 +4,6 @@ What a lecture writes on the board: the scores, the softmax in one go, and the s
 FlashAttention-2's own schedule, through the memory that counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Device memory of attention spread over GPUs, as `kernels.distributed` holds it, and the longest context."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, Spread

@@ -1,7 +1,5 @@
 """Measured rows beside modelled ones: the same figures of both, and where they stand under the roofline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Where the bytes of counted calls go, level by level, and how far the model of them is off."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median

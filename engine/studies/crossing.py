@@ -6,8 +6,6 @@ kernel fetches beyond the first time, spread evenly over all that it asks for ag
 side, and one head has its even share: of K and V that several heads read, of whatever L2 loses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

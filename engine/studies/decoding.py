@@ -1,7 +1,5 @@
 """Decoding: one query against a long cache. How its keys are split, what the parts hold, how they merge."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A sibling of an experiment that is small enough to draw."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from engine.experiment import Experiment

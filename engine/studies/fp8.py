@@ -1,7 +1,5 @@
 """Numbers of 8 bits, e4m3: which there are, and what attention of them loses, computed and recorded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

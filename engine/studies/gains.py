@@ -1,7 +1,5 @@
 """What fusing gains at every length: how many times fewer bytes across HBM, how many times less time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

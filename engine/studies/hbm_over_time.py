@@ -5,8 +5,6 @@ K and V, comes while the first of them walks, and what L2 has lost by then comes
 the memory delivers: the rest waits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

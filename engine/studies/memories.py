@@ -1,7 +1,5 @@
 """The memories of a GPU from the registers out: how much each holds, and how fast bytes leave it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.model.rates import Rates

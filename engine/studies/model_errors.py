@@ -1,7 +1,5 @@
 """How far the model is from what GPUs were recorded to do, by kind of call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A KV cache in pages: which page is whose, and how much room lies unused, beside a whole cache for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """What a tour can ask of a scenario: named quantities, each with its unit and what it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What computing P again in the backward pass costs, against keeping it from the forward pass."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.experiment import Experiment

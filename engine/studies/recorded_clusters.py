@@ -1,7 +1,5 @@
 """Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """The same work done twice, as a GPU's counters recorded it: with S and P stored in memory, and without."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log2
 from operator import attrgetter

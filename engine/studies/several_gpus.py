@@ -1,7 +1,5 @@
 """What the page of several GPUs asks: runs, curves over GPUs, memory, a row's parts as they merge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """A kernel's modelled time spread over its steps, one after another."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from engine.model.launch import Launch

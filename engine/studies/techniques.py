@@ -5,8 +5,6 @@ at the same time). All fused variants take the blocks of FlashAttention-3, so th
 unfused attention is the scenario's, with the blocks that it has on every page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache

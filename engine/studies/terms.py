@@ -1,7 +1,5 @@
 """What sinks, a cap and ALiBi make of a scenario's scores: small exact examples, in float64."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -3,8 +3,6 @@
 CSV and JSON hold everything, so that they read back to an equal timeline; a Chrome trace is for looking at.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -7,8 +7,6 @@ together with P V of the one before, and its softmax runs under the other groups
 waits for that product first, and so do the lanes. Without, all warp groups do the same at the same time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The arithmetic is the kernels': P and dS rounded to the dtype before they are multiplied, sums in float32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The chip that a schedule's steps run on: its tiles by tensor, its SRAM, and the memory behind it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

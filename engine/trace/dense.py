@@ -1,7 +1,5 @@
 """Attention in dense float64, tile by tile: what the scheduler and the kernels are held against."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

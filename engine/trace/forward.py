@@ -4,8 +4,6 @@ The arithmetic is the kernels': inputs and stored tensors in their dtype, scores
 rounded to the dtype before P V.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

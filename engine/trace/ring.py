@@ -1,7 +1,5 @@
 """A ring's schedule run on numbers: every GPU has its own K and V, and fetches others' over counted links."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """The online softmax of single rows, for a picture that follows them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -3,8 +3,6 @@
 Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks: FlashAttention, arXiv 2205.14135, section 3.1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

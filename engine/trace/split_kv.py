@@ -1,7 +1,5 @@
 """The split schedule run on numbers, as `forward` runs a whole one: the parts and their merge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A file's function `attention` run once, watched, and judged. torch is imported when called."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

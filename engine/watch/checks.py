@@ -1,7 +1,5 @@
 """What is held against a watched run when it is over: its tiles, its bytes and its numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The command line: python -m engine kernel FILE, and what it prints."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

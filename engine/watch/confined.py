@@ -4,8 +4,6 @@ What the system has for that is used, and what it lacks is told: namespaces for 
 Landlock for writing to the disk, control groups for memory. Only Linux has them.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -3,8 +3,6 @@
 delta = rowsum(dO o O), see `engine.algorithms.backward`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

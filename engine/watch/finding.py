@@ -1,7 +1,5 @@
 """What is wrong with a kernel, as sentences."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Written for Triton 3.7.1; a test holds what is taken of it. Arguments are handed
 other versions have fewer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

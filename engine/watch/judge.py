@@ -4,8 +4,6 @@ Nothing that the tape says is trusted: it is data, of which only the interpreter
 memory of this process and on numbers that the file has not seen. torch and Triton are imported when called.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The memory that a kernel was given: which tensor an address belongs to, and which row of which head."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field

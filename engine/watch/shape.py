@@ -1,7 +1,5 @@
 """What a report is made of: nothing of another shape is taken for one, whoever has written it."""
 
-from __future__ import annotations
-
 from math import isfinite
 from typing import Any
 

@@ -3,8 +3,6 @@
 Imports torch and Triton when called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial

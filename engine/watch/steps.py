@@ -1,7 +1,5 @@
 """What a watched run did, step by step, of one head; and the same of FlashAttention-2's schedule."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Where numbers came from: tags that stick to arrays, and to every view of them, for as long as they live."""
 
-from __future__ import annotations
-
 import weakref
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A tape has no numbers of the matrices: it names memory, the operations of every 
 of one element. `engine.watch.judge` runs it on numbers of its own. torch and Triton are imported when called.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A file's function `attention`: imported, and called with the arguments that it names. torch when called."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

@@ -1,7 +1,5 @@
 """What a kernel does to memory, counted and checked while it runs."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter, defaultdict

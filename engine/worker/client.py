@@ -5,8 +5,6 @@ result is remembered: a class that presses one button costs one run. A visitor's
 other's first has run, and a run ends with the last of those who wanted it.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import subprocess

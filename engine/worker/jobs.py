@@ -1,7 +1,5 @@
 """What a job of the worker process is made of: updates that it yields, and errors for a visitor to read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from importlib import import_module

@@ -5,8 +5,6 @@ The process ends with its parent, whose end closes stdin. An exception that is n
 ends the process with a traceback in the server's log, and the client starts another.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import sys

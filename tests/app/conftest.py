@@ -1,7 +1,5 @@
 """Opens the dashboard as Streamlit's AppTest does: the real script, without a browser."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What no page sends changes nothing but the session that it came in."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 

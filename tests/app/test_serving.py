@@ -1,7 +1,5 @@
 """Who may come in: headers on every answer, kernels and uploads for whom they are meant, no look-ups."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Streamlit's own names of what it draws: two files know them, and this version has each."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

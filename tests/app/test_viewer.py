@@ -1,7 +1,5 @@
 """Whoever only looks has no PyTorch: every page opens, and what would run a kernel says why it does not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

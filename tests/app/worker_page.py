@@ -1,7 +1,5 @@
 """A page in Streamlit's AppTest, with a worker of its own."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

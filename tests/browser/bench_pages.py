@@ -7,8 +7,6 @@ last half second explains, with those of all in brackets. Then it prints what th
 for a jump in a run of 4,096 tiles. The first page of the first size is a fresh server's first as well.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

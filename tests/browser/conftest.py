@@ -1,7 +1,5 @@
 """One dashboard and one Chromium for all browser tests; without a Chromium they skip and say so."""
 
-from __future__ import annotations
-
 import os
 from urllib.parse import urlsplit
 

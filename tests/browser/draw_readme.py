@@ -3,8 +3,6 @@
 Each is a page of 1440 x 900 in at most 256 colours, and the run of four by four tiles is an animation.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

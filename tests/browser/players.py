@@ -1,7 +1,5 @@
 """A page with a player, kept open from test to test: opening takes ten times as long as putting back."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import pytest

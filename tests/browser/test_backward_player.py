@@ -1,7 +1,5 @@
 """The backward pass in the player: three kernels to the end, its own place, no race."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser import players

@@ -1,7 +1,5 @@
 """Plotly draws a chart once: it need not make more room for labels, nor change what it is sent twice."""
 
-from __future__ import annotations
-
 import pytest
 
 pytestmark = pytest.mark.browser

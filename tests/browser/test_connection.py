@@ -1,7 +1,5 @@
 """A server that goes and comes back: what the browser says meanwhile, and that no change is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.test_pages import opened, query, settled, slider

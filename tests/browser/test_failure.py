@@ -1,7 +1,5 @@
 """What a reader sees where something fails that nobody foresaw."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """In a real Chromium: the lanes of a block play and follow the techniques."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

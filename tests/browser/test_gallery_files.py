@@ -1,7 +1,5 @@
 """Every file of the gallery in a real Chromium, offline: drawn, without a complaint, within the window."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

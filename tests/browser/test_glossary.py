@@ -1,7 +1,5 @@
 """Terms in a real Chromium: marked on the page, told where they are pointed at, gone elsewhere."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

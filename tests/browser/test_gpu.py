@@ -1,7 +1,5 @@
 """The GPU in slow motion, in a real Chromium: keys, clicks, zoom, tips, and a phone's taps."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.players import SETTLED

@@ -1,7 +1,5 @@
 """In a real Chromium: no picture that moves is drawn in type too small to read, however narrow the window."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.conftest import SIZE, window

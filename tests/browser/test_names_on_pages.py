@@ -1,7 +1,5 @@
 """Streamlit's own names, on the pages themselves: which one is gone is said by its name."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.app.test_streamlit_names import lacking, names

@@ -1,7 +1,5 @@
 """Every page in a real Chromium: no complaint, no request to the outside, links and keys that work."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit

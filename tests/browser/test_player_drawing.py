@@ -1,7 +1,5 @@
 """How the player draws: once a frame, with few strokes, calmly where asked, in the page's theme."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The player's transport and keys in a real Chromium."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.players import FIND, filed, opened, page, pixels, seek, state

@@ -1,7 +1,5 @@
 """The room that the player takes on screens of any size, alone and beside another reader's."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser.players import BOX, opened, page, shown, state

@@ -1,7 +1,5 @@
 """What the player says of a moment: sentences, a tile's words, the table, the link."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.player import backward

@@ -1,7 +1,5 @@
 """The dashboard under a base path, and behind Caddy and nginx, which keep a path or take it away."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """A phone in the live room: it follows the presenter, votes, comes back, and shows the picture."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Files that a page gives, each read by a reader of its format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

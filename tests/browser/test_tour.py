@@ -1,7 +1,5 @@
 """The tour to its end by keys alone, and the presenter's keys."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The picture of a watched kernel in a real Chromium: its keys, the line at work, the finding at its line."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.watched import WATCHED

@@ -17,8 +17,6 @@ and 1 and Theorem 2; arXiv 2307.08691, Algorithm 1):
 Tr = ceil(N / Br), Tc = ceil(N / Bc). Here queries and keys may differ in number. m, l and lse are float32.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 from engine.experiment import Experiment

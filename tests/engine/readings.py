@@ -1,7 +1,5 @@
 """What was read of calls that stand in no recording: `readings.txt` says how it is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Small experiments of every kind, and what they mean element by element: the slow twins of the engine."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Agreement: scheduler, kernel and float64 hold the same m, l, alpha in every tile; a wrong one is found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a tour asks: every quantity against a formula of its own, a sentence for what cannot be computed."""
 
-from __future__ import annotations
-
 from math import ceil
 from re import escape
 

@@ -1,7 +1,5 @@
 """The bench: nothing wrong is timed, what cannot be done is foreseen, and failures are sentences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The four tokens: every number against arithmetic written out here, without the engine."""
 
-from __future__ import annotations
-
 from math import exp, log, sqrt
 
 import numpy as np

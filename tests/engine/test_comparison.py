@@ -1,7 +1,5 @@
 """Measured beside modelled: speed-ups over the right baseline, fewer bytes, and machines told apart."""
 
-from __future__ import annotations
-
 import pytest
 
 from engine.experiment import Experiment

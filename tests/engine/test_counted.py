@@ -1,7 +1,5 @@
 """Counted scenarios: simulated as they were run, the one nearest to what is looked at, gaps to the model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

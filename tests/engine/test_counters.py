@@ -1,7 +1,5 @@
 """Counters: ncu's rows are parsed and matched to scenarios, and what ncu lacks is a sentence."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The bytes that cross HBM step by step, against sets of tiles touched by hand and the model's own totals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

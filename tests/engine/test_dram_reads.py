@@ -1,7 +1,5 @@
 """Modelled DRAM reads against the counters of two chips: how far they are off, and whether in their range."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FP8, e4m3: its values by the format's own rule, rounding by search among them, and rows recorded on it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

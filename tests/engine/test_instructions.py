@@ -1,7 +1,5 @@
 """What the model counts in instructions, clocks and draws: against compiled code and an H200's counters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

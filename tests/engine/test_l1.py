@@ -4,8 +4,6 @@ Counted with Nsight Compute at torch 2.11, Triton 3.6, float16: l1tex__m_xbar2l1
 what is asked for what `engine.measuring.counters` reads.
 """
 
-from __future__ import annotations
-
 import math
 import random
 

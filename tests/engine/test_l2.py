@@ -1,7 +1,5 @@
 """Modelled DRAM bytes against a slow twin that looks back over every use."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import replace
 from math import exp

@@ -1,7 +1,5 @@
 """Measuring: every result is checked before its time counts, and what cannot run says why in one sentence."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

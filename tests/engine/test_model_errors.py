@@ -1,7 +1,5 @@
 """How far the model is off by kind of recorded call: against the recordings' files, row by row."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

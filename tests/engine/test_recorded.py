@@ -1,7 +1,5 @@
 """Recordings beside the model: the same problem simulated, and curves that say who is ahead from where on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

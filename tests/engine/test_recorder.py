@@ -1,7 +1,5 @@
 """A recording outlives whatever stops it: kill -9, a full disk, a second recorder; each is one sentence."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

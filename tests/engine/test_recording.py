@@ -1,7 +1,5 @@
 """Recordings: they round-trip, answer what pages ask, grow over several runs, and trust no file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

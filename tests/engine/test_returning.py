@@ -1,7 +1,5 @@
 """flash1, whose rows come from memory and go back at every visit: the model against calls in no recording."""
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

@@ -1,7 +1,5 @@
 """Schedules against a slow twin that walks the loops, totals against sums over every step, traits."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

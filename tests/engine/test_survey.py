@@ -2,8 +2,6 @@
 bytes over the memory on the chip are the tiles' own count, and the theorem's N² d² / M.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import pytest

@@ -1,7 +1,5 @@
 """Recorded blocks: packed into rows and back, kept by a file, found again, trusted no more than the rest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,8 +3,6 @@
 In blocks of 128 x 64; instructions, registers and blocks on an SM come from compiled code.
 """
 
-from __future__ import annotations
-
 from statistics import median
 
 import pytest

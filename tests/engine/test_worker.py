@@ -1,7 +1,5 @@
 """The worker: one queue for all, runs shared, crashes and cancels that cost nobody else anything."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

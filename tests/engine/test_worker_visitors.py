@@ -1,7 +1,5 @@
 """Who waits for whom: a visitor's share, turns that are fair, and jobs that end with their last viewer."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

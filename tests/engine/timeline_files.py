@@ -1,7 +1,5 @@
 """Timelines out of the files that the product writes: the other side's reader."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

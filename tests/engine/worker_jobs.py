@@ -1,7 +1,5 @@
 """Jobs that the worker's tests send: each shows one way in which a job can go."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The browser's modules that need no page, by their own tests in Node.js: `npm test` runs the same."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What bounds the scenario's speed, modelled and by the chip's own counters: on the Speed page."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.elements import chart, numbers

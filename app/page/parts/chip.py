@@ -1,7 +1,5 @@
 """The model beside the chip's own counters: of all recorded calls on Agreement, of the nearest on Traffic."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.elements import chart, numbers

@@ -1,7 +1,5 @@
 """What came of three computations: whether they agree, and by how much they differ at most."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import streamlit as st

@@ -1,7 +1,5 @@
 """Attention in FP8 as recorded: how fast it is, and how far off."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

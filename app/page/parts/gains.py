@@ -1,7 +1,5 @@
 """The hero of Speed, which a tour may show too: how many times fewer bytes, and how many times less time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import streamlit as st

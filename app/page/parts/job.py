@@ -1,7 +1,5 @@
 """A job of the worker on a page: its button, how far it is, what went wrong; no page waits for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a KV cache takes: in pages of one pool or whole, and with heads that share keys."""
 
-from __future__ import annotations
-
 import streamlit as st
 
 from app.elements import numbers

@@ -1,7 +1,5 @@
 """The parts of a query whose keys are split, and their merge: numbers that step."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How far the model is off by kind of recorded call, in one table: a fold that several pages have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

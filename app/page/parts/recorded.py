@@ -1,7 +1,5 @@
 """What a page shows of a recording: curves over the length, times beside the model, block sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache, partial
 

@@ -1,7 +1,5 @@
 """What more GPUs gain: efficiency, when transfers are hidden, memory, and the model beside recorded times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 

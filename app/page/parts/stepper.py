@@ -1,7 +1,5 @@
 """A slider over steps between two buttons: what a lecturer clicks through, or lets play."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Shares, latencies and losses are what transfers between 4 H200s took, and are ta
 the network's share is assumed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from engine.problem.hardware import LINKS

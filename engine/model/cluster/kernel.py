@@ -4,8 +4,6 @@ A call is one of many in a row: its seconds are at the clock that the first begi
 how long all of them take. It is taken to hold where a GPU waits for transfers between its calls, too.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ Recorded runs have the same form. Modelled GPUs go from round to round together,
 them takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache

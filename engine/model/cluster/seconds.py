@@ -5,8 +5,6 @@ of which the first is waited for. `kernels.distributed.choice` has the same form
 kernel's place, and chooses by them; a test holds the two together.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What papers, their authors' own texts and popular articles claim about attention on GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise, product

@@ -1,7 +1,5 @@
 """An online softmax that forgets to rescale what it has gathered, beside the right one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a claim is, and how its verdict follows from a number."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

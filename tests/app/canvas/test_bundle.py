@@ -1,7 +1,5 @@
 """Modules joined into one script: in the order of their imports, each once, with nothing left out unsaid."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Names, colours and marks come from records; an algorithm that nobody knew has a spare look."""
 
-from __future__ import annotations
-
 from app.figures.algorithms import LOOKS, SPARE, UNKNOWN, implementation, look
 from app.figures.colours import palette
 from engine.algorithms import ALGORITHMS

@@ -1,7 +1,5 @@
 """Bars, curves and tables of bytes: as long, as high and as strong as their numbers, in their places."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

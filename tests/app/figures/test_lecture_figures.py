@@ -1,7 +1,5 @@
 """The lecture's pictures: the numbers they show, read back from HTML, against arithmetic written here."""
 
-from __future__ import annotations
-
 import re
 from math import exp, log, sqrt
 

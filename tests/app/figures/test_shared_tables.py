@@ -1,7 +1,5 @@
 """What Python and the browser both need is written down once, and reaches the browser in the header."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

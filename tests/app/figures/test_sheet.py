@@ -1,7 +1,5 @@
 """Tables as files hold them: raw numbers, and each unit once."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape

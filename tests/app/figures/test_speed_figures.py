@@ -1,7 +1,5 @@
 """Charts of times and rates: every mark stands at its number, in its unit, on its axis."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

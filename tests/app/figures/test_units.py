@@ -1,7 +1,5 @@
 """Numbers as pages say them: rounded, and never to what they are not."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.figures.units import (

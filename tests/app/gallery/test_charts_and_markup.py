@@ -1,7 +1,5 @@
 """The gallery's own charts, formulas and words, each against what it must look like."""
 
-from __future__ import annotations
-
 import math
 import re
 from html import unescape

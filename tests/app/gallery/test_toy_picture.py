@@ -1,7 +1,5 @@
 """A page with a picture is one module and a line in the list of pages: everyone else finds it there."""
 
-from __future__ import annotations
-
 import sys
 from types import MappingProxyType, ModuleType
 

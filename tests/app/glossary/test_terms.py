@@ -1,7 +1,5 @@
 """The glossary: one sentence a term, names that stand on pages, listed on every page."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.glossary.terms import TERMS, found_on_pages, listed, names

@@ -1,7 +1,5 @@
 """Across GPUs: what is sent to the browser is the modelled run, and the page's numbers are the model's."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

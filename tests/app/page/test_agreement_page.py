@@ -1,7 +1,5 @@
 """The Agreement page: a verdict, numbers with tolerances, and a picture tile by tile."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Backward page: its payload is the schedule, its numbers the engine's, and the check can be asked."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Decoding page: its numbers are the model's, the executed parts and the recording's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every page opens with every preset and at the ends of what can be asked."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from urllib.parse import parse_qsl

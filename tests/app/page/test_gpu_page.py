@@ -1,7 +1,5 @@
 """On the GPU: what is sent to the browser is the timeline, recorded calls stand beside their model."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

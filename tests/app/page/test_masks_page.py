@@ -1,7 +1,5 @@
 """The Masks page: its counts are the engine's, its pictures the tile grid, and documents are in the link."""
 
-from __future__ import annotations
-
 import base64
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Recordings on the pages: with GPU and date, apart from the model, and absent where there is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

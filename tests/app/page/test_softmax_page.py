@@ -1,7 +1,5 @@
 """The Softmax page: its numbers are the engine's, and typed scores never break it."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

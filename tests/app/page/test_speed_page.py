@@ -1,7 +1,5 @@
 """The Speed page: nothing runs before the button; what ran here and what is modelled are told apart."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

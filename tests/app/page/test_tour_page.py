@@ -1,7 +1,5 @@
 """The Tour page: a step of the link, its votes and its answer, computed for the scenario on the screen."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.tour import file, step_words

@@ -1,7 +1,5 @@
 """The HBM traffic page: its numbers are the model's, whatever the scenario."""
 
-from __future__ import annotations
-
 import re
 
 from app.figures import traffic as figures

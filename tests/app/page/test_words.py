@@ -1,7 +1,5 @@
 """What each page says of a scenario, and what it does not: a link, with folds that are open after a #."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from urllib.parse import parse_qsl

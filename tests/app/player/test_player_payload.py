@@ -1,7 +1,5 @@
 """What the player is sent: it unpacks to the engine's own numbers, and stays small and quick to build."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

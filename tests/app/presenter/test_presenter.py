@@ -1,7 +1,5 @@
 """Presenting: in the link, through the pages, and no part of what the audience opens."""
 
-from __future__ import annotations
-
 from urllib.parse import parse_qsl, urlsplit
 
 from engine import Experiment

@@ -1,7 +1,5 @@
 """Pictures for phones: made once, the oldest forgotten, and told of when they are there."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

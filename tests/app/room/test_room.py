@@ -1,7 +1,5 @@
 """A room: who publishes, what a phone is sent, and which votes count."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

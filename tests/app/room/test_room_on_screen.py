@@ -1,7 +1,5 @@
 """The room on the presenter's screen: what a presentation publishes, and phones' votes in the tally."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

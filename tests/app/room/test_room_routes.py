@@ -1,7 +1,5 @@
 """What the room's own socket answers: to phones, to wrong requests, and to everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import http.client

@@ -1,7 +1,5 @@
 """Votes in memory: how many count, which are forgotten, and the file that they are taken home in."""
 
-from __future__ import annotations
-
 import csv
 import io
 

@@ -1,7 +1,5 @@
 """The scenario goes from a link into the widgets and back into a link, unharmed by whatever a link holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

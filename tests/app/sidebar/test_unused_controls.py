@@ -1,7 +1,5 @@
 """Controls without effect on a page are greyed with the reason; the footprint is that of the page."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.sidebar.unused import CONTROLS

@@ -1,7 +1,5 @@
 """The Start page: its totals are those of the file, and its two buttons lead on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a page gives to take home: an offline file that carries all it needs, Python that runs as shown."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re

@@ -1,7 +1,5 @@
 """Files to take home, read by those who read such files: a GIF by Pillow, a CSV by Python's own module."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

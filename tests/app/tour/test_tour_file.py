@@ -1,7 +1,5 @@
 """A tour's file is read whole or refused in a sentence; its answers follow the scenario on screen."""
 
-from __future__ import annotations
-
 import pytest
 
 from app.tour import as_file, file, step_words
