@@ -30,9 +30,11 @@ export class BytesPanel {
       left = box.x + 62 * u,
       right = box.x + box.w - 172 * u,
       style = { size: 12, color: theme.muted };
-    const title = flash2 ? "Bytes of this head so far, counted" : "Bytes so far, counted";
+    const narrow = box.w < 460 * u; // where both would run into one another
+    const title = flash2 && !narrow ? "Bytes of this head so far, counted" : "Bytes so far, counted";
     pen.text(title, box.x, box.y + 13 * u, { size: 13, weight: 650 });
-    if (flash2) pen.right("line, and in brackets: FlashAttention-2", box.x + box.w, box.y + 13 * u, style);
+    const meant = narrow ? "line and ( ): FlashAttention-2" : "line, and in brackets: FlashAttention-2";
+    if (flash2) pen.right(meant, box.x + box.w, box.y + 13 * u, style);
     this.names.forEach((name, n) => {
       const y = box.y + 24 * u + n * pitch,
         high = Math.min((flash2 ? 15 : 28) * u, pitch - 5 * u),
