@@ -40,9 +40,9 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
         (Operation.STORE, columns.written_bytes, traffic.dram.written),
     ):
         bytes_ = np.zeros(len(columns))
-        fetched = list(parts(launch, traffic, operation))
-        for tensor, share in shares_of(fetched, dram).items():
-            for index, once, again in (part[:3] for part in fetched if part[3] == tensor):
+        parts = list(_parts(launch, traffic, operation))
+        for tensor, share in _shares(parts, dram).items():
+            for index, once, again in (part[:3] for part in parts if part[3] == tensor):
                 steps = columns.operation == operation
                 steps = np.flatnonzero(steps & (columns.phase == index) & (columns.tensor == tensor))
                 first[steps] = touches = _first_touches(launch.schedule, steps, tensor)
@@ -52,7 +52,7 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
     return Crossings(*moved, first)
 
 
-def parts(launch: Launch, traffic: Traffic, operation: Operation):
+def _parts(launch: Launch, traffic: Traffic, operation: Operation):
     """(kernel, bytes fetched once, bytes fetched again, tensor), over batch and heads."""
     kind = "read" if operation == Operation.LOAD else "written"
     for index, (kernel, refetched) in enumerate(zip(launch.kernels, traffic.refetched, strict=True)):
@@ -62,10 +62,10 @@ def parts(launch: Launch, traffic: Traffic, operation: Operation):
                 yield index, once, getattr(refetched, kind).get(tensor, (0.0,))[0], tensor
 
 
-def shares_of(fetched_parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:
+def _shares(parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:
     """By tensor, what crosses of what its kernels fetch once and again: less where less is asked for."""
     fetched: dict[Tensor, float] = {}
-    for _, once, again, tensor in fetched_parts:
+    for _, once, again, tensor in parts:
         fetched[tensor] = fetched.get(tensor, 0.0) + once + again
     return {tensor: dram[tensor] / amount for tensor, amount in fetched.items()}
 
