@@ -8,32 +8,16 @@ from engine.recordings.recording import Counters, Row, unmeasured
 from engine.recordings.samples import Samples
 
 
-def _sampled(
-    provider: str, seq: int, heads=16, head_dim=128, mask=Mask(), batch=1, kv_heads=None, seq_q=None, **other
-) -> Samples:
-    """A call to be sampled, in float16; other: of the row."""
-    sizes = batch, heads, kv_heads or heads, seq_q or seq, seq, head_dim
-    return Samples(provider, Problem(*sizes, "float16", mask), **other)
+def _sampled(provider: str, seq: int, head_dim=128, mask=Mask(), **other) -> Samples:
+    """A call of 16 heads to be sampled, in float16; other: of the row."""
+    return Samples(provider, Problem(1, 16, 16, seq, seq, head_dim, "float16", mask), **other)
 
 
-CAUSAL = Mask(causal=True)
 NEW: dict[str, tuple[Row, ...]] = {  # calls by section that no recording has yet
     "samples": (
-        *(_sampled(name, 4096) for name in ("standard", "flash2", "flash3")),
-        _sampled("flash1", 4096, head_dim=64),
-        *(_sampled(name, 4096, cold=False) for name in ("standard", "flash3")),
-        *(_sampled("flash3", 4096, direction=BACKWARD, mask=mask) for mask in (Mask(), CAUSAL)),
-        _sampled("split_kv", 32768, heads=32, kv_heads=8, batch=4, seq_q=1, mask=CAUSAL, splits=8),
-        *(_sampled(name, 4096, mask=CAUSAL) for name in ("standard", "flash2", "flash3")),
-        _sampled("flash3", 16384, mask=CAUSAL),
-        _sampled("flash3", 1024),
-        _sampled("flash2", 8192, mask=Mask(True, 1024)),
-        _sampled("flash2", 8192, mask=Mask(True, documents=8)),
-        _sampled("sdpa_cudnn", 4096),
-        _sampled("fp8", 4096, numbers="tensor"),
-        _sampled("flash2", 4096, heads=32, kv_heads=8, mask=CAUSAL),
-        _sampled("standard", 1024),
-        _sampled("flash2", 1024, head_dim=64),
+        *(_sampled(name, 1024, head_dim=64) for name in ("standard", "flash1", "flash3")),
+        *(_sampled(name, 4096, head_dim=64) for name in ("standard", "flash2", "flash3")),
+        *(_sampled("flash2", 4096, direction=BACKWARD, mask=mask) for mask in (Mask(), Mask(causal=True))),
     ),
 }
 

@@ -1,12 +1,26 @@
 """What a chip read of its own counters, interval by interval, while one call ran: bytes over time."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from engine.algorithms import FORWARD
-from engine.problem.problem import Problem
+from engine.experiment import Experiment
+from engine.problem.problem import Mask, Problem
+from engine.recordings.nearest import (
+    all_heads,
+    difference,
+    differing,
+    doublings,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    sharing_heads,
+    windowed,
+)
 from engine.recordings.timing import Times
 
 SECTOR = 32  # bytes, the least that DRAM and L2 move
@@ -91,3 +105,40 @@ class Samples:
         alike = all(len(column) in (0, len(self.read)) for column in columns)
         counted = min(min(column, default=0) for column in columns) >= 0
         return alike and counted and len(self.read) <= MOST_SAMPLES and 0 <= self.interval <= 1
+
+
+def nearest_samples(
+    rows: Iterable[Samples],
+    experiment: Experiment,
+    provider: str | None = None,
+    direction: str = FORWARD,
+    cold: bool = True,
+) -> tuple[Samples, bool] | None:
+    """The sampled call nearest to a scenario, and whether it is of this very one, in the same blocks.
+
+    Of the scenario's algorithm unless a provider is named; None where none of it was sampled. The mask comes
+    first, then the head dimension, then doublings of the other sizes.
+
+    >>> sampled = Samples("flash2", Problem(seq_q=4096, seq_kv=4096), interval=1e-6, read=(1,), written=(0,))
+    >>> nearest_samples([sampled], Experiment())[1]
+    False
+    """
+    wanted = provider or experiment.algorithm, direction, cold
+    own = [row for row in rows if row.read and (row.provider, row.direction, row.cold) == wanted]
+    shape = differing(_whole), difference(head_dim), doublings(length, all_heads, sharing_heads)
+    best = nearest(own, experiment, differing(masked, windowed), *shape)
+    return best and (best, _same(best, experiment))
+
+
+def _whole(one: Samples | Experiment) -> bool:
+    """Whether it is one sequence, with as many queries as keys."""
+    return one.problem.mask.documents == 1 and one.problem.seq_q == one.problem.seq_kv
+
+
+def _same(row: Samples, experiment: Experiment) -> bool:
+    problem, tiling = experiment.problem, experiment.in_own_tiling().tiling
+    alike = row.problem.mask.text == problem.mask.text and replace(row.problem, mask=Mask()) == replace(
+        problem, mask=Mask()
+    )
+    blocks = (row.block_q or tiling.block_q, row.block_kv or tiling.block_kv)
+    return alike and blocks == (experiment.tiling.block_q, experiment.tiling.block_kv)

@@ -5,12 +5,14 @@ import types
 
 import pytest
 
+from engine.algorithms import BACKWARD
+from engine.experiment import Experiment
 from engine.measuring import sampling
 from engine.measuring.scenarios import plan
 from engine.problem.problem import Problem
-from engine.recordings.file import RecordingError, dumps, loads
+from engine.recordings.file import RecordingError, dumps, loads, recording_of
 from engine.recordings.recording import Device, Recording
-from engine.recordings.samples import Samples
+from engine.recordings.samples import Samples, nearest_samples
 from engine.worker.jobs import JobError
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
@@ -174,3 +176,23 @@ def test_what_is_sampled_has_every_kind_of_call():
     rows = plan("samples")
     assert {"standard", "flash1", "flash2", "flash3", "split_kv", "fp8"} <= {row.provider for row in rows}
     assert len(set(rows)) == len(rows) >= 16
+
+
+@pytest.mark.parametrize(
+    ("asked", "seq", "same"),
+    [
+        ({"algorithm": "flash3", "seq": 4096, "head_dim": 128}, 4096, True),
+        ({"algorithm": "flash3", "seq": 512, "head_dim": 64}, 1024, False),
+        ({"algorithm": "flash2", "seq": 8192, "head_dim": 128, "window": 1024}, 8192, False),
+        ({"algorithm": "split_kv", "seq": 1, "seq_kv": 8192}, 32768, False),
+    ],
+)
+def test_pages_have_the_nearest_call_that_was_sampled(asked, seq, same):
+    for gpu in ("h100", "h200"):
+        row, very = nearest_samples(recording_of(gpu).samples, Experiment.of(**asked))
+        assert (row.provider, row.problem.seq_kv, very) == (asked["algorithm"], seq, same)
+    assert nearest_samples((), Experiment()) is None
+    assert (
+        nearest_samples(recording_of("h200").samples, Experiment(), "flash3", BACKWARD)[0].problem.seq_kv
+        > 1024
+    )
