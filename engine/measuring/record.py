@@ -131,12 +131,22 @@ def record_fp8(recorder: Recorder) -> None:
 
 
 def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:
-    """The hardware's counters, read by ncu, the middle ones of so many calls alike."""
-    find_ncu()
+    """The hardware's counters, read by ncu, the middle ones of so many calls alike; or bytes, by samples."""
     wanted = [row for row in plan() if not recorder.has("counters", row)]
+    sampling_itself = False
+    try:
+        find_ncu()
+    except JobError as error:
+        sampling.library()
+        recorder.tell(f"{error}; without it the chip samples the bytes of each call")
+        sampling_itself = True
     compile_ahead(recorder, wanted)
-    counted = profiled_counters([row for row in wanted for _ in range(times)], recorder.left)
-    for index, row in enumerate(middle_rows(counted, times)):
+    if sampling_itself:
+        counted = (sampling.counted_row(row) for row in wanted if recorder.left > 0)
+    else:
+        alike = [row for row in wanted for _ in range(times)]
+        counted = middle_rows(profiled_counters(alike, recorder.left), times)
+    for index, row in enumerate(counted):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
@@ -271,7 +281,7 @@ def _parser() -> Parser:
         default="timings,variants,sweep,decoding",
         help=f"some of {','.join(RECORD)}; default %(default)s",
     )
-    parser.add_argument("--counters", action="store_true", help="the hardware's counters too (needs ncu)")
+    parser.add_argument("--counters", action="store_true", help="the hardware's counters too")
     parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")
     parser.add_argument("--budget", type=seconds, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
     parser.add_argument("--commit", help="of this project, where git cannot tell")

@@ -19,6 +19,7 @@ import numpy as np
 from engine.measuring import clock, fp8
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
+from engine.recordings.recording import Counters, KernelCounters
 from engine.recordings.samples import MOST_SAMPLES, SECTOR, Samples
 from engine.worker.jobs import JobError
 
@@ -85,6 +86,19 @@ def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
     return replace(
         row, interval=middle.interval, left=middle.left, spread=round(spread, 6), repeats=repeats, **columns
     )
+
+
+def counted_row(row: Counters) -> Counters:
+    """A row with the bytes of its call, as the chip samples them; or with why it has none."""
+    call = (row.provider, row.problem, row.direction, row.block_q, row.block_kv, row.splits)
+    found = sampled_row(Samples(*call))
+    if found.skipped:
+        return replace(row, skipped=found.skipped)
+    moved = {"dram_read": found.read_bytes, "dram_written": found.written_bytes}
+    whole = KernelCounters(
+        "all kernels", "", found.times.p50, **moved, l2_bytes=SECTOR * sum(found.l2) or None
+    )
+    return replace(row, kernels=(whole,), sampled=True)
 
 
 def sampled(call: Callable[[], Any], seconds: float, cold: bool = True, repeats: int = 1) -> list[Sampled]:

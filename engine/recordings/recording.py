@@ -39,7 +39,7 @@ class KernelCounters:
     """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not recorded.
 
     Attributes:
-        tile_read, tile_written: bytes between L2 and the SMs.
+        tile_read, tile_written: bytes between L2 and the SMs, which samples do not tell.
         loaded, copied: bytes that warps request of global memory, L1 before L2, to have them in registers or
             in shared memory (cp.async); by_tma: those that TMA brings.
         l2_bytes: all that passes the L2's lookup.
@@ -53,8 +53,8 @@ class KernelCounters:
     seconds: float
     dram_read: float
     dram_written: float
-    tile_read: float
-    tile_written: float
+    tile_read: float | None = None
+    tile_written: float | None = None
     loaded: float | None = None
     copied: float | None = None
     by_tma: float | None = None
@@ -79,6 +79,8 @@ class Counters:
     """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish.
 
     Attributes:
+        sampled: whether the chip sampled itself, where there is no ncu: the whole call as one kernel, after
+            which L2 was emptied, its seconds those without a profiler.
         commit: of this project, where it is not the recording's.
     """
 
@@ -90,6 +92,7 @@ class Counters:
     splits: int | None = None
     kernels: tuple[KernelCounters, ...] = ()
     others: tuple[KernelCounters, ...] = ()
+    sampled: bool = False
     commit: str | None = None
     skipped: str | None = None
 

@@ -40,8 +40,8 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
         (Operation.STORE, columns.written_bytes, traffic.dram.written),
     ):
         bytes_ = np.zeros(len(columns))
-        parts = list(_parts(launch, traffic, operation))
-        for tensor, share in _shares(parts, dram).items():
+        parts = list(parts_of(launch, traffic, operation))
+        for tensor, share in shares_of(parts, dram).items():
             for index, once, again in (part[:3] for part in parts if part[3] == tensor):
                 steps = columns.operation == operation
                 steps = np.flatnonzero(steps & (columns.phase == index) & (columns.tensor == tensor))
@@ -52,7 +52,7 @@ def crossings(launch: Launch, traffic: Traffic) -> Crossings:
     return Crossings(*moved, first)
 
 
-def _parts(launch: Launch, traffic: Traffic, operation: Operation):
+def parts_of(launch: Launch, traffic: Traffic, operation: Operation):
     """(kernel, bytes fetched once, bytes fetched again, tensor), over batch and heads."""
     kind = "read" if operation == Operation.LOAD else "written"
     for index, (kernel, refetched) in enumerate(zip(launch.kernels, traffic.refetched, strict=True)):
@@ -62,7 +62,7 @@ def _parts(launch: Launch, traffic: Traffic, operation: Operation):
                 yield index, once, getattr(refetched, kind).get(tensor, (0.0,))[0], tensor
 
 
-def _shares(parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:
+def shares_of(parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:
     """By tensor, what crosses of what its kernels fetch once and again: less where less is asked for."""
     fetched: dict[Tensor, float] = {}
     for _, once, again, tensor in parts:

@@ -150,11 +150,12 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
     except JobError as error:
         pytest.skip(str(error))
     scenario = call("flash2", 1024, head_dim=64, block_q=64, block_kv=64, causal=True)
-    (row,) = profiled_counters([scenario], seconds=60)
+    rows = list(profiled_counters([scenario] * 3, seconds=120))
     experiment = Experiment.of(seq=1024, head_dim=64, block_q=64, block_kv=64, causal=True)
     asked = traffic(launch(experiment)).requested
-    assert row.total("tile_read") == pytest.approx(asked.total_read, rel=1e-3)
-    assert row.total("loaded") + row.total("copied") + row.total("by_tma") == asked.total_read
+    # a chip on which others run as well may miss some in a pass, and never counts what was not asked for
+    assert max(row.total("tile_read") for row in rows) == pytest.approx(asked.total_read, rel=1e-3)
+    assert max(sum(map(row.total, ("loaded", "copied", "by_tma"))) for row in rows) == asked.total_read
 
 
 def test_counted_calls_of_flash3_keep_their_tiles_whole():

@@ -2,17 +2,21 @@
 
 import json
 import types
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from engine.algorithms import BACKWARD
 from engine.experiment import Experiment
-from engine.measuring import sampling
-from engine.measuring.scenarios import plan
+from engine.measuring import record, sampling
+from engine.measuring.recorder import Recorder
+from engine.measuring.scenarios import call, plan
 from engine.problem.problem import Problem
-from engine.recordings.file import RecordingError, dumps, loads, recording_of
+from engine.recordings.file import RecordingError, dumps, load, loads, recording_of
 from engine.recordings.recording import Device, Recording
 from engine.recordings.samples import Samples, nearest_samples
+from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
@@ -196,3 +200,33 @@ def test_pages_have_the_nearest_call_that_was_sampled(asked, seq, same):
         nearest_samples(recording_of("h200").samples, Experiment(), "flash3", BACKWARD)[0].problem.seq_kv
         > 1024
     )
+
+
+def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path):
+    def none():
+        raise JobError("ncu is not installed")
+
+    sampled = replace(ROW, left=4, times=Times(1e-6, 2e-6, 3e-6, 10), l2=(0, 10, 10, 0))
+    monkeypatch.setattr(record, "find_ncu", none)
+    monkeypatch.setattr(sampling, "library", lambda: None)
+    monkeypatch.setattr(record, "compile_ahead", lambda *_: None)
+    monkeypatch.setattr(
+        sampling,
+        "sampled_row",
+        lambda row: sampled if row.provider == "flash2" else replace(row, skipped="no"),
+    )
+    said = []
+    recorder = Recorder(tmp_path / "one.json", recording(ROW).device, 60.0, said.append)
+    calls = [call("flash2", 512), call("sdpa_cudnn", 512)]
+    record.record_counters(recorder, lambda: calls)
+    record.record_counters(recorder, lambda: calls)  # what is there is not counted again
+    recorder.close()
+    counted, skipped = load(tmp_path / "one.json").counters
+    assert counted.sampled
+    assert not skipped.sampled
+    assert skipped.skipped == "no"
+    assert (counted.total("dram_read"), counted.total("dram_written")) == (18 * 32, 6 * 32)
+    assert (counted.total("l2_bytes"), counted.total("seconds")) == (20 * 32, 2e-6)
+    assert np.isnan(counted.total("tile_read"))
+    assert sum("DRAM read" in line for line in said) == 1
+    assert "ncu is not installed" in said[0]
