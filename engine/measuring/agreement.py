@@ -17,6 +17,7 @@ from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
 from engine.measuring.implementations import unfused
 from engine.measuring.interpreter import quick
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
@@ -154,8 +155,6 @@ def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
 def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
     """What the real kernel holds, the device's name, and whether it was interpreted; raises JobError."""
     with refusals():
-        import kernels
-
         here = machine()
         tensors = _tensors(experiment.problem, inputs, "cuda" if here.cuda else "cpu")
         probed = kernels.probe_attention(*tensors, **Kernel.of(experiment).options)
@@ -173,8 +172,6 @@ def _trace(experiment: Experiment, inputs) -> Held:
 
 def _tensors(problem: Problem, inputs, device: str):
     """q, k, v as [1, 1, rows, head_dim] tensors of the problem's dtype; nothing is rounded again."""
-    import torch
-
     dtype = getattr(torch, problem.dtype)
     return [torch.from_numpy(array)[None, None].to(device, dtype) for array in inputs]
 

@@ -6,6 +6,7 @@ from math import exp, inf, log
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.implementations import implementations
+from engine.measuring.libraries import kernels
 from engine.measuring.machine import machine
 from engine.measuring.trial import random_inputs
 from engine.problem.problem import Mask, Problem
@@ -37,9 +38,7 @@ def problems() -> list[Problem]:
 
 def auto_choice(problem: Problem) -> str:
     """The algorithm that auto takes on this machine."""
-    from kernels import explain
-
-    return explain(*random_inputs(problem, cuda=True), causal=problem.mask.causal).split()[0]
+    return kernels.explain(*random_inputs(problem, cuda=True), causal=problem.mask.causal).split()[0]
 
 
 def slowdown(choice: str, rows: list[Timing]) -> float:

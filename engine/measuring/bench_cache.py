@@ -4,8 +4,10 @@ What the SMs take in: neighbours that request the same at once get one answer, s
 """
 
 import sys
+from functools import partial
 
 from engine.measuring.clock import ON_GPU, in_turns
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
 from engine.problem.hardware import MIB, gpu_named
 
@@ -25,15 +27,9 @@ def run() -> int:
     if not where.cuda:
         print("the cache of a GPU is measured on a GPU: there is none", file=sys.stderr)
         return 2
-    import torch
-
-    from kernels import read_cache
-
     programs = PROGRAMS_SM * torch.cuda.get_device_properties(0).multi_processor_count
     buffers = {str(size): torch.ones(size * MIB // 4, device="cuda") for size in SIZES}
-    calls = {
-        name: lambda buffer=buffer: read_cache(buffer, programs, PASSES) for name, buffer in buffers.items()
-    }
+    calls = {name: partial(kernels.read_cache, buffer, programs, PASSES) for name, buffer in buffers.items()}
     gpu = gpu_named(where.device)
     for name, times in in_turns(calls, ON_GPU, cuda=True).items():
         rate = moved(int(name), programs) / times.p50

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.measuring.libraries import torch
 from engine.recordings.timing import Times
 
 FLUSH_BYTES = 512 * 2**20  # larger than any L2; passing over it also hides the launch of what is timed next
@@ -33,8 +34,6 @@ def stopwatch(cuda: bool) -> Callable[[Callable], float]:
     """A function that runs a call once and gives its seconds."""
     if not cuda:
         return _wall_seconds
-    import torch
-
     flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
 
     def seconds(call: Callable) -> float:
@@ -83,8 +82,6 @@ def percentiles(seconds: list[float]) -> Times:
 def available_bytes(cuda: bool) -> int | None:
     """Memory that a measurement may take, bytes: what the GPU has free, or half of what the machine has."""
     if cuda:
-        import torch
-
         return torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
     path = Path("/proc/meminfo")
     if path.exists():

@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring.clock import Repeats, wants_more
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.ranks import Ranks
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
 from engine.problem.dtype import dtype_named
@@ -77,9 +78,7 @@ def _by_method(method: str, q, k, v, causal: bool):
 
 
 def _one(q, k, v, causal: bool):
-    from kernels import attention
-
-    return attention(q, k, v, causal=causal)
+    return kernels.attention(q, k, v, causal=causal)
 
 
 def _pytorch(q, k, v, causal: bool):
@@ -90,7 +89,6 @@ def _pytorch(q, k, v, causal: bool):
 
 @contextmanager
 def _context_parallel(backend: str, ranks: Ranks, causal: bool) -> Iterator[None]:
-    import torch
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.experimental import context_parallel
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -106,8 +104,6 @@ def _context_parallel(backend: str, ranks: Ranks, causal: bool) -> Iterator[None
 
 def passed(contender: Contender, tensors, causal: bool, direction: str) -> tuple:
     """O, and where asked dQ, dK and dV, of one call."""
-    import torch
-
     q, k, v, d_out = tensors
     if direction == FORWARD:
         with torch.no_grad():
@@ -119,8 +115,6 @@ def passed(contender: Contender, tensors, causal: bool, direction: str) -> tuple
 
 def random_tensors(ranks: Ranks, problem: Problem, rows: int, seed: int = 0) -> list:
     """q, k, v and dO of so many tokens, alike on all ranks that give the same seed."""
-    import torch
-
     generator = torch.Generator(ranks.device).manual_seed(seed)
     options = {"generator": generator, "device": ranks.device, "dtype": getattr(torch, problem.dtype)}
     heads = (problem.heads, problem.kv_heads, problem.kv_heads, problem.heads)
@@ -129,16 +123,13 @@ def random_tensors(ranks: Ranks, problem: Problem, rows: int, seed: int = 0) -> 
 
 def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) -> float:
     """The largest relative error of a result on a short sequence, against float64; the same on all ranks."""
-    import torch
-
-    from kernels import reference_attention
     from kernels.distributed import shard
 
     causal = problem.mask.causal
     rows = CHECKED[ranks.cuda] // (2 * ranks.size) * 2 * ranks.size
     whole = random_tensors(ranks, problem, rows)
     wide = [each.double().requires_grad_() for each in whole[:3]]
-    exact = [reference_attention(*wide, causal=causal)[0]]
+    exact = [kernels.reference_attention(*wide, causal=causal)[0]]
     if direction == BOTH:
         exact += torch.autograd.grad(exact[0], wide, whole[3].double())
 
@@ -260,7 +251,6 @@ def timeline_of(ranks: Ranks, problem: Problem, one: Contender) -> ClusterTimeli
 
 def _profiled(ranks: Ranks, problem: Problem, one: Contender) -> list[tuple[str, float, float]]:
     """(name, start, length) of all that this GPU did, microseconds."""
-    import torch
     from torch.profiler import ProfilerActivity, profile
 
     tensors = random_tensors(ranks, problem, problem.seq_q // ranks.size, ranks.rank)

@@ -6,6 +6,7 @@ from functools import partial
 
 from engine.measuring import clock
 from engine.measuring.implementations import implementations
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import Checked, Trial, in_turns
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Decoding
@@ -37,12 +38,8 @@ def key_bytes(problem: Problem) -> int:
 
 def own_blocks(problem: Problem) -> tuple[int, int]:
     """(block_q, block_kv) that split_kv takes for a problem."""
-    import torch
-
-    from kernels import split_blocks
-
     rows = problem.group * problem.seq_q
-    return split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
+    return kernels.split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
 
 
 def planned(problem: Problem) -> dict[Decoding, Callable]:
@@ -78,10 +75,6 @@ def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
 
 def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
     """attention_paged over the same keys, in pages in random order."""
-    import torch
-
-    from kernels import attention_paged
-
     batch, pages = problem.batch, problem.seq_kv // page_size
     order = torch.randperm(batch * pages, device=k.device)
     caches = [torch.empty_like(k).view(-1, page_size, problem.kv_heads, problem.head_dim) for _ in range(2)]
@@ -89,13 +82,11 @@ def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
         cache[order] = tensor.transpose(1, 2).reshape(cache.shape)
     table = order.view(batch, pages).int()
     lengths = torch.full((batch,), problem.seq_kv, dtype=torch.int32, device=k.device)
-    return lambda: attention_paged(q, *caches, table, lengths, causal=problem.mask.causal)
+    return lambda: kernels.attention_paged(q, *caches, table, lengths, causal=problem.mask.causal)
 
 
 def _copy(size: int, cuda: bool) -> Callable:
     """A copy that reads half of so many bytes and writes as much."""
-    import torch
-
     source = torch.ones(size // 2, dtype=torch.uint8, device="cuda" if cuda else "cpu")
     target = torch.empty_like(source)
     return lambda: target.copy_(source)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.measuring.libraries import torch
 from engine.problem.bounds import visible
 from engine.problem.problem import Problem
 
@@ -38,8 +39,6 @@ class ExactOutput:
 
     def error(self, out) -> float:
         """Greatest difference of a result to float64; NaN if it has one."""
-        import torch
-
         sampled = torch.stack([out[place][self.rows] for place in self.places])
         return float((sampled.double() - self.outputs).abs().max())
 
@@ -54,8 +53,6 @@ class ExactGradients:
 
     def error(self, gradients) -> float:
         """Greatest difference of a result (dQ, dK, dV) to float64; NaN if it has one."""
-        import torch
-
         differences = [
             (given[place].double() - exact).abs().max()
             for place, own in zip(self.places, self.gradients, strict=True)
@@ -66,8 +63,6 @@ class ExactGradients:
 
 def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOutput:
     """Sampled rows in float64, so that no N x N matrix is needed; and how far off unfused PyTorch is."""
-    import torch
-
     rows = _spread(problem.seq_q, SAMPLED_ROWS, q.device)
     flat = _spread(problem.batch * problem.heads, SAMPLED_HEADS, "cpu").tolist()
     places = tuple(divmod(index, problem.heads) for index in flat)
@@ -86,8 +81,6 @@ def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOut
 
 def exact_gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> ExactGradients:
     """Of the first and the last head; heads must not be shared. Allowed is what ALLOWED says."""
-    import torch
-
     places = tuple({(0, 0), (problem.batch - 1, problem.heads - 1)})
     exact, allowed = [], 0.0
     for place in places:
@@ -102,8 +95,6 @@ def exact_gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -
 
 def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tuple:
     """dQ, dK, dV of one head in the tensors' dtype, summed over chunks in at least float32."""
-    import torch
-
     wide = torch.promote_types(q.dtype, torch.float32)
     d_q, d_k, d_v = (torch.zeros(each.shape, dtype=wide, device=k.device) for each in (q, k, v))
     for start in range(0, problem.seq_q, CHUNK):
@@ -120,8 +111,6 @@ def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tupl
 
 def hidden_keys(problem: Problem, queries):
     """[queries, seq_kv] bool tensor of the keys that some queries do not see; None where they see all."""
-    import torch
-
     if not problem.mask.hides:
         return None
     return torch.as_tensor(~visible(problem, queries.cpu().numpy()), device=queries.device)
@@ -132,8 +121,6 @@ def _attended(q, k, v, queries, problem: Problem, terms: Terms):
 
     A query that sees no key gets 0.
     """
-    import torch
-
     wide = torch.promote_types(q.dtype, torch.float32)
     scores, hidden = ((q @ k.mT) * problem.scale).to(wide), hidden_keys(problem, queries)
     if softcap := terms.get("softcap"):
@@ -159,6 +146,4 @@ def _of_head(terms: Terms, head: int) -> Terms:
 
 def _spread(length: int, most: int, device):
     """At most so many indices, evenly spread, the first and the last among them."""
-    import torch
-
     return torch.linspace(0, length - 1, min(length, most), device=device).round().long().unique()

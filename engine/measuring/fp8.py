@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from engine.measuring import clock, scenarios
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import Checked, attempt, in_turns, not_timed, random_inputs
 from engine.problem.problem import Problem
 from engine.recordings.timing import Fp8Timing
@@ -55,8 +56,6 @@ def _checked(
 
 def with_outliers(tensors: Sequence) -> tuple:
     """One number in a thousand of each gets another added that is ten times as wide."""
-    import torch
-
     generator = torch.Generator(tensors[0].device).manual_seed(1)
 
     def added(tensor):
@@ -81,21 +80,17 @@ def line(rows: Sequence[Fp8Timing]) -> str:
 
 
 def _call(numbers: str, tensors: Sequence, problem: Problem) -> Callable:
-    from kernels import attention, attention_fp8
-
     causal = problem.mask.causal
     if numbers == "float16":
-        return lambda: attention(*tensors, causal=causal, algorithm="flash3")
+        return lambda: kernels.attention(*tensors, causal=causal, algorithm="flash3")
     scales = "tensor" if numbers == "tensor" else "block"
-    return lambda: attention_fp8(*tensors, causal=causal, rotate=numbers == "rotated", scales=scales)
+    return lambda: kernels.attention_fp8(*tensors, causal=causal, rotate=numbers == "rotated", scales=scales)
 
 
 def _exact(tensors: Sequence, problem: Problem) -> list:
     """O of the first and the last head of the first sequence, float64."""
-    from kernels import reference_attention
-
     own = ([tensor[:1, head : head + 1] for tensor in tensors] for head in _heads(problem.heads))
-    return [reference_attention(*each, causal=problem.mask.causal)[0] for each in own]
+    return [kernels.reference_attention(*each, causal=problem.mask.causal)[0] for each in own]
 
 
 def _heads(heads: int) -> list[int]:

@@ -13,6 +13,7 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING, Agreement
 from engine.measuring.exact import gradients
 from engine.measuring.interpreter import quick
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
@@ -71,8 +72,6 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 
 def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:
     """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, which all have this dtype."""
-    import torch
-
     q, k, v, d_out = (torch.from_numpy(each).to(getattr(torch, dtype)) for each in (q, k, v, d_out))
     heads = [gradients(own, k, v, gradient, problem) for own, gradient in zip(q, d_out, strict=True)]
     d_q, d_k, d_v = zip(*heads, strict=True)
@@ -128,10 +127,6 @@ def _kernel(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, boo
     """What PyTorch's autograd gets from the real kernels, the device, and whether they were interpreted."""
     run = Kernel.of(experiment.changed(algorithm=flash2.ALGORITHM.key))
     with refusals():
-        import torch
-
-        import kernels
-
         here, dtype = machine(), getattr(torch, experiment.problem.dtype)
         place = {"device": "cuda" if here.cuda else "cpu", "dtype": dtype}
         tensors = [torch.from_numpy(array).to(**place) for array in (q[None], k[None, None], v[None, None])]

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
 from engine.measuring.exact import hidden_keys
+from engine.measuring.libraries import kernels, torch
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD
@@ -130,10 +131,8 @@ def _label(record: Algorithm) -> str:
 
 
 def _kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
-    from kernels import attention
-
     mask = problem.mask.arguments(problem.seq_kv)
-    return lambda: attention(q, k, v, algorithm=algorithm, **mask, **options)
+    return partial(kernels.attention, q, k, v, algorithm=algorithm, **mask, **options)
 
 
 def _pytorch() -> list[Implementation]:
@@ -194,8 +193,6 @@ def _imported(module: str, name: str):
 
 def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
     """Matmul, scale, mask, softmax, matmul; the query heads of one key head share its matrix products."""
-    import torch
-
     hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
     blind = hidden is not None and bool(hidden.all(1).any())
     group = problem.group
@@ -216,7 +213,6 @@ def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
 
 def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
     """scaled_dot_product_attention by one of its backends, or by the one that PyTorch chooses."""
-    import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 

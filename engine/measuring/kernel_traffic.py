@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
+from engine.measuring.libraries import kernels
 from engine.model.launch import schedule_of
 from engine.model.simulation import simulate
 from engine.root import ROOT
@@ -61,8 +62,6 @@ class RealTraffic:
 
 def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str, Any]:
     """The project's own kernel watched, in the place of a file's; in the process that is watched."""
-    import kernels
-
     mask = experiment.problem.mask.arguments(experiment.problem.seq_kv)
     attention = partial(kernels.attention, algorithm=experiment.algorithm, **mask)
     return watched(attention, replace(experiment, asked=experiment.tiling), stretch, 0, str(file), [])

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from engine.measuring.libraries import torch
 from engine.recordings.recording import Device
 from engine.root import ROOT
 from engine.worker.jobs import JobError
@@ -34,12 +35,11 @@ class Machine:
 
 def machine() -> Machine:
     """This machine: its GPU if PyTorch can use one, else its CPU; raises JobError without PyTorch."""
+    versions = {"python": platform.python_version(), **_installed("triton")}
     try:
-        import torch
+        versions["torch"] = torch.version.__version__
     except ImportError as error:
         raise JobError(f"nothing can be measured here: {error}") from None
-
-    versions = {"python": platform.python_version(), "torch": torch.__version__, **_installed("triton")}
     has_triton = "triton" in versions
     if not torch.cuda.is_available():
         name = f"{_processor()}, {torch.get_num_threads()} threads"
@@ -57,8 +57,6 @@ def device(commit: str | None = None) -> Device:
     here = machine()
     if not here.cuda:
         raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
-    import torch
-
     versions = here.versions | _installed(*PEERS)
     read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
     driver, clocks = read.pop("driver", versions.pop("driver", "unknown")), {}

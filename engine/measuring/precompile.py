@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import attempt, random_inputs
 from engine.model.launch import HEAVY_FIRST
 from engine.problem.problem import Problem
@@ -90,8 +91,6 @@ def compile_all(kernels: list[Kernel], seconds: float) -> Iterator[Kernel]:
 
 def _compiled(kernel: Kernel) -> Kernel:
     """Runs in a process of its own; what fails here fails again, with its reason, when it is to be timed."""
-    import torch
-
     torch.set_num_threads(1)
     cuda = torch.cuda.is_available()
     backward = kernel.direction == BACKWARD
@@ -102,11 +101,10 @@ def _compiled(kernel: Kernel) -> Kernel:
 
 
 def _run(kernel: Kernel, inputs) -> None:
-    from kernels import attention, launch_options, trace_attention
-
     if kernel.traced_order is not None:
-        trace_attention(*inputs, **kernel.options, heavy_first=kernel.traced_order == HEAVY_FIRST)
-    with launch_options(kernel.warps, kernel.stages) if kernel.warps and kernel.stages else nullcontext():
-        out = attention(*inputs, **kernel.options)
+        kernels.trace_attention(*inputs, **kernel.options, heavy_first=kernel.traced_order == HEAVY_FIRST)
+    given = kernel.warps, kernel.stages
+    with kernels.launch_options(*given) if all(given) else nullcontext():
+        out = kernels.attention(*inputs, **kernel.options)
     if kernel.direction == BACKWARD:
         out.sum().backward()

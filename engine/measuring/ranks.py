@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.measuring import clock
+from engine.measuring.libraries import distributed, torch
 from engine.measuring.trial import plain_sentence
 from engine.worker.jobs import JobError
 
@@ -27,9 +28,6 @@ class Ranks:
     """All of them as one sees them; JobError where torchrun did not start this process."""
 
     def __init__(self):
-        import torch
-        import torch.distributed as dist
-
         if not started():
             raise JobError(
                 "several GPUs are measured by torchrun: torchrun --nproc-per-node GPUS -m engine measure "
@@ -47,8 +45,8 @@ class Ranks:
         else:
             torch.set_num_threads(1)
         backend = "cpu:gloo,cuda:nccl" if self.cuda else "gloo"
-        dist.init_process_group(backend, timeout=timedelta(seconds=PATIENCE))
-        self._control = dist.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
+        distributed.init_process_group(backend, timeout=timedelta(seconds=PATIENCE))
+        self._control = distributed.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
         self._token = torch.zeros(1, device=self.device)
         self.align()
 
@@ -59,38 +57,27 @@ class Ranks:
 
     def close(self) -> None:
         """Leave the group."""
-        import torch.distributed as dist
-
-        dist.destroy_process_group()
+        distributed.destroy_process_group()
 
     def align(self) -> None:
         """The GPUs (on a CPU, the processes) are at one point."""
-        import torch.distributed as dist
-
-        dist.all_reduce(self._token)
+        distributed.all_reduce(self._token)
 
     def over(self, value: float, how: str = "max") -> float:
         """The largest value of all ranks, or their mean; the same on each."""
-        import torch
-        import torch.distributed as dist
-
         told = torch.tensor([float(value)], dtype=torch.float64)
-        operation = dist.ReduceOp.MAX if how == "max" else dist.ReduceOp.SUM
-        dist.all_reduce(told, op=operation, group=self._control)
+        operation = distributed.ReduceOp.MAX if how == "max" else distributed.ReduceOp.SUM
+        distributed.all_reduce(told, op=operation, group=self._control)
         return told.item() / (self.size if how == "mean" else 1)
 
     def every(self, said: Any) -> list[Any]:
         """What each rank says, in order."""
-        import torch.distributed as dist
-
         told: list[Any] = [None] * self.size
-        dist.all_gather_object(told, said, group=self._control)
+        distributed.all_gather_object(told, said, group=self._control)
         return told
 
     def attempt(self, action: Callable[[], Any]) -> tuple[Any, str | None]:
         """What an action gives, or why not on the first rank where it failed; the same answer on each."""
-        import torch
-
         found, sentence = None, None
         try:
             found = action()
@@ -103,8 +90,6 @@ class Ranks:
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, float]:
         """(seconds of a call that all ranks start together, of the slowest; seconds of the host)."""
-        import torch
-
         if not self.cuda:
             self.align()
             begin = time.perf_counter()

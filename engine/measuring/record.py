@@ -19,6 +19,7 @@ from engine.measuring import clock, cluster, decoding, fp8, sampling, scenarios,
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
+from engine.measuring.libraries import torch
 from engine.measuring.machine import device, machine
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.random_calls import random_calls
@@ -260,8 +261,6 @@ def _say(line: str) -> None:
 
 def _under_torchrun(arguments: list[str]) -> int:
     """The same command again, as a process per GPU, by PyTorch's own launcher."""
-    import torch
-
     if not torch.cuda.is_available():
         print("there is no GPU here that PyTorch can use, and only GPUs are recorded", file=sys.stderr)
         return 2

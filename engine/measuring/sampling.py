@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from engine.measuring import clock, fp8
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters, KernelCounters
@@ -144,14 +145,10 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
-    import torch
-
-    from kernels import read_cache
-
     pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
-    hold = partial(read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
+    hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
     hold()  # compiled, where it is the first
     collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
     try:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import product
 
 from engine.measuring import clock
+from engine.measuring.libraries import kernels
 from engine.measuring.precompile import Kernel
 from engine.measuring.trial import Trial, training_problem
 from engine.recordings.timing import TilingTiming
@@ -34,13 +35,11 @@ def plan() -> list[TilingTiming]:
 
 def call_of(row: TilingTiming, q, k, v, *_):
     """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
-    from kernels import attention, launch_options
-
     options = Kernel.of_row(row).options
 
     def call():
-        with launch_options(row.warps, row.stages):
-            return attention(q, k, v, **options)
+        with kernels.launch_options(row.warps, row.stages):
+            return kernels.attention(q, k, v, **options)
 
     return call
 

@@ -16,6 +16,7 @@ from typing import Any
 from engine.algorithms import FORWARD
 from engine.measuring import clock
 from engine.measuring.exact import NO_TERMS, ExactGradients, ExactOutput, Terms, exact_gradients, exact_output
+from engine.measuring.libraries import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Row
@@ -57,8 +58,6 @@ class Trial:
         terms: Terms = NO_TERMS,
     ) -> Trial:
         """A trial of the forward or of the backward pass."""
-        import torch
-
         if problem.unserved:
             raise JobError(problem.unserved)
         inputs = random_inputs(problem, cuda, v_dim)
@@ -79,8 +78,6 @@ class Trial:
 
     def _call(self, prepare: Callable, options: dict[str, Any]) -> Callable[[], Any]:
         """The forward pass, or the backward pass alone, its forward pass done."""
-        import torch
-
         if self.d_out is None:
             return prepare(*self.inputs, self.problem, **options)
         with torch.enable_grad():
@@ -118,8 +115,6 @@ def not_timed(off: str) -> str:
 
 def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tuple:
     """Q, K and V (of v_dim, if given) of normally distributed numbers, the same for the same problem."""
-    import torch
-
     device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
     generator = torch.Generator(device).manual_seed(0)
     keys = problem.kv_heads, problem.seq_kv
@@ -138,8 +133,6 @@ def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
 
     Where it failed, the memory that it took is freed.
     """
-    import torch
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # why a backend of PyTorch does not serve a problem

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters
@@ -22,8 +23,6 @@ PLACES, APART = 3, 38 * 2**20  # where tensors may begin, and bytes between thes
 
 def main() -> None:
     """Run the scenarios of the file."""
-    import torch
-
     scenarios, results, seconds = sys.argv[1:]
     end = time.monotonic() + float(seconds)
     reasons: list[str | None] = []
@@ -38,21 +37,17 @@ def main() -> None:
 
 def profile(scenario: Counters, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
-    import torch
-
-    from kernels import scenario_marker
-
     elsewhere = torch.empty((index + 1) % PLACES * APART, dtype=torch.uint8, device="cuda")
     prepare, options = prepared(scenario)
     place = torch.zeros(1, dtype=torch.int32, device="cuda")
-    scenario_marker[(1,)](place)
+    kernels.scenario_marker[(1,)](place)
     found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)
     if isinstance(found, str):
         raise JobError(found)
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
     try:
-        scenario_marker[(index + 1,)](place)
+        kernels.scenario_marker[(index + 1,)](place)
         found.call()
         torch.cuda.synchronize()
     finally:

@@ -9,6 +9,7 @@ from typing import Any
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, scenarios
 from engine.measuring.implementations import implementations
+from engine.measuring.libraries import torch
 from engine.measuring.trial import Checked, Trial, attempt, in_turns
 from engine.recordings.timing import VariantTiming
 from engine.studies.masks import beside
@@ -57,8 +58,6 @@ def _checked(row: VariantTiming, cuda: bool) -> Checked | str:
 
 def _terms(row: VariantTiming, device: str) -> dict[str, Any]:
     """The terms of its scores as the kernels take them; slopes as in the paper on ALiBi, arXiv 2108.12409."""
-    import torch
-
     heads = torch.arange(1, row.problem.heads + 1, device=device, dtype=torch.float32)
     terms = {
         "softcap": {"softcap": SOFTCAP},
