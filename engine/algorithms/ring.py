@@ -57,22 +57,6 @@ class Order:
         """[length] the GPU that holds each of so many rows (or blocks of rows)."""
         return self.owner(np.searchsorted(self.edges(length), np.arange(length), side="right") - 1)
 
-    def halos(self, length: int, window: int) -> np.ndarray:
-        """[gpus] of so many keys, those of other GPUs that a GPU's queries see through a window.
-
-        Each chunk looks back on window - 1 keys, as far as there are any; what both chunks see counts once.
-        """
-        edges, back = self.edges(length), window - 1
-        start, stop = edges[: self.gpus], edges[1 : self.gpus + 1]
-        low = np.maximum(start - back, 0)
-        if not self.zigzag:
-            return start - low
-        late = edges[self.chunks - 1 : self.gpus - 1 : -1]
-        late_low = np.maximum(late - back, 0)
-        own = np.maximum(stop - np.maximum(late_low, start), 0)
-        twice = np.maximum(start - np.maximum(late_low, low), 0)
-        return start - low + late - late_low - own - twice
-
 
 @dataclass(frozen=True)
 class Meeting:
@@ -86,16 +70,12 @@ class Meeting:
 
 
 def meetings(order: Order, problem: Problem) -> Iterator[Meeting]:
-    """All that the GPUs compute, in no order: what the mask hides whole is left out."""
-    edges, mask = order.edges(problem.seq_kv).tolist(), problem.mask
-    window = mask.span(problem.seq_kv)
+    """All that the GPUs compute, in no order: under a causal mask none that it hides whole."""
+    full = problem.mask.looks_ahead
     for gpu, owner in product(range(order.gpus), repeat=2):
         for queries, keys in product(order.of(gpu), order.of(owner)):
-            if mask.looks_ahead:
-                yield Meeting(gpu, owner, queries, keys, True)
-            elif keys <= queries and edges[keys + 1] > edges[queries] - window + 1:
-                whole = keys < queries and edges[keys] >= edges[queries + 1] - window
-                yield Meeting(gpu, owner, queries, keys, whole)
+            if full or keys <= queries:
+                yield Meeting(gpu, owner, queries, keys, full or keys < queries)
 
 
 def order_of(problem: Problem, tiling: Tiling) -> Order:

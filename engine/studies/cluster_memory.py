@@ -37,11 +37,8 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
         found["Q, K, V and O of its heads"] = swapped
         found["O from the others"] = (queries + lse) * own
     elif not spread.by_steps:
-        seen = 1.0  # the share of all keys that the queries of a GPU see, its own among them, at most
-        if problem.mask.window is not None:
-            seen = (max(spread.fetched) + spread.rows) / problem.seq_kv
         found["published K and V"] = TURNS * keys * own
-        found[OTHERS] = min(SLOTS, spread.groups) * keys * seen / spread.groups
+        found[OTHERS] = min(SLOTS, spread.groups) * keys / spread.groups
         found["O of the groups"] = queries * own
     else:
         found["published K and V"] = TURNS * keys * own
@@ -56,15 +53,8 @@ def memory_bytes(spread: Spread) -> float:
 
 
 def longest_context(spread: Spread) -> int:
-    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory.
-
-    Keys that a window fetches from others do not become more with the sequence.
-    """
-    every, fixed = memory_bytes(spread), 0.0
-    if spread.problem.mask.window is not None:
-        others = spread.problem.seq_q * bytes_per_token(spread).get(OTHERS, 0.0)
-        fixed = others * max(spread.fetched) / (max(spread.fetched) + spread.rows)
-    return int((GPUS[spread.hardware].memory_bytes - fixed) * spread.problem.seq_q / (every - fixed))
+    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory."""
+    return int(GPUS[spread.hardware].memory_bytes * spread.problem.seq_q / memory_bytes(spread))
 
 
 @dataclass(frozen=True)

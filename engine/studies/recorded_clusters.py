@@ -58,7 +58,7 @@ def _held(recording: Recording) -> tuple[Held, ...]:
     return tuple(
         Held(row, recording, _seconds(row, gpu.key), ones.get((row.problem, row.direction)))
         for row in recording.cluster
-        if row.times and row.provider in (*METHODS, ONE)
+        if row.times and row.provider in (*METHODS, ONE) and row.problem.mask.kinds <= {"causal"}
     )
 
 

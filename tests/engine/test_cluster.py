@@ -23,8 +23,7 @@ from engine.studies.several_gpus import hidden_from, hiding, over_gpus, ring_par
 
 def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **more) -> Spread:
     """16 heads of 128 in float16 on H200s."""
-    mask = Mask(causal, more.pop("window", None))
-    problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", mask)
+    problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal))
     return Spread(problem, gpus, method, more.pop("zigzag", causal), **more)
 
 
@@ -72,53 +71,12 @@ def test_plain_order_wastes_the_idle_half(gpus):
     assert zigzag.efficiency > plain.efficiency
 
 
-@pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather"])
-def test_through_a_window_a_halo_comes_and_one_call_computes(method):
-    """Plain order: the last 4,096 keys of the GPU before, then each GPU's queries on its own and those."""
-    one = spread(method=method, zigzag=False, window=4097)
-    n = 131072 // 4
-    copied = method != "ring_send"
-    share, latency = (0.7778, 15e-6) if copied else (0.3444, 40e-6)
-    transfer = latency + 2 * 16 * 4096 * 128 * 2 / (share * 450e9)
-    computing = kernel_seconds(one.problem, "h200", n, n + 4096, True)
-    assert computing == pytest.approx(kernel_seconds(one.problem, "h200", n, n, True), rel=0.1)
-    expected = transfer + computing + (0 if copied else 0.15 * transfer) + TAIL
-    assert modelled(one).seconds == pytest.approx(expected, rel=1e-6)
-    assert one.link_bytes == 2 * 16 * 4096 * 128 * 2
-    assert replace(one, zigzag=True).link_bytes == 2 * one.link_bytes  # of both chunks
-    marks = lanes(one).marks
-    assert {mark.gpu for mark in marks if mark.kind == TRANSFER} == {1, 2, 3}  # the first looks back on none
-    tiles = sorted(tile for mark in marks if mark.kind == COMPUTING for tile in mark.tiles)
-    assert tiles == [(i, j) for i in range(4) for j in range(max(0, i - 1), i + 1)]
-    assert longest_context(one) > longest_context(spread(method=method, zigzag=False))
-    assert memory_bytes(replace(one, problem=at(one, longest_context(one)))) == pytest.approx(
-        GPUS["h200"].memory_bytes, rel=1e-5
-    )
-    assert "a window needs the ends alone" in one.by("two_level").unserved
-
-
-def at(one: Spread, tokens: int) -> Problem:
-    """Its problem, of so many tokens."""
-    return replace(one.problem, seq_q=tokens, seq_kv=tokens)
-
-
-def test_a_longer_window_takes_longer_until_it_hides_nothing():
-    times = [modelled(spread(zigzag=False, window=2**power)).seconds for power in range(8, 18)]
-    assert times == sorted(times)
-    gathered = modelled(spread(method="all_gather", zigzag=False)).seconds
-    assert times[-1] == pytest.approx(gathered, rel=0.05)  # as many keys, which come in groups of heads alike
-    one = one_gpu_seconds(spread(window=4096).problem, "h200")
-    longer = one_gpu_seconds(spread(2**20, window=4096).problem, "h200")
-    assert longer == pytest.approx(limited(8 * one), rel=0.03)  # of which 131,072 rows are modelled, not more
-
-
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("gpus", [2, 16])
 def test_lanes_last_as_long_as_the_closed_form_says(method, gpus, backward):
-    masks = ((True, True, None), (True, False, None), (False, False, None), (True, False, 3000))
-    for causal, zigzag, window in (*masks, (True, True, 3000)):
-        one = spread(32768, gpus, method, causal, zigzag=zigzag, window=window)
+    for causal, zigzag in ((True, True), (True, False), (False, False)):
+        one = spread(32768, gpus, method, causal, zigzag=zigzag)
         if one.unserved is None:
             found = lanes(one, backward)
             assert found.seconds == pytest.approx(modelled(one, backward).seconds, rel=1e-9)

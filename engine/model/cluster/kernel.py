@@ -32,7 +32,7 @@ def _part(problem: Problem, queries: int, keys: int, causal: bool) -> Problem | 
     """What a call computes; None where that is nothing."""
     if not queries or not keys:
         return None
-    return replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal, problem.mask.window))
+    return replace(problem, seq_q=queries, seq_kv=keys, mask=Mask(causal))
 
 
 @lru_cache(maxsize=4096)
@@ -48,30 +48,16 @@ def _call(part: Problem | None, hardware: str) -> tuple[float, bool]:
 
 
 def _shortened(part: Problem) -> Problem:
-    """Its lengths by one factor, down to the longest; or fewer queries that see as much through a window."""
-    window = part.mask.window
-    if window is not None and window <= LONGEST:
-        rows = min(part.seq_q, LONGEST)
-        return replace(part, seq_q=rows, seq_kv=rows + part.offset)
-    longest = window or max(part.seq_q, part.seq_kv)
+    """Its lengths by one factor, down to the longest."""
+    longest = max(part.seq_q, part.seq_kv)
     rows, keys = (max(1, each * LONGEST // longest) for each in (part.seq_q, part.seq_kv))
-    shorter = replace(part, seq_q=rows, seq_kv=keys, mask=Mask(part.mask.causal, window and LONGEST))
-    return _shortened(shorter) if window else shorter
+    return replace(part, seq_q=rows, seq_kv=keys)
 
 
 def _flops(part: Problem) -> int:
-    """In closed form, whatever the length; the last query sees all keys, or its window."""
-    if part.mask.window is not None:
-        seen = seen_in_window(part.seq_q, part.offset, part.mask.window)
-    else:
-        seen = part.seq_q * (part.seq_kv - (part.seq_q // 2 if part.mask.causal else 0))
+    """In closed form, whatever the length; the last query sees all keys."""
+    seen = part.seq_q * (part.seq_kv - (part.seq_q // 2 if part.mask.causal else 0))
     return 4 * part.all_heads * part.head_dim * seen
-
-
-def seen_in_window(queries: int, before: int, window: int) -> int:
-    """Pairs of a query and a key that it sees: so many queries in a row, with so many keys before them."""
-    short = min(max(window - 1 - before, 0), queries)  # the first, which see all there is
-    return short * before + short * (short + 1) // 2 + (queries - short) * window
 
 
 def one_gpu_seconds(problem: Problem, hardware: str, backward: bool = False) -> float:

@@ -193,15 +193,13 @@ def _staged(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
     pack = 0.0 if gathers else packing(spread) / 2
     there, back = _directions(spread, found.transfer / found.groups)
     shares, seen, marks, kind = work_shares(spread), _seen(spread), [], _kind(spread)
-    comes = [each / max(1, *spread.fetched) if gathers else 1.0 for each in spread.fetched]
     for group in range(found.groups):
         arrives = pack + there + group * (found.length + tail)
         start = pack if group == 0 else arrives - found.length - tail
         ends = arrives + found.computing / found.groups
         leaves = max(ends, start + found.length + tail + there) if group < found.groups - 1 else ends + tail
         for gpu in gpus:
-            if there * comes[gpu]:
-                marks.append(Mark(gpu, kind, group, NOBODY, start, start + there * comes[gpu]))
+            marks.append(Mark(gpu, kind, group, NOBODY, start, start + there))
             own = arrives + (ends - arrives) * shares[gpu]
             marks.append(Mark(gpu, COMPUTING, group, NOBODY, arrives, own, tuple(seen[gpu])))
             if back:

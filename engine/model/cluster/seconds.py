@@ -8,8 +8,10 @@ kernel's place, and chooses by them; a test holds the two together.
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+
 from engine.model.cluster.fabric import way
-from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds, seen_in_window
+from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
 
@@ -118,15 +120,11 @@ def _alone(spread: Spread) -> tuple[float, float]:
 
 def work_shares(spread: Spread) -> list[float]:
     """What each GPU computes of gathered keys or exchanged heads, as a share of what the busiest does."""
-    window = spread.problem.mask.window
-    if spread.method == ALL_TO_ALL or (window is None and (spread.zigzag or not spread.problem.mask.causal)):
+    if spread.method == ALL_TO_ALL or spread.zigzag or not spread.problem.mask.causal:
         return [1.0] * spread.gpus
-    edges = spread.order.edges(spread.problem.seq_q).tolist()
-    seen = [
-        sum(seen_in_window(edges[each + 1] - edges[each], edges[each], window or edges[-1]) for each in own)
-        for own in map(spread.order.of, range(spread.gpus))
-    ]
-    return [each / max(seen) for each in seen]
+    edges = spread.order.edges(spread.problem.seq_q)
+    seen = np.diff(edges * (edges + 1))
+    return (seen / seen.max()).tolist()
 
 
 def merging(spread: Spread) -> float:
@@ -166,13 +164,10 @@ def staged_computing(spread: Spread, backward: bool = False) -> float:
 
 def _staged_shapes(spread: Spread) -> list[tuple[int, int]]:
     """Queries and keys of each call for a group of heads, on the GPU that computes most."""
-    tokens, window = spread.problem.seq_q, spread.problem.mask.window
+    tokens = spread.problem.seq_q
     if spread.method == ALL_TO_ALL:
         return [(tokens, tokens)]
     rows = -(-spread.rows // spans(spread))
-    if window is not None:  # the GPU whose chunks look back on most: the last, or the middle ones'
-        before = range(spread.gpus - 1, spread.gpus - 1 + spans(spread))
-        return [(rows, rows + min(window - 1, each * rows)) for each in before]
     if spans(spread) == 1:
         return [(rows, tokens)]
     return [(rows, rows), (rows, tokens)]  # the first GPU's: its early chunk sees few, its late one many
@@ -206,11 +201,7 @@ def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
     found = stages(spread, backward)
     if spread.method != ALL_TO_ALL:
         around = found.groups * spans(spread) * TAIL
-        every = (
-            spread.problem.seq_kv // spread.order.chunks
-        )  # keys of a chunk: all come if they are not masked
-        blocks = 2 * min((spread.gpus - 1) * spans(spread), -(-max(spread.fetched) // every))
-        host = found.groups * (spans(spread) * CALLING + blocks * COPYING)
+        host = found.groups * spans(spread) * (CALLING + 2 * (spread.gpus - 1) * COPYING)
     else:
         around = found.groups * TAIL + packing(spread)
         chunks = spans(spread) * spread.gpus

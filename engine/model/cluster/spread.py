@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from engine.algorithms.ring import Order
 from engine.model.cluster.fabric import USUAL, Fabric, Way, way
@@ -39,9 +38,8 @@ class Spread:
     hardware: str = "h200"
 
     def __post_init__(self):
-        mask, served = self.problem.mask, {"causal", "window", "ahead"}
-        if not mask.kinds <= served or mask.keys_after or self.problem.seq_q != self.problem.seq_kv:
-            raise ValueError("a spread problem has as many keys as queries, one document and no keys ahead")
+        if not self.problem.mask.kinds <= {"causal"} or self.problem.seq_q != self.problem.seq_kv:
+            raise ValueError("a spread problem has as many keys as queries, and a causal mask or none")
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(METHODS)}")
         if not 1 <= self.gpus <= self.problem.seq_q:
@@ -54,11 +52,8 @@ class Spread:
 
     @property
     def by_steps(self) -> bool:
-        """Whether the blocks of one GPU after another are met, their results merged: a ring without a window.
-
-        A window's far edge cuts across blocks: all keys that are seen, and no others, come before one call.
-        """
-        return self.method in RINGS and self.problem.mask.window is None
+        """Whether the blocks of one GPU after another are met, their results merged: by a ring."""
+        return self.method in RINGS
 
     @property
     def rows(self) -> int:
@@ -86,20 +81,13 @@ class Spread:
         """How bytes come into a GPU from another of its host."""
         return way(self.fabric, min(self.fabric.host, self.gpus), self.method != RING_SEND)
 
-    @cached_property
-    def fetched(self) -> tuple[int, ...]:
-        """Keys of others that come into each GPU where they are gathered."""
-        if self.problem.mask.window is None:
-            return ((self.gpus - 1) * self.rows,) * self.gpus
-        return tuple(self.order.halos(self.problem.seq_kv, self.problem.mask.window).tolist())
-
     @property
     def link_bytes(self) -> float:
         """Bytes that come into the GPU that gets most, forward."""
         if self.method == ALL_TO_ALL:  # Q, K and V there, O back
             heads = self.problem.heads + self.problem.kv_heads
             return (2 * heads * self.rows * (self.gpus - 1) // self.gpus) * self.row
-        return 2 * self.problem.kv_heads * max(self.fetched) * self.row
+        return (self.gpus - 1) * self.block
 
     @property
     def groups(self) -> int:
@@ -120,8 +108,6 @@ class Spread:
                 f"All-to-all gives each GPU whole heads, and {gpus:,} GPUs do not divide"
                 f" {problem.heads} heads and {problem.kv_heads} KV heads."
             )
-        if self.method == TWO_LEVEL and problem.mask.window is not None:
-            return "A ring of hosts passes whole blocks on, of which a window needs the ends alone."
         if self.method == TWO_LEVEL and gpus % self.fabric.host:
             return f"A ring of hosts takes whole hosts of {self.fabric.host} GPUs, and {gpus:,} are none."
         return None
