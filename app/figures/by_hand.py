@@ -119,22 +119,17 @@ def three_passes(hand: ByHand, _: Palette) -> str:
     return _lines("", lines, "large", words=(0, 1, len(lines[0]) - 1))
 
 
-def online(hand: ByHand, _: Palette, *, both: bool) -> str:
-    """m, l, α and O of the row after its first piece, or after both."""
+def first_piece(hand: ByHand, _: Palette) -> str:
+    """m, l and O of the row after its first piece; what the second makes of them is asked."""
     first, second = hand.of_row()
-    m, total, m_next, alpha = (number(values[ROW]) for values in (first.m, first.l, second.m, second.alpha))
-    terms, added = (" + ".join(map(number, visit.weights[ROW])) for visit in (first, second))
+    m, total = (number(values[ROW]) for values in (first.m, first.l))
     rows = [
         ("scores s", _list(first.scores[ROW]), _list(second.scores[ROW])),
-        ("maximum m", m, m_next),
-        ("factor α", "", f"e^({m} − {m_next}) = {alpha}"),
-        ("sum l", f"{terms} = {total}", f"α · {total} + {added} = {number(second.l[ROW])}"),
-        ("O so far", _list(first.out[ROW]), f"α · O + P V = {_list(second.out[ROW])}"),
-        ("O ÷ l", "", _list(hand.tiled[ROW])),
-        ("in one go", "", _list(hand.out[ROW])),
+        ("maximum m", m, UNKNOWN),
+        ("factor α", "", UNKNOWN),
+        ("sum l", f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
+        ("O so far", _list(first.out[ROW]), UNKNOWN),
     ]
-    if not both:
-        rows = [rows[0], *((name, one, UNKNOWN) for name, one, _ in rows[1:5])]
     return _lines("<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>", rows, "apart")
 
 

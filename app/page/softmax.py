@@ -267,6 +267,6 @@ def _points(scores: np.ndarray, steps: online.OnlineSteps, colours: Palette):
 
 ABOUT = "Rows of scores, some at a time: the running maximum and sum, and what is rescaled."
 PICTURE = Picture(
-    lambda experiment: in_both_themes(PICTURES["online softmax"], experiment, tour="attention", step="1"),
+    lambda experiment: in_both_themes(PICTURES["rescale"], experiment, tour="attention", step="1"),
     lambda: [SiteFile("softmax.html", "Softmax", ABOUT, _examples)],
 )

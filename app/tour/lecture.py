@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import memory, scenario
+from app import memory, rescale, scenario
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
@@ -15,6 +15,7 @@ from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
 from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
 from app.figures.watched import ladder
+from app.rescale import RESCALE
 from app.scenario import theme, widgets
 from app.sidebar.recording import chosen_recording
 from app.tour import as_file
@@ -30,6 +31,7 @@ from engine.studies import fp8, survey
 from engine.studies.answers import answer, recorded_times
 from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
+from engine.studies.rescaling import example
 from engine.studies.warp_groups import PV, QK, SOFTMAX, inside
 from engine.watch.labs import labs, stored_report
 
@@ -239,8 +241,8 @@ PICTURES |= {
     "by hand": _hand(hands.whole),
     "row by hand": _hand(hands.one_row),
     "safe softmax": _hand(hands.three_passes, "**Softmax of the first row**"),
-    "first tile": _hand(partial(hands.online, both=False), PIECES),
-    "online softmax": _hand(partial(hands.online, both=True), PIECES),
+    "first tile": _hand(hands.first_piece, PIECES),
+    "rescale": lambda *_: RESCALE.show(rescale.payload(example()), key="tour rescale"),
     "tiles by hand": _hand(hands.tiled),
     "all by hand": _html(TILES, lambda colours: hands.every_tile(by_hand(), colours)),
     "weights by hand": _hand(hands.weights),

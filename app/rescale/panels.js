@@ -1,0 +1,304 @@
+// Scores with their running maximum, weights, the output, and the numbers beside them.
+
+import { clamp, decimal, factor } from "../canvas/format.js";
+import { mix } from "../canvas/theme.js";
+
+export const RANGE = [-1.5, 3.2]; // of scores that are drawn and can be dragged
+const SHOWN = 4; // numbers of O
+const between = (from, to, part) => from + (to - from) * part;
+
+/** A panel of bars, one a key, in groups of a tile. */
+class KeysPanel {
+  follows = ["at", "version", "chosen"];
+
+  layout({ x, w, y, h }) {
+    const { keys, u } = this,
+      tiles = this.model.tiles.length,
+      gap = Math.min(14 * u, (0.2 * w) / tiles);
+    this.gap = gap;
+    this.pitch = (w - gap * tiles) / keys;
+    this.top = y + 30 * u;
+    this.bottom = y + h - 24 * u;
+    this.left = x;
+  }
+
+  get keys() {
+    return this.model.scores.length;
+  }
+
+  /** Where a key's bar begins, and how wide it is. */
+  place(key) {
+    const { left, pitch, gap, model } = this;
+    return [left + key * pitch + (Math.floor(key / model.block) + 0.5) * gap, 0.8 * pitch];
+  }
+
+  heading(pen, box, names) {
+    let x = box.x;
+    for (const [words, color, note] of names) {
+      const style = note ? { size: 13, color } : { size: 15, weight: 650, color };
+      const room = box.x + box.w - x;
+      if (room > 60 * pen.u) x += pen.text(words, x, box.y + 16 * pen.u, { ...style, room }) + 18 * pen.u;
+    }
+  }
+}
+
+export class ScoresPanel extends KeysPanel {
+  height(score) {
+    const [low, high] = RANGE;
+    return between(this.bottom, this.top, (clamp(score, low, high) - low) / (high - low));
+  }
+
+  valueAt(y) {
+    const [low, high] = RANGE;
+    return between(low, high, (this.bottom - y) / (this.bottom - this.top));
+  }
+
+  /** The key whose column a point is in, or −1. */
+  keyAt(x, y) {
+    if (y < this.box.y || y > this.box.y + this.box.h) return -1;
+    return this.model.scores.findIndex((_, key) => {
+      const [from, wide] = this.place(key);
+      return x >= from - 0.1 * this.pitch && x < from + wide + 0.1 * this.pitch;
+    });
+  }
+
+  paint(pen, box, { now, chosen }) {
+    const { u, theme } = pen,
+      { model } = this,
+      { tile, kind, part } = now;
+    this.heading(pen, box, [
+      ["scores of one row", theme.S],
+      ["m, the running maximum", theme.statistics],
+      ...(this.narrow ? [] : [["drag a score", theme.muted, true]]),
+    ]);
+    const zero = this.height(0);
+    pen.rule(box.x, zero, box.w);
+    model.scores.forEach((score, key) => {
+      const [x, wide] = this.place(key),
+        of = Math.floor(key / model.block),
+        coming = of === tile && kind === "scores" ? part : 1,
+        strength = of > tile ? 0.22 : of === tile ? between(0.22, 1, coming) : 0.5,
+        y = this.height(score);
+      pen.box(
+        x,
+        Math.min(y, zero),
+        wide,
+        Math.max(1, Math.abs(y - zero)),
+        mix(theme.S, theme.ground, strength),
+        2,
+      );
+      if (key === chosen)
+        pen.frame(
+          x - 2 * u,
+          Math.min(y, zero) - 2 * u,
+          wide + 4 * u,
+          Math.abs(y - zero) + 4 * u,
+          theme.muted,
+          1,
+        );
+    });
+    model.tiles.forEach(({ first, stop }, n) => {
+      const [from] = this.place(first),
+        [last, wide] = this.place(stop - 1),
+        here = n === tile;
+      const words = this.narrow ? `${n + 1}` : `key tile ${n + 1}${here ? " · now" : ""}`;
+      pen.centered(words, (from + last + wide) / 2, this.bottom + 18 * u, {
+        ...{ size: 13, weight: here ? 650 : 400, color: here ? theme.ink : theme.muted },
+      });
+    });
+    this.staircase(pen, now);
+  }
+
+  /** The maximum over the tiles read; that of the tile that comes moves to its height. */
+  staircase(pen, { tile, kind, part }) {
+    const { ctx, u, theme } = pen,
+      { tiles } = this.model,
+      half = this.gap / 2;
+    let before = null;
+    for (let n = 0; n <= tile; n++) {
+      const { first, stop, m, was } = tiles[n],
+        coming = n === tile && kind === "scores" ? part : 1;
+      if (!n && coming < 0.05) return;
+      const level = this.height(n ? between(was, m, coming) : m),
+        [from] = this.place(first),
+        [last, wide] = this.place(stop - 1),
+        right = between(from - half, last + 0.25 * wide + this.pitch + half, n ? 1 : coming);
+      pen.box(from - half, level - 1.5 * u, right - from + half, 3 * u, theme.statistics, 0);
+      if (before !== null)
+        pen.box(
+          from - half - 1.5 * u,
+          Math.min(before, level) - 1.5 * u,
+          3 * u,
+          Math.abs(before - level) + 3 * u,
+          theme.statistics,
+          0,
+        );
+      if (n === tile || m < tiles[n + 1].m)
+        pen.text(decimal(between(n ? was : m, m, coming)), last + wide - 34 * u, level - 7 * u, {
+          ...{
+            size: 13,
+            mono: true,
+            weight: n === tile ? 700 : 400,
+            color: n === tile ? theme.statistics : theme.muted,
+          },
+        });
+      before = level;
+    }
+    ctx.globalAlpha = 1;
+  }
+}
+
+/** What a tile's weights are at a moment of it, beside those before it. */
+function weightsAt({ first, stop, before, after, factor: by }, { kind, part }) {
+  const shrunk = kind === "scores" ? 1 : kind === "rescale" ? by ** part : by,
+    landed = kind === "add" ? part : kind === "divide" ? 1 : 0;
+  return after.map((weight, key) => (key >= first && key < stop ? weight * landed : before[key] * shrunk));
+}
+
+export class WeightsPanel extends KeysPanel {
+  paint(pen, box, { now }) {
+    const { u, theme } = pen,
+      { model } = this,
+      tile = model.tiles[now.tile],
+      weights = weightsAt(tile, now),
+      shrinks = tile.factor < 1 && ["rescale", "add"].includes(now.kind),
+      most = Math.max(1, ...tile.after, ...tile.before);
+    this.heading(pen, box, [
+      ["weights e^(s − m)", theme.S],
+      ...(shrinks ? [["hatched: before the maximum rose", theme.muted, true]] : []),
+    ]);
+    const tall = this.bottom - this.top;
+    pen.rule(box.x, this.bottom, box.w);
+    weights.forEach((weight, key) => {
+      const [x, wide] = this.place(key),
+        h = (weight / most) * tall,
+        old = (tile.before[key] / most) * tall,
+        fresh = key >= tile.first;
+      if (shrinks && old > 1) {
+        pen.hatch(x, this.bottom - old, wide, old, mix(theme.S, theme.ground, 0.45), 5 * u);
+      }
+      pen.box(x, this.bottom - h, wide, h, mix(theme.S, theme.ground, fresh ? 1 : 0.68), 2);
+    });
+    if (!shrinks) return;
+    const largest = tile.before.indexOf(Math.max(...tile.before)),
+      [x, wide] = this.place(largest),
+      y = this.bottom - (tile.before[largest] / most) * tall;
+    pen.text(`× ${factor(tile.factor)}`, x + wide + 5 * u, y + 18 * u, {
+      ...{ size: 15, weight: 700, color: theme.O, halo: theme.ground },
+    });
+  }
+}
+
+export class OutPanel {
+  follows = ["at", "version"];
+
+  paint(pen, box, { now, rescaling }) {
+    const { u, theme } = pen,
+      { model } = this,
+      tile = model.tiles[now.tile],
+      { before, rescaled, after } = tile.out,
+      divided = now.kind === "divide",
+      wrong = !rescaling && divided;
+    const name = divided ? "O ÷ l, the output" : "O, the output so far";
+    pen.text(`${name}: ${SHOWN} of its numbers`, box.x, box.y + 16 * u, {
+      ...{ size: 15, weight: 650, color: wrong ? theme.bad : theme.O, room: box.w },
+    });
+    const columns = divided
+      ? [
+          [model.found, "found", 1, now.part],
+          [model.right, "at once", 0.55, 1],
+        ]
+      : [
+          [before, "before", 0.35, 1],
+          [rescaled, "× α", 0.65, now.kind === "scores" ? 0 : now.kind === "rescale" ? now.part : 1],
+          [after, "+ tile", 1, now.kind === "add" ? now.part : 0],
+        ];
+    const most = Math.max(0.1, ...columns.flatMap(([values]) => values.map(Math.abs)));
+    const pitch = box.w / SHOWN,
+      wide = Math.min(divided ? 60 * u : 34 * u, (0.78 * pitch) / columns.length),
+      middle = box.y + 30 * u + (box.h - 54 * u) / 2,
+      half = (box.h - 60 * u) / 2;
+    pen.rule(box.x, middle, box.w);
+    for (let dim = 0; dim < SHOWN; dim++) {
+      columns.forEach(([values, words, strength, there], n) => {
+        const from = n && !divided ? columns[n - 1][0][dim] : 0,
+          value = divided ? values[dim] * there : between(from, values[dim], there),
+          x = box.x + 10 * u + dim * pitch + n * (wide + 4 * u),
+          h = (Math.abs(value) / most) * half;
+        if (there > 0)
+          pen.box(
+            x,
+            value < 0 ? middle : middle - h,
+            wide,
+            Math.max(1, h),
+            mix(wrong && !n ? theme.bad : theme.O, theme.ground, strength),
+            2,
+          );
+        if (!this.narrow || dim === 0)
+          pen.centered(words, x + wide / 2, box.y + box.h - 4 * u, {
+            size: 11.5,
+            color: theme.muted,
+            room: wide + 8 * u,
+          });
+      });
+    }
+  }
+}
+
+export class NumbersPanel {
+  follows = ["at", "version"];
+
+  paint(pen, box, { now, rescaling }) {
+    const { u, theme } = pen,
+      { model, narrow } = this,
+      tile = model.tiles[now.tile],
+      { was, m, alpha, factor: by, l, out } = tile,
+      shown = ["scores", "rescale", "add", "divide"].indexOf(now.kind);
+    pen.box(box.x, box.y, box.w, box.h, theme.panel, 6);
+    const pad = 18 * u,
+      left = box.x + pad,
+      right = box.x + box.w - pad,
+      columns = [0.42, 0.68, 1].map((part) => between(left, right, part)),
+      line = (box.h - (narrow ? 70 : 120) * u) / 4;
+    ["before", "× α", "with the tile"].forEach((words, n) =>
+      pen.right(words, columns[n], box.y + 24 * u, { size: 13, color: n === 1 ? theme.O : theme.muted }),
+    );
+    const rows = [
+      ["m", "running maximum", theme.statistics, decimal(was), "", decimal(m), shown >= 0],
+      [
+        "l",
+        "running sum",
+        theme.statistics,
+        decimal(l.before),
+        decimal(l.rescaled),
+        decimal(l.after),
+        shown >= 2,
+      ],
+      ["α", "one factor for all", theme.O, "", now.tile ? factor(rescaling ? alpha : by) : "–", "", false],
+      [
+        "O",
+        "its first number",
+        theme.O,
+        ...[out.before, out.rescaled, out.after].map(([first]) => decimal(first)),
+        shown >= 2,
+      ],
+    ];
+    rows.forEach(([name, about, color, before, scaled, after, last], n) => {
+      const y = box.y + 34 * u + (n + 0.5) * line;
+      pen.text(name, left, y + 6 * u, { size: 26, weight: 700, mono: true, color });
+      if (!narrow && line > 52 * u) pen.text(about, left, y + 26 * u, { size: 13, color: theme.muted });
+      if (now.tile) pen.right(before, columns[0], y + 6 * u, { size: 18, mono: true, color: theme.muted });
+      if (shown >= 1 && now.tile)
+        pen.right(scaled, columns[1], y + 6 * u, { size: 18, mono: true, weight: 600, color: theme.O });
+      if (last) pen.value(after, columns[2], y + 6 * u, { size: 23 });
+    });
+    const [found, right0] = [decimal(model.found[0], 3), decimal(model.right[0], 3)],
+      y = box.y + box.h - (narrow ? 20 : 44) * u;
+    if (now.kind !== "divide") return;
+    const same = found === right0;
+    pen.text(`O ÷ l = ${found}${same ? ", as with all scores at once" : ""}`, left, y, {
+      ...{ size: 15, weight: 600, color: same ? theme.ink : theme.bad, room: right - left },
+    });
+    if (!same) pen.text(`With α it is ${right0}.`, left, y + 22 * u, { size: 15, room: right - left });
+  }
+}

@@ -1,0 +1,206 @@
+// One canvas, one clock: everything that a row has summed shrinks together when a larger score comes.
+
+import { clamp, decimal, factor, toldApart } from "../canvas/format.js";
+import { showing } from "../canvas/showing.js";
+import { NARROW } from "../canvas/stage.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
+import { unpack } from "../canvas/unpack.js";
+import { NumbersPanel, OutPanel, RANGE, ScoresPanel, WeightsPanel } from "./panels.js";
+import { resultOf, tilesOf } from "./run.js";
+
+const MOMENT = 2.2; // seconds that a moment of the run takes
+const NUDGE = 0.1; // of a score, by an arrow key
+const TELLING = 5; // moments after which it stands at first: the second tile has made all shrink
+const BAR = {
+  label: "What α rescales",
+  slider: "Moments of the run",
+  state: { speed: 1, rescaling: true, version: 0, chosen: 10 },
+  speeds: [0.5, 1, 2, 4],
+  arrows: "to the moment before, or next",
+  far: "to the tile before, or next",
+  options: [
+    {
+      ...{ name: "broken", key: "b", words: "Break it: no α", pressed: true },
+      act: (player) => player.rerun({ rescaling: !player.rescaling }),
+      told: "leave α out, and see what comes of it",
+    },
+    {
+      ...{ name: "again", key: "0", words: "As drawn", act: (player) => player.asDrawn() },
+      told: "the scores as they were before you dragged them",
+    },
+  ],
+  keys: [
+    {
+      ...{ name: "↑ ↓", told: "the chosen score, larger or smaller; or drag any" },
+      act: (player, far) => ({
+        ArrowUp: () =>
+          player.score(player.chosen, player.model.scores[player.chosen] + NUDGE * (far ? 5 : 1)),
+        ArrowDown: () =>
+          player.score(player.chosen, player.model.scores[player.chosen] - NUDGE * (far ? 5 : 1)),
+      }),
+    },
+  ],
+  guide: {
+    m: "the largest score of this row so far",
+    weights: "e to the power of score − m: how much of each value is in O",
+    hatched: "how large they were before the maximum rose",
+    l: "the sum of the weights",
+    O: "the sum of weight times value, divided by l at the end",
+    α: "e to the power of the old m − the new m: one factor for all of them",
+  },
+};
+
+/** The row as the server sent it, and as it is being dragged. */
+class Row {
+  constructor(bytes) {
+    const { header } = unpack(bytes);
+    Object.assign(this, header, { drawn: header.scores, palettes: header.palettes });
+    this.run(true);
+  }
+
+  run(rescaling) {
+    this.tiles = tilesOf(this.scores, this.values, this.block, rescaling);
+    this.right = resultOf(rescaling ? this.tiles : tilesOf(this.scores, this.values, this.block, true));
+    this.found = resultOf(this.tiles);
+    this.moments = this.tiles.flatMap((_, tile) =>
+      ["scores", "rescale", "add"]
+        .filter((kind) => tile || kind !== "rescale")
+        .map((kind) => ({ tile, kind })),
+    );
+    this.moments.push({ tile: this.tiles.length - 1, kind: "divide" });
+    this.longest = this.moments.length;
+  }
+
+  /** What happens at a place of the run, and how much of it has happened. */
+  at(place) {
+    const n = Math.max(0, Math.ceil(place) - 1),
+      part = place - n;
+    return { n, ...this.moments[n], part: part * part * (3 - 2 * part) };
+  }
+
+  /** What happens, in words. */
+  sentence({ n, tile, kind }, rescaling) {
+    const { was, m, alpha, l } = this.tiles[tile],
+      name = `Tile ${tile + 1}`;
+    if (kind === "scores" && !n) return `${name} comes: its largest score is ${decimal(m)}, the maximum m.`;
+    if (kind === "scores" && m > was) {
+      const [low, high] = toldApart(was, m);
+      return `${name} brings a larger score: the maximum m rises from ${low} to ${high}.`;
+    }
+    if (kind === "scores") return `${name} comes: no score is larger, so the maximum m stays ${decimal(m)}.`;
+    if (kind === "rescale" && alpha === 1) return "α = 1: nothing that is summed has to change.";
+    if (kind === "rescale" && !rescaling)
+      return `α = ${factor(alpha)} is left out: old weights stay too large beside new ones.`;
+    if (kind === "rescale")
+      return `All that is summed shrinks together, to α = e^(${decimal(was)} − ${decimal(m)}) = ${factor(alpha)} of itself.`;
+    if (kind === "add")
+      return `${name} lands: its weights come into l, now ${decimal(l.after)}, and its values into O.`;
+    const same = decimal(this.found[0], 3) === decimal(this.right[0], 3);
+    return `O is divided by l once, at the end: ${
+      same ? "the same as with all scores at once." : "wrong, as old and new weights are on different scales."
+    }`;
+  }
+}
+
+class Rescaler extends TimedPlayer {
+  static bar = BAR;
+  static Model = Row;
+
+  load(part) {
+    if (part === null) this.at = Math.min(TELLING, this.last);
+    else this.fraction = part;
+    this.chosen = Math.min(this.chosen, this.model.scores.length - 1);
+  }
+
+  /** Everything anew, in the same moment. */
+  rerun(change) {
+    Object.assign(this, change, { version: this.version + 1 });
+    this.model.run(this.rescaling);
+    this.draw();
+  }
+
+  score(key, value) {
+    const held = Math.round(clamp(value, ...RANGE) * 100) / 100;
+    this.model.scores = this.model.scores.with(key, held);
+    this.rerun({ chosen: key });
+  }
+
+  asDrawn() {
+    this.model.scores = this.model.drawn;
+    this.rerun({ rescaling: true });
+  }
+
+  eventBeside(by) {
+    return by > 0 ? Math.floor(this.at) + 1 : Math.ceil(this.at) - 1;
+  }
+
+  step(by, far = false) {
+    this.clock.stop();
+    const { moments } = this.model;
+    let at = this.eventBeside(by);
+    if (far) while (at > 0 && at < this.last && moments[at - 1].kind !== "add") at += by;
+    this.seek(at);
+  }
+
+  passing(seconds) {
+    return (seconds * this.speed) / MOMENT;
+  }
+
+  get scores() {
+    return this.stage.panels.find((panel) => panel instanceof ScoresPanel);
+  }
+
+  press(event) {
+    super.press();
+    const key = this.scores.keyAt(event.offsetX, event.offsetY);
+    if (key < 0) return;
+    this.held = key;
+    this.stage.canvas.setPointerCapture(event.pointerId);
+    this.score(key, this.scores.valueAt(event.offsetY));
+  }
+
+  point(event) {
+    if (this.held >= 0) this.score(this.held, this.scores.valueAt(event.offsetY));
+  }
+
+  lift() {
+    this.held = -1;
+  }
+
+  /** Three pictures at the left, the numbers at the right; a phone's stand below, and O is among them. */
+  layout() {
+    const { width: w, height: h, u } = this.stage,
+      narrow = w < NARROW,
+      gap = 22 * u,
+      side = narrow ? w : 0.36 * w,
+      left = narrow ? w : w - side - 1.6 * gap,
+      below = narrow ? 224 * u : 0,
+      panels = narrow ? [ScoresPanel, WeightsPanel] : [ScoresPanel, WeightsPanel, OutPanel],
+      each = (h - below - gap) / panels.length - (narrow ? 0 : gap / 2);
+    const stacked = panels.map((Panel, n) => [
+      Panel,
+      { x: 0, y: n * (each + gap), w: left, h: each },
+      { narrow },
+    ]);
+    const box = narrow
+      ? { x: 0, y: h - below + gap / 2, w, h: below - gap / 2 }
+      : { x: w - side, y: 0, w: side, h };
+    return [...stacked, [NumbersPanel, box, { narrow }]];
+  }
+
+  moment() {
+    const { at, rescaling, version, chosen, model } = this,
+      now = model.at(at);
+    return {
+      view: { at, rescaling, version, chosen, now },
+      title: "What α rescales",
+      sentence: model.sentence(now, rescaling),
+      where: `moment ${now.n + 1} of ${model.longest}: ${now.kind}`,
+      length: `tile ${now.tile + 1} of ${model.tiles.length}`,
+      broken: !rescaling,
+    };
+  }
+}
+
+const show = showing(Rescaler, "__rescale");
+export default show;

@@ -1,0 +1,38 @@
+// The online softmax of one row with its output: what is summed before, rescaled, and with every tile.
+
+const dot = (weights, values, dim) =>
+  weights.reduce((sum, weight, key) => sum + weight * values[key][dim], 0);
+const total = (weights) => weights.reduce((sum, weight) => sum + weight, 0);
+
+/**
+ * The tiles of a row, in order: {first, stop, was, m, alpha, factor, before, l, out}, where `before` are the weights
+ * of the tiles read, relative to the maximum that `was`, and `l` and `out` are {before, rescaled, after}.
+ * Without α what is summed stays as it is: `factor` is what it is multiplied by, `alpha` what it must be.
+ */
+export function tilesOf(scores, values, block, rescaling) {
+  const tiles = [],
+    dims = values[0].map((_, dim) => dim);
+  let [was, weights] = [-Infinity, scores.map(() => 0)];
+  for (let first = 0; first < scores.length; first += block) {
+    const stop = Math.min(first + block, scores.length),
+      m = Math.max(was, ...scores.slice(first, stop)),
+      alpha = first ? Math.exp(was - m) : 1,
+      factor = rescaling ? alpha : 1,
+      before = weights,
+      rescaled = before.map((weight) => weight * factor),
+      after = rescaled.map((weight, key) =>
+        key >= first && key < stop ? Math.exp(scores[key] - m) : weight,
+      ),
+      three = (of) => ({ before: of(before), rescaled: of(rescaled), after: of(after) });
+    const out = three((each) => dims.map((dim) => dot(each, values, dim)));
+    tiles.push({ first, stop, was, m, alpha, factor, before, rescaled, after, l: three(total), out });
+    [was, weights] = [m, after];
+  }
+  return tiles;
+}
+
+/** O divided by l, after all tiles. */
+export const resultOf = (tiles) => {
+  const { out, l } = tiles.at(-1);
+  return out.after.map((value) => value / l.after);
+};
