@@ -19,9 +19,9 @@ from app.scenario import theme
 from app.scenario.presentation import presenting
 from app.tour import as_file, file, step_words
 from app.tour.file import Step, TourError
-from app.tour.pictures import PICTURES
+from app.tour.pictures import PICTURES, WIDE
 from engine.experiment import Experiment
-from engine.studies.answers import AnswerError, answer
+from engine.studies.answers import Answer, AnswerError, answer
 
 FIRST = "attention"
 ORIGINS = {
@@ -105,15 +105,22 @@ def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> Non
         if not step.question:
             _told(step, experiment)
             return
+        shown = step.reveals if told else step.picture
+        wide = told and shown in WIDE
+        words = step_words.filled(step.after if told and step.after else step.before, experiment)
         with st.container(key="tour_text"):
-            st.markdown(step_words.filled(step.after if told and step.after else step.before, experiment))
+            st.markdown(f"**{_answered(step, experiment)}** {words}" if wide else words)
+        if wide:
+            with st.container(key="tour_played"):
+                PICTURES[shown](experiment, theme.colours())
+            return
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
             _question(step, experiment, place, room)
             if told:
                 _answer(step, experiment)
         with picture, st.container(key="tour_picture"):
-            PICTURES[step.reveals if told else step.picture](experiment, theme.colours())
+            PICTURES[shown](experiment, theme.colours())
     except AnswerError as error:
         st.text(f"This step cannot be computed for the scenario: {error}.")
 
@@ -211,14 +218,25 @@ def _go(number: int) -> None:
     scenario.go(step=str(number))
 
 
+def _answered(step: Step, experiment: Experiment) -> str:
+    """The answer in words, where the picture takes the screen."""
+    if step.answer:
+        computed = answer(step.answer, experiment)
+        return f"{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}."
+    options = step_words.options(step.choices, step.answer, step.unit, experiment)
+    return next((f"{option.text}." for option in options if option.right(options)), "")
+
+
+def _origin(computed: Answer, experiment: Experiment) -> str:
+    return ORIGINS[computed.origin].format(gpu=experiment.gpu.name, a_gpu=experiment.gpu.with_article)
+
+
 def _answer(step: Step, experiment: Experiment) -> None:
     """The computed answer, where it comes from, and its formula."""
     with st.container(key="tour_told"):
         if step.answer:
             computed = answer(step.answer, experiment)
-            gpu = experiment.gpu
-            origin = ORIGINS[computed.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)
-            st.metric(f"Answer, {origin}", step_words.text(computed, step.unit))
+            st.metric(f"Answer, {_origin(computed, experiment)}", step_words.text(computed, step.unit))
         if step.formula:
             st.latex(step.formula)
         if experiment != step.experiment:

@@ -9,6 +9,7 @@ import { NumbersPanel, OutPanel, RANGE, ScoresPanel, WeightsPanel } from "./pane
 import { resultOf, tilesOf } from "./run.js";
 
 const MOMENT = 2.2; // seconds that a moment of the run takes
+const LOW = 420; // units: below it there is no room for a third picture
 const NUDGE = 0.1; // of a score, by an arrow key
 const TELLING = 5; // moments after which it stands at first: the second tile has made all shrink
 const BAR = {
@@ -167,25 +168,23 @@ class Rescaler extends TimedPlayer {
     this.held = -1;
   }
 
-  /** Three pictures at the left, the numbers at the right; a phone's stand below, and O is among them. */
+  /** Pictures at the left, the numbers at the right; a phone's stand below. Where it is low, O is only among them. */
   layout() {
     const { width: w, height: h, u } = this.stage,
       narrow = w < NARROW,
       gap = 22 * u,
+      below = narrow ? 240 * u : 0,
       side = narrow ? w : 0.36 * w,
-      left = narrow ? w : w - side - 1.6 * gap,
-      below = narrow ? 224 * u : 0,
-      panels = narrow ? [ScoresPanel, WeightsPanel] : [ScoresPanel, WeightsPanel, OutPanel],
-      each = (h - below - gap) / panels.length - (narrow ? 0 : gap / 2);
+      wide = narrow ? w : w - side - 1.6 * gap,
+      panels = [ScoresPanel, WeightsPanel, ...(narrow || h < LOW * u ? [] : [OutPanel])],
+      each = (h - below + gap) / panels.length - gap;
     const stacked = panels.map((Panel, n) => [
       Panel,
-      { x: 0, y: n * (each + gap), w: left, h: each },
+      { x: 0, y: n * (each + gap), w: wide, h: each },
       { narrow },
     ]);
-    const box = narrow
-      ? { x: 0, y: h - below + gap / 2, w, h: below - gap / 2 }
-      : { x: w - side, y: 0, w: side, h };
-    return [...stacked, [NumbersPanel, box, { narrow }]];
+    const box = { x: w - side, y: narrow ? h - below + gap : 0, w: side, h: narrow ? below - gap : h };
+    return [...stacked, [NumbersPanel, box, { narrow: narrow || h < LOW * u }]];
   }
 
   moment() {
