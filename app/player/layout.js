@@ -14,6 +14,7 @@ import { RowPanel } from "./row_panel.js";
 import { TrafficPanel } from "./traffic_panel.js";
 
 const BETWEEN = 16; // units between panels
+const NARROWEST = 240; // units of width in which the memories can be told
 // units of height that a panel takes at least, its type as small as it gets
 const LEAST = { grid: 230, memory: 145, traffic: 200, chip: 204, code: 182, row: 172, numbers: 96 };
 
@@ -81,7 +82,16 @@ function tabletLayout(w, h, u, model) {
       row,
     ];
   if (above >= LEAST.grid * u) return [...beside(above), row];
-  return [...beside(h), ...numbers(model, { ...right, y: 212 * u, h: h - 212 * u }, u)];
+  const side = Math.min(0.36 * w, h + 20 * u), // as where type is large: the grid, the memories, and bytes
+    third = (w - side - 2 * gap) / 2;
+  if (third < NARROWEST * u)
+    return [...beside(h), ...numbers(model, { ...right, y: 212 * u, h: h - 212 * u }, u)];
+  return [
+    [Grid, { x: 0, y: 0, w: side, h }],
+    [MemoryPanel, { x: side + gap, y: 0, w: third, h: Math.min(h, 300 * u) }],
+    [Traffic, { x: w - third, y: 0, w: third, h: Math.min(h, 212 * u) }],
+    ...numbers(model, { x: w - third, y: 212 * u, w: third, h: h - 212 * u }, u),
+  ];
 }
 
 /** One below the other. */

@@ -36,7 +36,7 @@ test("panels lie beside each other, in a smaller room fewer of them, and none is
     [1870, 880, 1.3, all],
     [1230, 600, 1, all],
     [2500, 1200, 1.8, all],
-    [1230, 470, 1.4, "Grid Traffic Row"], // in a hall's type
+    [1230, 470, 1.4, "Grid Memory Traffic Row"], // in a hall's type
     [1100, 600, 1, all],
     [1100, 560, 1, "Grid Memory Chip Traffic Row"], // the code goes first, then memory
     [1100, 500, 1, "Grid Chip Traffic Row"],
