@@ -6,7 +6,7 @@ kernel fetches beyond the first time, spread evenly over all that it asks for ag
 side, and one head has its even share: of K and V that several heads read, of whatever L2 loses.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,43 +34,37 @@ class Crossings:
 def crossings(launch: Launch, traffic: Traffic) -> Crossings:
     """The DRAM bytes of a launch, step by step of one head."""
     columns = launch.schedule.columns
-    first, moved = np.zeros(len(columns), bool), []
-    for operation, asked, dram in (
-        (Operation.LOAD, columns.read_bytes, traffic.dram.read),
-        (Operation.STORE, columns.written_bytes, traffic.dram.written),
-    ):
-        bytes_ = np.zeros(len(columns))
-        parts = list(parts_of(launch, traffic, operation))
-        for tensor, share in shares_of(parts, dram).items():
-            for index, once, again in (part[:3] for part in parts if part[3] == tensor):
-                steps = columns.operation == operation
-                steps = np.flatnonzero(steps & (columns.phase == index) & (columns.tensor == tensor))
-                first[steps] = touches = _first_touches(launch.schedule, steps, tensor)
-                spread = _spread(asked[steps].astype(np.float64), touches, once, again)
-                bytes_[steps] = spread * share / traffic.heads
-        moved.append(bytes_)
-    return Crossings(*moved, first)
+    first, read, written = np.zeros(len(columns), bool), np.zeros(len(columns)), np.zeros(len(columns))
+    for operation, index, tensor, once, again in parts_of(launch, traffic):
+        loads = operation == Operation.LOAD
+        asked, moved = (columns.read_bytes, read) if loads else (columns.written_bytes, written)
+        steps = (columns.operation == operation) & (columns.phase == index) & (columns.tensor == tensor)
+        steps = np.flatnonzero(steps)
+        first[steps] = touches = _first_touches(launch.schedule, steps, tensor)
+        moved[steps] = spread(asked[steps].astype(np.float64), touches, once, again) / traffic.heads
+    return Crossings(read, written, first)
 
 
-def parts_of(launch: Launch, traffic: Traffic, operation: Operation):
-    """(kernel, bytes fetched once, bytes fetched again, tensor), over batch and heads."""
-    kind = "read" if operation == Operation.LOAD else "written"
-    for index, (kernel, refetched) in enumerate(zip(launch.kernels, traffic.refetched, strict=True)):
-        compulsory = compulsory_bytes(replace(launch.schedule, phases=(kernel.phase,)))
-        for tensor, once in getattr(compulsory, kind).items():
-            if once:
-                yield index, once, getattr(refetched, kind).get(tensor, (0.0,))[0], tensor
+def parts_of(launch: Launch, traffic: Traffic) -> Iterator[tuple[Operation, int, Tensor, float, float]]:
+    """(operation, kernel, tensor, bytes that cross once, bytes that cross again), over batch and heads.
+
+    They add up to `traffic.dram`: less than kernels fetch where less is asked for.
+    """
+    phases = [replace(launch.schedule, phases=(kernel.phase,)) for kernel in launch.kernels]
+    for operation, way in ((Operation.LOAD, "read"), (Operation.STORE, "written")):
+        fetched = [
+            (index, tensor, once, getattr(refetched, way).get(tensor, (0.0,))[0])
+            for index, (phase, refetched) in enumerate(zip(phases, traffic.refetched, strict=True))
+            for tensor, once in getattr(compulsory_bytes(phase), way).items()
+            if once
+        ]
+        for index, tensor, once, again in fetched:
+            every = sum(each[2] + each[3] for each in fetched if each[1] == tensor)
+            share = getattr(traffic.dram, way)[tensor] / every
+            yield operation, index, tensor, once * share, again * share
 
 
-def shares_of(parts: list[tuple], dram: Mapping[Tensor, int]) -> dict[Tensor, float]:
-    """By tensor, what crosses of what its kernels fetch once and again: less where less is asked for."""
-    fetched: dict[Tensor, float] = {}
-    for _, once, again, tensor in parts:
-        fetched[tensor] = fetched.get(tensor, 0.0) + once + again
-    return {tensor: dram[tensor] / amount for tensor, amount in fetched.items()}
-
-
-def _spread(asked: np.ndarray, touches: np.ndarray, once: float, again: float) -> np.ndarray:
+def spread(asked: np.ndarray, touches: np.ndarray, once: float, again: float) -> np.ndarray:
     """[steps] bytes: those of first touches in proportion to what each asks for, and the others likewise."""
     repeated = asked[~touches].sum()
     if not repeated:

@@ -1,101 +1,128 @@
 """What crosses HBM while a call runs: modelled, the DRAM bytes laid on the blocks of the modelled timeline.
 
-A block asks for its rows of Q as it starts and leaves O as it ends. What several blocks of a head walk over,
-K and V, comes while the first of them walks, and what L2 has lost by then comes evenly. No more crosses than
-the memory delivers: the rest waits.
+A block takes its steps evenly over its time. The first of all blocks that asks for a tile fetches it, and
+what L2 has lost by then comes evenly with the others. What blocks store lies in L2 until as much came after
+it as L2 holds, so that the last of it is written when the call has ended. No more crosses at a time than the
+memory delivers: the rest waits.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.model.launch import Kernel, launch
+from engine.model.l2 import UNEVEN
+from engine.model.launch import Launch, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import simulate
-from engine.model.timeline import Timeline
-from engine.schedule.step import Operation
-from engine.studies.crossing import parts_of, shares_of
+from engine.model.timeline import Timeline, TimelineError
+from engine.schedule.nest import HEAD, ROWS, TILE
+from engine.schedule.step import PARTIALS, Operation, Tensor
+from engine.studies.crossing import parts_of, spread
+
+MOST_STEPS = 20_000_000  # over all heads, of a call whose bytes are followed
+SETS = (np.arange(16) + 0.5) / 16  # of L2, by how early they are full
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Bytes across HBM over time.
+    """Bytes across HBM over time: of `Traffic.dram`, all that is read, and all that is written or left.
 
     Attributes:
         interval: seconds of each interval.
         read, written: [intervals] float64, bytes.
+        left: bytes that lie dirty in L2 when the call ends.
     """
 
     interval: float
     read: np.ndarray
     written: np.ndarray
+    left: float
 
 
 def modelled_flow(experiment: Experiment, interval: float) -> Flow:
-    """The bytes of a call's intervals, which add up to the DRAM bytes of its `Traffic`.
+    """The bytes of a call's intervals; raises TimelineError where its blocks or steps are too many.
 
-    Raises TimelineError where its blocks are too many for a timeline.
+    >>> flow = modelled_flow(Experiment(), 1e-6)
+    >>> round(flow.read.sum()) == simulate(Experiment()).traffic.dram.total_read
+    True
     """
     run, traffic, timeline = launch(experiment), simulate(experiment).traffic, simulate_timeline(experiment)
-    edges = np.arange(int(np.ceil(timeline.seconds / interval)) + 1) * interval
-    found = []
-    for operation, dram in ((Operation.LOAD, traffic.dram.read), (Operation.STORE, traffic.dram.written)):
-        fetched = list(parts_of(run, traffic, operation))
-        share, moved = shares_of(fetched, dram), np.zeros(len(edges) - 1)
-        for index, once, again, tensor in fetched:
-            kernel, blocks = run.kernels[index], timeline.kernel == index
-            begin, end = timeline.start[blocks], timeline.end[blocks]
-            own = _own(kernel, tensor, operation, begin, end)
-            if own is None:
-                first = _first_of_heads(timeline, blocks, kernel.group)
-                moved += share[tensor] * _spread(edges, begin[first], end[first], once)
-                moved += share[tensor] * _spread(edges, begin, end, again)
-            else:
-                moved += share[tensor] * _spread(edges, *own, once + again)
-        found.append(moved)
-    return Flow(interval, *_delivered(found, experiment.gpu.memory_bytes_per_second * interval))
+    if (steps := run.schedule.steps * traffic.heads) > MOST_STEPS:
+        raise TimelineError(f"bytes are followed over at most {MOST_STEPS:,} steps, this takes {steps:,}")
+    edges, gpu = np.arange(int(np.ceil(timeline.seconds / interval)) + 1) * interval, experiment.gpu
+    asked = {way: np.zeros(len(edges) - 1) for way in (Operation.LOAD, Operation.STORE)}
+    filled = np.zeros(len(edges) - 1)  # shares of L2
+    for way, index, tensor, once, again in parts_of(run, traffic):
+        begin, lasts, bytes_, first = _moves(run, timeline, index, way, tensor)
+        came = _over(edges, begin, lasts, spread(bytes_, first, once, again))
+        sms = 1 if run.schedule.amounts[tensor].by_query else gpu.sms
+        filled += came * gpu.l2_copies(sms) / gpu.l2_bytes
+        asked[way] += came
+    filled, asked, stored = filled.cumsum(), *(each.cumsum() for each in asked.values())
+    since = 1 + UNEVEN * np.log(SETS / (1 - SETS))  # shares of L2 that come before a set of it is full
+    pushed_out = np.mean([np.interp(filled - share, filled, stored, left=0.0) for share in since], axis=0)
+    read, written = _delivered(asked, pushed_out, gpu.memory_bytes_per_second * interval)
+    return Flow(interval, read, written, stored[-1] - pushed_out[-1])
 
 
-def _own(kernel: Kernel, tensor, operation, begin, end) -> tuple[np.ndarray, np.ndarray] | None:
-    """From when to when each block moves a tensor that it alone moves; None where others walk over it too."""
-    around = kernel.phase.before if operation == Operation.LOAD else kernel.phase.after
-    if any(step.tensor == tensor and step.operation == operation for step in around):
-        at = begin if operation == Operation.LOAD else end
-        return at, at
-    inner_only = operation == Operation.LOAD and kernel.count > 1
-    return None if inner_only else (begin, end)
+def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, tensor: Tensor) -> tuple:
+    """Whenever a block of a kernel moves a tile: [moves] seconds at which that begins, and how long it lasts;
+    bytes; bool, whether no block moved the tile before."""
+    kernel, columns = run.kernels[index], run.schedule.columns
+    phase, start = kernel.phase, int(np.searchsorted(columns.phase, index))
+    part = columns.part(start, start + phase.steps)
+    head, block = kernel.launched(timeline.order, 0, kernel.blocks)
+    if phase.launched == HEAD:
+        work = np.zeros(len(part), int)  # which block of a head takes each step
+    elif phase.launched == TILE:
+        work = part.query_block * run.schedule.grid[1] + np.maximum(part.key_block, 0)
+    elif phase.launched == ROWS:
+        work, block = part.query_block, block * phase.rows // run.tiling.block_q
+    else:
+        steps = len(phase.before) + len(phase.each) * phase.visits + len(phase.after)
+        work = np.repeat(np.arange(len(steps)), steps)
+    count = np.bincount(work)
+    rank = np.arange(len(work)) - (count.cumsum() - count)[work]
+    if phase.launched in (TILE, ROWS):
+        count, rank = np.ones_like(count), np.zeros_like(rank)
+    moving = np.flatnonzero((part.operation == operation) & (part.tensor == tensor))
+    low, high = (np.searchsorted(work[moving], block, side) for side in ("left", "right"))
+    by = np.repeat(np.arange(len(block)), high - low)
+    step = moving[np.arange(len(by)) - np.repeat((high - low).cumsum() - high, high - low)]
+    begin, end = (times[timeline.kernel == index] for times in (timeline.start, timeline.end))
+    lasts = ((end - begin) / count[block])[by]
+    begin = begin[by] + rank[step] * lasts
+    bytes_ = (part.read_bytes if operation == Operation.LOAD else part.written_bytes)[step].astype(float)
+    if tensor in PARTIALS or phase.launched == ROWS:  # each block has its own
+        return begin, lasts, bytes_, np.ones(len(by), bool)
+    amount = run.schedule.amounts[tensor]
+    tile = head[by] if amount.by_query else head[by] * kernel.group // run.problem.group
+    for own, blocks in ((amount.by_query, part.query_block), (amount.by_key, part.key_block)):
+        tile = tile * (blocks.max() + 2) + own * (blocks[step] + 1)
+    order = np.lexsort((begin, tile))
+    first = np.zeros(len(by), bool)
+    first[order[np.unique(tile[order], return_index=True)[1]]] = True
+    return begin, lasts, bytes_, first
 
 
-def _first_of_heads(timeline: Timeline, blocks: np.ndarray, group: int) -> np.ndarray:
-    """Indices of the block that starts first of those that share a head of K and V, among some blocks."""
-    shared, start = timeline.head[blocks] // group, timeline.start[blocks]
-    order = np.lexsort((start, shared))
-    return order[np.unique(shared[order], return_index=True)[1]]
-
-
-def _spread(edges: np.ndarray, begin: np.ndarray, end: np.ndarray, amount: float) -> np.ndarray:
-    """[intervals] of an amount that all blocks move evenly from when to when, in proportion to their time."""
-    last = edges[-1]
-    lasts = np.maximum(end - begin, edges[1] / 2)
-    begin = np.minimum(begin, last - lasts)
-    rate = amount / lasts.sum() if np.ptp(lasts) else amount / len(lasts) / lasts[0]
-    change = np.repeat((rate, -rate), len(begin))
-    times = np.clip(np.concatenate((begin, begin + lasts)), 0, last)
-    bins = edges.searchsorted(times)
+def _over(edges: np.ndarray, begin: np.ndarray, lasts: np.ndarray, amount: np.ndarray) -> np.ndarray:
+    """[intervals] of amounts that each come evenly, from when on and for how long."""
+    lasts = np.maximum(lasts, edges[1] / 1000)
+    begin = np.minimum(begin, edges[-1] - lasts)
+    times = np.clip(np.concatenate((begin, begin + lasts)), 0, edges[-1])
+    change, bins = np.concatenate((amount / lasts, -amount / lasts)), edges.searchsorted(times)
     rates = np.bincount(bins, change, len(edges)).cumsum()
     moments = np.bincount(bins, change * times, len(edges)).cumsum()
     return np.diff(edges * rates - moments)
 
 
-def _delivered(asked: list[np.ndarray], most: float) -> list[np.ndarray]:
-    """Bytes as they cross, of those asked for by then: no more an interval than the memory delivers."""
-    total = np.zeros(len(asked[0]))
-    waiting, came = np.zeros(len(asked)), [np.zeros_like(way) for way in asked]
-    for at in range(len(total)):
-        waiting += [way[at] for way in asked]
-        share = 1.0 if at == len(total) - 1 else min(1.0, most / max(waiting.sum(), most))
-        for way, amount in zip(came, waiting * share, strict=True):
-            way[at] = amount
-        waiting *= 1 - share
-    return came
+def _delivered(read: np.ndarray, written: np.ndarray, most: float) -> Iterator[np.ndarray]:
+    """Bytes of each interval as they cross, of those asked for by then: in their order, and no more an
+    interval than the memory delivers, but all by the last."""
+    asked, full = read + written, most * np.arange(1, len(read) + 1)
+    crossed = np.minimum(full + np.minimum.accumulate(asked - full), full)
+    crossed[-1] = asked[-1]
+    for way in (read, written):
+        yield np.diff(np.interp(crossed, np.append(0, asked), np.append(0, way)), prepend=0.0)

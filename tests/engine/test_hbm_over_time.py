@@ -1,0 +1,78 @@
+"""Bytes across HBM over time: they add up, come when their block does, and wait in L2 and for the memory."""
+
+import numpy as np
+import pytest
+
+from engine.experiment import Experiment
+from engine.model.launch import launch
+from engine.model.simulated_timeline import simulate_timeline
+from engine.model.simulation import simulate
+from engine.model.timeline import TimelineError
+from engine.studies import hbm_over_time
+from engine.studies.hbm_over_time import modelled_flow
+
+CALLS = [
+    {"algorithm": "standard", "seq": 2048},
+    {"algorithm": "flash1", "seq": 2048},
+    {"algorithm": "flash2", "seq": 4096, "head_dim": 128, "kv_heads": 4, "window": 512},
+    {"algorithm": "flash3", "seq": 4000, "head_dim": 128, "causal": True},
+    {"algorithm": "split_kv", "seq": 1, "seq_kv": 65536, "heads": 32, "kv_heads": 8, "splits": 8},
+    {"algorithm": "backward", "seq": 1024},
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call["algorithm"])
+def test_intervals_add_up_to_the_modelled_bytes_and_none_is_beyond_the_memory(call):
+    experiment = Experiment.of(**call)
+    flow, dram = modelled_flow(experiment, 1e-6), simulate(experiment).traffic.dram
+    assert flow.read.sum() == pytest.approx(dram.total_read, rel=1e-9)
+    assert flow.written.sum() + flow.left == pytest.approx(dram.total_written, rel=1e-9)
+    both = flow.read + flow.written
+    assert both.min() >= -1
+    assert both[:-1].max() <= experiment.gpu.memory_bytes_per_second * 1e-6 + 1
+    assert len(both) == np.ceil(simulate_timeline(experiment).seconds / 1e-6)
+
+
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"documents": 4}])
+def test_every_tile_is_fetched_by_the_first_block_that_comes_to_it(mask):
+    """Block by block and visit by visit, of what stays in L2."""
+    experiment = Experiment.of(seq=2048, heads=4, kv_heads=2, **mask)
+    timeline, (kernel,) = simulate_timeline(experiment), launch(experiment).kernels
+    interval, rows = timeline.seconds / 12, experiment.tiling.block_q * 64 * 2
+    moves = []
+    for head, block, begin, end in zip(
+        timeline.head, timeline.query_block, timeline.start, timeline.end, strict=True
+    ):
+        first, visits = kernel.phase.first[block], kernel.phase.visits[block]
+        each = (end - begin) / (1 + len(kernel.phase.each) * visits + len(kernel.phase.after))
+        moves.append((begin, each, ("Q", head, block)))
+        for visit in range(visits):
+            for at, step in enumerate(kernel.phase.each):
+                if step.tensor.name in "KV":
+                    when = begin + (1 + visit * len(kernel.phase.each) + at) * each
+                    moves.append((when, each, (step.tensor.name, head // 2, first + visit)))
+    expected, seen = np.zeros(12), set()
+    for when, lasts, tile in sorted(moves, key=lambda move: move[0]):
+        if tile not in seen:
+            seen.add(tile)
+            for part in np.linspace(when, when + lasts, 50, endpoint=False):
+                expected[min(int(part / interval), 11)] += rows / 50
+    found = modelled_flow(experiment, interval)
+    assert found.read == pytest.approx(expected, abs=0.002 * expected.sum())
+    assert found.written.sum() == pytest.approx(0, abs=1)  # O fits L2
+
+
+def test_what_is_stored_is_written_when_l2_is_full():
+    experiment = Experiment.of(algorithm="standard", seq=4096, head_dim=128)
+    flow = modelled_flow(experiment, 1e-6)
+    share = experiment.gpu.l2_copies(1) / experiment.gpu.l2_bytes
+    before = np.flatnonzero(flow.written > 0.1 * flow.written.max())[0]
+    rate = 16 * 4096 * 4096 * 2 / simulate(experiment).modelled.parts["scores"]  # of S, bytes a second
+    assert 0.7 < before * 1e-6 * rate * share < 1.1
+    assert 0 < flow.left < experiment.gpu.l2_bytes
+
+
+def test_a_call_of_too_many_steps_is_refused(monkeypatch):
+    monkeypatch.setattr(hbm_over_time, "MOST_STEPS", 1000)
+    with pytest.raises(TimelineError, match="at most 1,000 steps"):
+        modelled_flow(Experiment(), 1e-6)
