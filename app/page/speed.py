@@ -15,7 +15,7 @@ from app.figures.tables import records, scrolled
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import bottleneck, gains, model_errors, recorded
+from app.page.parts import bottleneck, gains, live, model_errors, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -56,6 +56,7 @@ def show() -> None:
     """Draw the page."""
     experiment = scenario.current()
     st.header(_headline(experiment), anchor=False)
+    live.show(live.named(experiment))
     gains.show(experiment, chosen_recording())
     st.caption(
         "Press Measure to time the real kernels on this machine; a result is timed only after it matches "

@@ -12,13 +12,14 @@ from app.figures.colours import Palette
 from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import chip, model_errors
+from app.page.parts import chip, live, model_errors
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.model.device_memory import largest_context, memory_bytes
+from engine.studies.gains import fused_of
 from engine.studies.survey import by_algorithm, by_length, by_tiling, times_less
 
 KINDS = {"dram": "crosses HBM", "requested": "requested from L2", "compulsory": "compulsory"}
@@ -41,6 +42,7 @@ def show() -> None:
     experiment, colours = scenario.current(), theme.colours()
     simulations = by_algorithm(experiment)
     st.header(_headline(simulations), anchor=False)
+    live.show(live.named(experiment.changed(algorithm=standard.ALGORITHM.key), fused_of(experiment)))
     bars, totals = st.columns([2, 1.1], gap="large")
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")

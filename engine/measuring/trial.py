@@ -21,7 +21,7 @@ from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Row
 from engine.trace.chip import SramOverflow
-from engine.worker.jobs import JobError
+from engine.worker.jobs import JobError, LostError
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:
     except (RuntimeError, ImportError, ValueError, TypeError, _triton_error()) as error:
         sentence = plain_sentence(error)
         if "CUDA error" in sentence:
-            raise JobError(f"the GPU failed: {sentence}") from None
+            raise LostError(f"the GPU failed: {sentence}; the next job starts anew") from None
     if cuda:
         torch.cuda.empty_cache()
     return None, sentence

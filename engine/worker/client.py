@@ -217,6 +217,9 @@ class Worker(Queue):
                 self._end(run, DONE, result=value)
             elif what == "failed":
                 self._end(run, FAILED, value)
+            elif what == "lost":
+                self._kill(FAILED, value)
+                raise EOFError("lost")  # to be buried by who reads from it
             else:
                 run.state, run.started_at = RUNNING, run.started_at or time.monotonic()
                 self._update(run, value)

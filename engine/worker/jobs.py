@@ -10,6 +10,10 @@ class JobError(Exception):
     """Why a job cannot give a result, in one sentence for the page or the command line."""
 
 
+class LostError(JobError):
+    """The end of a job whose process is of no more use: the GPU failed it, and would fail the next one."""
+
+
 @dataclass(frozen=True)
 class Update:
     """How far a job is, and a partial result where there is one.

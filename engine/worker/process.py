@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import BinaryIO
 
-from engine.worker.jobs import JobError, resolve
+from engine.worker.jobs import JobError, LostError, resolve
 
 MISSING = "PyTorch is not installed here, and kernels need it; pip install -r requirements.txt brings it."
 
@@ -39,7 +39,7 @@ def _receive(requests: BinaryIO, jobs: SimpleQueue) -> None:
 
 
 def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
-    """Run one job, sending ("update", Update)s and at last ("done", result) or ("failed", sentence)."""
+    """Run one job, sending ("update", Update)s; last ("done", result) or ("failed" or "lost", sentence)."""
     try:
         if find_spec("torch") is None:
             raise JobError(MISSING)
@@ -50,7 +50,7 @@ def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
     except StopIteration as end:
         _send(replies, "done", end.value)
     except JobError as error:
-        _send(replies, "failed", str(error))
+        _send(replies, "lost" if isinstance(error, LostError) else "failed", str(error))
 
 
 def _send(replies: BinaryIO, what: str, value) -> None:

@@ -72,6 +72,16 @@ def test_a_remembered_result_is_found_and_run_anew_when_asked(lasting, tmp_path)
     assert Path(payload["log"]).read_text() == "run\nrun\n"
 
 
+def test_a_process_whose_gpu_was_lost_is_replaced_at_once(lasting):
+    lost = lasting.submit(f"{JOBS}:lose", {})
+    assert lost.wait(PATIENCE)
+    assert (lost.state, lost.error) == ("failed", "the GPU failed: CUDA error")
+    following = lasting.submit(f"{JOBS}:chatter", {})
+    assert following.wait(PATIENCE)
+    assert following.state == "done"
+    assert following.result != lost.rows[0]["pid"]
+
+
 def test_queued_jobs_know_their_position_and_run_in_order(worker, tmp_path):
     running, log = worker.submit(COUNT, SLOW), tmp_path / "log"
     queued = [worker.submit(COUNT, {"to": 1, "log": str(log), "name": name}) for name in "abc"]

@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from engine.worker.jobs import JobError, Update
+from engine.experiment import Experiment
+from engine.recordings.timing import Times
+from engine.worker.jobs import JobError, LostError, Update
 
 
 def count(payload: dict):
@@ -45,7 +48,6 @@ def chatter(payload: dict):
 
 def short_sweep(payload: dict):
     """A real sweep, of one length only, each call timed twice."""
-    from engine.experiment import Experiment
     from engine.measuring import clock
     from engine.measuring.measure import measured, this_bench
     from engine.studies.drawable import at_length
@@ -91,3 +93,26 @@ def fork(payload: dict):
     )
     yield Update(0.5, "forked", {"pids": [child.pid, int(child.stdout.readline())]})
     time.sleep(3600)
+
+
+def lose(payload: dict):
+    """Loses the GPU in the middle."""
+    yield Update(0.5, "about to lose the GPU", {"pid": os.getpid()})
+    raise LostError("the GPU failed: CUDA error")
+
+
+def measured_here(payload: dict):
+    """What a GPU gives for the calls of a page, slowly if asked; each ten sectors more than the last."""
+    from engine.measuring.live import Live, row_of
+
+    yield Update(0.2, "sampling")
+    time.sleep(float(os.environ.get("PAUSE", 0)))
+    calls = [row_of(Experiment.of(**each)) for each in payload["calls"]]
+    times = Times(2.0e-4, 2.1e-4, 2.2e-4, 10)
+    rows = [
+        replace(
+            row, times=times, interval=1e-6, read=(1_000_000, 10 * at), written=(500_000, 0), sms=(900, 900)
+        )
+        for at, row in enumerate(calls)
+    ]
+    return Live(tuple(rows), (), "NVIDIA H200", "2026-11-27T14:02:03+00:00")

@@ -1,0 +1,90 @@
+"""What a page shows, measured on this machine's GPU: a button, a switch that keeps at it, what was found."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from app import scenario, serving
+from app.figures.units import bytes_text, moment, seconds_text
+from app.page.parts.job import job_of, job_panel, sentence
+from app.sidebar.recording import chosen_recording
+from engine.experiment import Experiment
+from engine.measuring.live import LIVE, Live, offered, payload_of, recorded_like
+from engine.model.simulation import simulate
+from engine.problem.hardware import gpu_named
+from engine.recordings.samples import Samples
+from engine.worker.client import Job
+
+BEFORE = "Before this change: "
+
+
+def show(calls: Mapping[str, Experiment], orders: Sequence[str] = ()) -> Live | None:
+    """Calls by what the page calls them, measured here when asked: what was found of these very ones.
+
+    Nothing is drawn on a machine without a GPU, and no button for whoever may not run kernels. orders: of the
+    first call's blocks, which are written down too.
+    """
+    if not offered():
+        return None
+    payload = payload_of([*calls.values()], orders)
+    job = job_of(LIVE, payload)
+    with st.container(key="live"):
+        if serving.may_run():
+            job_panel(LIVE, payload, "Measure on this GPU", lambda job: _draw(calls, job), live=True)
+        else:
+            _draw(calls, job)
+    return job.result if job is not None else None
+
+
+def named(*experiments: Experiment) -> dict[str, Experiment]:
+    """Experiments by their algorithms' names."""
+    return {each.record.label: each for each in experiments}
+
+
+def _draw(calls: Mapping[str, Experiment], job: Job | None) -> None:
+    """What was measured; until there is a result what was before, so that nothing below moves."""
+    last = scenario.kept("measured here", {})
+    if job is not None and job.result is not None:
+        last.update(text=_text(calls, job.result), names=[*calls])
+        st.markdown(last["text"])
+    elif last.get("names") == [*calls] and not (job is not None and job.error):
+        st.markdown(BEFORE + last["text"])
+
+
+def _text(calls: Mapping[str, Experiment], live: Live) -> str:
+    """A line on where, when and how, and one for each call."""
+    times = next(row.times for row in live.rows if row.times)
+    lines = [
+        f"*Measured here*, {live.device}, {moment(live.date)}: medians of {times.repeats} calls from cold "
+        "caches, each kernel's result checked against float64 first."
+    ]
+    if live.shared:
+        lines.append("The times differ much from call to call: another process seems to use this GPU too.")
+    lines += [
+        _line(name, experiment, row, live)
+        for (name, experiment), row in zip(calls.items(), live.rows, strict=True)
+    ]
+    skipped = dict.fromkeys(row.skipped for row in live.rows if row.times and row.skipped)
+    lines += [sentence(f"bytes were not measured: {why}") for why in skipped]
+    return "  \n".join(lines)
+
+
+def _line(name: str, experiment: Experiment, row: Samples, live: Live) -> str:
+    """What a call moved and took, beside the model of it on this GPU and its recording."""
+    if row.times is None:
+        return sentence(f"{name}: {row.skipped}")
+    gpu, recording, beside = gpu_named(live.device), chosen_recording(), []
+    of = "" if gpu else f" for {experiment.gpu.with_article}"
+    modelled = simulate(experiment.changed(hardware=gpu.key) if gpu else experiment)
+    moved = modelled.traffic.dram
+    beside.append(
+        f"*modelled*{of} {_three(moved.total_read, moved.total_written, modelled.modelled.seconds)}"
+    )
+    if recording and (like := recorded_like(recording, row)):
+        beside.append(f"*{recording.origin}* {_three(*like)}")
+    own = f"{bytes_text(row.read_bytes)} read, {bytes_text(row.written_bytes)} written, " if row.read else ""
+    return f"{name}: **{own}{seconds_text(row.times.p50)}** ({'; '.join(beside)})"
+
+
+def _three(read: float, written: float, seconds: float) -> str:
+    return f"{bytes_text(read)}, {bytes_text(written)}, {seconds_text(seconds)}"

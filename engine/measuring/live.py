@@ -1,0 +1,109 @@
+"""What a page shows, on this machine's GPU, now: calls checked, timed, and sampled by the chip itself."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
+from engine.experiment import Experiment
+from engine.measuring.machine import machine
+from engine.measuring.sampling import sampled_row
+from engine.measuring.timelines import traced_row
+from engine.measuring.trial import attempt
+from engine.recordings.recording import Recording, TracedCall
+from engine.recordings.rows import BACKWARD_PROVIDER
+from engine.recordings.samples import Samples
+from engine.worker.jobs import JobError, Update
+
+LIVE = "engine.measuring.live:live"
+DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Windows for the Linux in it
+CALL = ("provider", "direction", "problem", "block_q", "block_kv", "splits")  # what tells calls apart
+SPREAD = 1.3  # p80 over p20, from which another process is likely to use the GPU too
+
+
+@dataclass(frozen=True)
+class Live:
+    """Calls as they were measured here.
+
+    Attributes:
+        rows: one of each call, in their order; what it lacks is said in its `skipped`.
+        traced: the blocks of the first on SMs, in every order that was asked for.
+        device: the GPU.
+        date: when, ISO 8601.
+    """
+
+    rows: tuple[Samples, ...]
+    traced: tuple[TracedCall, ...]
+    device: str
+    date: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether times spread as they do where another process uses the GPU too."""
+        return any(row.times is not None and row.times.p80 > SPREAD * row.times.p20 for row in self.rows)
+
+
+def offered() -> bool:
+    """Whether this machine seems to have a GPU and what drives it: nothing is imported for the answer."""
+    return any(path.exists() for path in DRIVERS) and all(map(find_spec, ("torch", "triton")))
+
+
+def payload_of(experiments: Sequence[Experiment], orders: Sequence[str] = ()) -> dict[str, Any]:
+    """What one measurement depends on: not the GPU that the page's model is of.
+
+    orders: of the first experiment's blocks, whose SMs and times are asked for too.
+    """
+    here = Experiment.hardware
+    return {"calls": [each.changed(hardware=here).flat() for each in experiments], "orders": list(orders)}
+
+
+def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
+    """The job: every call of the payload, each in its algorithm's kernel and its blocks."""
+    calls = [row_of(Experiment.of(**each)) for each in payload["calls"]]
+    yield Update(0.1, "Importing PyTorch and Triton")
+    here = machine()
+    if not here.cuda:
+        raise JobError("there is no GPU here that PyTorch can use")
+    rows, steps = [], len(calls) + len(payload["orders"])
+    for number, row in enumerate(calls):
+        what = "Checking the kernel against float64, timing it, and sampling its traffic"
+        yield Update(0.2 + 0.8 * number / steps, f"{what}: call {number + 1} of {len(calls)}")
+        measured, reason = attempt(partial(sampled_row, row), cuda=True)
+        rows.append(measured or replace(row, skipped=reason))
+    if all(row.times is None for row in rows):
+        raise JobError(rows[0].skipped)
+    traced, first = [], calls[0]
+    for number, order in enumerate(payload["orders"], len(calls)):
+        yield Update(0.2 + 0.8 * number / steps, "Writing down which block ran on which SM, and when")
+        call = TracedCall(first.provider, order, first.problem, first.block_q, first.block_kv)
+        traced.append(traced_row(call))
+    import torch
+
+    torch.cuda.empty_cache()  # others use this GPU too
+    return Live(tuple(rows), tuple(traced), here.device, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def row_of(experiment: Experiment) -> Samples:
+    """The call of an experiment, before it is measured."""
+    if experiment.algorithm == backward.ALGORITHM.key:
+        return Samples(BACKWARD_PROVIDER, experiment.problem, BACKWARD)
+    tiling = experiment.tiling
+    own = experiment.record.chooses_tiling or tiling.own
+    blocks = () if own else (tiling.block_q, tiling.block_kv)
+    splits = tiling.splits if experiment.algorithm == split_kv.ALGORITHM.key else None
+    return Samples(experiment.algorithm, experiment.problem, FORWARD, *blocks, splits=splits)
+
+
+def recorded_like(recording: Recording, row: Samples) -> tuple[float, float, float] | None:
+    """Bytes read and written and seconds of the very same call: as it was sampled, else by the profiler."""
+    for one in (*recording.samples, *recording.counters):
+        alike = all(getattr(one, name) == getattr(row, name) for name in CALL)
+        if alike and isinstance(one, Samples) and one.times and (one.numbers, one.cold) == ("float16", True):
+            return one.read_bytes, one.written_bytes, one.times.p50
+        if alike and not isinstance(one, Samples) and one.kernels:
+            return one.total("dram_read"), one.total("dram_written"), one.total("seconds")
+    return None

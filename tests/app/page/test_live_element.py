@@ -1,0 +1,143 @@
+"""A page's scenario on this machine's GPU, by a worker that plays one: button, switch and sentences."""
+
+import time
+
+import pytest
+
+from app.page.parts import job, live
+from engine.experiment import Experiment
+from tests.app.worker_page import again, opened, press, until_done, words
+
+JOBS = "tests.engine.worker_jobs"
+LABEL = "Measure on this GPU"
+
+
+@pytest.fixture
+def gpu(monkeypatch, own_worker):
+    """A function (job) that puts a GPU here, on which such a job is run."""
+
+    def put(name="measured_here", **payload):
+        monkeypatch.setattr(live, "offered", lambda: True)
+        monkeypatch.setattr(live, "LIVE", f"{JOBS}:{name}")
+        if payload:
+            monkeypatch.setattr(live, "payload_of", lambda *_: payload)
+        return own_worker
+
+    return put
+
+
+def following(page, seconds=60.0):
+    """The page run until its switch waits for nothing more."""
+    end = time.monotonic() + seconds
+    while any("Waiting" in each.value for each in page.caption) or "Cancel" in labels(page):
+        assert time.monotonic() < end, "the switch waits without an end"
+        time.sleep(0.02)
+        again(page)
+    return page
+
+
+def switched(page):
+    """The page with the switch on."""
+    page.toggle[0].set_value(True)
+    return again(page)
+
+
+def moved(page, tokens):
+    """The page with its slider at another length, not yet run."""
+    page.session_state["experiment"] = Experiment.of(seq=tokens)
+
+
+def labels(page):
+    return [button.label for button in page.button]
+
+
+def test_a_machine_without_a_gpu_shows_no_button(monkeypatch):
+    monkeypatch.setattr(live, "offered", lambda: False)
+    page = opened("traffic")
+    assert LABEL not in labels(page)
+    assert not page.toggle
+
+
+def test_a_press_measures_the_scenario_beside_its_model(gpu):
+    gpu()
+    page = until_done(press(opened("traffic"), LABEL))
+    said = words(page)
+    assert "*Measured here*, NVIDIA H200, 2026-11-27 14:02 UTC: medians of 10 calls" in said
+    assert "FlashAttention-2: **32 MB read, 16 MB written, 210 µs** (*modelled* " in said
+    assert f"{LABEL} again" in labels(page)
+
+
+def test_the_switch_measures_each_scenario_once_it_stays(gpu):
+    worker = gpu()
+    page = following(switched(opened("speed")))
+    assert "Measured here" in words(page)
+    moved(page, 2048)
+    again(page)
+    assert live.BEFORE in words(page)
+    assert "Waiting until the scenario stays as it is." in words(page)
+    moved(page, 4096)
+    assert live.BEFORE not in words(following(page))
+    assert worker.ended == 2  # the length passed by was never measured
+
+
+def test_the_switch_leaves_others_their_share_of_the_gpu(gpu, monkeypatch):
+    gpu()
+    monkeypatch.setattr(job, "SHARE", 1e-6)
+    page = following(switched(opened("speed")))
+    moved(page, 2048)
+    again(page)
+    time.sleep(job.SETTLED)
+    assert "Waiting, as one visitor has at most 0% of the GPU's time." in words(again(page))
+
+
+def test_the_switch_does_not_end_what_runs(gpu, monkeypatch):
+    monkeypatch.setenv("PAUSE", "1")
+    worker = gpu()
+    page = switched(opened("speed"))
+    while "Cancel" not in labels(again(page)):
+        time.sleep(0.02)
+    moved(page, 2048)
+    assert "Waiting for the measurement before." in words(again(page))
+    following(page)
+    assert worker.ended == 2
+
+
+def test_who_cancels_is_not_measured_again(gpu):
+    gpu("endless", calls=[])
+    page = switched(opened("speed"))
+    while "Cancel" not in labels(again(page)):
+        time.sleep(0.02)
+    page = press(page, "Cancel")
+    assert not page.toggle[0].value
+    assert LABEL in labels(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "said"),
+    [
+        ("refuse", {"sentence": "there is no GPU here that PyTorch can use"}, "There is no GPU here that"),
+        (
+            "refuse",
+            {"sentence": "CUDA out of memory: the GPU has 80 GB"},
+            "CUDA out of memory: the GPU has 80 GB.",
+        ),
+        ("lose", {"calls": []}, "The GPU failed: CUDA error."),
+        ("crash", {"signal": 11}, "The worker process ended unexpectedly (signal 11;"),
+    ],
+)
+def test_whatever_fails_is_one_sentence_and_the_page_goes_on(gpu, name, payload, said):
+    gpu(name, **payload)
+    page = until_done(press(opened("traffic"), LABEL))
+    (error,) = page.error
+    assert error.value.startswith(said)
+    assert LABEL in labels(page)
+    assert "Bytes by tensor and direction" in words(page)
+
+
+def test_who_may_run_nothing_sees_what_another_has_measured(gpu, monkeypatch):
+    gpu()
+    until_done(press(opened("traffic"), LABEL))
+    monkeypatch.setattr(live.serving, "may_run", lambda: False)
+    page = opened("traffic")
+    assert LABEL not in labels(page)
+    assert "Measured here" in words(page)
