@@ -10,18 +10,19 @@ from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
 from engine.experiment import Experiment
+from engine.measuring.libraries import torch
 from engine.measuring.machine import machine
 from engine.measuring.sampling import sampled_row
 from engine.measuring.timelines import traced_row
 from engine.measuring.trial import attempt
+from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import BACKWARD_PROVIDER
-from engine.recordings.samples import Samples
+from engine.recordings.samples import Samples, nearest_samples
 from engine.worker.jobs import JobError, Update
 
 LIVE = "engine.measuring.live:live"
 DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Windows for the Linux in it
-CALL = ("provider", "direction", "problem", "block_q", "block_kv", "splits")  # what tells calls apart
 SPREAD = 1.3  # p80 over p20, from which another process is likely to use the GPU too
 
 
@@ -81,8 +82,6 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
         yield Update(0.2 + 0.8 * number / steps, "Writing down which block ran on which SM, and when")
         call = TracedCall(first.provider, order, first.problem, first.block_q, first.block_kv)
         traced.append(traced_row(call))
-    import torch
-
     torch.cuda.empty_cache()  # others use this GPU too
     return Live(tuple(rows), tuple(traced), here.device, datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -98,12 +97,14 @@ def row_of(experiment: Experiment) -> Samples:
     return Samples(experiment.algorithm, experiment.problem, FORWARD, *blocks, splits=splits)
 
 
-def recorded_like(recording: Recording, row: Samples) -> tuple[float, float, float] | None:
+def recorded_like(recording: Recording, experiment: Experiment) -> tuple[float, float, float] | None:
     """Bytes read and written and seconds of the very same call: as it was sampled, else by the profiler."""
-    for one in (*recording.samples, *recording.counters):
-        alike = all(getattr(one, name) == getattr(row, name) for name in CALL)
-        if alike and isinstance(one, Samples) and one.times and (one.numbers, one.cold) == ("float16", True):
-            return one.read_bytes, one.written_bytes, one.times.p50
-        if alike and not isinstance(one, Samples) and one.kernels:
-            return one.total("dram_read"), one.total("dram_written"), one.total("seconds")
-    return None
+    row = row_of(experiment)
+    sampled, same = nearest_samples(recording.samples, experiment, row.provider, row.direction) or (
+        None,
+        False,
+    )
+    if same and sampled.times and sampled.splits == row.splits:
+        return sampled.read_bytes, sampled.written_bytes, sampled.times.p50
+    counted, same = nearest_counters(recording, experiment) or (None, False)
+    return (counted.dram_read, counted.dram_written, counted.seconds) if same else None

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring import live
 from engine.measuring.machine import Machine
-from engine.recordings.recording import Counters, Device, KernelCounters, Recording
+from engine.model.simulation import simulate
+from engine.recordings.file import recording_of
+from engine.recordings.rows import experiment_of
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
@@ -104,14 +107,13 @@ def test_times_that_spread_tell_of_another_process(gpu):
 
 
 def test_the_recorded_call_is_the_very_same():
-    here = live.row_of(Experiment.of(algorithm="flash2", block_q=128, block_kv=64))
-    kernel = KernelCounters(
-        "forward", "1", seconds=3.0, dram_read=1, dram_written=2, tile_read=4, tile_written=5
-    )
-    counted = Counters("flash2", "forward", here.problem, 64, 64, kernels=(kernel,))
-    others = replace(here, cold=False, times=TIMES), replace(here, block_q=64), counted
-    device = Device("NVIDIA H200", "580", {}, {}, 1, "c", "2026-11-27")
-    recording = Recording(device, samples=(*others[:2], replace(here, **SAMPLED)), counters=others[2:])
-    assert live.recorded_like(recording, here) == (96, 0, TIMES.p50)
-    assert live.recorded_like(recording, replace(here, block_q=64)) == (1, 2, 3.0)
-    assert live.recorded_like(recording, replace(here, provider="flash3")) is None
+    recording = recording_of("h200")
+    rows = [row for row in recording.samples if row.cold and row.direction == FORWARD]
+    for row in (row for row in rows if row.provider in ("flash3", "split_kv")):
+        one = experiment_of(row.problem, row.provider, None, None, "h200").changed(splits=row.splits or 1)
+        assert live.recorded_like(recording, one)[0] == row.read_bytes
+        assert live.recorded_like(recording, one.changed(batch=3)) is None
+    assert live.recorded_like(recording, one.changed(algorithm="backward")) is None
+    counted = Experiment.of(algorithm="standard")
+    read, *_ = live.recorded_like(recording, counted)
+    assert read == pytest.approx(simulate(counted).traffic.dram.total_read, rel=0.01)

@@ -80,7 +80,7 @@ def _line(name: str, experiment: Experiment, row: Samples, live: Live) -> str:
     beside.append(
         f"*modelled*{of} {_three(moved.total_read, moved.total_written, modelled.modelled.seconds)}"
     )
-    if recording and (like := recorded_like(recording, row)):
+    if recording and (like := recorded_like(recording, experiment)):
         beside.append(f"*{recording.origin}* {_three(*like)}")
     own = f"{bytes_text(row.read_bytes)} read, {bytes_text(row.written_bytes)} written, " if row.read else ""
     return f"{name}: **{own}{seconds_text(row.times.p50)}** ({'; '.join(beside)})"
