@@ -82,12 +82,12 @@ def test_the_switch_measures_each_scenario_once_it_stays(gpu):
 
 def test_the_switch_leaves_others_their_share_of_the_gpu(gpu, monkeypatch):
     gpu()
-    monkeypatch.setattr(job, "SHARE", 1e-6)
+    monkeypatch.setattr(job, "RESTS", 1e6)
     page = following(switched(opened("speed")))
     moved(page, 2048)
     again(page)
     time.sleep(job.SETTLED)
-    assert "Waiting, as one visitor has at most 0% of the GPU's time." in words(again(page))
+    assert "Waiting, as one visitor has at most half of the GPU's time." in words(again(page))
 
 
 def test_the_switch_does_not_end_what_runs(gpu, monkeypatch):
