@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.algorithms import BACKWARD, FORWARD, offered
+from engine.algorithms.backward import ALGORITHM
 from engine.algorithms.split_kv import ALGORITHM as SPLIT_KV
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
@@ -19,6 +20,8 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
+from engine.studies.hbm_over_time import modelled_flow
+from engine.studies.waves import outline
 
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks,
 # backward, decoding, and under the profiler, each by its seconds; the last also by what it reads from DRAM
@@ -29,7 +32,10 @@ TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED
 # the share of L1 was counted
 DRAWN = ("drawn times", "drawn dram", "drawn l2", "drawn requests")
 DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN
-KINDS = (*RECORDED, *DRAWN)
+# of calls that the chip sampled: bytes that cross HBM, their rate at the peak, the waves in which a call
+# fetches, and when each begins: the call's length and how much later it does, over that length
+SAMPLED = ("sampled bytes", "sampled peak", "sampled waves", "sampled starts")
+KINDS = (*RECORDED, *DRAWN, *SAMPLED)
 MOST = 95  # per cent of calls that are off by less than what is told
 
 
@@ -98,6 +104,7 @@ def _recorded(recording: Recording) -> Iterator[Held]:
         for one, kind, seconds in find(recording, hardware):
             yield Held(one, kind, simulate(one).modelled.seconds, seconds)
     yield from _backward(recording, hardware)
+    yield from _sampled(recording, hardware)
     for one in recorded_counters(recording):
         yield Held(one.experiment, COUNTED, one.modelled_seconds, one.seconds)
         if beyond := excess(one):
@@ -154,6 +161,26 @@ def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
             (modelled,) = modelled_backward([row], hardware)
             one = experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware)
             yield Held(one, BACKWARDS, modelled["p50"], row.times.p50)
+
+
+def _sampled(recording: Recording, hardware: str) -> Iterator[Held]:
+    """Bytes over time, of calls from cold caches whose kernels the model knows."""
+    for row in recording.samples:
+        backwards = (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
+        known = row.direction == FORWARD and row.provider in (*offered(), SPLIT_KV.key)
+        if not (row.cold and row.read and (known or backwards)):
+            continue
+        one = experiment_of(
+            row.problem, ALGORITHM.key if backwards else row.provider, row.block_q, row.block_kv, hardware
+        )
+        one = one.changed(splits=row.splits) if row.splits else one.in_own_tiling()
+        modelled, real = outline(modelled_flow(one, row.interval)), outline(row)
+        counts = len(modelled.waves), len(real.waves)
+        pairs = ((modelled.total, real.total), (modelled.peak, real.peak), counts)
+        yield from (Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1])
+        if counts[0] == counts[1]:
+            for begins, real_one in zip(modelled.waves, real.waves, strict=True):
+                yield Held(one, SAMPLED[-1], 1 + begins - real_one, 1.0)
 
 
 def _launched_so(one: Experiment, row: TilingTiming) -> bool:

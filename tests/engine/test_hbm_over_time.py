@@ -1,5 +1,7 @@
 """Bytes across HBM over time: they add up, come when their block does, and wait in L2 and for the memory."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,10 @@ from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import simulate
 from engine.model.timeline import TimelineError
+from engine.recordings.file import SHELF, recording_of
 from engine.studies import hbm_over_time
 from engine.studies.hbm_over_time import modelled_flow
+from engine.studies.waves import outline
 
 CALLS = [
     {"algorithm": "standard", "seq": 2048},
@@ -70,6 +74,26 @@ def test_what_is_stored_is_written_when_l2_is_full():
     rate = 16 * 4096 * 4096 * 2 / simulate(experiment).modelled.parts["scores"]  # of S, bytes a second
     assert 0.7 < before * 1e-6 * rate * share < 1.1
     assert 0 < flow.left < experiment.gpu.l2_bytes
+
+
+@pytest.mark.parametrize("gpu", ["h100", "h200"])
+def test_what_samples_are_told_to_be_is_what_the_file_s_numbers_give(gpu):
+    """Sums of the raw numbers, one by one."""
+    rows = json.loads((SHELF / f"{gpu}.json").read_text())["samples"]
+    assert len(rows) == len(recording_of(gpu).samples) >= 21
+    for row, raw in zip(recording_of(gpu).samples, rows, strict=True):
+        reads, count = raw["read"], len(raw["read"])
+        both = [one + other for one, other in zip(reads, raw["written"], strict=True)]
+        span = max(round(4e-6 / raw["interval"]), 1, count // 64)
+        low, high = span - 1 - (span - 1) // 2, (span - 1) // 2 + 1
+        sums = [sum(both[max(at - low, 0) : at + high]) for at in range(count)]
+        told = outline(row)
+        assert told.total == 32 * (sum(both) + raw.get("left", 0))
+        assert told.peak == pytest.approx(32 * max(sums) / (span * raw["interval"]))
+        rates = [sum(reads[max(at - low, 0) : at + high]) * count / span / sum(reads) for at in range(count)]
+        clear = [at for at in range(count) if rates[at] > 2]
+        begun = [at for at in clear if at == clear[0] or min(rates[clear[clear.index(at) - 1] : at]) <= 1]
+        assert told.waves == pytest.approx([at / count for at in begun])
 
 
 def test_a_call_of_too_many_steps_is_refused(monkeypatch):

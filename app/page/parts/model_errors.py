@@ -26,6 +26,10 @@ WORDS = (  # of each of KINDS
     "calls drawn by lot: DRAM reads",
     "calls drawn by lot: bytes from L2 to the SMs",
     "calls drawn by lot: bytes that tiles request",
+    "sampled over time: all bytes that cross HBM",
+    "sampled over time: the rate at the peak",
+    "sampled over time: how many waves fetch",
+    "sampled over time: when a wave begins, over the call",
 )
 
 
@@ -50,6 +54,11 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
         heads = [f"{name}, {what}" for name in names for what in ("calls", "median", f"{MOST}%")]
         found = rows(list(judged.values()))
         numbers(["kind of call", *heads], found, "Errors of the model by kind of call", height=360)
+        st.caption(
+            "The last four lines are of bytes over time, as the chip sampled them. A wave begins where reads "
+            "rise over twice the call's mean. The model empties the caches before every kernel; a call does "
+            "not, so that short unfused attention and FlashAttention-1 move less than modelled."
+        )
     if words := unchecked(gpu):
         st.caption(words)
 
