@@ -45,7 +45,7 @@ const BACKWARD_GUIDE = {
 export const BAR = {
   label: "Player: attention, tile by tile",
   slider: "Position",
-  state: { race: false, speeds: { single: 0, race: 1 }, slot: 0.5, pinned: null },
+  state: { race: false, flaw: "", speeds: { single: 0, race: 1 }, slot: 0.5, pinned: null },
   pause: 200,
   speeds: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   named: (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×",
@@ -60,6 +60,10 @@ export const BAR = {
       ...{ name: "race", key: "r", words: "Race", pressed: true },
       told: ({ algorithms: { length } }) => `race of the ${counted(length)} algorithms`,
       act: (player) => player.setRace(!player.race),
+    },
+    {
+      ...{ name: "flaw", key: "b", label: "Break it: leave a line out", choices: [] },
+      told: "leave a line of the kernel out: O turns red where it goes wrong",
     },
     {
       ...{ name: "table", key: "t", words: "Table", told: "the steps as a table", pressed: true },

@@ -2,9 +2,12 @@
 
 import { clamp } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
+import { WRONG } from "./broken_story.js";
 import { GridLayers } from "./grid_layers.js";
 import { tilesAdded } from "./row_state.js";
 import { NONE } from "./run.js";
+
+const REDDER = 3; // times its share of the largest number that O is off makes a tile red
 
 /** Paints one moment of a run on a grid. */
 export class GridPainter {
@@ -27,10 +30,11 @@ export class GridPainter {
     return { phase, byQuery, outer, inner, i, j, ended: inner === NONE && run.operation(step) === "store" };
   }
 
-  paint(pen, step) {
+  paint(pen, step, flaw) {
     const moment = this.moment(step);
     this.matrix(pen.ctx, moment);
     this.operands(pen, moment, step);
+    this.flaw = flaw;
     this.output(pen, moment, step);
     if (moment.i !== NONE && moment.j !== NONE)
       this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
@@ -98,7 +102,7 @@ export class GridPainter {
 
   /** O: empty, accumulated so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
   output(pen, { phase, i, j, outer, ended }, step) {
-    const { model, run, layout } = this,
+    const { model, run, layout, theme } = this,
       { y, gap, o } = layout;
     const over = step >= run.steps,
       working = phase === run.phases.length - 1 && !over;
@@ -115,24 +119,28 @@ export class GridPainter {
       const from = run.visitsHidden ? 0 : first,
         to = run.visitsHidden ? model.keyBlocks : stop,
         added = !working || n !== outer || j === NONE ? 0 : run.reverse ? to - j : j - from + 1;
-      const complete = over || (working && (n < outer || (n === outer && ended)));
-      this.gathered(pen, [o.x, y[n], o.w, h], "O", added / Math.max(1, to - from), complete);
+      const complete = over || (working && (n < outer || (n === outer && ended))),
+        wrong = model.wrongSoFar(this.flaw, run, step, n),
+        tint = mix(theme.bad, theme.O, clamp(REDDER * wrong, 0, 1));
+      this.gathered(pen, [o.x, y[n], o.w, h], tint, added / Math.max(1, to - from), complete);
+      if (wrong > WRONG) pen.hatch(o.x, y[n], o.w, h, theme.ground, 6 * pen.u);
     }
   }
 
   rewrites(pen, y, h, count, of) {
-    const { o } = this.layout,
+    const { layout, theme } = this,
+      { o } = layout,
       part = o.w / Math.max(1, of);
-    this.gathered(pen, [o.x, y, o.w, h], "O", count / Math.max(1, of), count && count === of);
+    this.gathered(pen, [o.x, y, o.w, h], theme.O, count / Math.max(1, of), count && count === of);
     if (part < 2.5 || h < 4) return;
-    pen.ctx.fillStyle = this.theme.ground;
+    pen.ctx.fillStyle = theme.ground;
     for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y, 1, h);
   }
 
   /** A tile that is empty, pale as far as its sum has come, or written. */
-  gathered(pen, [x, y, w, h], name, part, written) {
+  gathered(pen, [x, y, w, h], tint, part, written) {
     const { theme } = this,
-      color = written ? theme[name] : mix(theme[name], theme.ground, 0.55);
+      color = written ? tint : mix(tint, theme.ground, 0.55);
     pen.box(x, y, w, h, theme.cell, 2.5);
     this.fill(pen, x, y, written ? w : w * part, h, color);
   }

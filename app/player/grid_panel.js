@@ -7,7 +7,7 @@ import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./size_words.js";
 
 export class GridPanel {
-  follows = ["run", "step", "row"];
+  follows = ["run", "step", "row", "flaw"];
 
   layout(box) {
     const { model, u, dpr, theme } = this;
@@ -21,10 +21,10 @@ export class GridPanel {
     return this.grid.pointed(x, y, (i, j) => tileWords(model, run, i, j));
   }
 
-  paint(pen, box, { model, run, step, row }) {
+  paint(pen, box, { model, run, step, row, flaw }) {
     this.titles(pen, box, model);
     this.queryTitle(pen, model);
-    this.painter.paint(pen, step);
+    this.painter.paint(pen, step, flaw);
     this.rowMark(pen, model, row);
     this.captions(pen, box, model, run, step);
   }
@@ -88,8 +88,9 @@ export class GridPanel {
       : run.visitsHidden
         ? `${grouped(skipped)} wasted: computed, then masked`
         : `${grouped(skipped)} skipped by the mask`;
-    pen.text(left, grid.x0, y, style);
-    pen.right(right, Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)), y, style);
+    const edge = Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)),
+      room = edge - grid.x0 - pen.text(left, grid.x0, y, style) - 12 * u;
+    if (right) pen.right(room < 7 * right.length * u ? right.split(" ", 2).join(" ") : right, edge, y, style);
     if (model.scaled)
       pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
     else if (grid.side >= NUMBERED * u && !model.backward)

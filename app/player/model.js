@@ -1,6 +1,7 @@
 // The payload, unpacked; everything the picture asks of it is a lookup.
 
 import { unpack } from "../canvas/unpack.js";
+import { tilesAdded } from "./row_state.js";
 import { Run } from "./run.js";
 import { Tiles } from "./tiles.js";
 
@@ -86,6 +87,14 @@ export class Model extends Tiles {
     const columns = arrays.m.length / this.rows.length; // one where a row is reduced whole
     const at = index * columns + (columns > 1 ? j : 0);
     return { m: arrays.m[at], l: arrays.l[at], alpha: arrays.alpha[at], lse: arrays.lse[at] };
+  }
+
+  /** How far off O of a query block is with what it has, where a flaw is left in: a share of its largest number. */
+  wrongSoFar(flaw, run, step, block) {
+    const { first, stop, wrong } = this.arrays;
+    if (!flaw || !wrong) return 0;
+    const { done } = tilesAdded(run, step, block, first[block], stop[block] - 1);
+    return done < first[block] || done >= stop[block] ? 0 : wrong[flaw][block * this.keyBlocks + done];
   }
 
   /** The sums of P and of dS of a sampled row in a key tile. */

@@ -1,6 +1,7 @@
 // The words of a moment: the sentence above the picture and the marks under the scrubber.
 
 import { duration, grouped, plural } from "../canvas/format.js";
+import { brokenSentence } from "./broken_story.js";
 import { raceSentence } from "./race_story.js";
 import { blockSentence, sentence, stepWords } from "./story.js";
 
@@ -9,9 +10,13 @@ const TELLING = ["rescale", "softmax", "score_gradient"]; // the step of a tile 
 
 /** What a player says at a step of its run, or at its moment of the race: `sentence`, `where` and `length`. */
 export function wordsOf(player, step) {
-  const { model, run, race, seconds, playing } = player;
+  const { model, run, race, seconds, playing, flaw } = player;
   if (!race)
-    return { sentence: headline(player, step), where: place(run, step), length: plural(run.steps, "step") };
+    return {
+      sentence: brokenSentence(model, run, step, flaw) || headline(player, step),
+      where: place(run, step),
+      length: plural(run.steps, "step"),
+    };
   const [winner] = model.finishing,
     told = raceSentence(model, seconds, playing);
   if (!winner) return { sentence: told, where: "nothing races", length: "" };

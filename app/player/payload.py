@@ -24,6 +24,7 @@ from engine.studies.crossing import crossings
 from engine.studies.drawable import drawable
 from engine.studies.memories import memories
 from engine.studies.step_seconds import step_seconds
+from engine.trace.broken import FLAWS, errors
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 
 NO_BLOCK = 255
@@ -52,7 +53,10 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
     against = _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM)
     said = {"agreement": agreement, "agrees": agrees, "against": against}
     header = {**header_of(experiment, drawn, _side_by_side(experiment)), "runs": runs, **said}
-    return pack(header, {**columns, **_statistics(drawn.changed(**alone))})
+    statistics = _statistics(drawn.changed(**alone))
+    if not record.unfused:
+        statistics |= {f"wrong.{flaw}": off for flaw, off in _broken(drawn.changed(**alone)).items()}
+    return pack(header, {**columns, **statistics})
 
 
 def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dict:
@@ -64,6 +68,7 @@ def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dic
         "drawn": drawn_sizes(drawn),
         "chip": chip(asked.gpu),
         "misfits": _misfits(asked, names),
+        "flaws": FLAWS,
         "all": {"requested": moved.requested.total, "crossing": moved.dram.total},  # bytes of all heads
         **steps_tables(),
     }
@@ -233,7 +238,7 @@ def title(algorithm: Algorithm) -> str:
 def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     """m, l, α and lse of some rows of every query block, as many as the budgets allow; every tile's share."""
     rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
-    q, k = _inputs(experiment.problem)
+    q, k, _ = _inputs(experiment.problem)
     found = row_statistics(experiment, q, k, rows)
     share = tile_share(rows, found.weight, experiment.tiling.block_q)
     values = {"m": found.m, "l": found.l, "alpha": found.alpha, "lse": found.lse_so_far, "share": share}
@@ -241,8 +246,18 @@ def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     return {"rows": rows.astype(np.uint32), **sent}
 
 
+@lru_cache(maxsize=16)
+def _broken(experiment: Experiment) -> dict[str, np.ndarray]:
+    """[query blocks * key blocks] by what is left out: how far off O is in a block's middle row."""
+    block, last = experiment.tiling.block_q, experiment.problem.seq_q - 1
+    rows = np.minimum(np.arange(block // 2, last + 1 + block // 2, block), last)
+    return {
+        flaw: off.astype(np.float32).ravel()
+        for flaw, off in errors(experiment, *_inputs(experiment.problem), rows).items()
+    }
+
+
 @lru_cache(maxsize=8)
-def _inputs(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """q [seq_q, d] and k [seq_kv, d] of one head, the same that the engine runs on."""
-    q, k, _ = make_inputs(problem)
-    return q[0], k[0]
+def _inputs(problem: Problem) -> list[np.ndarray]:
+    """q [seq_q, d], k and v [seq_kv, d] of one head, the same that the engine runs on."""
+    return [each[0] for each in make_inputs(problem)]

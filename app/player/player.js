@@ -46,6 +46,14 @@ class Player extends TimedPlayer {
     if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();
     this.root.querySelector('[data-do="race"]').hidden = !this.races;
+    const { flaws, arrays } = this.model;
+    this.controls.offer(
+      "flaw",
+      ["", ...Object.keys(arrays.wrong ?? {})],
+      (name) => flaws[name] ?? "Break it",
+    );
+    this.root.querySelector('[data-is="flaw"]').hidden = !arrays.wrong;
+    if (!arrays.wrong) this.flaw = "";
     const { visits } = this.run,
       most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
     if (!this.chosen)
@@ -198,9 +206,9 @@ class Player extends TimedPlayer {
   }
 
   paint() {
-    const { stage, view, position, last, playing, race, loop, speed, model, row, run } = this;
+    const { stage, view, position, last, playing, race, loop, speed, flaw, model, row, run } = this;
     stage.paint(view);
-    const stands = { position, part: position / last, last, playing, race, loop, speed };
+    const stands = { position, part: position / last, last, playing, race, loop, speed, flaw };
     this.controls.show({
       ...wordsOf(this, view.step),
       ...stands,
@@ -226,7 +234,7 @@ class Player extends TimedPlayer {
 
   /** What the picture of this moment depends on. */
   get view() {
-    const { model, run, race, row, stepNow: step } = this,
+    const { model, run, race, row, flaw, stepNow: step } = this,
       pinned = this.pinned !== null;
     return {
       model,
@@ -236,6 +244,7 @@ class Player extends TimedPlayer {
       at: this.at,
       span: this.flightSteps,
       row,
+      flaw,
       pinned,
       following: !pinned && !run.keysOutside,
     };

@@ -72,7 +72,7 @@ export class RowPanel {
     const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
     const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
     const room = box.w - width - taken - 14 * u;
-    if (room > 5 * said.length * u) pen.note(said, box.x + width + 10 * u, y - 1 * u, { size: 13, room });
+    if (room > 7 * said.length * u) pen.note(said, box.x + width + 10 * u, y - 1 * u, { size: 13, room });
     if (box.h < LEAST * u) return;
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 26 * u - 12 * u - 20 * u };
     pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);

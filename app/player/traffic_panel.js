@@ -41,7 +41,7 @@ export class TrafficPanel {
         bound = model.against.least && level === "requested" ? least : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
       const taken = width + pen.right(words, right, y, { size: 12, weight: 700 });
-      if (box.w - taken > 66 * u)
+      if (box.w - taken > (6 * origin.length + 8) * u)
         pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       this.rows(view).forEach(([name, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };

@@ -58,7 +58,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     if unfused:
         return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse, lse[:, None])
     m, sums, alpha, weight = (column[:, ::along] for column in (m, sums, alpha, weight))
-    visited = _visited(experiment, rows, m.shape[1])
+    visited = visited_blocks(experiment, rows, m.shape[1])
     so_far = log_sum_exp(m, sums)
     m, sums, alpha, so_far = (
         np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha, so_far)
@@ -143,7 +143,7 @@ def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np
     return scores
 
 
-def _visited(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
+def visited_blocks(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
     """[rows, key blocks] bool: whether a row's query block visits the key block."""
     bounds, block = key_bounds(experiment.problem, experiment.tiling), rows // experiment.tiling.block_q
     keys = np.arange(count)
