@@ -7,7 +7,7 @@ import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
 import { watchConnection } from "./connection.js";
 import { awaitLast } from "./last_value.js";
 
-const LOOK = 300; // ms between two looks at whether all is there
+const LOOK = 50; // ms between two looks at whether all is there
 let done = false; // these rules are the window's: one of them is enough
 let path, timer, ask;
 
@@ -79,7 +79,7 @@ export default function show({ setTriggerValue }) {
   point();
   path = location.pathname;
   clearTimeout(timer);
-  timer = setTimeout(settle, LOOK);
+  timer = setTimeout(settle);
   if (done) return;
   done = true;
   watchPages();
