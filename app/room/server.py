@@ -50,7 +50,7 @@ def reach(address: str) -> str:
 
 def listen(address: str, port: int) -> socket.socket:
     """A socket that listens; raises OSError."""
-    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, proto=socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":  # there it would share a port that is in use
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 import tomllib
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,20 @@ def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_pa
     assert options["server.address"] == "localhost"
     assert options["browser.gatherUsageStats"] is False
     assert options["theme.dark.sidebar.backgroundColor"].startswith("#")
+
+
+def test_no_answer_waits_for_a_browser_to_confirm_its_first_part():
+    """A browser may take 40 ms for it, and a page asks for over a hundred files, six at a time."""
+    took = []
+    with served() as dashboard:
+        one = HTTPConnection("127.0.0.1", dashboard.port)
+        for _ in range(20):
+            begun = time.perf_counter()
+            one.request("GET", "/_stcore/health")
+            one.getresponse().read()
+            took.append(time.perf_counter() - begun)
+        one.close()
+    assert min(took[2:]) < 0.035, took  # at first a system confirms at once
 
 
 def test_pandas_is_whole_before_any_page_can_ask_for_it():
