@@ -131,8 +131,8 @@ const enlargedOf = (memories) =>
 export function about(memories) {
   const faster = times(memories.at(-2).bytes_per_second / memories.at(-1).bytes_per_second);
   return (
-    `Areas are to scale: those on the chip are enlarged ${grouped(enlargedOf(memories))} times, and the dot in HBM is ` +
-    `L2 without that. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
+    `HBM is ${grouped(enlargedOf(memories))} times as large as L2; the dot in it shows L2 at HBM's scale, and ` +
+    `the areas on the chip are to one scale of their own. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
     "brings as many times the bytes per second. Rates are peaks; the sidebar names the source of L2's."
   );
 }

@@ -108,16 +108,16 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     with st.container(key="decoding_sms"):
         st.html(figures.sms(blocks.blocks, colours))
-    shared = f" for the {group} heads that share it" if group > 1 else ""
+    shared = f", each for the {group} query heads that share a KV head" if group > 1 else ""
     product = [f"{each:,}" for each in blocks.grid]
     if blocks.grid[-1] > 1:
-        shared = f" for up to {experiment.tiling.block_q} of the {group} heads that share it"
+        shared = f", each for up to {experiment.tiling.block_q} of the {group} query heads that share it"
     else:
         product.pop()
     left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
-        f"Split-KV launches one thread block per KV head and split{shared}: {' × '.join(product)} = "
-        f"{blocks.launched:,}{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. "
+        f"Split-KV launches one thread block per KV head and split: {' × '.join(product)} = "
+        f"{blocks.launched:,}{shared}{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. "
         "Hatched SMs are idle."
     )
 

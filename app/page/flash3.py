@@ -235,7 +235,9 @@ def _waterfall(experiment: Experiment) -> None:
 
 def _worth(experiment: Experiment, full: Variant) -> None:
     """Each technique left out alone."""
-    st.markdown("**What each is worth**: FlashAttention-3 without it, and without whatever needs it")
+    st.markdown(
+        "**What each is worth**: FlashAttention-3 with this technique, and those that depend on it, left out"
+    )
     rows = [_worth_row(variant(experiment, without(key)), full, key) for key in TECHNIQUES]
     numbers(WORTH, rows, "What each technique is worth", words=(0, 5), height=TALL)
     heads, sms = experiment.problem.all_heads, experiment.gpu.sms

@@ -83,7 +83,7 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
     by_keys = name == KEY_GRADIENTS
     heads = problem.batch * (problem.kv_heads if by_keys else problem.heads)
     if programs < heads:
-        raise ValueError(f"programs is {programs}; it must be {heads} at least")
+        raise ValueError(f"programs is {programs}; it must be at least {heads}")
     rows = blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads)
     staying = max(16, 1 << (rows - 1).bit_length())  # the block size that cuts the length into so many
     queries, keys = own_blocks(problem.head_dim)[KEY_GRADIENTS if by_keys else QUERY_GRADIENTS]

@@ -110,7 +110,7 @@ class Replayed:
         """A reduction or a scan by one of Triton's own functions."""
         name, axis, last, handles = given
         if not re.fullmatch(r"_\w*combine\w*|_elementwise_m\w\w", name):
-            raise NotServedError(f"it reduces by {name[:40]!r}, which is no function for that")
+            raise NotServedError(f"it reduces by {name[:40]!r}, which is not a function for that")
         tl, of = self.language, {"reduce": self.interpreter.ReduceOps, "scan": self.interpreter.ScanOps}[kind]
         tensors = tuple(
             tl.tensor(each, tl.block_type(each.dtype.scalar, list(each.data.shape))) for each in handles

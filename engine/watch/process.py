@@ -110,7 +110,7 @@ def _failed(file: Path, said: dict[str, Any]) -> FailedError:
     """What a process said in place of a report: its sentence, if it is one."""
     sentence = said.get("sentence")
     if not isinstance(sentence, str) or not sentence.strip():
-        sentence = "it answers with something that is no report"
+        sentence = "it answers with something that is not a report"
     line = " ".join("".join(each if each.isprintable() else " " for each in sentence).split())
     return FailedError(f"{file.name}: {line[:LONGEST_SENTENCE].removesuffix('.')}.")
 
@@ -241,7 +241,7 @@ def _tape(line: bytes) -> Any:
     """The tape that a file's process handed over, and nothing else that it said."""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
         return json.loads(line)["tape"]
-    raise NotServedError("it hands over something that is no tape")
+    raise NotServedError("it hands over something that is not a tape")
 
 
 def _done(asked: dict[str, Any]) -> dict[str, Any]:

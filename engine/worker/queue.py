@@ -164,6 +164,6 @@ class Queue:
         own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
         if own >= MOST_OF_A_VISITOR:
             raise QueueFullError(
-                f"{own} of your jobs run or wait here, and this server takes no more from one visitor; "
+                f"{own} of your jobs run or wait here, and one visitor may have no more than that; "
                 "cancel one or wait for it"
             )

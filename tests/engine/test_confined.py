@@ -173,7 +173,7 @@ def test_a_report_has_the_shape_of_one():
 
 @pytest.mark.parametrize("line", [b"", b"[1]", b'{"tape": ', b"[" * 10**5, b'{"do": "report"}', b"7"])
 def test_a_judge_takes_a_tape_and_nothing_else_of_what_a_file_says(line):
-    with pytest.raises(NotServedError, match=r"^it hands over something that is no tape$"):
+    with pytest.raises(NotServedError, match=r"^it hands over something that is not a tape$"):
         watch_process._tape(line)
     assert watch_process._tape(b'{"tape": 1, "experiment": {}, "stretch": 9}') == 1
 
@@ -198,5 +198,5 @@ def test_a_report_that_is_no_report_is_a_sentence_and_an_error(
     with pytest.raises(SystemExit) as end:
         main([*command, str(file)])
     assert end.value.code == 2
-    said = f"python -m engine {command[0]}: mine.py: it answers with something that is no report.\n"
+    said = f"python -m engine {command[0]}: mine.py: it answers with something that is not a report.\n"
     assert capsys.readouterr().err == said
