@@ -117,8 +117,8 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
     st.caption(
         f"Split-KV launches one thread block per KV head and split: {' × '.join(product)} = "
-        f"{blocks.launched:,}{shared}{left}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. "
-        "Hatched SMs are idle."
+        f"{blocks.launched:,}{shared}{left}. FlashAttention-2 launches one per query head: "
+        f"{problem.all_heads:,}. Hatched SMs are idle."
     )
 
 

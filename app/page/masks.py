@@ -78,7 +78,8 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
         "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
         "Tile counts are for one head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the "
         "scenario's blocks. Where all thread blocks run at once, the call lasts as long as its longest "
-        "block, so time falls less than work, not at all, or rises with what masking costs. Unfused attention computes every tile. "
+        "block, so time falls less than work, not at all, or rises with what masking costs. Unfused "
+        "attention computes every tile. "
         "The kernels take all of these masks; the Speed page times them under the scenario's."
     )
 

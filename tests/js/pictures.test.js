@@ -185,6 +185,6 @@ test("areas of memories are as their bytes, and pipes as thick as they are fast"
   view.paint(pen, 1000, 400);
   const pipes = pen.boxes.filter(({ w, h }) => w > 2 * h && h > 4);
   pipes.forEach(({ h }, n) => near(h / side, [0.5 / 8, 0.5 / 2][n])); // 2 and 8 of 16 TB/s, of half a side
-  assert.match(about(memories), /enlarged 500 times/);
+  assert.match(about(memories), /HBM is 500 times as large as L2/);
   assert.match(about(memories), /4\.0 times as thick/);
 });
