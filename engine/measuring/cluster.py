@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.algorithms import FORWARD
+from engine.measuring import sampling
 from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.ranks import Ranks
@@ -245,7 +246,7 @@ def timeline_of(ranks: Ranks, problem: Problem, one: Contender) -> ClusterTimeli
     events, sentence = ranks.attempt(lambda: _profiled(ranks, problem, one))
     marks = () if sentence else tuple(marks_of(each) for each in ranks.every(events))
     if marks and all(each.kind for each in marks):
-        return replace(row, marks=marks)
+        return _with_links(ranks, replace(row, marks=marks), one)
     return replace(row, skipped=sentence or "the profiler saw nothing on a GPU")
 
 
@@ -270,6 +271,26 @@ def _profiled(ranks: Ranks, problem: Problem, one: Contender) -> list[tuple[str,
         for event in events
         if event.get("ph") == "X" and event.get("cat") in kinds
     ]
+
+
+def _with_links(ranks: Ranks, row: ClusterTimeline, one: Contender) -> ClusterTimeline:
+    """The row with what each GPU sent while the same call ran once more, where the chips can be sampled."""
+    tensors = random_tensors(ranks, row.problem, row.problem.seq_q // ranks.size, ranks.rank)
+    with one.session(ranks, True):
+        call = partial(passed, one, tensors, True, FORWARD)
+        call()
+        interval = sampling.interval_of(ranks.timed(call)[0])
+        links, sentence = ranks.attempt(lambda: sampling.Links(ranks.size if ranks.first else 0, interval))
+        if sentence is None:
+            _, sentence = ranks.attempt(call)
+            sent, unread = ranks.attempt(links.read)
+            sentence = sentence or unread
+    if sentence:
+        return row
+    marks = zip(row.marks, ranks.every(sent)[0], strict=True)
+    return replace(
+        row, marks=tuple(replace(mark, sent=each) for mark, each in marks), interval=interval * 1e-9
+    )
 
 
 def marks_of(events: list[tuple[str, float, float]]) -> GpuMarks:

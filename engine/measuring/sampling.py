@@ -7,7 +7,7 @@ this process. Imports torch and cupti when called.
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -34,6 +34,7 @@ METRICS = {  # a column's name, what the chip counts, and how much of it is one
     "l2": ("lts__t_bytes.sum", SECTOR),
 }
 NEEDED = ("read", "written", "sms")
+SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request", "response"))  # over NVLink
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
 SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
@@ -145,7 +146,7 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
-    pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+    pm_sampling, interval = library(), interval_of(seconds)
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
     hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
@@ -176,6 +177,54 @@ def _one_pass(
         raise JobError(_refusal(error)) from error
     finally:
         collector.disable()
+
+
+def interval_of(seconds: float) -> int:
+    """ns between two samples of a call that takes so long."""
+    return SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+
+
+class Links:
+    """What leaves each of so many GPUs over NVLink from when this is made until `read`; raises JobError.
+
+    One process samples the GPUs of all: of a run on several the others make this with none.
+    """
+
+    def __init__(self, gpus: int, interval: int):
+        self._collectors: list[Any] = []
+        self._open = ExitStack()
+        pm_sampling = library() if gpus else None
+        try:
+            for gpu in range(gpus):
+                with torch.cuda.device(gpu):
+                    collector = pm_sampling.Collector(device_index=gpu)
+                    collector.enable()
+                    self._open.callback(collector.disable)
+                    _configure(pm_sampling, collector, [METRICS["sms"][0], *SENT], interval)
+                self._collectors.append(collector)
+            for collector in self._collectors:
+                collector.start()
+        except _TooMuchError:
+            self._open.close()
+            raise JobError("this chip cannot sample what leaves it over NVLink") from None
+        except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
+            self._open.close()
+            raise JobError(_refusal(error)) from error
+
+    def read(self) -> tuple[tuple[int, ...], ...]:
+        """By GPU its sectors of each interval, from the first in which it works or sends to the last."""
+        found = []
+        with self._open:
+            for collector in self._collectors:
+                collector.stop()
+            for gpu, collector in enumerate(self._collectors):
+                with torch.cuda.device(gpu):
+                    samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]
+                sms, *sent = np.array([sample.metric_values for sample in samples]).T
+                sectors = np.rint(sum(sent) / SECTOR).astype(int)
+                busy = np.flatnonzero((sms > 1) | (sectors > 0))  # per cent
+                found.append(tuple(sectors[busy[0] : busy[-1] + 1].tolist()) if len(busy) else ())
+        return tuple(found)
 
 
 def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: int) -> None:
