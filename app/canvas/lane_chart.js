@@ -11,6 +11,7 @@ const MOST_KEPT = 8; // pictures
  */
 export class LaneChart {
   pictures = new Map();
+  small = 11.5; // units of type at the ticks
 
   x(time, [from, to] = [0, this.model.longest]) {
     return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
@@ -75,7 +76,7 @@ export class LaneChart {
         align = !tick ? first : last ? "right" : "center";
       ctx.fillStyle = theme.line;
       ctx.fillRect(Math.round(x), plot.y + high, 1, 4 * u);
-      const style = { size: 11.5, color: theme.muted, mono: true, align };
+      const style = { size: this.small, color: theme.muted, mono: true, align };
       pen.text(words(tick, step, last), x, plot.y + high + 17 * u, style);
     }
   }

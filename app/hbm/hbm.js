@@ -1,0 +1,131 @@
+// Bytes across HBM in slow motion: the same work by several algorithms, which set out together.
+
+import { duration, grouped, microseconds, percent, times, traffic, unitOf } from "../canvas/format.js";
+import { showing } from "../canvas/showing.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
+import { Sampled } from "./flow.js";
+import { FlowPanel } from "./lane.js";
+
+const WHOLE_RUN = 9; // seconds that the first pace takes for the run, about
+const FIRST_LOOK = 0.6; // of the run: where the fast ones are done
+const STANDS = 900; // ms that words stand for at least while it plays
+const SLOWER = [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]; // times
+const BAR = {
+  label: "What crosses HBM, while it happens",
+  slider: "Time",
+  state: { speed: 10_000, open: false, outline: false },
+  speeds: SLOWER.toReversed(),
+  named: (slower) => `1/${grouped(slower)}`,
+  arrows: "to where a kernel starts or ends before, or next",
+  options: [
+    {
+      ...{ name: "open", key: "o", words: "On the chip", pressed: true },
+      act: (player) => player.unfold(),
+      told: "SMs, tensor cores and exponentials below the bytes",
+    },
+    {
+      ...{ name: "outline", key: "m", words: "Model", pressed: true },
+      act: (player) => player.choose("outline", !player.outline),
+      told: "what the model has cross, as an outline",
+    },
+  ],
+  guide: {
+    "above the line": "bytes read from HBM, each interval as the chip counted it; areas are bytes",
+    "below the line": "bytes written to it; paler after the end: what still lay in L2",
+    "dashed lines": "all that the memory delivers, by its data sheet",
+    outline: "what the model has cross",
+    pale: "still to come",
+  },
+};
+
+const moved = (lane) => `${traffic(Math.round(lane.moved(Infinity)))}`;
+
+/** What happens now, in a sentence or two. */
+export function sentence({ lanes }, time) {
+  const [first, ...others] = lanes,
+    last = others.at(-1),
+    running = lanes.find(({ end }) => time < end),
+    done = lanes.filter(({ end }) => time >= end);
+  if (running) {
+    const [, , words] = running.kernelAt(time) ?? [],
+      told = [running.name, words].filter(Boolean).join(", ");
+    const ended = done.map(({ name, seconds }) => `${name} was done after ${duration(seconds)}.`);
+    return [`${told}: ${percent(running.busy(time))} of what HBM can deliver.`, ...ended].join(" ");
+  }
+  const whole = `${first.name} moved ${moved(first)} through HBM in ${duration(first.seconds)}`;
+  if (!last) return `${whole}.`;
+  const [less, faster] = [first.moved(Infinity) / last.moved(Infinity), first.seconds / last.seconds];
+  return `${whole}, ${last.name} ${moved(last)} in ${duration(last.seconds)}: ${times(less)} times fewer bytes, ${times(faster)} times less time.`;
+}
+
+class HbmPlayer extends TimedPlayer {
+  static bar = BAR;
+  static Model = Sampled;
+
+  load(part) {
+    this.fraction = part ?? FIRST_LOOK;
+    this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled);
+    const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
+    this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
+  }
+
+  unfold() {
+    this.open = !this.open;
+    this.fit(true);
+  }
+
+  press(event) {
+    super.press();
+    const { plot } = this.stage.panels[0];
+    if (event.offsetX < plot.x || event.offsetX > plot.x + plot.w) return;
+    this.held = true;
+    this.stage.canvas.setPointerCapture(event.pointerId);
+    this.point(event);
+  }
+
+  /** A press goes to that moment, and a drag along with it. */
+  point(event) {
+    if (this.held) this.seek(this.stage.panels[0].timeAt(event.offsetX));
+    else super.point(event);
+  }
+
+  lift() {
+    this.held = false;
+  }
+
+  layout() {
+    const { lanes } = this.model,
+      { width: w, height: h, u } = this.stage,
+      gap = 10 * u,
+      foot = 22 * u,
+      each = (h - foot - (lanes.length - 1) * gap) / lanes.length;
+    return lanes.map((lane, n) => {
+      const lowest = n === lanes.length - 1;
+      return [
+        FlowPanel,
+        { x: 0, y: n * (each + gap), w, h: each + (lowest ? foot : 0) },
+        { lane, lowest, open: this.open },
+      ];
+    });
+  }
+
+  moment() {
+    const { at: time, model, open, outline } = this,
+      [unit, name] = unitOf(model.longest);
+    return {
+      view: { time, outline },
+      title: BAR.label,
+      sentence: this.standing(STANDS, () => sentence(model, time)),
+      where: `${microseconds(time / unit, model.longest < 1000 ? 0.1 : 1)} ${name}, ${grouped(this.speed)}× slower`,
+      length: duration(model.longest / 1e6),
+      ...{ open, outline },
+    };
+  }
+
+  passing(seconds) {
+    return (seconds * 1e6) / this.speed;
+  }
+}
+
+const show = showing(HbmPlayer, "__hbm");
+export default show;

@@ -1,0 +1,218 @@
+// One call over time: bytes read above the line and written below it; opened, what was at work on the chip.
+
+import { duration, microseconds, percent, rate, traffic, unitOf } from "../canvas/format.js";
+import { LaneChart } from "../canvas/lane_chart.js";
+import { mix } from "../canvas/theme.js";
+
+const PALE = 0.28; // of what is still to come
+const LATE = 0.6; // of what was written after the end
+const ROOF = 1.12; // times what the memory delivers: an interval may have more
+const OUTLINE = 4; // px for which the model's line stays level
+const TIGHT = 110; // units of height that have room for few words
+const WAYS = [
+  ["read", "Q", -1],
+  ["written", "O", 1],
+];
+const STRIPS = [
+  ["sms", "SMs with work", "good"],
+  ["tensor", "tensor cores", "S"],
+  ["exponentials", "exponentials", "statistics"],
+];
+
+export class FlowPanel extends LaneChart {
+  follows = ["time", "outline"];
+
+  layout(box) {
+    const { u, lane, model, open, lowest } = this;
+    this.narrow = box.w < 660 * u;
+    this.small = this.narrow ? 14.8 : 12.5; // on a phone, 14 px
+    const left = Math.round((this.narrow ? 2 : 66) * u),
+      side = (this.narrow ? 2 : 172) * u,
+      top = (this.narrow ? 66 : 42) * u,
+      foot = (lowest ? 26 : 4) * u,
+      step = open ? Math.round(Math.min(30 * u, 0.13 * (box.h - foot))) : 0;
+    this.high = Math.round(box.h - top - foot);
+    this.flow = this.high - (model.blocks ? 4 : 3) * step; // px of both ways
+    this.plot = {
+      ...{ x: Math.round(box.x) + left, y: Math.round(box.y + top) },
+      ...{ w: Math.round(box.w - left - side), h: this.flow },
+    };
+    this.zero = this.plot.y + Math.round(this.flow / 2);
+    this.strips = [];
+    let y = this.plot.y + this.flow;
+    for (const [name, words, color] of open ? STRIPS : []) {
+      const h = step * (model.blocks && name === "sms" ? 2 : 1);
+      if (name in lane.columns) this.strips.push({ name, words, color, y: y + 4, h: h - 4 });
+      y += h;
+    }
+  }
+
+  /** Pixels of a share of what the memory delivers. */
+  tall(share) {
+    return Math.min(share / ROOF, 1) * (this.flow / 2);
+  }
+
+  /** An interval's box, and what the chip counted in it. */
+  pointed(px, py) {
+    const { lane, plot, high } = this,
+      n = Math.floor(this.timeAt(px) / lane.interval);
+    if (px < plot.x || py < plot.y || py >= plot.y + high || n >= lane.columns.written.length) return null;
+    const [from, to] = [n * lane.interval, (n + 1) * lane.interval],
+      ways = WAYS.map(([way]) => `${rate((1e6 * lane.mean(way, from, to)) / lane.interval)} ${way}`),
+      strips = STRIPS.filter(([name]) => name in lane.columns && from < lane.end);
+    const told = () => [
+      `${microseconds(from)} to ${microseconds(to)} µs`,
+      ...ways,
+      ...strips.map(([name, words]) => `${words}: ${percent(lane.mean(name, from, to) / 1000)}`),
+    ];
+    return [[this.x(from), plot.y, this.x(to) - this.x(from), this.flow], told];
+  }
+
+  paint(pen, box, { time, outline }) {
+    this.head(pen, box, outline);
+    const cut = this.cutTogether(pen.ctx, time, undefined, [1, outline], [PALE, outline]);
+    this.scale(pen);
+    this.kernels(pen);
+    this.counters(pen, box, time);
+    if (time >= this.lane.end) this.ended(pen);
+    if (this.lowest) this.axis(pen);
+    this.playhead(pen, cut, 3 * pen.u);
+  }
+
+  head(pen, box, outline) {
+    const { lane, plot, narrow, small } = this,
+      { u, theme } = pen,
+      y = box.y + 15 * u,
+      origin = { size: small, color: theme.good };
+    const wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0;
+    const facts = outline ? lane.modelled : lane.shape,
+      told = { size: 15, note: { size: small } };
+    pen.heading(lane.name, facts, plot.x, y, plot.w - wide, told);
+    if (narrow)
+      pen.text(lane.origin, plot.x + 4 * u, plot.y + this.flow - 6 * u, { ...origin, room: plot.w });
+  }
+
+  /** What the memory delivers, on both sides of the line. */
+  scale(pen) {
+    const { plot, lane, zero, narrow, small } = this,
+      { u, theme, ctx } = pen,
+      most = rate((1e6 * lane.most) / lane.interval);
+    for (const side of [-1, 1]) {
+      const y = Math.round(zero + side * this.tall(1));
+      pen.dashed(plot.x, y + 0.5, plot.w, 0.01, theme.muted, 1, [4, 4]);
+      if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { size: 12, color: theme.muted, mono: true });
+    }
+    ctx.fillStyle = theme.line;
+    ctx.fillRect(plot.x, zero, plot.w, 1);
+    for (const { words, y, h } of narrow ? this.strips : [])
+      pen.text(words, plot.x + 4 * u, y + h - 6 * u, { size: small, halo: theme.panel });
+  }
+
+  /** What each kernel brings and leaves, above its time. */
+  kernels(pen) {
+    const { plot, lane, small } = this,
+      { u, theme } = pen;
+    for (const [start, end, words] of lane.kernels) {
+      const from = this.x(start),
+        wide = this.x(end) - from - 2,
+        style = { size: small, color: theme.muted };
+      pen.box(from, plot.y - 4 * u, wide, 2 * u, theme.muted, 0);
+      if (wide > 56 * u) pen.centered(words, from + wide / 2, plot.y - 8 * u, { ...style, room: wide });
+    }
+  }
+
+  /** Bytes until now, each way; and of what was at work, how much now. */
+  counters(pen, box, time) {
+    const { lane, plot, zero, narrow, small } = this,
+      { u, theme } = pen,
+      side = box.x + box.w;
+    let at = plot.x;
+    for (const [way, color, turn] of WAYS) {
+      const [now, all] = [time, Infinity].map((moment) => traffic(Math.round(lane.until(way, moment))));
+      const style = { size: small, weight: 650, mono: true, color: theme[color] };
+      if (narrow) at += pen.text(`${now} ${way}`, at, box.y + 36 * u, style) + 14 * u;
+      else if (this.flow < TIGHT * u) pen.right(`${now} ${way}`, side, zero + (turn * 12 + 5) * u, style);
+      else {
+        const y = zero + turn * this.flow * 0.25;
+        pen.value(now, side, y + 2 * u, { color: theme[color] });
+        pen.note(`of ${all} ${way}`, side, y + 20 * u, { align: "right" });
+      }
+    }
+    for (const { name, words, color, y, h } of narrow ? [] : this.strips) {
+      const now = time < lane.end ? lane.columns[name][Math.floor(time / lane.interval)] / 1000 : 0,
+        base = y + h / 2 + 5 * u;
+      pen.note(words, plot.x + plot.w + 12 * u, base, { color: theme[color] });
+      pen.right(percent(now), side, base, { mono: true });
+    }
+  }
+
+  /** How long it took, beside its end. */
+  ended(pen) {
+    const { lane, plot, zero, model, small } = this,
+      { u } = pen,
+      x = this.x(lane.end) + 8 * u,
+      room = plot.x + plot.w - x;
+    if (room < 150 * u) return;
+    pen.text(`done after ${duration(lane.seconds)}`, x, zero - 7 * u, { size: small + 1, weight: 650 });
+    const late = this.x(model.longest) - this.x(lane.end) > 330 * u;
+    if (late) pen.note("written later, from L2", x + 6 * u, zero + 17 * u, { size: small });
+  }
+
+  axis(pen) {
+    const { longest } = this.model,
+      [unit, name] = unitOf(longest);
+    const words = (tick, step, last) => `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
+    this.ticks(pen, [0, longest], 78, words, "left");
+  }
+
+  drawn(ctx, strength, outlined) {
+    const { plot, lane, theme, dpr, strips } = this,
+      pixel = 1 / dpr,
+      until = this.x(lane.interval * lane.columns.written.length);
+    ctx.fillStyle = theme.panel;
+    for (const { y, h } of strips) ctx.fillRect(plot.x, y, plot.w, h);
+    const shade = (color, part) => mix(theme[color], theme.panel, strength * part);
+    for (let x = plot.x; x < until; x += pixel) {
+      const [from, to] = [this.timeAt(x), this.timeAt(x + pixel)];
+      for (const [way, color, turn] of WAYS) {
+        ctx.fillStyle = shade(color, from < lane.end ? 1 : LATE);
+        ctx.fillRect(x, this.zero, pixel, turn * this.tall(lane.mean(way, from, to) / lane.most));
+      }
+      for (const { name, color, y, h } of strips) {
+        if (from >= lane.end || (name === "sms" && lane.blocks)) continue;
+        const high = (lane.mean(name, from, to) / 1000) * h;
+        ctx.fillStyle = shade(color, 1);
+        ctx.fillRect(x, y + h - high, pixel, high);
+      }
+    }
+    if (strips.length && lane.blocks) this.blocks(ctx, strips[0], shade);
+    if (outlined && "model_read" in lane.columns) this.outline(ctx, mix(theme.ink, theme.panel, strength));
+  }
+
+  /** Each block on its SM, waves in turn brighter and darker. */
+  blocks(ctx, { y, h, color }, shade) {
+    const { sm, start, length, wave } = this.lane.blocks,
+      row = h / this.lane.sms;
+    sm.forEach((place, n) => {
+      ctx.fillStyle = shade(color, wave[n] % 2 ? 0.6 : 0.95);
+      ctx.fillRect(this.x(start[n]), y + place * row, this.x(start[n] + length[n]) - this.x(start[n]), row);
+    });
+  }
+
+  /** What the model has cross, as a line. */
+  outline(ctx, color) {
+    const { lane, zero, plot } = this,
+      until = Math.min(plot.x + plot.w, this.x(lane.interval * lane.columns.model_read.length));
+    Object.assign(ctx, { strokeStyle: color, lineWidth: 1.5 });
+    for (const [way, , turn] of WAYS) {
+      ctx.beginPath();
+      for (let x = plot.x; x < until; x += OUTLINE) {
+        const mean = lane.mean(`model_${way}`, this.timeAt(x), this.timeAt(x + OUTLINE)),
+          y = zero + turn * this.tall(mean / lane.most);
+        ctx.lineTo(x, y);
+        ctx.lineTo(x + OUTLINE, y);
+      }
+      ctx.stroke();
+    }
+  }
+}
