@@ -3,6 +3,7 @@
 import { clamp, roundStep } from "./format.js";
 import { sheet } from "./pen.js";
 
+const EDGE = 30; // units from the end in which words would leave the chart
 const MOST_KEPT = 8; // pictures
 
 /**
@@ -73,7 +74,7 @@ export class LaneChart {
     for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
       const x = this.x(tick, span),
         last = tick + step > to + 1e-9,
-        align = !tick ? first : last ? "right" : "center";
+        align = !tick ? first : x > plot.x + plot.w - EDGE * u ? "right" : "center";
       ctx.fillStyle = theme.line;
       ctx.fillRect(Math.round(x), plot.y + high, 1, 4 * u);
       const style = { size: this.small, color: theme.muted, mono: true, align };

@@ -7,6 +7,7 @@ from app.contents import NAME
 from app.gallery.html_page import page, styles
 from app.gallery.picture import Drawn, SiteFile
 from app.glossary.terms import listed
+from app.hbm import HBM
 
 GLOSSARY = SiteFile("glossary.html", "Glossary", "Every term that the pages use.", lambda: Drawn(listed()))
 
@@ -39,8 +40,8 @@ def _index(groups: dict[str, list[SiteFile]]) -> str:
     lecture, tiles = (contents.picture(name).files()[0].name for name in ("tour", "tiles"))
     ways = f"<p class='ways'><a href='{lecture}'>Start the lecture</a><a href='{tiles}'>Explore</a></p>"
     opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
-    if (work := start.shown()) is None:
+    if not (calls := start.race()):
         return page(NAME, start.SENTENCE, ways + lists)
-    told = f"<p><b>{start.conclusion(work)}</b></p><p class='note'>{start.origin(work)}</p>"
+    told = f"<p><b>{start.conclusion(calls)}</b></p><p class='note'>{start.origin(calls)}</p>"
     below = f"<div class='prose'>{told}{lists}</div>"
-    return start.OPENING.offline(start.payload(work), NAME, f"{opening}</div>", below)
+    return HBM.offline(start.payload(calls), NAME, f"{opening}</div>", below)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from html import escape
 from typing import Any
 from unittest.mock import patch
@@ -28,7 +28,7 @@ class Written:
 
     def __init__(self, opened: list[Written] | None = None):
         self.parts: list[str | list[Written]] = []
-        self.moving: list[tuple[Moving, Any]] = []
+        self.moving: list[tuple[Moving, Any, int]] = []  # each with its data and how many parts stand above
         self.opened = [self] if opened is None else opened  # the last takes what is drawn with Streamlit
 
     def __enter__(self) -> None:
@@ -74,13 +74,13 @@ class Written:
     def download_button(self, *_: Any, **__: Any) -> None:
         """A file to take home is what this is."""
 
-    def text(self) -> str:
-        """All of it, columns beside each other."""
+    def text(self, start: int = 0, stop: int | None = None) -> str:
+        """All of it, or what stands from one part to another, columns beside each other."""
         return "".join(
             part
             if isinstance(part, str)
             else "<div class='columns'>" + "".join(f"<div>{each.text()}</div>" for each in part) + "</div>"
-            for part in self.parts
+            for part in self.parts[start:stop]
         )
 
 
@@ -101,7 +101,7 @@ def written(
     root = Written()
 
     def show(moving: Moving, data: Any, **_: Any) -> None:
-        root.moving.append((moving, data))
+        root.moving.append((moving, data, len(root.parts)))
 
     with ExitStack() as stack:
         for name in CALLS:
@@ -118,9 +118,10 @@ def in_both_themes(
     picture: Callable[[Experiment, Palette], None], experiment: Experiment, **places: str
 ) -> Drawn:
     """The same in both themes; what moves knows both."""
-    write = partial(written, picture, experiment, places=places)
-    first = write(LIGHT)
-    if first.moving:
-        moving, data = first.moving[0]
-        return Drawn(first.text(), moving, data)
-    return Drawn(both(lambda colours: (first if colours is LIGHT else write(colours)).text()))
+    write = lru_cache(maxsize=2)(partial(written, picture, experiment, places=places))
+    moving, data, above = next(iter(write(LIGHT).moving), (None, None, None))
+
+    def text(*ends: int | None) -> str:
+        return both(lambda colours: write(colours).text(*ends))
+
+    return Drawn(text(0, above), moving, data, text(above) if moving else "")

@@ -4,10 +4,11 @@ import { duration, grouped, microseconds, percent, times, traffic, unitOf } from
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { Sampled } from "./flow.js";
-import { FlowPanel } from "./lane.js";
+import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 
 const WHOLE_RUN = 9; // seconds that the first pace takes for the run, about
 const FIRST_LOOK = 0.6; // of the run: where the fast ones are done
+const REST = 4; // seconds at the end of what goes round
 const STANDS = 900; // ms that words stand for at least while it plays
 const SLOWER = [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]; // times
 const BAR = {
@@ -49,8 +50,11 @@ export function sentence({ lanes }, time) {
   if (running) {
     const [, , words] = running.kernelAt(time) ?? [],
       told = [running.name, words].filter(Boolean).join(", ");
-    const ended = done.map(({ name, seconds }) => `${name} was done after ${duration(seconds)}.`);
-    return [`${told}: ${percent(running.busy(time))} of what HBM can deliver.`, ...ended].join(" ");
+    const ended = done
+        .map(({ name, seconds }) => `${name} was done after ${duration(seconds)}`)
+        .join(" and "),
+      now = `${told}: ${percent(running.busy(time))} of what HBM can deliver.`;
+    return ended ? `${now} ${ended}.` : now;
   }
   const whole = `${first.name} moved ${moved(first)} through HBM in ${duration(first.seconds)}`;
   if (!last) return `${whole}.`;
@@ -63,7 +67,10 @@ class HbmPlayer extends TimedPlayer {
   static Model = Sampled;
 
   load(part) {
-    this.fraction = part ?? FIRST_LOOK;
+    const alone = part === null && this.model.plays && !this.clock.calm.matches;
+    this.fraction = part ?? (alone ? 0 : FIRST_LOOK);
+    this.loop = this.model.plays;
+    if (alone) this.clock.start();
     this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled);
     const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
     this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
@@ -93,19 +100,19 @@ class HbmPlayer extends TimedPlayer {
     this.held = false;
   }
 
+  /** As many pixels for each lane's bytes as for the others', so that areas compare. */
   layout() {
     const { lanes } = this.model,
       { width: w, height: h, u } = this.stage,
-      gap = 10 * u,
-      foot = 22 * u,
-      each = (h - foot - (lanes.length - 1) * gap) / lanes.length;
+      gap = 12 * u,
+      above = lanes.map((lane) => aboveOf(lane, w / u) * u),
+      each = (h - FOOT * u - above.reduce((sum, one) => sum + one) - (lanes.length - 1) * gap) / lanes.length;
+    let y = 0;
     return lanes.map((lane, n) => {
-      const lowest = n === lanes.length - 1;
-      return [
-        FlowPanel,
-        { x: 0, y: n * (each + gap), w, h: each + (lowest ? foot : 0) },
-        { lane, lowest, open: this.open },
-      ];
+      const lowest = n === lanes.length - 1,
+        box = { x: 0, y, w, h: above[n] + each + (lowest ? FOOT : 4) * u };
+      y += above[n] + each + gap;
+      return [FlowPanel, box, { lane, lowest, open: this.open }];
     });
   }
 
@@ -120,6 +127,14 @@ class HbmPlayer extends TimedPlayer {
       length: duration(model.longest / 1e6),
       ...{ open, outline },
     };
+  }
+
+  /** One that goes round stands at its end for a while. */
+  advance(seconds, now) {
+    const ends = this.at + this.passing(seconds) >= this.last;
+    this.rested = this.loop && ends ? (this.rested ?? 0) + seconds : 0;
+    if (this.rested === 0 || this.rested > REST) super.advance(seconds, now);
+    else if (this.at < this.last) this.seek(this.last);
   }
 
   passing(seconds) {

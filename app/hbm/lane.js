@@ -8,6 +8,10 @@ const PALE = 0.28; // of what is still to come
 const LATE = 0.6; // of what was written after the end
 const ROOF = 1.12; // times what the memory delivers: an interval may have more
 const OUTLINE = 4; // px for which the model's line stays level
+const NARROW = 660; // units of width that have no room for numbers beside a lane
+const PHONE = 460; // nor beside its name
+const COUNTERS = 240; // units of them there
+export const FOOT = 26; // units below the lowest
 const TIGHT = 110; // units of height that have room for few words
 const WAYS = [
   ["read", "Q", -1],
@@ -19,18 +23,22 @@ const STRIPS = [
   ["exponentials", "exponentials", "statistics"],
 ];
 
+/** Units above a lane's bytes: for its name, on a phone its numbers, and what its kernels do where there are several. */
+export const aboveOf = ({ kernels }, wide) => 24 + (wide < PHONE ? 22 : 0) + (kernels.length > 1 ? 20 : 0);
+
 export class FlowPanel extends LaneChart {
   follows = ["time", "outline"];
 
   layout(box) {
     const { u, lane, model, open, lowest } = this;
-    this.narrow = box.w < 660 * u;
-    this.small = this.narrow ? 14.8 : 12.5; // on a phone, 14 px
+    this.narrow = box.w < NARROW * u;
+    this.phone = box.w < PHONE * u;
+    this.small = Math.max(12.5, this.narrow ? 14.1 / u : 0); // 14 px on a phone
     const left = Math.round((this.narrow ? 2 : 66) * u),
       side = (this.narrow ? 2 : 172) * u,
-      top = (this.narrow ? 66 : 42) * u,
-      foot = (lowest ? 26 : 4) * u,
-      step = open ? Math.round(Math.min(30 * u, 0.13 * (box.h - foot))) : 0;
+      top = aboveOf(lane, box.w / u) * u,
+      foot = (lowest ? FOOT : 4) * u,
+      step = open ? Math.round(Math.min(30 * u, 0.15 * (box.h - top - foot))) : 0;
     this.high = Math.round(box.h - top - foot);
     this.flow = this.high - (model.blocks ? 4 : 3) * step; // px of both ways
     this.plot = {
@@ -69,8 +77,8 @@ export class FlowPanel extends LaneChart {
   }
 
   paint(pen, box, { time, outline }) {
-    this.head(pen, box, outline);
     const cut = this.cutTogether(pen.ctx, time, undefined, [1, outline], [PALE, outline]);
+    this.head(pen, box, outline);
     this.scale(pen);
     this.kernels(pen);
     this.counters(pen, box, time);
@@ -84,11 +92,14 @@ export class FlowPanel extends LaneChart {
       { u, theme } = pen,
       y = box.y + 15 * u,
       origin = { size: small, color: theme.good };
-    const wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0;
-    const facts = outline ? lane.modelled : lane.shape,
+    const beside = narrow && !this.phone ? COUNTERS * u : 0,
+      wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0;
+    const [alone, ...others] = lane.kernels,
+      brings = others.length ? [] : [alone?.[2]],
+      facts = outline ? [lane.modelled] : [...brings, ...lane.shape],
       told = { size: 15, note: { size: small } };
-    pen.heading(lane.name, facts, plot.x, y, plot.w - wide, told);
-    if (narrow)
+    pen.heading(lane.name, facts.filter(Boolean), plot.x, y, plot.w - wide - beside, told);
+    if (narrow && lane.origin)
       pen.text(lane.origin, plot.x + 4 * u, plot.y + this.flow - 6 * u, { ...origin, room: plot.w });
   }
 
@@ -100,7 +111,9 @@ export class FlowPanel extends LaneChart {
     for (const side of [-1, 1]) {
       const y = Math.round(zero + side * this.tall(1));
       pen.dashed(plot.x, y + 0.5, plot.w, 0.01, theme.muted, 1, [4, 4]);
-      if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { size: 12, color: theme.muted, mono: true });
+      const style = { size: small, color: theme.muted, mono: true };
+      if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { ...style, size: 12 });
+      else if (lane.origin && side > 0) pen.right(most, plot.x + plot.w - 4 * u, y - 5 * u, style);
     }
     ctx.fillStyle = theme.line;
     ctx.fillRect(plot.x, zero, plot.w, 1);
@@ -112,7 +125,7 @@ export class FlowPanel extends LaneChart {
   kernels(pen) {
     const { plot, lane, small } = this,
       { u, theme } = pen;
-    for (const [start, end, words] of lane.kernels) {
+    for (const [start, end, words] of lane.kernels.length > 1 ? lane.kernels : []) {
       const from = this.x(start),
         wide = this.x(end) - from - 2,
         style = { size: small, color: theme.muted };
@@ -123,14 +136,14 @@ export class FlowPanel extends LaneChart {
 
   /** Bytes until now, each way; and of what was at work, how much now. */
   counters(pen, box, time) {
-    const { lane, plot, zero, narrow, small } = this,
+    const { lane, plot, zero, narrow, phone, small } = this,
       { u, theme } = pen,
       side = box.x + box.w;
-    let at = plot.x;
+    let at = phone ? plot.x : side - COUNTERS * u;
     for (const [way, color, turn] of WAYS) {
       const [now, all] = [time, Infinity].map((moment) => traffic(Math.round(lane.until(way, moment))));
       const style = { size: small, weight: 650, mono: true, color: theme[color] };
-      if (narrow) at += pen.text(`${now} ${way}`, at, box.y + 36 * u, style) + 14 * u;
+      if (narrow) at += pen.text(`${now} ${way}`, at, box.y + (phone ? 36 : 15) * u, style) + 14 * u;
       else if (this.flow < TIGHT * u) pen.right(`${now} ${way}`, side, zero + (turn * 12 + 5) * u, style);
       else {
         const y = zero + turn * this.flow * 0.25;
@@ -148,14 +161,14 @@ export class FlowPanel extends LaneChart {
 
   /** How long it took, beside its end. */
   ended(pen) {
-    const { lane, plot, zero, model, small } = this,
+    const { lane, plot, zero, small } = this,
       { u } = pen,
       x = this.x(lane.end) + 8 * u,
       room = plot.x + plot.w - x;
-    if (room < 150 * u) return;
+    if (room < 160 * u) return;
     pen.text(`done after ${duration(lane.seconds)}`, x, zero - 7 * u, { size: small + 1, weight: 650 });
-    const late = this.x(model.longest) - this.x(lane.end) > 330 * u;
-    if (late) pen.note("written later, from L2", x + 6 * u, zero + 17 * u, { size: small });
+    if (this.flow > TIGHT * u && room > 330 * u)
+      pen.note("written later, from L2", x + 6 * u, zero + 17 * u, { size: small });
   }
 
   axis(pen) {

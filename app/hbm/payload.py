@@ -7,31 +7,39 @@ import numpy as np
 from app.canvas.pack import pack
 from app.figures.algorithms import name
 from app.figures.shared_tables import tensor_name
-from app.figures.units import bytes_text, number_text, seconds_text
+from app.figures.units import bytes_text, seconds_text
+from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
 from engine.recordings.samples import SECTOR
 from engine.studies.sampled_calls import SampledCall
 
 MICRO = 1e6
+WARP = 32  # threads
 STATISTICS = ("statistics", "lse")  # small: not named among what a kernel moves
 
 
-def build(calls: Sequence[SampledCall]) -> bytes:
-    """The payload of calls, drawn above one another on one axis of time; recorded and measured here alike."""
+def build(calls: Sequence[SampledCall], *, plays: bool = False) -> bytes:
+    """The payload of calls, drawn above one another on one axis of time; recorded and measured here alike.
+
+    One that `plays` begins by itself, and again at its end.
+    """
     lanes, arrays, before = [], {}, {}
     for number, call in enumerate(calls):
-        said = {"origin": call.origin, "shape": shape(call.row.problem)}
-        news = {key: words if before.get(key) != words else "" for key, words in said.items()}
-        lanes.append(_lane(call) | news)
+        said = {"origin": call.origin, "shape": facts(call.row.problem)}
+        lanes.append(_lane(call) | {key: words for key, words in said.items() if before.get(key) != words})
         arrays |= {f"lane{number}.{column}": values for column, values in _columns(call).items()}
+        if timeline := call.timeline:
+            arrays |= {
+                f"blocks{number}.{column}": values for column, values in _blocks(call, timeline).items()
+            }
         before = said
-    return pack({"lanes": lanes}, arrays)
+    return pack({"lanes": lanes, "plays": plays}, arrays)
 
 
-def shape(problem: Problem) -> str:
+def facts(problem: Problem) -> list[str]:
     """What was computed, in words."""
     heads = f"{problem.all_heads} head{'s' * (problem.all_heads > 1)}"
-    return f"{heads}, {problem.seq_kv:,} tokens, d {problem.head_dim}, {problem.dtype}, {problem.mask.text}"
+    return [f"{problem.seq_kv:,} tokens", heads, f"d {problem.head_dim}", problem.dtype, problem.mask.text]
 
 
 def _lane(call: SampledCall) -> dict:
@@ -45,9 +53,12 @@ def _lane(call: SampledCall) -> dict:
         "most": call.gpu.memory_bytes_per_second * row.interval,
         "kernels": [
             (first * micro, last * micro, " → ".join(filter(None, map(_named, moved))))
-            for first, last, *moved in call.kernels
+            for (first, last), moved in zip(row.kernels, call.tensors, strict=True)
         ],
+        "sms": call.gpu.sms,
         "modelled": _difference(call),
+        "origin": "",
+        "shape": [],
     }
 
 
@@ -57,10 +68,9 @@ def _named(tensors) -> str:
 
 def _difference(call: SampledCall) -> str:
     """How far the model is from what was sampled, in words."""
-    if call.flow is None:
+    if (flow := call.flow) is None:
         return ""
-    moved = call.flow.read.sum() + call.flow.written.sum()
-    seconds = len(call.flow.read) * call.flow.interval
+    moved, seconds = flow.read.sum() + flow.written.sum(), len(flow.read) * flow.interval
     more = moved / (call.row.read_bytes + call.row.written_bytes) - 1, seconds / call.row.seconds - 1
     told = (f"{bytes_text(moved)} ({more[0]:+.0%})", f"{seconds_text(seconds)} ({more[1]:+.0%})")
     return f"modelled {told[0]} in {told[1]}".replace("-", "−")
@@ -70,18 +80,25 @@ def _columns(call: SampledCall) -> dict[str, np.ndarray]:
     """By interval: bytes each way, what still lay in L2 after the end; thousandths of what was at work."""
     row, gpu = call.row, call.gpu
     most = int(gpu.memory_bytes_per_second * row.interval / SECTOR)
+    warps = (
+        gpu.exponentials_per_second * row.interval / WARP
+    )  # of which each computes an exponential a thread
     late = [most] * (row.left // most) + [row.left % most]
     columns = {
         "read": SECTOR * np.array(row.read, np.uint32),
         "written": SECTOR * np.array((*row.written, *late), np.uint32),
         "sms": np.array(row.sms, np.uint16),
         "tensor": np.array(row.tensor, np.uint16),
-        # a warp computes 32
-        "exponentials": (
-            1000 * 32 * np.array(row.exponentials) / (gpu.exponentials_per_second * row.interval)
-        ).astype(np.uint16),
+        "exponentials": np.round(np.array(row.exponentials) * (1000 / warps)).astype(np.uint16),
     }
-    if call.flow is not None:
-        modelled = {"model_read": call.flow.read, "model_written": call.flow.written}
-        columns |= {key: values.astype(np.float32) for key, values in modelled.items()}
+    if flow := call.flow:
+        columns |= {f"model_{way}": getattr(flow, way).astype(np.float32) for way in ("read", "written")}
     return columns
+
+
+def _blocks(call: SampledCall, timeline: Timeline) -> dict[str, np.ndarray]:
+    """By block: its SM, its time in microseconds from the first interval with work on, and its wave."""
+    first = call.row.kernels[0][0] * call.row.interval
+    times = {"start": first + timeline.start, "length": timeline.end - timeline.start}
+    columns = {name: (MICRO * values).astype(np.float32) for name, values in times.items()}
+    return {"sm": timeline.sm.astype(np.uint16), "wave": timeline.wave.astype(np.uint16), **columns}

@@ -1,14 +1,13 @@
-"""The Start page: what this is, the same work twice as an H200 recorded it, and the two ways on."""
+"""The Start page: what this is, the same work twice as an H200 sampled it, and the two ways on."""
 
 import streamlit as st
 
 from app import scenario, start
 from app.contents import NAME
 from app.gallery.picture import Drawn, Picture
+from app.hbm import HBM
 from app.scenario import presentation
 from engine.experiment import Experiment
-
-ROOM_HEIGHT = 23.5  # of the picture in a room: times the size of a presenter's type
 
 
 def show() -> None:
@@ -19,14 +18,12 @@ def show() -> None:
     with st.container(horizontal=True, key="start_ways"):
         lecture = st.button("Start the lecture", type="primary")
         explore = st.button("Explore")
-    work = start.shown()
-    if work is None:
-        st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
+    if calls := start.race():
+        HBM.show(start.payload(calls), key="opening")
+        st.markdown(f"**{start.conclusion(calls)}**")
+        st.caption(start.origin(calls))
     else:
-        height = int(ROOM_HEIGHT * presentation.type_size()) if presentation.presenting() else None
-        start.OPENING.show(start.payload(work, height), key="opening", height=height)
-        st.markdown(f"**{start.conclusion(work)}**")
-        st.caption(start.origin(work))
+        st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     if lecture:
         scenario.turn_to("tour")
     if explore:
@@ -35,5 +32,5 @@ def show() -> None:
 
 
 PICTURE = Picture(  # the static site's first page has it by itself
-    lambda _: Drawn(moving=start.OPENING, data=start.payload(work)) if (work := start.shown()) else Drawn()
+    lambda _: Drawn(moving=HBM, data=start.payload(calls)) if (calls := start.race()) else Drawn()
 )

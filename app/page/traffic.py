@@ -41,6 +41,7 @@ def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
     simulations = by_algorithm(experiment)
+    PICTURES["hbm"](experiment, colours)
     st.header(_headline(simulations), anchor=False)
     live.show(live.named(experiment.changed(algorithm=standard.ALGORITHM.key), fused_of(experiment)))
     bars, totals = st.columns([2, 1.1], gap="large")
@@ -136,8 +137,8 @@ def _memory(experiment: Experiment) -> None:
 
 
 def _elsewhere(experiment: Experiment, colours: Palette) -> None:
-    """What phones show: the tour's pictures of bytes and of the memory that the tensors take."""
-    for name in ("bytes", "length", "memory"):
+    """What phones show: the tour's pictures of HBM, of bytes and of the memory that the tensors take."""
+    for name in ("hbm", "bytes", "length", "memory"):
         PICTURES[name](experiment, colours)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from app import scenario
+from app import hbm, scenario
 from app.elements import chart
 from app.figures import across
 from app.figures import roofline as roofs
@@ -103,6 +103,9 @@ def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> N
 PICTURES |= {
     "player": partial(_player, False),
     "race": partial(_player, True),
+    "hbm": hbm.show,
+    "hbm standard": partial(hbm.show, only=("standard",)),
+    "hbm both": partial(hbm.show, only=("standard", "flash2")),
     "bytes": _bytes,
     "length": _length,
     "memory": _memory,

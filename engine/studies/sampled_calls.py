@@ -1,19 +1,22 @@
-"""Calls whose bytes over time are to be drawn: the recorded ones nearest to a scenario, with what did the same."""
+"""Calls whose bytes over time are drawn: the recorded one nearest to a scenario, with its like."""
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from engine.algorithms import ALGORITHMS, FORWARD, flash1, standard
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
+from engine.model.timeline import Timeline, TimelineError
 from engine.problem.gpu import Gpu
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import is_of, recordings
 from engine.recordings.rows import experiment_of
 from engine.recordings.samples import Samples, nearest_samples
+from engine.recordings.timelines import recorded_timeline
 from engine.schedule.step import Operation, Tensor
 from engine.studies.hbm_over_time import Flow, modelled_flow
 
-Moved = tuple[Tensor, ...]
+ALIKE = 0.08  # by how much a run of its own with blocks noted may differ in its time from one sampled
 
 
 @dataclass(frozen=True)
@@ -22,19 +25,17 @@ class SampledCall:
 
     Attributes:
         row: what was sampled.
-        origin: whose it is and of when, in words.
+        origin: where and when, in words: "recorded on ...", "measured here, ...".
         gpu: whose memory sets the scale.
-        flow: the same as the model has it, in the row's intervals; None where it has none.
     """
 
     row: Samples
     origin: str
     gpu: Gpu
-    flow: Flow | None = None
 
-    @property
+    @cached_property
     def experiment(self) -> Experiment | None:
-        """The call as a scenario of the model; None where it is of nothing that the model knows."""
+        """The call as a scenario of the model; None where the model has no such call."""
         row = self.row
         if row.provider not in ALGORITHMS or row.direction != FORWARD or row.numbers != Samples.numbers:
             return None
@@ -46,39 +47,62 @@ class SampledCall:
             return None
 
     @property
-    def kernels(self) -> list[tuple[int, int, Moved, Moved]]:
-        """Of each: its first interval and the one after its last, and the tensors that it loads and stores."""
-        found, spans = self.experiment, self.row.kernels
-        phases = [each.phase for each in launch(found).kernels] if found else []
-        if len(phases) != len(spans):
-            return [(*span, (), ()) for span in spans]
-        moved = [
+    def tensors(self) -> list[tuple[list[Tensor], list[Tensor]]]:
+        """What each kernel loads and what it stores, by stretch of work; none where that cannot be told."""
+        phases = [kernel.phase for kernel in launch(self.experiment).kernels] if self.experiment else []
+        if len(phases) != len(self.row.kernels):
+            return [([], [])] * len(self.row.kernels)
+        return [
             tuple(
-                dict.fromkeys(step.tensor for step in (*p.before, *p.each, *p.after) if step.operation == way)
+                list(dict.fromkeys(step.tensor for step in steps if step.operation == way))
+                for way in (Operation.LOAD, Operation.STORE)
             )
-            for p in phases
-            for way in (Operation.LOAD, Operation.STORE)
+            for steps in ((*phase.before, *phase.each, *phase.after) for phase in phases)
         ]
-        return [(*span, *moved[2 * n : 2 * n + 2]) for n, span in enumerate(spans)]
+
+    @property
+    def flow(self) -> Flow | None:
+        """The same as the model has it, in the row's intervals."""
+        return _flow(self.experiment, self.row.interval) if self.experiment else None
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The blocks of the same call in a run of its own, where one was recorded that took as long."""
+        row = self.row
+        if self.experiment is None:
+            return None
+        try:
+            same = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, self.gpu.key)
+            found = recorded_timeline(recordings(), same)
+        except TimelineError:
+            return None
+        return found if abs(found.seconds / row.seconds - 1) < ALIKE else None
+
+
+@lru_cache(maxsize=32)
+def _flow(experiment: Experiment, interval: float) -> Flow | None:
+    try:
+        return modelled_flow(experiment, interval)
+    except TimelineError:
+        return None
 
 
 def sampled_calls(experiment: Experiment) -> tuple[SampledCall, ...]:
     """The recorded calls to draw for a scenario, in the algorithms' order; none where none was sampled.
 
-    One is of its algorithm, and the others did the same work.
+    One is the nearest of its algorithm, the others did the same work.
     """
     sampled = [one for one in recordings() if any(row.read for row in one.samples)]
     recording = next((one for one in sampled if is_of(one, experiment.hardware)), next(iter(sampled), None))
-    if recording is None:
+    if recording is None or (gpu := gpu_named(recording.device.gpu)) is None:
         return ()
-    found = nearest_samples(recording.samples, experiment) or nearest_samples(
-        recording.samples, experiment, standard.ALGORITHM.key
-    )
+    rows = recording.samples
+    found = nearest_samples(rows, experiment) or nearest_samples(rows, experiment, standard.ALGORITHM.key)
     if found is None:
         return ()
-    own, gpu = found[0], gpu_named(recording.device.gpu)
-    like = {row.provider: row for row in recording.samples if row.read and _work(row) == _work(own)}
-    if own.provider != flash1.ALGORITHM.key:  # with few heads it lasts so long that the others were too short
+    own = found[0]
+    like = {row.provider: row for row in rows if row.read and _work(row) == _work(own)}
+    if own.provider != flash1.ALGORITHM.key:  # with few heads it lasts so long that the others are too short
         like.pop(flash1.ALGORITHM.key, None)
     return tuple(SampledCall(like[key], recording.origin, gpu) for key in ALGORITHMS if key in like)
 

@@ -20,8 +20,7 @@ USUAL = "seq=1024&causal=true"
 FEW = "tiles?algorithm=flash2&seq=256&head_dim=64&block_q=64&block_kv=64"
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 DRAWN = "window.__player?.state().redrawn"
-MOVED = """(moment) => [...document.querySelectorAll('[data-testid=stBidiComponentIsolated]')]
-    .some((host) => host.shadowRoot.querySelector('.opening')?.dataset.moment > moment)"""
+MOVED = "(moment) => window.__hbm?.state().time > moment"
 
 
 def main() -> None:
@@ -30,7 +29,7 @@ def main() -> None:
         browser, address = chromium(playwright), server.address
         page = browser.new_page(viewport=SIZE, color_scheme="dark", accept_downloads=True)
         page.set_default_timeout(120_000)
-        _still(page, address, "start.png", MOVED, 4)
+        _still(page, address, "start.png", MOVED, 700)
         _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
         _still(page, f"{address}/gpu", "gpu.png", SETTLED)
         _animation(page, f"{address}/{FEW}", "flash2.gif")

@@ -1,0 +1,107 @@
+"""What crosses HBM, while it happens: its areas are the bytes of the file, on Start and for any scenario."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app import hbm, start
+from app.hbm.payload import build
+from engine import Experiment
+from engine.problem.hardware import GPUS
+from engine.studies.sampled_calls import SampledCall, sampled_calls
+from tests.app.player.test_player_payload import unpack
+
+FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
+PLAIN = {"causal": False, "window": None, "documents": 1, "ahead": 0}
+
+
+def sampled(provider: str) -> dict:
+    """A call as it stands in the file, read without this project's reader."""
+    for line in FILE.read_text().splitlines():
+        if '"exponentials"' in line:
+            row = json.loads(line[line.index("{") :].rstrip(",]"))
+            problem = row["problem"]
+            shape = problem["seq_kv"], problem["head_dim"], problem["mask"], row.get("direction", "forward")
+            if (row["provider"], row.get("cold", True), *shape) == (
+                provider,
+                True,
+                4096,
+                128,
+                PLAIN,
+                "forward",
+            ):
+                return row
+    raise AssertionError(provider)
+
+
+def test_areas_are_the_bytes_of_the_file():
+    header, arrays = unpack(build(sampled_calls(start.WORK)))
+    names = ("standard", "flash2", "flash3")
+    for number, (lane, name) in enumerate(zip(header["lanes"], names, strict=True)):
+        row = sampled(name)
+        assert arrays[f"lane{number}.read"].tolist() == [32 * sectors for sectors in row["read"]]
+        written = arrays[f"lane{number}.written"].astype(np.int64)
+        assert written[: len(row["written"])].tolist() == [32 * sectors for sectors in row["written"]]
+        assert written.sum() == 32 * (
+            sum(row["written"]) + row["left"]
+        )  # what lay in L2 is drawn after the end
+        assert written.max() <= lane["most"]
+        assert lane["end"] == pytest.approx(1e6 * row["interval"] * len(row["read"]))
+        assert lane["seconds"] == row["times"]["p50"]
+        assert arrays[f"lane{number}.tensor"].tolist() == row["tensor"]
+        peak = 16 * 132 * 1.83e9 * row["interval"] / 32  # warps of an H200's unit of exponentials
+        assert arrays[f"lane{number}.exponentials"] == pytest.approx(
+            1000 * np.array(row["exponentials"]) / peak, abs=0.5
+        )
+    assert [words for *_, words in header["lanes"][0]["kernels"]] == ["Q K → S", "S → P", "P V → O"]
+    assert header["lanes"][0]["origin"].startswith("recorded on NVIDIA H200, ")
+    assert not header["lanes"][1]["origin"]  # said once
+
+
+def test_the_model_stands_beside_what_was_sampled():
+    header, arrays = unpack(build(sampled_calls(start.WORK)))
+    for number, lane in enumerate(header["lanes"]):
+        modelled = sum(arrays[f"lane{number}.model_{way}"].sum() for way in ("read", "written"))
+        moved = sum(arrays[f"lane{number}.{way}"].astype(np.int64).sum() for way in ("read", "written"))
+        assert modelled == pytest.approx(moved, rel=0.02)
+        assert lane["modelled"].startswith("modelled ")
+
+
+def test_blocks_of_the_same_call_are_aligned_with_its_work():
+    calls = sampled_calls(start.WORK)
+    _, arrays = unpack(build(calls))
+    assert "blocks1.sm" not in arrays  # FlashAttention-2 was traced in other blocks
+    begin, length = arrays["blocks2.start"], arrays["blocks2.length"]
+    assert begin.min() == pytest.approx(1e6 * calls[2].row.interval * calls[2].row.kernels[0][0], abs=0.01)
+    assert (begin + length).max() <= 1e6 * calls[2].row.seconds
+    assert set(arrays["blocks2.sm"]) == set(range(132))
+
+
+def test_what_is_measured_here_stands_below_what_was_recorded():
+    recorded = sampled_calls(start.WORK)
+    row = replace(recorded[1].row, problem=replace(recorded[1].row.problem, seq_q=512, seq_kv=512))
+    here = SampledCall(row, "measured here, NVIDIA H100, 2026-11-27 04:00 UTC", GPUS["h100"])
+    header, _ = unpack(build([*recorded, here]))
+    lane = header["lanes"][-1]
+    assert (lane["origin"], lane["shape"][0]) == (here.origin, "512 tokens")
+    assert lane["most"] == 3350e9 * row.interval
+
+
+@pytest.mark.parametrize(
+    ("values", "providers"),
+    [
+        ({"algorithm": "split_kv", "seq": 1, "seq_kv": 65536, "head_dim": 128}, ["split_kv"]),
+        ({"algorithm": "flash3", "seq": 8192, "head_dim": 128, "causal": True}, ["flash3"]),
+        ({"algorithm": "flash1", "seq": 4096, "head_dim": 64}, ["flash1"]),
+    ],
+)
+def test_a_scenario_without_samples_shows_the_nearest_call_and_says_so(values, providers):
+    experiment = Experiment.of(**values)
+    calls = sampled_calls(experiment)
+    assert set(providers) <= {call.row.provider for call in calls}
+    assert len({call.row.problem for call in calls}) == 1
+    near = "nearest to the scenario" in hbm.words(calls, experiment)
+    assert near == (calls[0].row.problem != experiment.problem)
