@@ -215,7 +215,7 @@ export class FlowPanel extends LaneChart {
   /** What the model has cross, as a line. */
   outline(ctx, color) {
     const { lane, zero, plot } = this,
-      until = Math.min(plot.x + plot.w, this.x(lane.interval * lane.columns.model_read.length));
+      until = Math.min(plot.x + plot.w, this.x(lane.interval * lane.columns.model_written.length));
     Object.assign(ctx, { strokeStyle: color, lineWidth: 1.5 });
     for (const [way, , turn] of WAYS) {
       ctx.beginPath();

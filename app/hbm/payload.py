@@ -70,7 +70,8 @@ def _difference(call: SampledCall) -> str:
     """How far the model is from what was sampled, in words."""
     if (flow := call.flow) is None:
         return ""
-    moved, seconds = flow.read.sum() + flow.written.sum(), len(flow.read) * flow.interval
+    moved = flow.read.sum() + flow.written.sum() + flow.left
+    seconds = len(flow.read) * flow.interval
     more = moved / (call.row.read_bytes + call.row.written_bytes) - 1, seconds / call.row.seconds - 1
     told = (f"{bytes_text(moved)} ({more[0]:+.0%})", f"{seconds_text(seconds)} ({more[1]:+.0%})")
     return f"modelled {told[0]} in {told[1]}".replace("-", "−")
@@ -79,21 +80,27 @@ def _difference(call: SampledCall) -> str:
 def _columns(call: SampledCall) -> dict[str, np.ndarray]:
     """By interval: bytes each way, what still lay in L2 after the end; thousandths of what was at work."""
     row, gpu = call.row, call.gpu
-    most = int(gpu.memory_bytes_per_second * row.interval / SECTOR)
+    most = gpu.memory_bytes_per_second * row.interval
     warps = (
         gpu.exponentials_per_second * row.interval / WARP
     )  # of which each computes an exponential a thread
-    late = [most] * (row.left // most) + [row.left % most]
     columns = {
         "read": SECTOR * np.array(row.read, np.uint32),
-        "written": SECTOR * np.array((*row.written, *late), np.uint32),
+        "written": _and_late(SECTOR * np.array(row.written), SECTOR * row.left, most).astype(np.uint32),
         "sms": np.array(row.sms, np.uint16),
         "tensor": np.array(row.tensor, np.uint16),
         "exponentials": np.round(np.array(row.exponentials) * (1000 / warps)).astype(np.uint16),
     }
     if flow := call.flow:
-        columns |= {f"model_{way}": getattr(flow, way).astype(np.float32) for way in ("read", "written")}
+        columns["model_read"] = flow.read.astype(np.float32)
+        columns["model_written"] = _and_late(flow.written, flow.left, most).astype(np.float32)
     return columns
+
+
+def _and_late(written: np.ndarray, left: float, most: float) -> np.ndarray:
+    """What was written by interval, and after the end what was left, at most so much an interval."""
+    whole, rest = divmod(left, int(most))
+    return np.concatenate([written, np.full(int(whole), int(most)), [rest]])
 
 
 def _blocks(call: SampledCall, timeline: Timeline) -> dict[str, np.ndarray]:
