@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.algorithms import BACKWARD
+from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import record, sampling
 from engine.measuring.recorder import Recorder
@@ -254,3 +254,34 @@ def test_what_leaves_gpus_is_sampled_by_one_process_for_all(chip, monkeypatch):
     chip(together=2)
     with pytest.raises(JobError, match="over NVLink"):
         sampling.Links(1, 1000)
+
+
+# calls that read everything once, as all of it fits L2 while it is used; standard: what each kernel must read
+ONCE = (
+    *(("standard", 4096, mask) for mask in ("no mask", "causal")),
+    *((name, 4096, "no mask") for name in ("flash2", "flash3", "sdpa_cudnn")),
+    *(("flash2", 8192, mask) for mask in ("window 1,024", "8 documents, causal")),
+    *(("flash3", 1024, "no mask"), ("flash2", 1024, "no mask"), ("split_kv", 32768, "causal")),
+)
+
+
+@pytest.mark.parametrize(("gpu", "most"), [("h200", 0.002), ("h100", 0.004)])
+def test_samples_add_up_to_the_compulsory_bytes(gpu, most):
+    for name, seq, mask in ONCE:
+        row = next(
+            row
+            for row in recording_of(gpu).samples
+            if (row.provider, row.problem.seq_kv, row.problem.mask.text) == (name, seq, mask)
+            and row.cold
+            and row.direction == FORWARD
+        )
+        problem, size = row.problem, row.problem.head_dim * 2
+        heads, kv_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
+        inputs = (heads * problem.seq_q + 2 * kv_heads * problem.seq_kv) * size
+        scores = 2 * heads * problem.seq_q * problem.seq_kv
+        read, written = (inputs, heads * problem.seq_q * (size + 4))
+        if name == "standard":  # S, then P
+            read, written = read + 2 * scores, heads * problem.seq_q * size + 2 * scores
+        assert row.read_bytes == pytest.approx(read, rel=most)
+        if seq == 4096:  # of fewer bytes what else a machine writes is a share that counts
+            assert row.written_bytes == pytest.approx(written, rel=0.014)
