@@ -1,7 +1,6 @@
 """A file's function `attention` run once, watched, and judged. torch is imported when called."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,50 +15,17 @@ from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head, of_programs, of_schedule
-from engine.watch.user_file import NotServedError, arguments, called, function_of, prepared
+from engine.watch.user_file import NotServedError, arguments, called
 from engine.watch.watch import Watch
-
-GIVEN = ("q", "k", "v")
-
-
-def report(file: Path, experiment: Experiment, stretch: float = 1.0) -> dict[str, Any]:
-    """Run the file's attention on one problem, in the blocks asked for: plain values; raises NotServedError.
-
-    stretch: what Q, and so the scores, is multiplied by.
-    """
-    with prepared() as notes:
-        return watched(served(file, experiment), experiment, stretch, 0, str(file), notes)
-
-
-def served(file: Path, experiment: Experiment) -> Callable:
-    """The file's function; raises NotServedError where there is none, or for a mask that it is not told."""
-    if not experiment.problem.mask.kinds <= {"causal"}:
-        raise NotServedError(f"it is asked for {experiment.problem.mask.text}; it must be causal or no mask")
-    return function_of(file)
-
-
-def given_to(
-    function: Callable, experiment: Experiment, stretch: float = 1.0
-) -> tuple[dict, tuple[list, dict]]:
-    """q, k and v by name, and all that a function is called with."""
-    numbers = Numbers.of(experiment.problem, stretch)
-    tensors = inputs_of(numbers)
-    call = arguments(function, tensors, experiment.problem, experiment.asked)
-    return dict(zip(GIVEN, tensors, strict=True)), call
-
-
-def inputs_of(numbers: Numbers) -> list:
-    """q, k and v in the problem's dtype."""
-    import torch
-
-    dtype = getattr(torch, numbers.problem.dtype)
-    return [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
 
 
 def watched(
     attention: Callable, experiment: Experiment, stretch: float, seed: int, file: str, notes: list[str]
 ) -> dict[str, Any]:
-    """Run a function as a file's attention, and judge it; see `report`."""
+    """Run a function as a file's attention on one problem, in the blocks asked for, and judge it.
+
+    stretch: what Q, and so the scores, is multiplied by. Plain values for JSON; raises NotServedError.
+    """
     numbers, tiling = Numbers.of(experiment.problem, stretch, seed), experiment.asked
     problem = numbers.problem
     watch, out, extra = run(attention, numbers, tiling, file)
@@ -89,7 +55,8 @@ def run(
     """The watch, O [batch, heads, seq_q, head_dim] on the CPU, and what else the function returned."""
     import torch
 
-    problem, tensors = numbers.problem, inputs_of(numbers)
+    problem, dtype = numbers.problem, getattr(torch, numbers.problem.dtype)
+    tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
     given = arguments(attention, tensors, problem, tiling)
     watch, returned = observed(attention, given, known, problem, file, backwards)

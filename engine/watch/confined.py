@@ -1,209 +1,199 @@
-"""A process that anybody's file may run in: what it starts ends with it, and what it may reach is little.
+"""A process that anybody's file may run in: it starts no other, and what it may reach is little.
 
-What the system has for that is used, and what it lacks is told: namespaces for processes and the network,
-Landlock for writing to the disk, control groups for memory. Only Linux has them.
+It is forked from one that has imported all that is large. Linux has what keeps it to itself: limits, Landlock
+for writing to the disk, seccomp for the rest. What the system lacks is told.
 """
 
 import ctypes
+import json
 import os
 import signal
 import struct
+import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOSYS, EPERM
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
-DEATH_SIGNAL, NO_NEW_PRIVILEGES, SUBREAPER = 1, 38, 36  # of prctl
-NEW_SPACES, NEW_MOUNTS = 0x10000000 | 0x20000000 | 0x40000000 | 0x08000000, 0x00020000  # user, PIDs, net, IPC
-PRIVATE, QUIET = 0x4000 | 0x40000, 2 | 4 | 8  # of mount: to all below; neither set-uid, devices nor programs
-SET_MOUNT, ALL_BELOW, READ_ONLY = (
-    442,
-    0x8000,
-    1,
-)  # mount_setattr, which keeps modes and times as they are, too
+from engine.watch.user_file import NotServedError
+
+LARGEST, MOST_FILES = 16 * 2**20, 64  # bytes of a file, an answer too, and how many are open at once
+LOOKED_EVERY = 0.01  # s
+DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # of prctl
+NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)
+NEW_SPACES = 0x10000000 | 0x20000  # user and mounts
+SCRATCH, SCRATCH_SIZE = "/dev/shm", b"size=64m"
 CREATE, ADD, RESTRICT = 444, 445, 446  # Landlock's calls
-WRITING = ((1, 0x1FF2), (2, 0x2000), (3, 0x4000), (5, 0x8000))  # what writes, by the version that knows of it
-CONNECTING, OUTSIDE = (4, 0b11), (6, 0b11)  # TCP; signals, and sockets that have no place on the disk
+WRITING = ((1, 0x1FF2), (3, 0x4000), (5, 0x8000))  # what writes, by the version that knows of it
 WRITE_FILE, BENEATH = 2, 1  # Landlock's right, and its kind of rule
-GROUPS = {"": "memory.max", "memory": "memory.limit_in_bytes"}  # the limit, by how /proc/self/cgroup names it
-SCRATCH = "/dev/shm"
-CONTROL = Path("/sys/fs/cgroup")
-MOST_PROCESSES = 256
-ENDING_SECONDS = 5.0  # that may pass until all that was started is gone
-MISSING = {
-    "namespaces": "seeing other processes and the network",
+ALLOW, REFUSE, OTHER_THAN, MASKED = 0x7FFF0000, 0x50000, 1, 7  # of seccomp: actions, and comparisons
+THREAD = 0x10000  # of clone
+FORBIDDEN = (
+    "fork vfork execve execveat unshare setns setsid setpgid prctl "  # another process, or a life of its own
+    "tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal pidfd_getfd "  # reaching others
+    "ptrace process_vm_readv process_vm_writev process_madvise kcmp perf_event_open bpf userfaultfd "
+    "setpriority ioprio_set sched_setaffinity sched_setscheduler sched_setparam sched_setattr "
+    "socket io_uring_setup keyctl add_key request_key "  # the network
+    "memfd_create memfd_secret shmget semget msgget mq_open "  # memory that is not counted, or stays
+    "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat "  # what
+    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"  # Landlock leaves
+)
+OWNER, OWNER_EX = 8, 15  # of fcntl: who gets a file's signals
+LACKING = {
     "Landlock": "writing to the disk",
-    "control groups": "holding more memory in several processes than in one",
+    "seccomp": "starting other processes, stopping them, or reaching the network",
 }
 
 
-def missing_sentence(missing: list[str]) -> str:
-    """What a file is not kept from here."""
-    return f"This system does not keep a file from {', or from '.join(MISSING[each] for each in missing)}."
+def answer_of(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """What work gives as `found` in a process that is forked for it; else a sentence on why there is nothing.
 
-
-def guarded(memory: int, parent: int) -> list[str]:
-    """Go on in a process that this one guards, and say what the system lacks for that.
-
-    The guard never returns: it ends as its child has ended, when all that the child started is gone.
-    memory: bytes that they may all hold together; parent: who asked, with whom all this ends.
+    Whatever has come from there may have been written by what ran there. What the system does not keep it
+    from is added to its `notes`.
     """
-    end_with(parent)
-    _libc().prctl(SUBREAPER, 1, 0, 0, 0)
-    os.environ.pop("TMPDIR", None)
-    group, apart = _group(memory), _apart()
-    reading, writing = os.pipe()
-    if child := os.fork():
-        os.close(writing)
-        _guard(child, reading if apart else None, group)
-    end_with(None)
-    os.close(reading)
-    if group and not _written({group / "cgroup.procs": "0"}):
-        group = None
-    if apart:
-        _begin(writing)
-    os.close(writing)
-    return [name for name, there in (("namespaces", apart), ("control groups", group)) if not there]
+    with tempfile.TemporaryFile() as file:
+        parent = os.getpid()
+        if not (child := os.fork()):
+            _answer(work, file, parent)
+        until = time.monotonic() + seconds
+        while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+            if time.monotonic() > until:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return {"sentence": endless(seconds)}
+            time.sleep(LOOKED_EVERY)
+        file.seek(0)
+        return understood(file.read(), os.waitstatus_to_exitcode(ended[1]))
 
 
-def end_with(parent: int | None) -> None:
+def endless(seconds: float) -> str:
+    """What is said of what does not end in time."""
+    return f"it still runs after {seconds:g} s, and was ended: its loop may be endless"
+
+
+def understood(answer: bytes, code: int) -> dict[str, Any]:
+    """The answer of a process that has ended so; a sentence where it gave none."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        return {"sentence": f"it ended Python by signal {name}: its memory, or a crash"}
+    if code or not answer:
+        return {"sentence": f"it ended Python with exit code {code}"}
+    with suppress(ValueError, RecursionError):
+        found = json.loads(answer)
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def end_with(parent: int) -> None:
     """Let this process end when its parent has, since nobody waits for its answer then."""
-    _libc().prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if parent is not None and os.getppid() != parent:  # gone before that
+    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # gone before that
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def kept_from_writing() -> list[str]:
-    """Let this process write nothing to the disk, connect to nobody and signal no other; what is lacking."""
-    libc = _libc()
+def limit(memory: int) -> None:
+    """Limit what comes on top of what is imported: shared memory too, and what is left of it in files."""
+    import resource
+
+    status = Path("/proc/self/status").read_text()
+    held = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmSize"))
+    limits = {"AS": held + memory, "FSIZE": LARGEST, "NOFILE": MOST_FILES, "CORE": 0}
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+
+
+def _answer(work: Callable[[], dict[str, Any]], file, parent: int) -> None:
+    """Do work, write what it gives to a file, and leave without what else may have been asked for."""
+    code = 1
+    try:
+        lacking = confine(file.fileno(), parent)
+        try:
+            found = work()
+            said = json.dumps({"found": found | {"notes": lacking + found["notes"]}})
+        except NotServedError as error:
+            said = json.dumps({"sentence": str(error)})
+        except MemoryError:
+            said = '{"sentence": "it needs more memory than it may use"}'
+        file.seek(0)
+        file.truncate()
+        file.write(said.encode())
+        file.flush()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def confine(answer: int, parent: int) -> list[str]:
+    """Leave this process nothing but itself and one open file; a sentence on what the system lacks for it."""
+    libc = ctypes.CDLL(None)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for place in range(3):
+        os.dup2(nothing, place)
+    os.closerange(3, answer)
+    os.closerange(answer + 1, 2**16)
+    scratch = _scratch(libc)
+    end_with(parent)
+    libc.capset(*NO_CAPABILITIES)
+    libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    done = {"Landlock": _kept_from_writing(libc, scratch), "seccomp": _alone()}
+    missing = [LACKING[name] for name, there in done.items() if not there]
+    return [f"This system does not keep a file from {', or from '.join(missing)}."] if missing else []
+
+
+def _scratch(libc: ctypes.CDLL) -> list[str]:
+    """A folder for temporary files, in memory of this process's own; none where there are no namespaces."""
+    user, group = os.getuid(), os.getgid()
+    with suppress(OSError):
+        if not libc.unshare(NEW_SPACES):
+            maps = {"uid_map": f"{user} {user} 1", "setgroups": "deny", "gid_map": f"{group} {group} 1"}
+            for name, said in maps.items():
+                Path("/proc/self", name).write_text(said)
+            if not libc.mount(b"tmpfs", SCRATCH.encode(), b"tmpfs", 0, SCRATCH_SIZE):
+                tempfile.tempdir = os.environ["TMPDIR"] = SCRATCH
+                return [SCRATCH]
+    return []
+
+
+def _kept_from_writing(libc: ctypes.CDLL, folders: list[str]) -> bool:
+    """Whether this process writes nothing to the disk from now on, but to these folders."""
     version = libc.syscall(CREATE, None, 0, 1)
-    rights = [
-        sum(right for since, right in each if version >= since) for each in (WRITING, [CONNECTING], [OUTSIDE])
-    ]
-    asked = struct.pack("QQQ", *rights)[: 8 * (1 + (version >= 4) + (version >= 6))]
-    rules = libc.syscall(CREATE, asked, len(asked), 0) if version > 0 else -1
+    rights = sum(right for since, right in WRITING if version >= since)
+    rules = libc.syscall(CREATE, struct.pack("Q", rights), 8, 0) if version > 0 else -1
     if rules < 0:
-        return ["Landlock"]
-    scratch = {SCRATCH: rights[0]} if os.environ.get("TMPDIR") == SCRATCH else {}
-    for place, right in {os.devnull: WRITE_FILE, **scratch}.items():
+        return False
+    for place, right in {os.devnull: WRITE_FILE, **dict.fromkeys(folders, rights)}.items():
         at = os.open(place, os.O_PATH)
         libc.syscall(ADD, rules, BENEATH, struct.pack("=Qi", right, at), 0)
         os.close(at)
-    libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     done = libc.syscall(RESTRICT, rules, 0) == 0
     os.close(rules)
-    return [] if done else ["Landlock"]
+    return done
 
 
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _group(memory: int) -> Path | None:
-    """A control group that may hold so many bytes; None where this process may make none."""
-    with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            _, kind, place = line.split(":", 2)
-            for above in (CONTROL / kind / place.lstrip("/"), CONTROL / kind) if kind in GROUPS else ():
-                for left in above.glob("watched-*"):  # by a guard that was killed
-                    if not Path("/proc", left.name.partition("-")[2]).exists():
-                        with suppress(OSError):
-                            left.rmdir()
-                group = above / f"watched-{os.getpid()}"
-                with suppress(OSError):
-                    group.mkdir()
-                    _written({group / "pids.max": MOST_PROCESSES})
-                    if _written({group / GROUPS[kind]: memory}):
-                        return group
-                    group.rmdir()
-    return None
-
-
-def _apart() -> bool:
-    """Whether from now on children are in namespaces of their own: no others' processes, and no network."""
-    user, group = os.getuid(), os.getgid()
-    if _libc().unshare(NEW_SPACES):
-        return False
-    own = Path("/proc/self")
-    maps = {"uid_map": f"{user} {user} 1", "setgroups": "deny", "gid_map": f"{group} {group} 1"}
-    _written({own / name: said for name, said in maps.items()})
-    return True
-
-
-def _written(said: dict[Path, str | int]) -> bool:
-    """Write into files that the system has; whether it takes it."""
+def _alone() -> bool:
+    """Whether this process starts and reaches no other from now on."""
     try:
-        for place, what in said.items():
-            place.write_text(str(what))
+        seccomp = ctypes.CDLL("libseccomp.so.2")
     except OSError:
         return False
-    return True
+    seccomp.seccomp_init.restype = ctypes.c_void_p
+    rules = ctypes.c_void_p(seccomp.seccomp_init(ALLOW))
 
+    def refuse(name: str, *argument: int, error: int = EPERM) -> None:
+        """Refuse a call; argument: only where that of a number compares so with a value, or two."""
+        number = seccomp.seccomp_syscall_resolve_name(name.encode())
+        if_so = struct.pack("IIQQ", *argument) if argument else None
+        seccomp.seccomp_rule_add_array(rules, REFUSE | error, number, len(argument) // 4, if_so)
 
-def _begin(writing: int) -> None:
-    """As the first process of a namespace, with which all others end: go on in a second, and tell its end."""
-    libc = _libc()
-    if not libc.unshare(NEW_MOUNTS):
-        libc.mount(None, b"/", None, PRIVATE, None)
-        libc.mount(b"proc", b"/proc", b"proc", QUIET, None)
-        libc.syscall(SET_MOUNT, -100, b"/", ALL_BELOW, struct.pack("QQQQ", READ_ONLY, 0, 0, 0), 32)
-        if not libc.mount(b"tmpfs", SCRATCH.encode(), b"tmpfs", QUIET, b"size=64m"):
-            os.environ["TMPDIR"] = SCRATCH  # of its own: it goes with the namespace
-    second = os.fork()
-    if not second:
-        return
-    while (ended := os.wait())[0] != second:
-        pass
-    os.write(writing, str(ended[1]).encode())
-    os._exit(0)
-
-
-def _guard(child: int, reading: int | None, group: Path | None) -> NoReturn:
-    """Wait for the child, end what it has left behind, and end as it did; or at once, where that is asked."""
-
-    def stop(*_) -> NoReturn:
-        _end_all(group)
-        os._exit(1)
-
-    signal.signal(signal.SIGTERM, stop)
-    _, status = os.waitpid(child, 0)
-    told = os.read(reading, 20) if reading is not None else b""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _end_all(group)
-    code = os.waitstatus_to_exitcode(int(told) if told else status)
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
-        os.kill(os.getpid(), -code)
-    os._exit(max(code, 0))
-
-
-def _end_all(group: Path | None) -> None:
-    """Kill all that is below this process or in the group; what loses its parent comes to be its child."""
-    until = time.monotonic() + ENDING_SECONDS
-    while (left := _children() | _members(group)) and time.monotonic() < until:
-        for process in left:
-            with suppress(OSError):
-                os.kill(process, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        time.sleep(0.005)
-    if group:
-        with suppress(OSError):
-            group.rmdir()
-
-
-def _children() -> set[int]:
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, parent = (place / "stat").read_text().rpartition(")")[2].split()[:2]
-            if int(parent) == os.getpid() and state != "Z":
-                found.add(int(place.name))
-    return found
-
-
-def _members(group: Path | None) -> set[int]:
-    with suppress(OSError):
-        return set(map(int, (group / "cgroup.procs").read_text().split())) if group else set()
-    return set()
+    for name in FORBIDDEN.split():
+        refuse(name)
+    refuse("clone", 0, MASKED, THREAD, 0)
+    refuse("clone3", error=ENOSYS)  # whose flags cannot be seen: clone is called instead
+    refuse("prlimit64", 0, OTHER_THAN, 0, 0)
+    for name in ("kill", "tgkill"):
+        refuse(name, 0, OTHER_THAN, os.getpid(), 0)
+    for whose in (OWNER, OWNER_EX):
+        refuse("fcntl", 1, MASKED, 2**32 - 1, whose)
+    return not seccomp.seccomp_load(rules)

@@ -5,9 +5,10 @@ other versions have fewer.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Protocol
+from unittest.mock import patch
 
 import numpy as np
 
@@ -69,26 +70,20 @@ def replaced(
     from triton.runtime import interpreter
 
     builder = interpreter.interpreter_builder
-    usual = {name: getattr(builder, name) for name in dir(type(builder)) if name.startswith("create_")}
-    others = {name: operation(name, original) for name, original in usual.items()}
-    others["set_grid_idx"] = partial(program, builder.set_grid_idx)
-    classes = {
-        interpreter.GridExecutor: ("__call__", launched),
-        interpreter.ReduceOps: ("apply", partial(combined, "reduce")),
-        interpreter.ScanOps: ("apply", partial(combined, "scan")),
-    }
-    before = {owner: getattr(owner, name) for owner, (name, _) in classes.items()}
-    for name, other in others.items():
-        setattr(builder, name, other)
-    for owner, (name, other) in classes.items():
-        setattr(owner, name, partialmethod_of(other, before[owner]))
-    try:
+    names = [name for name in dir(builder) if name.startswith("create_")]
+    others = {name: operation(name, getattr(builder, name)) for name in names}
+    classes = (
+        (interpreter.GridExecutor, "__call__", launched),
+        (interpreter.ReduceOps, "apply", partial(combined, "reduce")),
+        (interpreter.ScanOps, "apply", partial(combined, "scan")),
+    )
+    with ExitStack() as stack:
+        set_grid_idx = partial(program, builder.set_grid_idx)
+        stack.enter_context(patch.multiple(builder, **others, set_grid_idx=set_grid_idx))
+        for owner, name, other in classes:
+            method = partialmethod_of(other, getattr(owner, name))
+            stack.enter_context(patch.object(owner, name, method))
         yield
-    finally:
-        for owner, (name, _) in classes.items():
-            setattr(owner, name, before[owner])
-        for name in others:
-            delattr(builder, name)
 
 
 def partialmethod_of(function: Callable, usual: Callable) -> Callable:

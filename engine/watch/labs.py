@@ -11,7 +11,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.parser import Parser, seconds, whole
 from engine.root import ROOT
-from engine.watch.process import FailedError, Limits, judged
+from engine.watch.process import FailedError, Limits, run
 
 FOLDER = ROOT / "assets" / "labs"
 COMPARED = ("Q", "K", "V", "O")
@@ -59,7 +59,7 @@ class Lab:
         """Whether a file passes, and else why not; raises FailedError where it cannot be run."""
         flat = dict(self.scenario)
         stretch = flat.pop("stretch", 1.0)
-        report = judged(file, Experiment.of(**flat), limits, stretch, self.function)
+        report = run(file, Experiment.of(**flat), limits, stretch, self.function, judge=True)
         on_others = report.pop("right_on_others")
         reason = broken_rule(report, self.compared) or (None if on_others else ONLY_SHOWN)
         return {"lab": self.number, "title": self.title, "passed": reason is None, "reason": reason, **report}

@@ -3,6 +3,7 @@
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import numpy as np
 
@@ -167,8 +168,6 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
 @contextmanager
 def poisoned(torch, unwritten: set[int]):
     """Within it, what torch allocates without writing it is filled with POISON, and its storage noted."""
-    places = ((torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch.Tensor, "new_empty"))
-    before = [getattr(owner, name) for owner, name in places]
     kept = []  # so that no storage's address is given out again
 
     def poisoning(allocate):
@@ -183,13 +182,13 @@ def poisoned(torch, unwritten: set[int]):
 
         return allocated
 
-    for (owner, name), allocate in zip(places, before, strict=True):
-        setattr(owner, name, poisoning(allocate))
-    try:
+    names = ("empty", "empty_like", "empty_strided")
+    others = {name: poisoning(getattr(torch, name)) for name in names}
+    with (
+        patch.multiple(torch, **others),
+        patch.object(torch.Tensor, "new_empty", poisoning(torch.Tensor.new_empty)),
+    ):
         yield
-    finally:
-        for (owner, name), allocate in zip(places, before, strict=True):
-            setattr(owner, name, allocate)
 
 
 @contextmanager

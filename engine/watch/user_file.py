@@ -6,17 +6,21 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
 from engine.watch.stand_in import tensors_as_on_gpu
 
-REPORTS = {  # what runs and judges a file, by the function that it defines
-    "attention": "engine.watch.attention",
-    "delta": "engine.watch.delta",
+CONTRACTS = {  # by the function that a file defines, which a module of its name here watches
+    "attention": "attention(q, k, v, scale, block_q, block_kv, causal)",
+    "delta": "delta(out, d_out, block_q)",
 }
-CONTRACT = "attention(q, k, v, scale, block_q, block_kv, causal)"
+CONTRACT = CONTRACTS["attention"]
 ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v
     "scale": ("scale", "sm_scale", "softmax_scale"),
     "block_q": ("block_q", "block_m", "BLOCK_Q", "BLOCK_M", "Br"),
@@ -30,6 +34,9 @@ IN_OUR_WORDS = {  # what PyTorch, Triton and the system say
     "Cannot allocate memory": "it needs more memory than it may use",
     "Read-only file system": NO_DISK,
     "Permission denied": NO_DISK,
+    "Operation not permitted": "it starts another process, reaches one or the network, or changes a file's "
+    "mode, which a watched file may not",
+    "File too large": "it writes more into one file than it may",
     "No usable temporary directory": NO_DISK,
     "arange's range must be a power of 2": "tl.arange takes only powers of two; choose a head dimension and "
     "blocks that are, or let the kernel round up and mask what is too much",
@@ -39,6 +46,19 @@ OF_A_GPU = re.compile(r"\bcuda|nvidia|dummy base class", re.IGNORECASE)  # PyTor
 
 class NotServedError(Exception):
     """A file that cannot be run; the message is one sentence."""
+
+
+def watched_by(function: str) -> Callable[..., dict[str, Any]]:
+    """What runs a file's function of this name, and judges it."""
+    return import_module(f"engine.watch.{function}").watched
+
+
+def report(
+    file: Path, experiment: Experiment, stretch: float = 1.0, function: str = "attention"
+) -> dict[str, Any]:
+    """Run a file's function on one problem, and judge it: plain values for JSON; raises NotServedError."""
+    with prepared(file, experiment, function) as (own, notes):
+        return watched_by(function)(own, experiment, stretch, 0, str(file), notes)
 
 
 def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tiling) -> tuple[list, dict]:
@@ -94,7 +114,7 @@ def ending_in_sentences(file: str | None) -> Iterator[None]:
         raise NotServedError(f"{line} fails: {_said(error, code)}") from None
 
 
-def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -> Callable:
+def function_of(file: Path, name: str = "attention") -> Callable:
     """The function of a file; raises NotServedError where it cannot be imported or has none."""
     sys.path.insert(0, str(file.parent))
     with ending_in_sentences(str(file)):
@@ -103,7 +123,7 @@ def function_of(file: Path, name: str = "attention", contract: str = CONTRACT) -
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     if not callable(getattr(module, name, None)):
-        raise NotServedError(f"it defines no function {contract}")
+        raise NotServedError(f"it defines no function {CONTRACTS[name]}")
     return getattr(module, name)
 
 
@@ -134,13 +154,15 @@ def _said(error: BaseException, code: str) -> str:
 
 
 @contextmanager
-def prepared():
-    """Within it a file's tensors are as on a GPU, and autotuned kernels run in their first configuration.
+def prepared(file: Path, experiment: Experiment, name: str) -> Iterator[tuple[Callable, list[str]]]:
+    """A file's function, whose tensors are as on a GPU and whose autotuned kernels run as configured first.
 
-    A sentence for each of these is added to the list given.
+    A sentence for each of these is added to the list that comes with it.
     """
     from triton.runtime.autotuner import Autotuner
 
+    if not experiment.problem.mask.kinds <= {"causal"}:
+        raise NotServedError(f"it is asked for {experiment.problem.mask.text}; it must be causal or no mask")
     notes: list[str] = []
     tuned = Autotuner.run
 
@@ -153,9 +175,5 @@ def prepared():
             self.configs = self.configs[:1]
         return tuned(self, *args, **kwargs)
 
-    Autotuner.run = first
-    try:
-        with tensors_as_on_gpu():
-            yield notes
-    finally:
-        Autotuner.run = tuned
+    with patch.object(Autotuner, "run", first), tensors_as_on_gpu():
+        yield function_of(file, name), notes

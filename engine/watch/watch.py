@@ -62,6 +62,11 @@ class Watch:
         self._last: tuple[Region, View, np.ndarray, int | None] | None = None
 
     @property
+    def line(self) -> int | None:
+        """The line of the file that is at work."""
+        return line_of(self.file)
+
+    @property
     def findings(self) -> list[Finding]:
         """In the order in which they were seen."""
         return list(self._found.values())
@@ -87,7 +92,7 @@ class Watch:
         addresses = pointers[mask]
         if not addresses.size:
             return mask
-        line, low, high = self._line(), int(addresses.min()), int(addresses.max())
+        line, low, high = self.line, int(addresses.min()), int(addresses.max())
         region = self.memory.region(base if base is not None else low) or self.memory.nearest(low)
         if region is None or low < region.start or high + itemsize > region.stop:
             mask = self._inside(kind, pointers, mask, itemsize, region, base)
@@ -169,12 +174,12 @@ class Watch:
         """The mask without what lies outside of the tensor, which is reported."""
         verb = {"load": "reads", "store": "writes"}.get(kind, "changes")
         if region is None:
-            text = f"Program {self._program} {verb} memory{at(self._line())} that belongs to no tensor."
-            self.report("out_of_bounds", None, self._line(), text)
+            text = f"Program {self._program} {verb} memory{at(self.line)} that belongs to no tensor."
+            self.report("out_of_bounds", None, self.line, text)
             return np.zeros_like(mask)
         inside = (pointers >= np.uint64(region.start)) & (pointers + np.uint64(itemsize) <= region.stop)
         outside = pointers[mask & ~inside].astype(np.int64)
-        name, line = region.view(base).name, self._line()
+        name, line = region.view(base).name, self.line
         beyond = outside.max() + itemsize - region.stop
         where = f"up to {beyond:,} bytes past its end" if beyond > 0 else "before its start"
         all_of_it, why = "", "a mask is missing"
@@ -248,7 +253,7 @@ class Watch:
         return frozenset(tiles)
 
     def _visit(self, tags: frozenset) -> None:
-        line = self._line()
+        line = self.line
         for q in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "Q"):
             for k in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "K"):
                 self.visits.append(Visit(len(self.launches), self._program, line, q, k))
@@ -263,7 +268,7 @@ class Watch:
     def _meet(self, tags: frozenset) -> None:
         tiles = [tag for tag in tags if isinstance(tag, Tile)]
         keys = [tag for tag in tiles if tag.tensor == "K"]
-        (values, *_), line = [tag for tag in tiles if tag.tensor == "V"], self._line()
+        (values, *_), line = [tag for tag in tiles if tag.tensor == "V"], self.line
         self.met = line
         self._note("meet", "O", line, 0, values.head, None, values.low)
         low, high = min(key.low for key in keys), max(key.high for key in keys)
@@ -280,12 +285,13 @@ class Watch:
             )
             self.report("wrong_rows", "V", line, text)
 
-    def _line(self) -> int | None:
-        """The line of the file that is at work."""
-        frame = sys._getframe(2) if self.file else None
-        while frame is not None and frame.f_code.co_filename != self.file:
-            frame = frame.f_back
-        return frame.f_lineno if frame else None
+
+def line_of(file: str | None) -> int | None:
+    """The line of a file that is at work."""
+    frame = sys._getframe(1) if file else None
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    return frame.f_lineno if frame else None
 
 
 def _named(tags: frozenset) -> tuple[str, ...]:

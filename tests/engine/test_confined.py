@@ -1,10 +1,19 @@
-"""What a watched file may not do: leave something running, hold or write too much, pass for a report."""
+"""What a watched file may not do: start, reach or leave anything, hold or write too much, forge a report."""
 
+import ctypes
+import fcntl
 import json
+import mmap
 import os
+import re
+import resource
+import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,131 +21,176 @@ import pytest
 from engine.__main__ import main
 from engine.watch import confined, shape
 from engine.watch import process as watch_process
-from engine.watch.process import Limits, Supervised
+from engine.watch.confined import answer_of, understood
 from engine.watch.user_file import NotServedError
-from tests.engine.test_watch_process import REPORT, ROOT, STARTED, supervised
+from tests.engine.test_watch_process import REPORT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes from each other")
-WITHOUT = {
-    "all that there is": "",
-    "no namespaces": "confined._apart = lambda: False\n",
-    "no groups": "confined._group = lambda memory: None\n",
-    "neither": "confined._apart = confined._group = lambda *_: None\n",
-}
-STARTS = """
-import os, subprocess, sys, time
-from engine.watch import confined
-{without}
-missing = confined.guarded(2**31, os.getppid())
-subprocess.Popen(["sleep", "{seconds}"], env={{}}, start_new_session=True)
-os.write(int(sys.argv[-1]), b"started\\n")
-{ending}
-"""
+SLEEP = ["sleep", "173"]
+OLD = Path(__file__)
 
 
-def running(seconds: str) -> list[str]:
-    """The processes that sleep for so long."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/cmdline"):
+def after(act) -> str:
+    """What comes of an act in a process that is confined: its result, or the error."""
+
+    def work() -> dict:
         try:
-            found += [place.parent.name] if seconds in place.read_text().split("\0") else []
-        except OSError:  # has ended
-            continue
-    return found
+            return {"notes": [], "came": repr(act())}
+        except (OSError, ValueError, MemoryError) as error:
+            return {"notes": [], "came": type(error).__name__, "text": str(error)}
+
+    found = answer_of(work, 60.0)["found"]
+    for note in found["notes"]:
+        pytest.skip(note)
+    return found["came"]
 
 
-@pytest.mark.parametrize(
-    "ending", ["os._exit(3)", "os.abort()", "time.sleep(600)", "os.kill(os.getppid(), 15)"]
-)
-@pytest.mark.parametrize("without", WITHOUT)
-def test_what_has_left_its_session_and_its_environment_ends_too(without, ending):
-    seconds = f"600.{os.getpid()}{time.monotonic_ns()}"
-    code = STARTS.format(without=WITHOUT[without], seconds=seconds, ending=ending)
-    said = supervised([sys.executable, "-c", code], Limits(seconds=1.0))
-    assert running(seconds) == []
-    if ending == "os._exit(3)":
-        assert said == {"sentence": "it ended Python with exit code 3"}
-    if ending == "os.abort()" and "no namespaces" in without:
-        assert said == {"sentence": "it ended Python by signal SIGABRT: its memory, or a crash"}
+def forks() -> int:
+    return os.fork() or os._exit(0)
 
 
-def test_groups_of_guards_that_were_killed_go(monkeypatch, tmp_path):
-    monkeypatch.setattr(confined, "CONTROL", tmp_path)
-    monkeypatch.setattr(confined, "_written", lambda said: True)
-    kind = next(
-        (kind for kind in ("memory", "") if f":{kind}:" in Path("/proc/self/cgroup").read_text()), None
+def writes_to_parent(name: str):
+    return Path(f"/proc/{os.getppid()}/{name}").open("r+b", 0)
+
+
+STARTS = {
+    "a fork": forks,
+    "a program": lambda: subprocess.Popen(SLEEP),
+    "a program of its own session and environment": lambda: subprocess.Popen(
+        SLEEP, env={}, start_new_session=True
+    ),
+    "a program without a fork": lambda: os.posix_spawn("/bin/sleep", SLEEP, {}),
+    "another program in its place": lambda: os.execv("/bin/sleep", SLEEP),
+    "a session": os.setsid,
+    "a group": lambda: os.setpgid(0, 0),
+}
+REACHES = {
+    "a connection": lambda: socket.create_connection(("127.0.0.1", 9), 1),
+    "a socket on the disk": lambda: socket.socket(socket.AF_UNIX),
+    "a signal": lambda: os.kill(os.getppid(), 0),
+    "a signal to all": lambda: os.kill(-1, 0),
+    "a signal to its group": lambda: os.killpg(0, 0),
+    "a signal for what can be read": lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, os.getppid()),
+    "another's limits": lambda: resource.prlimit(os.getppid(), resource.RLIMIT_CPU, (1, 1)),
+    "another's priority": lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19),
+    "another's memory": lambda: writes_to_parent("mem"),
+    "another's pipes": lambda: writes_to_parent("fd/1"),
+    "another's environment": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
+    "a higher limit": lambda: resource.setrlimit(resource.RLIMIT_CORE, (1, 1)),
+    "another root": lambda: os.chroot("/"),
+}
+WRITES = {
+    "a new file": lambda: (OLD.parent / "new").write_text("x"),
+    "an old file": lambda: OLD.open("r+b"),
+    "an old file's end": lambda: os.truncate(OLD, 0),
+    "a folder": lambda: (OLD.parent / "new").mkdir(),
+    "a link": lambda: (OLD.parent / "new").symlink_to("/"),
+    "another name": lambda: OLD.rename(OLD.parent / "new"),
+    "no file": OLD.unlink,
+    "a mode": lambda: OLD.chmod(0o600),
+    "a time": lambda: os.utime(OLD),
+    "an attribute": lambda: os.setxattr(OLD, "user.x", b"x"),
+}
+
+
+@pytest.mark.parametrize("name", [*STARTS, *REACHES, *WRITES])
+def test_it_starts_nothing_reaches_nobody_and_writes_nowhere(name):
+    act = {**STARTS, **REACHES, **WRITES}[name]
+    limited = (lambda: (confined.limit(2**30), act())) if name == "a higher limit" else act
+    assert after(limited) in ("PermissionError", "ValueError")
+    assert OLD.read_text().startswith('"""What a watched file')
+
+
+def test_what_harms_nobody_is_left_to_it():
+    def act() -> list:
+        came = []
+        thread = threading.Thread(target=lambda: came.append("a thread"))
+        thread.start()
+        thread.join()
+        with tempfile.NamedTemporaryFile() as file:
+            came.append(file.write(b"kept"))
+        os.kill(os.getpid(), 0)
+        return [*came, Path(os.devnull).write_text("x"), os.listdir("/proc/self/fd")[:3], OLD.is_file()]
+
+    assert after(act) == str(["a thread", 4, 1, ["0", "1", "2"], True])
+
+
+HOLDS = {
+    "a mapping that is shared": lambda: mmap.mmap(-1, 2**29),
+    "bytes": lambda: bytearray(2**29),
+    "a file in memory": lambda: os.memfd_create("a"),
+    "what outlives it": lambda: (
+        ctypes.CDLL(None, use_errno=True).shmget(0, 2**20, 0o1600) == -1 and os.kill(-1, 0)
+    ),
+    "a large file": lambda: os.pwrite(tempfile.mkstemp()[0], b"x", confined.LARGEST),
+    "many files": lambda: [
+        Path(tempfile.gettempdir(), str(each)).write_bytes(bytes(2**23)) for each in range(20)
+    ],
+    "many that are open": lambda: [os.open(os.devnull, os.O_RDONLY) for _ in range(100)],
+}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_what_it_holds_has_an_end(name):
+    assert after(lambda: (confined.limit(2**28), HOLDS[name]())) in (
+        "MemoryError",
+        "OSError",
+        "PermissionError",
     )
-    if kind is None:
-        pytest.skip("this system has no control groups")
-    for name in (f"watched-{2**22 + 1}", "watched-1", "others"):
-        (tmp_path / kind / name).mkdir(parents=True)
-    assert confined._group(2**30) == tmp_path / kind / f"watched-{os.getpid()}"
-    assert sorted(each.name for each in (tmp_path / kind).iterdir()) == sorted(
-        ["others", "watched-1", f"watched-{os.getpid()}"]
-    )
 
 
-def after(action: str, code: str) -> str:
-    """What a process prints that has done an action of `engine.watch`."""
-    text = f"import os, sys, socket, mmap\nfrom engine.watch import confined, process\n{action}\n{code}"
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
-    return (done.stdout + done.stderr).strip().splitlines()[-1]
+ENDLESS = "it still runs after 0.3 s, and was ended: its loop may be endless"
+ENDS = {
+    "exits": (lambda: os._exit(3), "it ended Python with exit code 3"),
+    "crashes": (
+        lambda: os.kill(os.getpid(), 11),
+        "it ended Python by signal SIGSEGV: its memory, or a crash",
+    ),
+    "aborts": (os.abort, "it ended Python by signal SIGABRT: its memory, or a crash"),
+    "is interrupted": (lambda: os.kill(os.getpid(), 2), "it ended Python with exit code 1"),
+    "leaves without a word": (lambda: os._exit(0), "it ended Python with exit code 0"),
+    "needs too much": (lambda: [0] * 2**60, "it needs more memory than it may use"),
+    "loops": (lambda: time.sleep(600), ENDLESS),
+    "stops": (lambda: os.kill(os.getpid(), 19), ENDLESS),
+}
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["open({place!r}, 'w')", "open({file!r}, 'r+b')", "os.mkdir({place!r})", "os.unlink({file!r})",
-     "os.rename({file!r}, {place!r})", "os.symlink('/', {place!r})", "os.truncate({file!r}, 0)",
-     "os.kill(os.getppid(), 0)", "socket.create_connection(('127.0.0.1', 9), 1)",
-     "open(f'/proc/{{os.getppid()}}/mem', 'r+b')"],
-)  # fmt: skip
-def test_it_writes_to_no_disk_and_reaches_no_other_process(tmp_path, code):
-    place, file = tmp_path / "new", tmp_path / "there"
-    file.write_text("as it was")
-    code = code.format(place=str(place), file=str(file))
-    assert after(
-        "missing = confined.kept_from_writing()", "print(missing or open('/dev/null', 'w').write('x'))"
-    ) in (
-        "1",
-        "['Landlock']",
-    )
-    said = after("if confined.kept_from_writing(): raise PermissionError", code)
-    assert said.startswith("PermissionError")
-    assert (file.read_text(), list(tmp_path.iterdir())) == ("as it was", [file])
-
-
-@pytest.mark.parametrize(
-    "held", ["mmap.mmap(-1, 2**29)", "bytearray(2**29)", "os.write(os.memfd_create('a'), bytes(2**27))"]
-)
-def test_memory_that_is_shared_counts_as_well(held):
-    said = after("process.LARGEST_FILE = 2**20\nprocess._limited(2**28)", f"print({held})")
-    assert said == "1048576" or said.startswith(("MemoryError", "OSError: [Errno 12]", "OSError: [Errno 27]"))
+@pytest.mark.parametrize("name", ENDS)
+def test_however_it_ends_is_a_sentence(name):
+    act, sentence = ENDS[name]
+    assert answer_of(act, 0.3 if sentence == ENDLESS else 60.0) == {"sentence": sentence}
 
 
 def test_what_the_system_lacks_is_said_in_the_notes(monkeypatch):
-    code = 'import os, sys\nos.write(int(sys.argv[-1]), b\'["namespaces", "Landlock"]\\n{}\\n\')'
-    with Supervised([sys.executable, "-S", "-c", code]) as process:
-        process.answer(9.0, {})
-        assert process.notes == [
-            "This system does not keep a file from seeing other processes and the network, or from writing"
-            " to the disk."
-        ]
-    monkeypatch.setattr(confined, "_libc", lambda: type("None", (), {"syscall": lambda *_: -1})())
-    assert confined.kept_from_writing() == ["Landlock"]
+    def work() -> dict:
+        return {"notes": ["its own"]}
+
+    monkeypatch.setattr(confined, "_alone", lambda: False)
+    said = "starting other processes, stopping them, or reaching the network"
+    assert answer_of(work, 60.0)["found"]["notes"][-2:] == [
+        f"This system does not keep a file from {said}.",
+        "its own",
+    ]
+    none = type("None", (), {"syscall": lambda *_: -1})()
+    assert not confined._kept_from_writing(none, [])
 
 
-@pytest.mark.parametrize(
-    "line", ["while True: os.write(pipe, b'x' * 65536)", "os.write(pipe, b'[' * 10**6 + b'\\n')"]
-)
-def test_an_answer_without_an_end_is_a_sentence_and_is_not_held(line):
-    process = Supervised([sys.executable, "-S", "-c", STARTED + line])
-    with process:
-        said = process.read(process.line(60.0, {}, 2**20), 60.0)
-    assert said in (
-        {"sentence": "it answers with more than 1 MB"},
-        {"sentence": "it ended Python with exit code 0"},
-    )
-    assert len(process._said) < 2**22
+def test_an_answer_without_an_end_is_a_sentence_and_is_not_held():
+    def floods() -> None:
+        confined.limit(2**30)
+        for place in range(64):
+            with suppress(OSError):
+                while os.write(place, b"[" * 2**16) and place > 2:
+                    pass
+        os._exit(0)
+
+    assert answer_of(floods, 60.0) == {}
+
+
+@pytest.mark.parametrize("answer", [b"[1]", b"7", b"[" * 10**5, b'{"found": ', b"\xff", b"9" * 10**5])
+def test_an_answer_that_is_none_says_nothing(answer):
+    assert understood(answer, 0) == {}
+    assert understood(answer, 1) == understood(b"", 1) == {"sentence": "it ended Python with exit code 1"}
 
 
 STEPS = {
@@ -171,17 +225,10 @@ def test_a_report_has_the_shape_of_one():
         assert not shape.is_report(DELTA | {"steps": STEPS | {"rows": [row]}}), row
 
 
-@pytest.mark.parametrize("line", [b"", b"[1]", b'{"tape": ', b"[" * 10**5, b'{"do": "report"}', b"7"])
-def test_a_judge_takes_a_tape_and_nothing_else_of_what_a_file_says(line):
-    with pytest.raises(NotServedError, match=r"^it hands over something that is not a tape$"):
-        watch_process._tape(line)
-    assert watch_process._tape(b'{"tape": 1, "experiment": {}, "stretch": 9}') == 1
-
-
 @pytest.mark.parametrize(
     "answer",
-    [{}, {"report": 5}, {"report": None}, {"report": {}}, {"report": {"right": True}}, {"sentence": 5},
-     {"sentence": " "}, {"tape": 5}, {"report": REPORT}],
+    [{}, {"found": 5}, {"found": None}, {"found": {}}, {"found": {"right": True}}, {"sentence": 5},
+     {"sentence": " "}, {"tape": 5}, {"report": REPORT}, {"found": REPORT}],
     ids=json.dumps,
 )  # fmt: skip
 @pytest.mark.parametrize("command", [["kernel"], ["lab", "4"]], ids=" ".join)
@@ -190,13 +237,19 @@ def test_a_report_that_is_no_report_is_a_sentence_and_an_error(
 ):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(Supervised, "__init__", lambda self, command: None)
-    monkeypatch.setattr(Supervised, "__exit__", lambda *_: None)
-    monkeypatch.setattr(Supervised, "start", lambda self: True)
-    monkeypatch.setattr(Supervised, "line", lambda *_, **__: json.dumps(answer).encode())
-    monkeypatch.setattr(Supervised, "_too_long", False, raising=False)
+
+    def answered(_, asked: dict) -> dict:
+        with pytest.raises(NotServedError) as error:
+            watch_process._report(asked)
+        return {"sentence": str(error.value)}
+
+    monkeypatch.setattr(watch_process, "answered", answered)
+    monkeypatch.setattr(watch_process, "answer_of", lambda *_: answer)
+    monkeypatch.setattr(watch_process.signal, "setitimer", lambda *_: None)
     with pytest.raises(SystemExit) as end:
         main([*command, str(file)])
     assert end.value.code == 2
-    said = f"python -m engine {command[0]}: mine.py: it answers with something that is not a report.\n"
-    assert capsys.readouterr().err == said
+    said = capsys.readouterr().err
+    assert said.startswith(f"python -m engine {command[0]}: mine.py: ")
+    assert said.count("\n") == 1
+    assert re.search(r"with something that is not a report\.$|cannot be done again: (Key|Type)Error\.$", said)

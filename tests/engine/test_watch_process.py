@@ -12,27 +12,18 @@ import pytest
 
 from engine import Experiment, process_tree
 from engine.__main__ import main
-from engine.watch import attention, command
+from engine.watch import command
 from engine.watch import process as watch_process
-from engine.watch.process import FailedError, Limits, Supervised
-from engine.watch.user_file import NotServedError, function_of
+from engine.watch.process import FailedError, Limits
+from engine.watch.user_file import NotServedError, function_of, report
 
 ROOT = Path(__file__).resolve().parents[2]
-IMPORTS = "import os, sys, time\n"
-STARTS = "pipe = int(sys.argv[-1])\nos.write(pipe, b'started\\n')\n"
-STARTED = IMPORTS + STARTS
 PATIENCE = 60  # s, less than what a test starts would last
 REPORT = {
     "right": False, "largest_error": 0.5, "tolerance": 0.01, "read_bytes": {"Q": 8, "M": 0},
     "written_bytes": {"O": 8, "M": 4}, "flash2_read_bytes": {"Q": 8}, "flash2_written_bytes": {"Q": 0},
     "block_q": 16, "block_kv": 16, "tiles_of_all_heads": 1, "notes": [], "findings": [],
 }  # fmt: skip
-
-
-def supervised(command: list[str], limits: Limits) -> dict:
-    """What a command answers; it and what it started are gone then."""
-    with Supervised(command) as process:
-        return process.answer(limits.seconds, {})
 
 
 def ends(pid: int) -> None:
@@ -49,53 +40,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:  # gone, or going
         return False
-
-
-@pytest.mark.parametrize(
-    ("code", "sentence"),
-    [
-        ("while True: pass", "it still runs after 0.3 s, and was ended: its loop may be endless"),
-        ("os._exit(3)", "it ended Python with exit code 3"),
-        ("os.kill(os.getpid(), 11)", "it ended Python by signal SIGSEGV: its memory, or a crash"),
-        ("os.write(pipe, b'no JSON\\n')", "it ended Python with exit code 0"),
-    ],
-)
-def test_whatever_it_does_is_a_sentence(code, sentence):
-    limits = Limits(seconds=0.3 if "pass" in code else PATIENCE)
-    assert supervised([sys.executable, "-S", "-c", STARTED + code], limits) == {"sentence": sentence}
-
-
-def test_what_it_answers_comes_back_and_what_it_prints_does_not():
-    code = STARTED + "print('{}' * 10**6)\nos.write(pipe, b'{\"report\": 1}\\n')"
-    assert supervised([sys.executable, "-S", "-c", code], Limits()) == {"report": 1}
-
-
-FORKED = "pid = os.fork()\nif pid == 0: time.sleep(600)\n"
-TWICE = """
-reading, writing = os.pipe()
-if os.fork() == 0:
-    os.setsid()
-    if child := os.fork():
-        os.write(writing, str(child).encode())
-        os._exit(0)
-    time.sleep(600)
-pid = int(os.read(reading, 20))
-"""
-ANSWERS = "os.write(pipe, b'{\"report\": 1}\\n')"
-
-
-@pytest.mark.parametrize("ending", ["os._exit(0)", ANSWERS, "os.kill(os.getpid(), 11)", "time.sleep(600)"])
-@pytest.mark.parametrize("start", [FORKED, TWICE], ids=["forked", "detached"])
-def test_what_it_started_ends_with_it(tmp_path, start, ending):
-    """In its session, out of it, or with nobody left who started it; however the file itself ends."""
-    if start != FORKED and not Path("/proc/self/environ").exists():
-        pytest.skip("only Linux tells what a process started that has left its session")
-    tells = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(pid))\n"
-    code = IMPORTS + start + tells + STARTS + ending  # its time runs when the other is there
-    limits = Limits(seconds=PATIENCE if ending == ANSWERS else 0.3)
-    said = supervised([sys.executable, "-S", "-c", code], limits)
-    assert ("report" in said) == (ending == ANSWERS)
-    ends(int((tmp_path / "pid").read_text()))
 
 
 def test_what_is_killed_and_starts_something_yet_is_looked_for_again(monkeypatch, tmp_path):
@@ -196,11 +140,11 @@ def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
 def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file = tmp_path / "mine.py"
     file.touch()
-    monkeypatch.setattr(watch_process.Supervised, "line", lambda *_: b'{"sentence": "it\\nended."}')
+    monkeypatch.setattr(watch_process, "answered", lambda *_: {"sentence": "it\nended."})
     with pytest.raises(FailedError, match=r"^mine\.py: it ended\.$"):
         command.run(file, Experiment.of(seq=16), Limits())
 
 
 def test_a_file_is_asked_for_no_mask_that_it_is_not_told_of():
     with pytest.raises(NotServedError, match="it is asked for window 4; it must be causal or no mask"):
-        attention.report(Path("mine.py"), Experiment.of(seq=16, window=4))
+        report(Path("mine.py"), Experiment.of(seq=16, window=4))

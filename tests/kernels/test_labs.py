@@ -1,7 +1,6 @@
 """The labs: each fails with its hole, says why, and passes when the marked lines are completed."""
 
 import json
-from importlib import import_module
 
 import pytest
 
@@ -9,7 +8,7 @@ import kernels
 from engine import Experiment
 from engine.__main__ import main
 from engine.watch import labs
-from engine.watch.user_file import REPORTS
+from engine.watch.user_file import report
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
 LABS = labs.labs()
@@ -46,8 +45,7 @@ def solved(lab: labs.Lab) -> str:
 def checked(lab: labs.Lab, file) -> tuple[dict, str | None]:
     flat = dict(lab.scenario)
     stretch = flat.pop("stretch", 1.0)
-    report = import_module(REPORTS[lab.function]).report
-    found = report(file, Experiment.of(**flat), stretch)
+    found = report(file, Experiment.of(**flat), stretch, lab.function)
     return found, labs.broken_rule(found, lab.compared)
 
 
@@ -110,7 +108,7 @@ def test_the_command_line_shows_the_task_a_hint_and_whether_it_passes(monkeypatc
         main(["lab", "4", "--hint", "9"])
     assert end.value.code == 2
     answer = {"right": True, "findings": [{"sentence": "A tile is missing."}], "right_on_others": True}
-    monkeypatch.setattr(labs, "judged", lambda *_: answer)
+    monkeypatch.setattr(labs, "run", lambda *_, judge: answer if judge else None)
     assert main(["lab", "4", "mine.py", "--json"]) == 1
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (said["lab"], said["passed"], said["reason"]) == (4, False, "A tile is missing.")
