@@ -1,8 +1,9 @@
 // SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
 
-import { duration, microseconds, percent, unitOf } from "../canvas/format.js";
+import { duration, microseconds, percent, rate, unitOf } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
+import { drawFlow } from "../hbm/flow.js";
 import { COLOURINGS, NOWHERE } from "./placement.js";
 import { blockWords } from "./story.js";
 
@@ -20,11 +21,13 @@ export class ChartPanel extends LaneChart {
       top = (this.narrow ? 62 : 26) * u,
       strip = this.low ? 0 : 30 * u,
       gap = this.low ? 0 : 8 * u,
+      flow = !this.low && lane.flow ? 60 * u : 0,
       axis = 26 * u;
-    const h = box.h - top - strip - axis - gap;
+    const h = box.h - top - strip - flow - axis - gap;
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
     this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
-    this.high = h + gap + strip;
+    this.flow = flow && { ...this.plot, y: this.strip.y + strip + gap, h: flow - gap };
+    this.high = h + gap + strip + flow;
     this.row = h / lane.sms;
   }
 
@@ -90,6 +93,24 @@ export class ChartPanel extends LaneChart {
     ctx.fillStyle = theme.panel;
     ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
     this.working(ctx, span, strength);
+    if (this.flow) this.crossing(ctx, span, strength);
+  }
+
+  /** What crosses HBM meanwhile: read above the line and written below it. */
+  crossing(ctx, span, strength) {
+    const { lane, flow, theme, dpr } = this,
+      { x, y, w, h } = flow,
+      zero = y + h / 2;
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(x, y, w, h);
+    drawFlow(
+      ctx,
+      lane.flow,
+      { from: x, to: x + w, zero, pixel: 1 / dpr },
+      (px) => this.timeAt(px, span),
+      (share) => Math.min(1, share) * (h / 2),
+      (color) => mix(theme[color], theme.panel, strength),
+    );
   }
 
   bars(ctx, window, colouring, strength) {
@@ -126,7 +147,7 @@ export class ChartPanel extends LaneChart {
   }
 
   axis(pen, span) {
-    const { strip } = this,
+    const { strip, lane } = this,
       { u, theme } = pen,
       [unit, name] = unitOf(span[1]);
     const words = (tick, step, last) => `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
@@ -134,5 +155,10 @@ export class ChartPanel extends LaneChart {
     if (this.low) return;
     const look = { size: 11.5, weight: 600, halo: theme.panel }; // the strip below is dark or pale, or not there
     pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, look);
+    if (!this.flow) return;
+    const most = rate((1e6 * lane.flow.most) / lane.flow.interval);
+    const { x, y, w } = this.flow,
+      told = ["HBM: read above, written below", `of ${most}`, lane.flow.origin];
+    pen.right(told, x + w - 4 * u, y + 12 * u, { ...look, room: w - 8 * u });
   }
 }

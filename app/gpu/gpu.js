@@ -44,6 +44,7 @@ const BAR = {
     bar: "one thread block, from its start to its end",
     shade: "the later a block's query block, head or wave, the stronger its colour",
     pale: "still to come",
+    HBM: "bytes read above the line and written below it, on the same clock",
     tail: "from when the first SM has nothing left to do until the end",
     wave: "how often the block's place on its SM had been filled before",
     tiles: "a block's visits are drawn at an even pace between its start and its end",

@@ -7,8 +7,11 @@ import numpy as np
 from app.canvas.pack import pack
 from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
 from engine.model.timeline import MODELLED, Timeline
+from engine.studies.hbm_over_time import Flow
+from engine.studies.sampled_calls import flow_beside
 
 MICRO = 1e6
+WAYS = ("read", "written")
 ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
 
 
@@ -17,6 +20,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
     experiment = timelines[0].experiment
     problem = experiment.problem
     schedule = schedule_of(experiment)
+    flows = [flow_beside(timeline) for timeline in timelines]
     header = {
         "sms": timelines[0].sms,
         "heads": problem.batch * problem.heads,
@@ -25,15 +29,17 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
         "unfused": experiment.record.unfused,
-        "lanes": [_lane(timeline) for timeline in timelines],
+        "lanes": [_lane(*beside) for beside in zip(timelines, flows, strict=True)],
     }
     arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}
     for number, timeline in enumerate(timelines):
         arrays |= {f"lane{number}.{name}": values for name, values in _columns(timeline).items()}
+        if flow := flows[number]:
+            arrays |= {f"flow{number}.{way}": getattr(flow, way).astype(np.float32) for way in WAYS}
     return pack(header, arrays)
 
 
-def _lane(timeline: Timeline) -> dict:
+def _lane(timeline: Timeline, flow: Flow | None) -> dict:
     """What is said of a timeline as a whole; times in microseconds."""
     return {
         "name": ORDER_NAMES[timeline.order],
@@ -45,6 +51,12 @@ def _lane(timeline: Timeline) -> dict:
         "kernels": timeline.kernels,
         "resident": timeline.resident,
         "waves": int(timeline.wave.max()) + 1,
+        "flow": flow
+        and {
+            "origin": MODELLED if timeline.origin == MODELLED else "sampled in a run of its own",
+            "interval": flow.interval * MICRO,
+            "most": timeline.experiment.gpu.memory_bytes_per_second * flow.interval,
+        },
         "reverse": any(phase.reverse for phase in schedule_of(timeline.experiment).phases),
     }
 

@@ -3,6 +3,7 @@
 import { countUpTo } from "../canvas/format.js";
 import { merged, Spans } from "../canvas/spans.js";
 import { unpack } from "../canvas/unpack.js";
+import { Flow } from "../hbm/flow.js";
 
 export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
 export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
@@ -86,7 +87,10 @@ export class Recorded {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header, { first: arrays.first, stop: arrays.stop });
-    this.lanes = header.lanes.map((lane, n) => new Placement(lane, arrays[`lane${n}`], header.sms));
+    this.lanes = header.lanes.map((lane, n) => {
+      const flow = lane.flow && new Flow(lane.flow, arrays[`flow${n}`]);
+      return new Placement({ ...lane, flow }, arrays[`lane${n}`], header.sms);
+    });
     this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
   }
 

@@ -44,6 +44,26 @@ export class Flow {
   }
 }
 
+/** Of each way: its name, its colour, and to which side of the line it stands. */
+export const WAYS = [
+  ["read", "Q", -1],
+  ["written", "O", 1],
+];
+
+/**
+ * A call's bytes on a canvas from one abscissa to another, read above a line and written below it: `timeAt` a point,
+ * `tall` pixels of a share of what the memory delivers, and a colour's `shade` at a time.
+ */
+export function drawFlow(ctx, flow, { from, to, zero, pixel }, timeAt, tall, shade) {
+  for (let x = from; x < to; x += pixel) {
+    const [begin, end] = [timeAt(x), timeAt(x + pixel)];
+    for (const [way, color, side] of WAYS) {
+      ctx.fillStyle = shade(color, begin);
+      ctx.fillRect(x, zero, pixel, side * tall(flow.mean(way, begin, end) / flow.most));
+    }
+  }
+}
+
 function summed(column) {
   const sums = new Float64Array(column.length + 1);
   column.forEach((value, n) => {

@@ -3,6 +3,7 @@
 import { duration, microseconds, percent, rate, traffic, unitOf } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
+import { drawFlow, WAYS } from "./flow.js";
 
 const PALE = 0.28; // of what is still to come
 const LATE = 0.6; // of what was written after the end
@@ -13,10 +14,6 @@ const PHONE = 460; // nor beside its name
 const COUNTERS = 240; // units of them there
 export const FOOT = 26; // units below the lowest
 const TIGHT = 110; // units of height that have room for few words
-const WAYS = [
-  ["read", "Q", -1],
-  ["written", "O", 1],
-];
 const STRIPS = [
   ["sms", "SMs with work", "good"],
   ["tensor", "tensor cores", "S"],
@@ -185,16 +182,19 @@ export class FlowPanel extends LaneChart {
     ctx.fillStyle = theme.panel;
     for (const { y, h } of strips) ctx.fillRect(plot.x, y, plot.w, h);
     const shade = (color, part) => mix(theme[color], theme.panel, strength * part);
-    for (let x = plot.x; x < until; x += pixel) {
-      const [from, to] = [this.timeAt(x), this.timeAt(x + pixel)];
-      for (const [way, color, turn] of WAYS) {
-        ctx.fillStyle = shade(color, from < lane.end ? 1 : LATE);
-        ctx.fillRect(x, this.zero, pixel, turn * this.tall(lane.mean(way, from, to) / lane.most));
-      }
-      for (const { name, color, y, h } of strips) {
-        if (from >= lane.end || (name === "sms" && lane.blocks)) continue;
-        const high = (lane.mean(name, from, to) / 1000) * h;
-        ctx.fillStyle = shade(color, 1);
+    drawFlow(
+      ctx,
+      lane,
+      { from: plot.x, to: until, zero: this.zero, pixel },
+      (x) => this.timeAt(x),
+      (share) => this.tall(share),
+      (color, time) => shade(color, time < lane.end ? 1 : LATE),
+    );
+    for (const { name, color, y, h } of strips) {
+      if (name === "sms" && lane.blocks) continue;
+      ctx.fillStyle = shade(color, 1);
+      for (let x = plot.x; x < this.x(lane.end); x += pixel) {
+        const high = (lane.mean(name, this.timeAt(x), this.timeAt(x + pixel)) / 1000) * h;
         ctx.fillRect(x, y + h - high, pixel, high);
       }
     }

@@ -12,9 +12,11 @@ from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
 from app.page.parts.recorded import LAST_TILES
+from app.scenario import theme
 from app.scenario.offers import TRACE, offer, set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
+from app.tour.file import PICTURES
 from engine.experiment import Experiment
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
@@ -58,6 +60,8 @@ def show() -> None:
         title = f"{drawn.record.label}, N {drawn.problem.seq_kv}, {order}, {timeline.origin}"
         offer(title, partial(chrome_trace, timeline), TRACE)
     _notes(experiment, recording, rows, call)
+    crossing = partial(PICTURES["hbm"], lanes[0].experiment, theme.colours())
+    fold("gpu hbm", crossing, "What crosses HBM, while it happens")
 
 
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:

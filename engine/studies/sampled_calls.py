@@ -3,19 +3,22 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+
 from engine.algorithms import ALGORITHMS, FORWARD, flash1, standard
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
-from engine.model.timeline import Timeline, TimelineError
+from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.problem.gpu import Gpu
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import is_of, recordings
 from engine.recordings.rows import experiment_of
-from engine.recordings.samples import Samples, nearest_samples
+from engine.recordings.samples import SECTOR, Samples, nearest_samples
 from engine.recordings.timelines import recorded_timeline
 from engine.schedule.step import Operation, Tensor
 from engine.studies.hbm_over_time import Flow, modelled_flow
 
+INTERVALS = 400  # of what is modelled beside modelled blocks
 ALIKE = 0.08  # by how much a run of its own with blocks noted may differ in its time from one sampled
 
 
@@ -61,6 +64,13 @@ class SampledCall:
         ]
 
     @property
+    def sampled(self) -> Flow:
+        """What crossed HBM, from the first interval with work on."""
+        row, first = self.row, self.row.kernels[0][0]
+        read, written = (SECTOR * np.array(column[first:]) for column in (row.read, row.written))
+        return Flow(row.interval, read, written, SECTOR * row.left)
+
+    @property
     def flow(self) -> Flow | None:
         """The same as the model has it, in the row's intervals."""
         return _flow(self.experiment, self.row.interval) if self.experiment else None
@@ -85,6 +95,16 @@ def _flow(experiment: Experiment, interval: float) -> Flow | None:
         return modelled_flow(experiment, interval)
     except TimelineError:
         return None
+
+
+def flow_beside(timeline: Timeline) -> Flow | None:
+    """What crossed HBM while blocks ran, on their clock: modelled, or sampled in another run of the call."""
+    experiment = timeline.experiment
+    if timeline.origin != MODELLED:
+        same = (call for call in sampled_calls(experiment) if call.row.provider == experiment.algorithm)
+        return next((call.sampled for call in same if call.timeline == timeline), None)
+    own = timeline.order == launch(experiment).order
+    return _flow(experiment, timeline.seconds / INTERVALS) if own else None
 
 
 def sampled_calls(experiment: Experiment) -> tuple[SampledCall, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes
 from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
 from engine.studies.block_requests import block_requests
+from engine.studies.sampled_calls import flow_beside
 
 FORMAT, VERSION = "attention timeline", 1
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB
@@ -98,14 +99,18 @@ def _slices(timeline: Timeline) -> list[dict[str, Any]]:
 
 
 def _counters(timeline: Timeline) -> list[dict[str, Any]]:
-    """Blocks running, and bytes that the blocks that have ended asked for."""
+    """Blocks running, bytes that the blocks that have ended asked for, and what crosses HBM meanwhile."""
     times, running = timeline.running
     order = np.argsort(timeline.end, kind="stable")
     ended = timeline.end[order], np.cumsum(block_requests(timeline)[1][order])
-    tracks = (
+    tracks = [
         ("blocks running", "blocks", times, running),
         ("bytes requested by ended blocks", "bytes", *ended),
-    )
+    ]
+    if flow := flow_beside(timeline):
+        moments = np.arange(len(flow.read)) * flow.interval
+        rates = {way: getattr(flow, way) / flow.interval / 1e6 for way in ("read", "written")}
+        tracks += [(f"HBM, {way}", "MB/s", moments, np.rint(rate).astype(int)) for way, rate in rates.items()]
     return [
         {"ph": "C", "name": name, "pid": COUNTER_PROCESS, "tid": 0, "ts": time, "args": {unit: value}}
         for name, unit, at, values in tracks
