@@ -44,7 +44,7 @@ ORDER = {
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),
-        *("player", "across", "gpu", "hbm", "inside", "memory", "rescale", "start", "watched"),
+        *("player", "across", "gpu", "hbm", "inside", "memory", "rescale", "square", "start", "watched"),
         *("glossary", "take_home"),
         *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame"),
         *("__main__", "main", "dashboard"),

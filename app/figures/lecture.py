@@ -6,13 +6,11 @@ from html import escape
 
 import numpy as np
 
-from app.figures.base import MONO, drawn, line, marks
+from app.figures.base import MONO
 from app.figures.colours import Palette
 from app.figures.decoding import sms as squares
-from app.figures.units import bytes_text, log_axis, log_ticks, seconds_text
-from engine.problem.hardware import KIB
+from app.figures.units import seconds_text
 
-PLACE = "%{x:.0f} KiB: %{y:.3s}B"  # what a point of the chart of bytes says
 RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
 Mark = tuple[float, float, str, str]
 TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
@@ -187,40 +185,6 @@ def layer(colours: Palette) -> str:
     )
     boxes = "".join(f"<div style='background:{colour}'><b>{name}</b></div>" for name, colour in parts)
     return STYLE + f"<div class='layer'>{boxes}</div>"
-
-
-def bytes_over_memory(
-    sizes: Sequence[int],
-    counted: Sequence[float],
-    theorem: Sequence[float],
-    standard: float,
-    chosen: int,
-    colours: Palette,
-):
-    """Bytes per head over the memory on the chip, both axes logarithmic; the chosen size is marked."""
-    kib = [size / KIB for size in sizes]
-    low, high = min(counted) / 2, max(*counted, standard) * 2
-    at = sizes.index(chosen)
-    words = {
-        "mode": "markers+text",
-        "text": [bytes_text(counted[at])],
-        "textposition": "top center" if at else "middle right",
-        "textfont": {"size": 15, "color": colours.ink},
-    }
-    traces = [
-        line(kib, [standard] * len(kib), colours.muted, PLACE, width=3, name="standard"),
-        line(kib, theorem, colours.v, PLACE, width=3, dash="dot", name="8 N²d²/M numbers"),
-        marks(kib, counted, colours.v, PLACE, size=9, name="tiles, counted"),
-        marks([kib[at]], [counted[at]], colours.o, PLACE, size=15, showlegend=False, **words),
-    ]
-    title = "M: memory for tiles, KiB per thread block"
-    return drawn(
-        traces,
-        colours,
-        height=240,
-        x=log_axis(kib, "{:.0f}".format, kib[0], kib[-1], 0.12, title_text=title),
-        y=log_ticks(low, high, "B"),
-    )
 
 
 def histogram(votes: Sequence[int]) -> str:

@@ -34,7 +34,6 @@ ORIGINS = {
 KEYS = {
     **dict.fromkeys(("ArrowRight", " ", "PageDown"), "tour_next"),
     **dict.fromkeys(("ArrowLeft", "PageUp"), "tour_back"),
-    **{"+": "tour_more", "-": "tour_less"},
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(file.MOST)},
 }
 Place = tuple[str, int]  # a tour, and the number of a step
@@ -109,7 +108,7 @@ def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> Non
         wide = told and shown in WIDE
         words = step_words.filled(step.after if told and step.after else step.before, experiment)
         with st.container(key="tour_text"):
-            st.markdown(f"**{_answered(step, experiment)}** {words}" if wide else words)
+            st.markdown(f"**{_answered(step, experiment)}** {words}{_formula(step)}" if wide else words)
         if wide:
             with st.container(key="tour_played"):
                 PICTURES[shown](experiment, theme.colours())
@@ -225,6 +224,10 @@ def _answered(step: Step, experiment: Experiment) -> str:
         return f"{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}."
     options = step_words.options(step.choices, step.answer, step.unit, experiment)
     return next((f"{option.text}." for option in options if option.right(options)), "")
+
+
+def _formula(step: Step) -> str:
+    return f" ${step.formula}$" if step.formula else ""
 
 
 def _origin(computed: Answer, experiment: Experiment) -> str:

@@ -13,11 +13,11 @@ from app.figures import masks as mask_figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
-from app.figures.units import chip_bytes_text, scaled, seconds_text, share_text
+from app.figures.units import scaled, seconds_text, share_text
 from app.figures.watched import ladder
 from app.rescale import RESCALE
-from app.scenario import theme, widgets
 from app.sidebar.recording import chosen_recording
+from app.square import SQUARE, cutting, growing
 from app.tour import as_file
 from app.tour.file import PICTURES, Picture, load
 from app.tour.pictures import show_chart
@@ -27,11 +27,12 @@ from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.recordings.rows import recorded_rows, timings_of
-from engine.studies import fp8, survey
+from engine.studies import fp8
 from engine.studies.answers import answer, recorded_times
 from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
 from engine.studies.rescaling import example
+from engine.studies.squares import cuts, grown
 from engine.studies.warp_groups import PV, QK, SOFTMAX, inside
 from engine.watch.labs import labs, stored_report
 
@@ -70,39 +71,8 @@ def _hierarchy(experiment: Experiment, colours: Palette) -> None:
     memory.show(experiment.gpu, key="tour memories")
 
 
-@st.fragment
-def _tile_bytes(experiment: Experiment, colours: Palette) -> None:
-    """Bytes over M, with a slider of M; only this is drawn anew when it moves."""
-    experiment, colours = scenario.current(), theme.colours()
-    st.markdown(f"**Bytes of one head over M**, {experiment.problem.seq_q:,} tokens, counted")
-    sizes = survey.SIZES
-    size = sizes[_chosen_size(sizes)]
-    problem = experiment.problem
-    standard = answer("standard.compulsory_bytes", experiment).value / problem.all_heads
-    figure = figures.bytes_over_memory(
-        sizes,
-        [survey.tile_bytes(experiment, each) for each in sizes],
-        [survey.theorem_bytes(problem, each) for each in sizes],
-        standard,
-        size,
-        colours,
-    )
-    show_chart(figure, "Bytes over the memory on the chip", HIGH)
-
-
-def _chosen_size(sizes: tuple[int, ...]) -> int:
-    """Which M is chosen, by the slider or by the buttons that the keys + and − press."""
-    most = len(sizes) - 1
-    counter = widgets.counter("tour chip memory", most, most // 2)
-    with st.container(horizontal=True, vertical_alignment="bottom", key="tour_size"):
-        for name, label, by in (("tour_less", "−", -1), ("tour_more", "+", 1)):
-            st.button(label, key=name, on_click=widgets.count, args=(counter["key"], by, most))
-        return st.select_slider(
-            "M, memory for tiles (keys + and −)",
-            range(most + 1),
-            format_func=lambda index: chip_bytes_text(sizes[index]),
-            **counter,
-        )
+def _squares(payload: Callable[[Experiment], bytes]) -> Picture:
+    return lambda experiment, _: SQUARE.show(payload(experiment), key="tour square")
 
 
 def _grid(told: bool, experiment: Experiment, colours: Palette) -> None:
@@ -248,7 +218,8 @@ PICTURES |= {
     "weights by hand": _hand(hands.weights),
     "again by hand": _hand(hands.again),
     "hierarchy": _hierarchy,
-    "tile bytes": _tile_bytes,
+    "square": _squares(lambda experiment: growing(grown(experiment))),
+    "cut": _squares(lambda experiment: cutting(cuts(experiment))),
     "tile grid": partial(_grid, False),
     "mask": partial(_grid, True),
     "loops": _html(

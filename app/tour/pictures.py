@@ -31,7 +31,13 @@ from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
-WIDE = {"rescale", "player", "race"}  # of the pictures: those that take the screen once the answer is told
+WIDE = {
+    "rescale",
+    "player",
+    "race",
+    "square",
+    "cut",
+}  # of the pictures: those that take the screen once the answer is told
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 

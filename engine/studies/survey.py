@@ -16,7 +16,6 @@ from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.problem.hardware import KIB
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.bytes import Bytes
 from engine.schedule.step import Tensor
@@ -147,9 +146,6 @@ def growth(experiment: Experiment) -> Growth:
     return Growth(matrices, sum(parts.values()) - matrices, experiment.gpu.memory_bytes, longest)
 
 
-SIZES = tuple(KIB * size for size in (8, 16, 32, 64, 99, 163, 227))  # bytes a thread block may have
-
-
 def rows_that_fit(problem: Problem, chip_bytes: float) -> int:
     """Rows of the largest tiles of Q, K, V and O that fill so many bytes; at least 1."""
     return max(1, int(chip_bytes // (4 * problem.head_dim * problem.itemsize)))
@@ -160,9 +156,3 @@ def tile_bytes(experiment: Experiment, chip_bytes: float) -> int:
     rows = rows_that_fit(experiment.problem, chip_bytes)
     one_head = replace(experiment.problem, batch=1, heads=1, kv_heads=1)
     return requested_bytes(flash2.ALGORITHM.schedule(one_head, Tiling(rows, rows))).total
-
-
-def theorem_bytes(problem: Problem, chip_bytes: float) -> float:
-    """8 N² d² / M elements of K and V for one head, M in elements, as bytes: what the order stands for."""
-    elements = chip_bytes / problem.itemsize
-    return 8 * problem.seq_q * problem.seq_kv * problem.head_dim**2 / elements * problem.itemsize

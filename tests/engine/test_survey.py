@@ -2,6 +2,7 @@
 bytes over the memory on the chip are the tiles' own count, and the theorem's N² d² / M.
 """
 
+from itertools import pairwise
 from math import ceil
 
 import pytest
@@ -9,13 +10,12 @@ import pytest
 from engine import Experiment, simulate
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
+from engine.studies.squares import cuts, grown
 from engine.studies.survey import (
-    SIZES,
     by_algorithm,
     by_length,
     growth,
     rows_that_fit,
-    theorem_bytes,
     tile_bytes,
     times_less,
 )
@@ -62,6 +62,7 @@ def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():
     assert last.matrices + last.tensors <= last.capacity < over.matrices + over.tensors
 
 
+SIZES = tuple(1024 * size for size in (8, 16, 32, 64, 99, 163, 227))  # bytes a thread block may have
 FOUR_HEADS = Experiment.of(seq=16384, head_dim=128, heads=4)
 
 
@@ -73,11 +74,23 @@ def test_tiles_ask_for_q_once_and_for_k_and_v_once_per_query_block(size):
     assert tile_bytes(FOUR_HEADS, size) == 2 * 16384 * 128 * 2 + keys + 4 * 16384  # Q, O and lse beside
 
 
-def test_the_theorem_halves_with_twice_the_memory_and_is_what_the_tiles_come_to():
-    halves = [theorem_bytes(FOUR_HEADS.problem, size) for size in (2**14, 2**15)]
-    assert halves[0] / halves[1] == 2
-    assert halves[0] == pytest.approx(8 * 16384**2 * 128**2 / (2**14 / 2) * 2)
+def test_bytes_come_to_what_the_theorem_says():
     for size in SIZES:
-        assert tile_bytes(FOUR_HEADS, size) == pytest.approx(
-            theorem_bytes(FOUR_HEADS.problem, size), rel=0.03
-        )
+        theorem = 8 * 16384**2 * 128**2 / (size / 2) * 2  # 8 N² d² / M numbers of two bytes
+        assert tile_bytes(FOUR_HEADS, size) == pytest.approx(theorem, rel=0.03)
+
+
+def test_the_square_grows_with_the_square_of_the_length_and_outgrows_the_chip():
+    squares = grown(Experiment.of(head_dim=128, hardware="h200"))
+    assert [(at.tokens**2, 2 * at.tokens**2, 8 * at.tokens) for at in squares] == [
+        (at.scores, at.stored, at.kept) for at in squares
+    ]
+    assert [at.fits for at in squares] == ["one SM"] * 4 + ["L2"] * 2 + ["HBM"]  # 233 kB, 60 MB, 150 GB
+
+
+def test_twice_the_memory_is_half_the_blocks_and_half_the_bytes():
+    for less, more in pairwise(cuts(FOUR_HEADS)):
+        assert more.memory == pytest.approx(2 * less.memory, abs=1)
+        assert more.rows == pytest.approx(2 * less.rows, abs=1)
+        assert less.blocks == ceil(1024 / less.rows)
+        assert more.requested == pytest.approx(less.requested / 2, rel=0.02)

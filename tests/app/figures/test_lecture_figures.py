@@ -5,7 +5,6 @@ from math import exp, log, sqrt
 
 import numpy as np
 import pytest
-from plotly.graph_objects import Figure
 
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
@@ -103,11 +102,3 @@ def test_units_at_work_stand_where_they_worked():
     assert re.findall(r"left:([\d.]+)%;width:([\d.]+)%", html) == [
         ("10.00", "20.00")
     ]  # the second goes beyond
-
-
-def test_the_chart_of_bytes_has_the_counted_ones_and_marks_the_chosen():
-    sizes = (8192, 16384)
-    figure = Figure(figures.bytes_over_memory(sizes, [4e9, 2e9], [3.9e9, 1.9e9], 1e9, 16384, LIGHT))
-    standard, theorem, counted, chosen = figure.data
-    assert (standard.y, theorem.y, counted.y) == ((1e9, 1e9), (3.9e9, 1.9e9), (4e9, 2e9))
-    assert (counted.x, chosen.x, chosen.y, chosen.text) == ((8, 16), (16,), (2e9,), ("2 GB",))

@@ -1,0 +1,58 @@
+"""Two squares of scores: one that grows with the sequence, and one that is cut into blocks of queries."""
+
+from dataclasses import dataclass
+
+from engine.experiment import Experiment
+from engine.studies.survey import rows_that_fit, tile_bytes
+
+STATISTICS = 8  # bytes that tiled attention keeps of a row of scores: m and l, float32
+LENGTHS = (4, 16, 64, 256, 1024, 4096, 16384)
+DRAWN = 1024  # queries of the square that is cut
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The scores of one head of so many tokens, their bytes, and what tiled attention keeps of them."""
+
+    tokens: int
+    scores: int
+    stored: int
+    kept: int
+    fits: str  # in the smallest memory that holds them
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Memory for a block's tiles, the queries that it takes, blocks of DRAWN queries, bytes requested."""
+
+    memory: int
+    rows: int
+    blocks: int
+    requested: int
+
+
+def grown(experiment: Experiment) -> list[Grown]:
+    """A square for every length.
+
+    Example:
+        >>> grown(Experiment())[-1].scores
+        268435456
+    """
+    gpu, itemsize = experiment.gpu, experiment.problem.itemsize
+    memories = ((gpu.shared_bytes_block, "one SM"), (gpu.l2_bytes, "L2"), (gpu.memory_bytes, "HBM"))
+    found = []
+    for tokens in LENGTHS:
+        stored = tokens**2 * itemsize
+        fits = next((name for size, name in memories if stored <= size), "")
+        found.append(Grown(tokens, tokens**2, stored, tokens * STATISTICS, fits))
+    return found
+
+
+def cuts(experiment: Experiment) -> list[Cut]:
+    """The square under an eighth of a block's largest memory, a quarter, a half, and all of it."""
+    found = []
+    for part in (8, 4, 2, 1):
+        memory = experiment.gpu.shared_bytes_block // part
+        rows = rows_that_fit(experiment.problem, memory)
+        found.append(Cut(memory, rows, -(-DRAWN // rows), tile_bytes(experiment, memory)))
+    return found
