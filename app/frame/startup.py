@@ -1,5 +1,6 @@
 """What happens once when the server starts: what the pages need, and one line on where it is."""
 
+import asyncio
 import gc
 import socket
 import sys
@@ -15,6 +16,7 @@ import streamlit as st
 
 from app import serving
 from app.contents import PAGES
+from app.serving import idle
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.spread import METHODS
@@ -41,7 +43,10 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         others = "may run kernels" if serving.opened() else "can look and run nothing"
         print(f"  It is open to the network: others find it {where} and {others}.")
     Thread(target=foresee, daemon=True).start()
+    idle.allow_files()
+    sweeping = asyncio.create_task(idle.sweep(port))
     yield
+    sweeping.cancel()
 
 
 def settings(section: Mapping[str, Any] | None = None, above: str = "") -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The page On the GPU: which block ran on which SM and when, as modelled and as a GPU recorded it."""
 
-from functools import lru_cache, partial
+from functools import partial
 
 import streamlit as st
 
@@ -21,6 +21,7 @@ from engine.experiment import Experiment
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
+from engine.problem.cache import kept_with
 from engine.problem.problem import Problem
 from engine.recordings import timelines
 from engine.recordings.file import recording_of, recordings
@@ -111,7 +112,7 @@ def _recorded(
     return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
 
 
-@lru_cache(maxsize=32)
+@kept_with(1)
 def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
     return timelines.timeline_of(row, origin, hardware)
 

@@ -16,10 +16,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.room.room import MOST_PHONES, Room
 from app.room.routes import phone_app
+from app.serving.idle import allow_files
 
 EVERYWHERE = "0.0.0.0"
 MOST_CONNECTIONS = 2 * MOST_PHONES + 200  # a phone's stream, and what it asks beside that
-MOST_FILES = MOST_CONNECTIONS + 1000  # that the process may open
 IDLE = 5  # s between two looks at a connection that asks nothing, after which it is closed
 UNANSWERED = 30_000  # ms after which a phone that confirms nothing is gone
 LOGGER = logging.getLogger("room")
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
 @asynccontextmanager
 async def serving(room: Room, listener: socket.socket) -> AsyncIterator[None]:
     """Serve a room to phones within the running loop."""
-    _allow_files()
+    allow_files()
     config = uvicorn.Config(
         phone_app(room),
         http=Guarded,
@@ -149,14 +149,3 @@ def _ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
         with suppress(ValueError):
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _allow_files() -> None:
-    """As many open files as the phones need, where the system has a lower limit."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,6 +1,7 @@
 """What stands before every answer of the server: who may ask by which name, headers that keep a browser here,
 and a count of uploads."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,11 +10,13 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 
 from app import serving
+from app.serving.idle import answered
 from app.serving.inside_streamlit import UncountedError, held_uploads
 from app.serving.static_files import FromMemory
 
 UPLOADS = "/_stcore/upload_file/"
 MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
+FIRST_MESSAGE, NEXT_MESSAGE = 60, 3600  # s that a window may say nothing; a browser's joins again by itself
 OWNERS = ("/_stcore/metrics", "/_stcore/agent", "/_stcore/script-health-check")  # and what lies below
 FOR_OWNER = "This address answers at the machine that runs the dashboard alone."
 ELSEWHERE = (
@@ -44,12 +47,16 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        with answered(scope):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] == "websocket":
             if not _own(Headers(scope=scope)):
                 return await send({"type": "websocket.close", "code": 1008})
             return await self._app(scope, _binary(receive), send)
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
 
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -94,10 +101,18 @@ def _known(headers: Headers) -> bool:
 
 
 def _binary(receive: Callable) -> Callable:
-    """What comes by websocket; who sends text, as no page does, is taken as gone."""
+    """What comes by websocket; who sends text, as no page does, or nothing for long, is taken as gone."""
+    patience = FIRST_MESSAGE
 
     async def received() -> dict[str, Any]:
-        message = await receive()
+        nonlocal patience
+        try:
+            async with asyncio.timeout(patience):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "websocket.disconnect", "code": 1001}
+        if message["type"] == "websocket.receive":
+            patience = NEXT_MESSAGE
         if message["type"] == "websocket.receive" and message.get("bytes") is None:
             return {"type": "websocket.disconnect", "code": 1003}
         return message

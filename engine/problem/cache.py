@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from enum import Enum, EnumType
-from functools import update_wrapper
+from functools import lru_cache, partial, update_wrapper, wraps
 from threading import RLock
 from types import FunctionType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -16,6 +17,31 @@ import numpy as np
 def cached(most: int, most_bytes: int) -> Callable[[Callable], Cache]:
     """Keep a function's results, `most` of them and `most_bytes` of arrays and text."""
     return lambda make: Cache(make, most, most_bytes)
+
+
+def kept_with(most: int) -> Callable[[Callable], Callable]:
+    """Keep that many results of a function with its first argument, and no longer: a visitor's own recording,
+    and what was worked out of it, go when they leave."""
+
+    def keeping(make: Callable) -> Callable:
+        name = f"{make.__module__}.{make.__qualname__}"
+
+        def results(holder: Any) -> Callable:
+            there = vars(holder)
+            return there.get(name) or there.setdefault(name, lru_cache(most)(partial(_of, make, ref(holder))))
+
+        @wraps(make)
+        def given(holder: Any, *more: Hashable) -> Any:
+            return results(holder)(*more)
+
+        given.results = results
+        return given
+
+    return keeping
+
+
+def _of(make: Callable, holder: ref, *more: Hashable) -> Any:
+    return make(holder(), *more)
 
 
 # most of what a result holds, and nothing that has bytes to speak of

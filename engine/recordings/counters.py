@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from operator import attrgetter
 
 from engine.algorithms import FORWARD, algorithm, offered
@@ -12,6 +11,7 @@ from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.l1 import requested_by_warps
 from engine.model.rates import Rates
 from engine.model.simulation import Simulation, simulate
+from engine.problem.cache import kept_with
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import (
@@ -164,7 +164,7 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-@lru_cache(maxsize=16)
+@kept_with(1)
 def recorded_counters(recording: Recording) -> tuple[RecordedCounters, ...]:
     """Its counters of what the model knows, each beside its simulation; none if the GPU is unknown."""
     gpu = gpu_named(recording.device.gpu)

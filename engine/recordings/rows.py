@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
 from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_blocks
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
@@ -46,7 +46,7 @@ def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bo
     return row and (row.problem.head_dim, row.problem.mask.causal)
 
 
-@lru_cache(maxsize=16)
+@kept_with(1)
 def _shapes(recording: Recording) -> tuple[Timing, ...]:
     """A timing of each shape, by head dimension."""
     rows = sorted(recording.timings, key=head_dim)
@@ -109,7 +109,7 @@ def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
     return list(found.values())
 
 
-@lru_cache(maxsize=16)
+@kept_with(1)
 def artefacts(recording: Recording) -> tuple[Timing, ...]:
     """This project's rows that ran out of memory where the same with another mask, of equal need, ran."""
 
@@ -207,7 +207,6 @@ def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
     return min(tokens), max(tokens)
 
 
-@lru_cache(maxsize=64)
 def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, ...]:
     """The model on recorded problems, in kernels' own blocks or MODEL_BLOCKS, in a measured row's units."""
     problems = {row.problem.seq_kv: row.problem for row in timings}

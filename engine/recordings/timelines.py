@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -13,6 +12,7 @@ from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
 from engine.model.simulation import simulate
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
+from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import (
     all_heads,
@@ -135,15 +135,17 @@ def recorded_timeline(
     raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
 
 
-@lru_cache(maxsize=16)
 def modelled_seconds(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
     """The modelled seconds of every call that was timed, in the order that its kernel has."""
-    found = {}
-    for row in rows:
-        experiment = _experiment(row, hardware)
-        if row.times is not None and row.order == launch(experiment).order:
-            found[row] = simulate(experiment).modelled.seconds
-    return found
+    found = {row: _modelled(row, hardware) for row in rows}
+    return {row: seconds for row, seconds in found.items() if seconds is not None}
+
+
+@kept_with(1)
+def _modelled(row: TracedCall, hardware: str) -> float | None:
+    experiment = _experiment(row, hardware)
+    timed = row.times is not None and row.order == launch(experiment).order
+    return simulate(experiment).modelled.seconds if timed else None
 
 
 def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:

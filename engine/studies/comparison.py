@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from engine.algorithms import ALGORITHMS, offered
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
+from engine.problem.cache import kept_with
 from engine.problem.flops import field_flops
 from engine.problem.hardware import Gpu
 from engine.recordings.counters import recorded_counters
@@ -63,7 +63,7 @@ class Call(NamedTuple):
     modelled: float
 
 
-@lru_cache(maxsize=16)
+@kept_with(1)
 def recorded_pairs(recording: Recording) -> tuple[Call, ...]:
     """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
     return tuple(

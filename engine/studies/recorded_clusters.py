@@ -1,7 +1,6 @@
 """Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from engine.algorithms.ring import meetings
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER, Lanes, Mark
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import METHODS, RING, RING_SEND, Spread
+from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, GpuMarks
@@ -49,7 +49,7 @@ def held(every: tuple[Recording, ...]) -> tuple[Held, ...]:
     return tuple(one for recording in every for one in _held(recording))
 
 
-@lru_cache(maxsize=8)
+@kept_with(1)
 def _held(recording: Recording) -> tuple[Held, ...]:
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:

@@ -274,6 +274,31 @@ def test_who_sends_text_is_taken_as_gone(listens):
     assert joined({"text": "a"}, host=HERE) == ["websocket.disconnect"]
 
 
+def test_who_says_nothing_for_long_is_taken_as_gone(listens, monkeypatch):
+    listens("localhost")
+    told = []
+
+    async def receive():
+        await asyncio.sleep(0 if len(told) < says else 60)
+        return {"type": "websocket.receive", "bytes": b"a"}
+
+    async def application(scope, receive, send):
+        for _ in range(says + 1):
+            told.append((await receive())["type"])
+
+    for says, name in ((0, "FIRST_MESSAGE"), (1, "NEXT_MESSAGE")):
+        monkeypatch.setattr(guard, name, 0.05)
+        told.clear()
+        _run(
+            guard.Guard(application)(
+                {"type": "websocket", "headers": [(b"host", HERE.encode())]}, receive, None
+            )
+        )
+        assert told == ["websocket.receive"] * says + ["websocket.disconnect"]
+        monkeypatch.undo()
+        listens("localhost")
+
+
 def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
     monkeypatch.setattr(
         st, "get_option", {"server.address": "localhost", "server.allowedHosts": [LECTURE]}.get

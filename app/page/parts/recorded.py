@@ -1,7 +1,7 @@
 """What a page shows of a recording: curves over the length, times beside the model, block sizes."""
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 import streamlit as st
 
@@ -14,6 +14,7 @@ from app.figures.recorded import heat_grid
 from app.figures.tables import records, scrolled
 from app.figures.units import seconds_text, short
 from engine.experiment import Experiment
+from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
@@ -41,7 +42,7 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
     fold("recorded numbers", partial(_numbers, recording, shape, direction), "Recorded numbers")
 
 
-@lru_cache(maxsize=64)
+@kept_with(16)
 def _curves(
     recording: Recording, shape: tuple[int, bool], direction: str, metric: str, colours: Palette
 ) -> tuple[str, Figure, str]:

@@ -1,7 +1,6 @@
 """What more GPUs gain: efficiency, when transfers are hidden, memory, and the model beside recorded times."""
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import streamlit as st
 
@@ -14,6 +13,7 @@ from app.figures.units import bytes_text, scaled, seconds_text, share_text, toke
 from engine.algorithms import FORWARD
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
+from engine.problem.cache import kept_with
 from engine.problem.hardware import GPUS
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
@@ -160,7 +160,7 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     )
 
 
-@lru_cache(maxsize=8)
+@kept_with(1)
 def _table(recording: Recording) -> str:
     """Every recorded row beside the model's."""
     found = held((recording,))

@@ -1,12 +1,16 @@
 """The recording that pages show: of the scenario's GPU, the reader's own, or a sentence and no change."""
 
+import gc
+import weakref
+from dataclasses import replace
+
 import pytest
 
 from app import scenario
 from app.scenario import widgets
 from app.sidebar import recording
 from engine import Experiment
-from engine.recordings.file import VERSION, dumps, recordings
+from engine.recordings.file import VERSION, dumps, loads, recordings
 from engine.recordings.recording import Recording
 from engine.studies.recorded_clusters import cluster_recordings
 
@@ -42,6 +46,20 @@ def test_a_scenario_shows_its_gpus_recording_or_an_h200s(upload, hardware, gpu):
     upload(None, hardware=hardware)
     assert recording.chosen_recording().device.gpu == gpu
     assert recording.unchosen() == f"auto: {gpu.split()[1]}"
+
+
+def test_an_uploaded_recording_goes_with_its_visitor(open_app, monkeypatch):
+    pages_of = {recordings()[0]: ("traffic", "speed", "gpu"), cluster_recordings(None)[0]: ("across",)}
+    for shelf, pages in pages_of.items():
+        mine = loads(dumps(replace(shelf, device=replace(shelf.device, date="2026-01-01"))).encode(), "mine")
+        gone = list(map(weakref.ref, (mine, *mine.timelines)))
+        monkeypatch.setattr(recording, "_own", lambda mine=mine: (mine, ""))
+        for page in pages:
+            assert not open_app(page).exception
+        monkeypatch.undo()
+        del mine
+        gc.collect()
+        assert not any(each() for each in gone), shelf.origin
 
 
 def test_another_recording_of_the_shelf_can_be_chosen_and_stays(upload):
