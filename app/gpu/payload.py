@@ -7,6 +7,7 @@ import numpy as np
 from app.canvas.pack import pack
 from engine.model.launch import HEAVY_FIRST, NATURAL, schedule_of
 from engine.model.timeline import MODELLED, Timeline
+from engine.studies.comparison import HERE
 from engine.studies.hbm_over_time import Flow
 from engine.studies.sampled_calls import flow_beside
 
@@ -44,7 +45,7 @@ def _lane(timeline: Timeline, flow: Flow | None) -> dict:
     return {
         "name": ORDER_NAMES[timeline.order],
         "origin": timeline.origin,
-        "source": MODELLED if timeline.origin == MODELLED else "recorded",
+        "source": next((each for each in (MODELLED, HERE) if timeline.origin.startswith(each)), "recorded"),
         "tail": timeline.tail * MICRO,
         "busy": timeline.busy_share,
         "imbalance": timeline.imbalance,

@@ -14,7 +14,7 @@ from app.across.payload import build, name_of
 from app.elements import numbers, one_of
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
-from app.page.parts import scaling
+from app.page.parts import live, scaling
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer
 from app.scenario.page_values import OWN
@@ -56,6 +56,7 @@ def show() -> None:
     runs = studies.runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
+        live.show({"One GPU with all tokens": studies.alone(spread, backward)})
     with above or nullcontext():
         ACROSS.show(build(runs), key="across")
     for run in runs:

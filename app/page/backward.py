@@ -11,6 +11,7 @@ from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.units import bytes_text, digits, ratio_digits, scaled, seconds_text, times_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.page.parts import live
 from app.page.parts.compared import differences, verdict
 from app.page.parts.job import job_panel
 from app.page.parts.recorded import commits_text, shape_text
@@ -68,6 +69,7 @@ def show() -> None:
         "recomputes it tile by tile, from Q, K and one saved number per row, the log-sum-exp. The N × N "
         "matrix never touches HBM."
     )
+    live.show(live.named(experiment))
     play(experiment, lambda: build(experiment), "backward")
     recording = chosen_recording()
     costs = partial(_costs, experiment, recomputation(experiment))

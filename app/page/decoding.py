@@ -12,7 +12,7 @@ from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, heads_text, percent_text, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import kv_cache, merging
+from app.page.parts import kv_cache, live, merging
 from app.player import PLAYER
 from app.player.payload import build
 from app.scenario import theme
@@ -43,6 +43,7 @@ def show() -> None:
     unused("A thread block takes the single queries of all heads that share its keys.", "block_q")
     unused("The newest token sees every key, with a causal mask or without.", "causal")
     st.header(_headline(simulation), anchor=False)
+    live.show(live.named(decoding))
     with st.container(key="decoding_sliders"):
         splits, metric = st.columns([2.4, 1], gap="medium", vertical_alignment="bottom")
     own = studies.kernel_splits(decoding)

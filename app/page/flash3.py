@@ -19,7 +19,7 @@ from app.figures.units import (
     times_text,
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
-from app.page.parts import fp8
+from app.page.parts import fp8, live
 from app.page.parts.gains import too_large
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
@@ -75,6 +75,8 @@ def show() -> None:
         with st.container(key="flash3_words"):
             st.caption(_what_runs(experiment, shown))
     head.header(_headline(experiment, shown, full), anchor=False)
+    with head:
+        live.show(live.named(experiment.changed(algorithm=flash3.ALGORITHM.key)))
     block = lanes_of(experiment, shown.pipeline if shown.techniques >= LOOP else full.pipeline)
     with first:
         _picture(experiment, shown, block)

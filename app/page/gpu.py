@@ -11,6 +11,7 @@ from app.figures.units import ratio_text, seconds_text, share_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
+from app.page.parts import live
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer, set_subject
@@ -26,11 +27,12 @@ from engine.problem.problem import Problem
 from engine.recordings import timelines
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording, TracedCall
+from engine.studies.comparison import HERE
 from engine.studies.drawable import watchable
 from engine.studies.timeline_files import chrome_trace
 
 MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
-SOURCES = {BESIDE: "side by side", RECORDED: "recorded", MODELLED: "this scenario"}
+SOURCES = {HERE: HERE, BESIDE: "side by side", RECORDED: "recorded", MODELLED: "this scenario"}
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
@@ -45,10 +47,16 @@ def show() -> None:
     experiment, recording = scenario.current(), chosen_recording()
     st.markdown(OPENING)
     rows = timelines.traced_calls(recording) if recording else []
+    here = _here(experiment)
+    sources = [*[HERE] * bool(here), *[BESIDE, RECORDED] * bool(rows), MODELLED]
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
-        source = one_of("Timeline", SOURCES, "gpu_source") if rows else MODELLED
-        call = _call(rows, experiment) if source != MODELLED else None
-        lanes = _modelled(experiment) if call is None else _recorded(recording, rows, call, source)
+        source = MODELLED
+        if sources != [MODELLED]:
+            source = one_of("Timeline", {key: SOURCES[key] for key in sources}, f"gpu_source {len(here)}")
+        call = _call(rows, experiment) if source in (BESIDE, RECORDED) else None
+        lanes = here if source == HERE else _modelled(experiment)
+        if call is not None:
+            lanes = _recorded(recording, rows, call, source)
     if call is not None:
         unused(
             "This shows a recorded call as it ran. Choose 'this scenario' to change it.",
@@ -63,6 +71,20 @@ def show() -> None:
     _notes(experiment, recording, rows, call)
     crossing = partial(PICTURES["hbm"], lanes[0].experiment, theme.colours())
     fold("gpu hbm", crossing, "What crosses HBM, while it happens")
+
+
+def _here(experiment: Experiment) -> tuple[Timeline, ...]:
+    """The scenario's blocks on this machine's GPU, where they were measured, beside the model of them."""
+    drawn = watchable(experiment)
+    orders = [launch(drawn).order] if drawn.record.traced else []
+    found = live.show(live.named(drawn), orders)
+    rows = [row for row in found.traced if row.kernels] if found else []
+    return tuple(
+        lane
+        for row in rows
+        for timeline in [timelines.timeline_of(row, found.origin, live.gpu_of(found, experiment).key)]
+        for lane in (timeline, simulate_timeline(timeline.experiment, row.order))
+    )
 
 
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:

@@ -12,6 +12,7 @@ from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
 from app.gallery.html_page import both
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
+from app.page.parts import live
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
@@ -41,6 +42,7 @@ def show() -> None:
     found = studies.under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
+    live.show({_name(one.mask, one.keys)[0]: one.simulation.experiment for one in found})
     with st.container(key="masks_sliders"):
         documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(

@@ -19,6 +19,7 @@ from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import BACKWARD_PROVIDER
 from engine.recordings.samples import Samples, nearest_samples
+from engine.studies.comparison import HERE
 from engine.worker.jobs import JobError, Update
 
 LIVE = "engine.measuring.live:live"
@@ -41,6 +42,11 @@ class Live:
     traced: tuple[TracedCall, ...]
     device: str
     date: str
+
+    @property
+    def origin(self) -> str:
+        """Where its numbers come from, as a page says it."""
+        return f"{HERE}, {self.device}, {self.date[11:16]} UTC"
 
     @property
     def shared(self) -> bool:

@@ -6,13 +6,13 @@ from functools import lru_cache
 import numpy as np
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.algorithms.ring import ALGORITHM, Order
+from engine.algorithms.ring import ALGORITHM, Order, step_kernel
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import Lanes, lanes
 from engine.model.cluster.seconds import ClusterTime, computing, modelled, rounds
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
-from engine.problem.hardware import LINKS
+from engine.problem.hardware import GPUS, LINKS
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
@@ -44,6 +44,12 @@ def spread_of(
     """A scenario's heads and dtype over so many tokens and GPUs; zigzag where causal."""
     problem = replace(experiment.problem, seq_q=tokens, seq_kv=tokens, mask=Mask(causal=causal))
     return Spread(problem, gpus, method, causal, fabric, experiment.hardware)
+
+
+def alone(spread: Spread, backward: bool) -> Experiment:
+    """The whole sequence on one GPU, by the kernel that suits it."""
+    key = BACKWARD if backward else step_kernel(spread.problem, GPUS[spread.hardware])
+    return Experiment(spread.problem, key, hardware=spread.hardware).in_own_tiling()
 
 
 TAUGHT_GPUS = 4  # of the tour

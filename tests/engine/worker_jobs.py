@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+
 from engine.experiment import Experiment
+from engine.recordings.recording import TracedCall
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError, LostError, Update
 
@@ -104,6 +107,8 @@ def lose(payload: dict):
 def measured_here(payload: dict):
     """What a GPU gives for the calls of a page, slowly if asked; each ten sectors more than the last."""
     from engine.measuring.live import Live, row_of
+    from engine.measuring.timelines import traced_kernel
+    from engine.model.simulated_timeline import simulate_timeline
 
     yield Update(0.2, "sampling")
     time.sleep(float(os.environ.get("PAUSE", 0)))
@@ -115,4 +120,12 @@ def measured_here(payload: dict):
         )
         for at, row in enumerate(calls)
     ]
-    return Live(tuple(rows), (), "NVIDIA H200", "2026-11-27T14:02:03+00:00")
+    traced = []
+    for order in payload["orders"]:
+        first = Experiment.of(**payload["calls"][0])
+        one = simulate_timeline(first, order)
+        blocks = np.column_stack([one.sm, np.round(np.stack([one.start, one.end], 1) * 1e9).astype(int)])
+        kernels = (traced_kernel(one.kernels[0], blocks, 1),)
+        call = TracedCall(first.algorithm, order, first.problem, calls[0].block_q, calls[0].block_kv)
+        traced.append(replace(call, sms=one.sms, tick=1e-9, times=times, kernels=kernels))
+    return Live(tuple(rows), tuple(traced), "NVIDIA H200", "2026-11-27T14:02:03+00:00")

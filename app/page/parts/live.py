@@ -11,6 +11,7 @@ from app.sidebar.recording import chosen_recording
 from engine.experiment import Experiment
 from engine.measuring.live import LIVE, Live, offered, payload_of, recorded_like
 from engine.model.simulation import simulate
+from engine.problem.gpu import Gpu
 from engine.problem.hardware import gpu_named
 from engine.recordings.samples import Samples
 from engine.worker.client import Job
@@ -73,17 +74,20 @@ def _line(name: str, experiment: Experiment, row: Samples, live: Live) -> str:
     """What a call moved and took, beside the model of it on this GPU and its recording."""
     if row.times is None:
         return sentence(f"{name}: {row.skipped}")
-    gpu, recording, beside = gpu_named(live.device), chosen_recording(), []
-    of = "" if gpu else f" for {experiment.gpu.with_article}"
-    modelled = simulate(experiment.changed(hardware=gpu.key) if gpu else experiment)
+    gpu, recording = gpu_of(live, experiment), chosen_recording()
+    of = "" if gpu_named(live.device) else f" for {gpu.with_article}"
+    modelled = simulate(experiment.changed(hardware=gpu.key))
     moved = modelled.traffic.dram
-    beside.append(
-        f"*modelled*{of} {_three(moved.total_read, moved.total_written, modelled.modelled.seconds)}"
-    )
+    beside = [f"*modelled*{of} {_three(moved.total_read, moved.total_written, modelled.modelled.seconds)}"]
     if recording and (like := recorded_like(recording, experiment)):
         beside.append(f"*{recording.origin}* {_three(*like)}")
     own = f"{bytes_text(row.read_bytes)} read, {bytes_text(row.written_bytes)} written, " if row.read else ""
     return f"{name}: **{own}{seconds_text(row.times.p50)}** ({'; '.join(beside)})"
+
+
+def gpu_of(live: Live, experiment: Experiment) -> Gpu:
+    """The GPU that measured; the scenario's where the model does not know it."""
+    return gpu_named(live.device) or experiment.gpu
 
 
 def _three(read: float, written: float, seconds: float) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from app.page.parts import job, live
 from engine.experiment import Experiment
+from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import again, opened, press, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
@@ -65,6 +66,35 @@ def test_a_press_measures_the_scenario_beside_its_model(gpu):
     assert "*Measured here*, NVIDIA H200, 2026-11-27 14:02 UTC: medians of 10 calls" in said
     assert "FlashAttention-2: **32 MB read, 16 MB written, 210 µs** (*modelled* " in said
     assert f"{LABEL} again" in labels(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [
+        ("gpu", ["FlashAttention-2"]),
+        ("decoding", ["Split keys (decoding)"]),
+        ("masks", ["None", "Causal", "Window", "Documents", "Documents, causal"]),
+        ("backward", ["Backward pass"]),
+        ("flash3", ["FlashAttention-3"]),
+        ("across", ["One GPU with all tokens"]),
+    ],
+)
+def test_every_page_measures_what_it_shows(gpu, name, calls):
+    gpu()
+    page = until_done(press(opened(name), LABEL))
+    said = words(page)
+    assert "*Measured here*, NVIDIA H200" in said
+    for call in calls:
+        assert f"{call}: **32 MB read, 16 MB written, 210 µs** (*modelled* " in said
+
+
+def test_blocks_measured_here_stand_beside_their_model(gpu):
+    gpu()
+    page = until_done(press(opened("gpu", causal="true"), LABEL))
+    (picture,) = [each for each in page.get("bidi_component") if each.proto.component_name.endswith("gpu")]
+    header, _ = unpack(picture.proto.bytes)
+    assert [lane["source"] for lane in header["lanes"]] == ["measured here", "modelled"]
+    assert header["lanes"][0]["origin"] == "measured here, NVIDIA H200, 14:02 UTC"
 
 
 def test_the_switch_measures_each_scenario_once_it_stays(gpu):
