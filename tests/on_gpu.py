@@ -1,17 +1,19 @@
 """`python -m tests.on_gpu` presses every page's button on this machine's GPU, and prints how long it takes.
 
-Streamlit's AppTest runs the pages, without a browser: each is pressed as by a visitor, then pressed again, and
-on Traffic and Speed the switch follows the length over some values.
+Streamlit's AppTest runs the pages, without a browser: each is pressed as by a visitor, then again, and on
+Traffic and Speed the switch follows the length over some values.
 """
 
 import sys
 import time
 from collections.abc import Callable
 
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.contents import GROUPS
 from engine.experiment import Experiment
+from engine.root import ROOT
 
 SCRIPT = "from app import scenario\nfrom app.page import {page}\nscenario.adopt()\n{page}.show()\n"
 EXAMPLE = {"seq": "4096", "head_dim": "128"}
@@ -68,6 +70,7 @@ def followed(app: AppTest, tokens: int) -> float:
 
 def main() -> int:
     """Every page in the order of the navigation; 1 where one has no number."""
+    st.App(ROOT / "app" / "dashboard.py")  # from now on the configuration beside it holds
     missing = 0
     for page in [name for group in GROUPS.values() for name in group]:
         app = opened(page)
