@@ -79,7 +79,7 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
     for number, row in enumerate(calls):
         what = "Checking the kernel against float64, timing it, and sampling its traffic"
         yield Update(0.2 + 0.8 * number / steps, f"{what}: call {number + 1} of {len(calls)}")
-        measured, reason = attempt(partial(sampled_row, row), cuda=True)
+        measured, reason = attempt(partial(sampled_row, row, repeats=1), cuda=True)
         rows.append(measured or replace(row, skipped=reason))
     if all(row.times is None for row in rows):
         raise JobError(rows[0].skipped)
@@ -103,14 +103,14 @@ def row_of(experiment: Experiment) -> Samples:
     return Samples(experiment.algorithm, experiment.problem, FORWARD, *blocks, splits=splits)
 
 
-def recorded_like(recording: Recording, experiment: Experiment) -> tuple[float, float, float] | None:
-    """Bytes read and written and seconds of the very same call: as it was sampled, else by the profiler."""
+def recorded_like(recording: Recording, experiment: Experiment) -> tuple[float, float, float, bool] | None:
+    """Bytes read and written and seconds of the very same call, and whether it was sampled or profiled."""
     row = row_of(experiment)
     sampled, same = nearest_samples(recording.samples, experiment, row.provider, row.direction) or (
         None,
         False,
     )
     if same and sampled.times and sampled.splits == row.splits:
-        return sampled.read_bytes, sampled.written_bytes, sampled.times.p50
+        return sampled.read_bytes, sampled.written_bytes, sampled.times.p50, True
     counted, same = nearest_counters(recording, experiment) or (None, False)
-    return (counted.dram_read, counted.dram_written, counted.seconds) if same else None
+    return (counted.dram_read, counted.dram_written, counted.seconds, False) if same else None

@@ -40,6 +40,7 @@ SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
+AROUND = 3000  # samples of what holds a call up and follows it, at most, about: room for each takes 22 µs
 HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
 HELD = 1500  # passes of one block of threads over a tile: half a millisecond in which a call is launched
 BUFFER = 64 * 2**20
@@ -147,6 +148,7 @@ def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
     pm_sampling, interval = library(), interval_of(seconds)
+    most = min(MOST_SAMPLES, AROUND + int(1.5e9 * seconds / interval))
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
     hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
@@ -170,7 +172,7 @@ def _one_pass(
             flush.sum()
             torch.cuda.synchronize()
             collector.stop()
-            samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]  # the first begins at 0
+            samples = list(collector.decode(max_samples=most))[1:]  # the first begins at 0
             found = _of_the_call(samples, names, interval, sms)
             yield found if cold else replace(found, left=0)  # what it leaves, the one before has left it
     except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:

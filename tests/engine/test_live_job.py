@@ -39,7 +39,7 @@ def gpu(monkeypatch):
         monkeypatch.setattr(live, "machine", lambda: Machine("NVIDIA H200", True, {}, "cold", True))
         monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
         monkeypatch.setattr(live, "traced_row", lambda row: row)
-        monkeypatch.setattr(live, "sampled_row", lambda row: asked.append(row) or replace(row, **changes))
+        monkeypatch.setattr(live, "sampled_row", lambda row, repeats: asked.append(row) or replace(row, **changes))
         return asked
 
     return put
@@ -83,7 +83,7 @@ def test_a_scenario_is_measured_in_its_own_blocks_or_in_the_kernels(gpu):
 def test_a_call_without_room_says_so_beside_those_that_ran(gpu, monkeypatch):
     gpu()
     found = iter([{"skipped": "CUDA out of memory"}, SAMPLED])
-    monkeypatch.setattr(live, "sampled_row", lambda row: replace(row, **next(found)))
+    monkeypatch.setattr(live, "sampled_row", lambda row, repeats: replace(row, **next(found)))
     first, second = ran(Experiment.of(algorithm="standard"), Experiment()).rows
     assert (first.skipped, second.times) == ("CUDA out of memory", TIMES)
 
@@ -91,7 +91,7 @@ def test_a_call_without_room_says_so_beside_those_that_ran(gpu, monkeypatch):
 def test_memory_that_ends_before_a_call_is_made_is_its_sentence_too(gpu, monkeypatch):
     import torch
 
-    def none_left(row):
+    def none_left(row, repeats):
         raise torch.OutOfMemoryError
 
     gpu()

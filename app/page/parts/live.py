@@ -56,8 +56,8 @@ def _text(calls: Mapping[str, Experiment], live: Live) -> str:
     """A line on where, when and how, and one for each call."""
     times = next(row.times for row in live.rows if row.times)
     lines = [
-        f"*Measured here*, {live.device}, {moment(live.date)}: medians of {times.repeats} calls from cold "
-        "caches, each kernel's result checked against float64 first."
+        f"*Measured here*, {live.device}, {moment(live.date)}: bytes of one call from cold caches "
+        f"and the median time of {times.repeats}, each result checked against float64 first."
     ]
     if live.shared:
         lines.append("The times differ much from call to call: another process seems to use this GPU too.")
@@ -80,7 +80,9 @@ def _line(name: str, experiment: Experiment, row: Samples, live: Live) -> str:
     moved = modelled.traffic.dram
     beside = [f"*modelled*{of} {_three(moved.total_read, moved.total_written, modelled.modelled.seconds)}"]
     if recording and (like := recorded_like(recording, experiment)):
-        beside.append(f"*{recording.origin}* {_three(*like)}")
+        *moved, sampled = like
+        how = "" if sampled else " under a profiler, which misses what is left in L2,"
+        beside.append(f"*{recording.origin}*{how} {_three(*moved)}")
     own = f"{bytes_text(row.read_bytes)} read, {bytes_text(row.written_bytes)} written, " if row.read else ""
     return f"{name}: **{own}{seconds_text(row.times.p50)}** ({'; '.join(beside)})"
 

@@ -63,7 +63,7 @@ def test_a_press_measures_the_scenario_beside_its_model(gpu):
     gpu()
     page = until_done(press(opened("traffic"), LABEL))
     said = words(page)
-    assert "*Measured here*, NVIDIA H200, 2026-11-27 14:02 UTC: medians of 10 calls" in said
+    assert "*Measured here*, NVIDIA H200, 2026-11-27 14:02 UTC: bytes of one call" in said
     assert "FlashAttention-2: **32 MB read, 16 MB written, 210 µs** (*modelled* " in said
     assert f"{LABEL} again" in labels(page)
 
