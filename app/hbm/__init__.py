@@ -21,9 +21,10 @@ def show(
     only: Sequence[str] = (),
     measured: Sequence[SampledCall] = (),
 ) -> None:
-    """The recorded calls nearest to a scenario, or `only` some algorithms', and what was `measured` here."""
+    """The recorded calls nearest to a scenario, or `only` some algorithms', below what was `measured`."""
     calls = [call for call in sampled_calls(experiment) if not only or call.row.provider in only]
-    calls += measured
+    if measured:  # beside which another problem's calls would say nothing
+        calls = [*measured, *(call for call in calls if call.row.problem == measured[0].row.problem)]
     if not calls:
         st.text("No call was sampled on any GPU of the recordings, so nothing is shown here.")
         return

@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import scenario
+from app import hbm, scenario
 from app.elements import fold, numbers, one_of
 from app.figures.algorithms import caveats, name
 from app.figures.units import ratio_text, seconds_text, share_text
@@ -19,6 +19,7 @@ from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.tour.file import PICTURES
 from engine.experiment import Experiment
+from engine.measuring.live import Live
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import Timeline
@@ -47,7 +48,10 @@ def show() -> None:
     experiment, recording = scenario.current(), chosen_recording()
     st.markdown(OPENING)
     rows = timelines.traced_calls(recording) if recording else []
-    here = _here(experiment)
+    drawn = watchable(experiment)
+    orders = [launch(drawn).order] if drawn.record.traced else []
+    found = live.show(live.named(drawn), orders, page="gpu")
+    here = _here(experiment, found)
     sources = [*[HERE] * bool(here), *[BESIDE, RECORDED] * bool(rows), MODELLED]
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = MODELLED
@@ -64,6 +68,8 @@ def show() -> None:
         )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
     REPLAY.show(build(lanes), key="gpu")
+    if source == HERE:
+        hbm.show(experiment, measured=live.sampled(found, experiment))
     for timeline in lanes:
         drawn, order = timeline.experiment, ORDER_NAMES[timeline.order]
         title = f"{drawn.record.label}, N {drawn.problem.seq_kv}, {order}, {timeline.origin}"
@@ -73,11 +79,8 @@ def show() -> None:
     fold("gpu hbm", crossing, "What crosses HBM, while it happens")
 
 
-def _here(experiment: Experiment) -> tuple[Timeline, ...]:
+def _here(experiment: Experiment, found: Live | None) -> tuple[Timeline, ...]:
     """The scenario's blocks on this machine's GPU, where they were measured, beside the model of them."""
-    drawn = watchable(experiment)
-    orders = [launch(drawn).order] if drawn.record.traced else []
-    found = live.show(live.named(drawn), orders)
     rows = [row for row in found.traced if row.kernels] if found else []
     return tuple(
         lane
@@ -196,8 +199,10 @@ def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
     st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")
 
 
-def _drawn(experiment: Experiment) -> Drawn:
-    """The recorded blocks of the call nearest to an experiment, beside the model of the same."""
+def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:
+    """Blocks as measured here, or as recorded of the nearest call, beside the model of the same."""
+    if lanes := _here(experiment, measured):
+        return Drawn(moving=REPLAY, data=build(lanes))
     recording = recording_of(experiment.hardware)
     if recording is None:
         return Drawn()

@@ -6,8 +6,11 @@ from app import scenario, start
 from app.contents import NAME
 from app.gallery.picture import Drawn, Picture
 from app.hbm import HBM
+from app.page.parts import live
 from app.scenario import presentation
 from engine.experiment import Experiment
+from engine.measuring.live import Live
+from engine.studies.sampled_calls import SampledCall
 
 
 def show() -> None:
@@ -19,6 +22,8 @@ def show() -> None:
         lecture = st.button("Start the lecture", type="primary")
         explore = st.button("Explore")
     if calls := start.race():
+        found = live.show({call.experiment.record.label: call.experiment for call in calls}, page="start")
+        calls = _calls(found)
         HBM.show(start.payload(calls), key="opening")
         st.markdown(f"**{start.conclusion(calls)}**")
         st.caption(start.origin(calls))
@@ -31,6 +36,14 @@ def show() -> None:
         scenario.turn_to("tiles")
 
 
-PICTURE = Picture(  # the static site's first page has it by itself
-    lambda _: Drawn(moving=HBM, data=start.payload(calls)) if (calls := start.race()) else Drawn()
-)
+def _calls(found: Live | None) -> list[SampledCall]:
+    """The two that race: measured here, where both were."""
+    measured = live.sampled(found, start.WORK)
+    return measured if len(measured) == len(start.RACE) else start.race()
+
+
+def _drawn(_: Experiment, measured: Live | None = None) -> Drawn:
+    return Drawn(moving=HBM, data=start.payload(calls)) if (calls := _calls(measured)) else Drawn()
+
+
+PICTURE = Picture(_drawn)  # the static site's first page has it by itself

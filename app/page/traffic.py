@@ -4,7 +4,7 @@ from functools import lru_cache, partial
 
 import streamlit as st
 
-from app import memory, scenario
+from app import hbm, memory, scenario
 from app.elements import chart, numbers, one_of, unsure
 from app.figures import traffic as figures
 from app.figures.algorithms import short
@@ -18,6 +18,7 @@ from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
+from engine.measuring.live import Live
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.studies.gains import fused_of
 from engine.studies.survey import by_algorithm, by_length, by_tiling, times_less
@@ -41,9 +42,12 @@ def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
     simulations = by_algorithm(experiment)
-    PICTURES["hbm"](experiment, colours)
+    picture = st.container()
+    unfused = experiment.changed(algorithm=standard.ALGORITHM.key)
+    found = live.show(live.named(unfused, fused_of(experiment)), page="traffic")
+    with picture:
+        hbm.show(experiment, measured=live.sampled(found, experiment))
     st.header(_headline(simulations), anchor=False)
-    live.show(live.named(experiment.changed(algorithm=standard.ALGORITHM.key), fused_of(experiment)))
     bars, totals = st.columns([2, 1.1], gap="large")
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")
@@ -136,9 +140,10 @@ def _memory(experiment: Experiment) -> None:
     )
 
 
-def _elsewhere(experiment: Experiment, colours: Palette) -> None:
+def _elsewhere(experiment: Experiment, colours: Palette, measured: Live | None = None) -> None:
     """What phones show: the tour's pictures of HBM, of bytes and of the memory that the tensors take."""
-    for name in ("hbm", "bytes", "length", "memory"):
+    hbm.show(experiment, measured=live.sampled(measured, experiment))
+    for name in ("bytes", "length", "memory"):
         PICTURES[name](experiment, colours)
 
 
@@ -150,6 +155,6 @@ def _with_blocks(experiment: Experiment, colours: Palette) -> None:
 
 ABOUT = f"{tokens(EXAMPLE)} {EXAMPLE.problem.all_heads} heads, causal."
 PICTURE = Picture(
-    partial(in_both_themes, _elsewhere),
+    lambda one, measured=None: in_both_themes(partial(_elsewhere, measured=measured), one),
     lambda: [SiteFile("traffic.html", "Traffic", ABOUT, lambda: in_both_themes(_with_blocks, EXAMPLE))],
 )

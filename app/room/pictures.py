@@ -28,7 +28,7 @@ class Pictures:
     @staticmethod
     def key(wanted: Mapping[str, Any]) -> str:
         """The name of a picture in an address: the same for the same scenario."""
-        return sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:32]
+        return sha256(json.dumps(wanted, sort_keys=True, default=repr).encode()).hexdigest()[:32]
 
     def want(self, wanted: Mapping[str, Any]) -> None:
         """Make a picture unless it is there; the newest wish is served first and the oldest given up."""

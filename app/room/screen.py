@@ -53,7 +53,10 @@ def publish_page(name: str, title: str, place: str) -> None:
     if not opened():
         return
     experiment = scenario.current()
-    picture = {"page": name, "values": scenario.url_values(experiment), "asked": scenario.own_values(name)}
+    asked, last = scenario.own_values(name), scenario.kept("measured here", {})
+    if (last.get("page"), last.get("of")) == (name, experiment):
+        asked["measured"] = last["found"]
+    picture = {"page": name, "values": scenario.url_values(experiment), "asked": asked}
     said = "" if name == HOME else described(experiment)  # that page shows a recording, whatever the scenario
     publish(Shown(title, place, said, picture if contents.picture(name) else {}))
 

@@ -39,7 +39,9 @@ def gpu(monkeypatch):
         monkeypatch.setattr(live, "machine", lambda: Machine("NVIDIA H200", True, {}, "cold", True))
         monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
         monkeypatch.setattr(live, "traced_row", lambda row: row)
-        monkeypatch.setattr(live, "sampled_row", lambda row, repeats: asked.append(row) or replace(row, **changes))
+        monkeypatch.setattr(
+            live, "sampled_row", lambda row, repeats: asked.append(row) or replace(row, **changes)
+        )
         return asked
 
     return put

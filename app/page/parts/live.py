@@ -1,6 +1,7 @@
 """What a page shows, measured on this machine's GPU: a button, a switch that keeps at it, what was found."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -14,16 +15,17 @@ from engine.model.simulation import simulate
 from engine.problem.gpu import Gpu
 from engine.problem.hardware import gpu_named
 from engine.recordings.samples import Samples
+from engine.studies.sampled_calls import SampledCall
 from engine.worker.client import Job
 
 BEFORE = "Before this change: "
 
 
-def show(calls: Mapping[str, Experiment], orders: Sequence[str] = ()) -> Live | None:
+def show(calls: Mapping[str, Experiment], orders: Sequence[str] = (), page: str = "") -> Live | None:
     """Calls by what the page calls them, measured here when asked: what was found of these very ones.
 
     Nothing is drawn on a machine without a GPU, and no button for whoever may not run kernels. orders: of the
-    first call's blocks, which are written down too.
+    first call's blocks, which are written down too. page: whose picture has what was found, on phones too.
     """
     if not offered():
         return None
@@ -31,9 +33,9 @@ def show(calls: Mapping[str, Experiment], orders: Sequence[str] = ()) -> Live | 
     job = job_of(LIVE, payload)
     with st.container(key="live"):
         if serving.may_run():
-            job_panel(LIVE, payload, "Measure on this GPU", lambda job: _draw(calls, job), live=True)
+            job_panel(LIVE, payload, "Measure on this GPU", partial(_draw, calls, page), live=True)
         else:
-            _draw(calls, job)
+            _draw(calls, page, job)
     return job.result if job is not None else None
 
 
@@ -42,11 +44,18 @@ def named(*experiments: Experiment) -> dict[str, Experiment]:
     return {each.record.label: each for each in experiments}
 
 
-def _draw(calls: Mapping[str, Experiment], job: Job | None) -> None:
+def sampled(found: Live | None, experiment: Experiment) -> list[SampledCall]:
+    """What was measured, to be drawn over time."""
+    rows = [row for row in found.rows if row.read] if found else []
+    return [SampledCall(row, found.origin, gpu_of(found, experiment)) for row in rows]
+
+
+def _draw(calls: Mapping[str, Experiment], page: str, job: Job | None) -> None:
     """What was measured; until there is a result what was before, so that nothing below moves."""
     last = scenario.kept("measured here", {})
     if job is not None and job.result is not None:
-        last.update(text=_text(calls, job.result), names=[*calls])
+        last.update(text=_text(calls, job.result), names=[*calls], found=job.result)
+        last.update(page=page, of=scenario.current())  # for phones
         st.markdown(last["text"])
     elif last.get("names") == [*calls] and not (job is not None and job.error):
         st.markdown(BEFORE + last["text"])

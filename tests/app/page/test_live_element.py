@@ -4,7 +4,10 @@ import time
 
 import pytest
 
+from app.gallery import phone
 from app.page.parts import job, live
+from app.room import screen
+from app.room.pictures import Pictures
 from engine.experiment import Experiment
 from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import again, opened, press, until_done, words
@@ -71,6 +74,7 @@ def test_a_press_measures_the_scenario_beside_its_model(gpu):
 @pytest.mark.parametrize(
     ("name", "calls"),
     [
+        ("start", ["Standard (unfused)", "FlashAttention-2"]),
         ("gpu", ["FlashAttention-2"]),
         ("decoding", ["Split keys (decoding)"]),
         ("masks", ["None", "Causal", "Window", "Documents", "Documents, causal"]),
@@ -95,6 +99,34 @@ def test_blocks_measured_here_stand_beside_their_model(gpu):
     header, _ = unpack(picture.proto.bytes)
     assert [lane["source"] for lane in header["lanes"]] == ["measured here", "modelled"]
     assert header["lanes"][0]["origin"] == "measured here, NVIDIA H200, 14:02 UTC"
+
+
+@pytest.mark.parametrize(("name", "calls"), [("traffic", 2), ("gpu", 1), ("start", 2)])
+def test_what_was_measured_is_drawn_over_time_here_and_on_phones(gpu, monkeypatch, name, calls):
+    gpu()
+    shown = []
+    monkeypatch.setattr(screen, "opened", lambda: True)
+    monkeypatch.setattr(screen, "publish", lambda one: shown.append(one.picture))
+    page = until_done(press(opened(name), LABEL))
+    drawn = [each.proto for each in page.get("bidi_component")]
+    (picture,) = [each for each in drawn if each.component_name == "hbm_over_time"]
+    origins = [lane["origin"] for lane in unpack(picture.bytes)[0]["lanes"]]
+    assert origins[:calls] == ["measured here, NVIDIA H200, 14:02 UTC", *[""] * (calls - 1)]
+    assert all(origin.startswith("recorded") for origin in origins[calls : calls + 1])
+    kept = page.session_state["measured here"]
+    monkeypatch.setattr(screen.scenario, "kept", lambda *_: kept)
+    monkeypatch.setattr(screen.scenario, "current", lambda: kept["of"])
+    monkeypatch.setattr(screen.scenario, "own_values", lambda _: {})
+    screen.publish_page(name, name, "page 1")
+    assert Pictures.key(shown[0]) != Pictures.key(shown[0] | {"asked": {}})
+    documents = []
+    for asked in (shown[0]["asked"], {}):
+        job = phone.draw(shown[0] | {"asked": asked})
+        next(job)
+        with pytest.raises(StopIteration) as end:
+            next(job)
+        documents.append(end.value.value)
+    assert documents[0] != documents[1]
 
 
 def test_the_switch_measures_each_scenario_once_it_stays(gpu):
