@@ -199,12 +199,12 @@ def test_the_rules_see_what_they_forbid(tmp_path):
     """Imports inside functions, what lies behind a public face, and what begins with an underscore."""
     file = tmp_path / "file.py"
     file.write_text(
-        "import kernels.backward.tiling\nimport torch._inductor\n"
+        "import kernels.backward.backward\nimport torch._inductor\n"
         "from engine.measuring.libraries import kernels\n"
         "def f():\n    from kernels.launch import stages\n    torch.cuda._sleep(kernels.tile)\n"
     )
     assert imports(file)[-1] == ("kernels.launch", "stages", True)
-    behind = {("kernels.backward.tiling", ""), ("kernels.launch", "stages"), ("kernels", "tile")}
+    behind = {("kernels.backward.backward", ""), ("kernels.launch", "stages"), ("kernels", "tile")}
     assert names_of_kernels(file) == behind
     assert private_names(file) == {"torch._inductor", "torch.cuda._sleep"}
 

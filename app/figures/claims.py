@@ -7,7 +7,7 @@ from app.figures.base import Figure, drawn, line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import described
-from engine.studies.claims.broken import BrokenUpdate
+from engine.studies.claims import BrokenUpdate
 from engine.studies.claims.verdict import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
 
 SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here

@@ -6,7 +6,7 @@ from app import contents, start
 from app.contents import NAME
 from app.gallery.html_page import page, styles
 from app.gallery.picture import Drawn, SiteFile
-from app.glossary.terms import listed
+from app.glossary import listed
 from app.hbm import HBM
 
 GLOSSARY = SiteFile("glossary.html", "Glossary", "Every term that the pages use.", lambda: Drawn(listed()))

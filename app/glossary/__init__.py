@@ -1,15 +1,19 @@
 """What the terms of the pages mean: a hover away on every page, and listed in one place."""
 
 import json
+import re
+from collections.abc import Mapping
 from functools import lru_cache
+from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import streamlit as st
 
 from app.canvas.moving import Component
 from app.canvas.scripts import address
 from app.figures.tables import scrolled
-from app.glossary.terms import found_on_pages, listed
+from engine.root import ROOT
 
 HOVER = Component("glossary", Path(__file__).with_name("glossary.html"))
 LIST_HEIGHT = 460  # px
@@ -35,3 +39,46 @@ def show() -> None:
             "control of the page; arrows then go from term to term."
         )
         popover.html(scrolled(listed(), LIST_HEIGHT))
+
+
+FILE = ROOT / "assets" / "glossary.md"
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*((?:, [^:]+)?): (.+)$", re.MULTILINE)
+# term, or terms between | signs that mean the same: the first is its name
+TERMS: Mapping[str, str] = MappingProxyType(
+    {
+        f"{name}{others.replace(', ', '|')}": meaning
+        for name, others, meaning in ENTRY.findall(FILE.read_text("utf-8"))
+    }
+)
+LETTERS = 2  # shorter names are not looked for on a page: K, V and m are in too many words
+
+
+def names(term: str) -> list[str]:
+    """A term's name, and what else it is called."""
+    return term.split("|")
+
+
+@lru_cache(maxsize=1)
+def found_on_pages() -> dict[str, str]:
+    """Every name that is looked for on a page, also where it begins a sentence, with its definition."""
+    return {
+        written: meaning
+        for term, meaning in TERMS.items()
+        for name in names(term)
+        if len(name) >= LETTERS
+        for written in (name, name[:1].upper() + name[1:])
+    }
+
+
+@lru_cache(maxsize=1)
+def listed() -> str:
+    """Every term with its other names and its definition, in order, as HTML."""
+    entries = (
+        f"<dt><b>{escape(first)}</b>{escape(''.join(f', {name}' for name in others))}</dt>"
+        f"<dd>{escape(meaning)}</dd>"
+        for (first, *others), meaning in (
+            (names(term), meaning)
+            for term, meaning in sorted(TERMS.items(), key=lambda entry: entry[0].casefold())
+        )
+    )
+    return f"<dl>{''.join(entries)}</dl>"

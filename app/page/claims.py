@@ -16,8 +16,7 @@ from app.gallery.html_page import both
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
-from engine.studies.claims import BROKEN, checked
-from engine.studies.claims.broken import rising
+from engine.studies.claims import BROKEN, checked, rising
 from engine.studies.claims.verdict import VERDICTS, Checked
 
 ABOUT = "What papers and articles say of attention, each held against a counted, modelled or recorded number."

@@ -13,8 +13,7 @@ from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
 from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
-from app.watched import WATCHED
-from app.watched.payload import build
+from app.watched import WATCHED, build
 from engine.measuring.user_kernel import WATCH, WatchedFile, saved, watched_file
 from engine.watch.labs import Lab, labs
 from engine.watch.process import Limits

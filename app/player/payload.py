@@ -20,10 +20,9 @@ from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.schedule.traits import traits
-from engine.studies.crossing import crossings
+from engine.studies.crossing import crossings, step_seconds
 from engine.studies.drawable import drawable
 from engine.studies.memories import memories
-from engine.studies.step_seconds import step_seconds
 from engine.trace.broken import FLAWS, errors
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 

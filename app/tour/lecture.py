@@ -21,8 +21,7 @@ from app.square import SQUARE, cutting, growing
 from app.tour import as_file
 from app.tour.file import PICTURES, Picture, load
 from app.tour.pictures import show_chart
-from app.watched import WATCHED
-from app.watched.payload import build
+from app.watched import WATCHED, build
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.simulation import simulate

@@ -22,9 +22,9 @@ from engine.measuring.implementations import contenders
 from engine.measuring.libraries import torch
 from engine.measuring.machine import device, machine
 from engine.measuring.precompile import Kernel, compile_all
-from engine.measuring.random_calls import random_calls
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
+from engine.measuring.scenarios import random_calls
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline

@@ -1,4 +1,4 @@
-"""Which steps cross HBM: modelled, the DRAM bytes of `engine.model.l2` laid on the steps of one head.
+"""Which steps cross HBM, modelled, and how long each takes: the DRAM bytes of `engine.model.l2`, by step.
 
 A kernel starts with empty caches, so the first step that touches a tile fetches it, and what a kernel leaves
 is written once. A step that touches the tile again crosses with the chance that it is gone by then: what the
@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.model.launch import Launch
+from engine.model.rates import SCORE_OPERATIONS, Rates
+from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, compulsory_bytes
+from engine.model.traffic import traffic as traffic_of
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import PARTIALS, Operation, Tensor
+from engine.schedule.step import EXPONENTIALS, PARTIALS, Operation, Tensor
 
 
 @dataclass(frozen=True)
@@ -87,3 +90,29 @@ def _first_touches(schedule: Schedule, steps: np.ndarray, tensor: Tensor) -> np.
     touches = np.zeros(len(steps), bool)
     touches[at[at >= 0]] = True
     return touches
+
+
+BETWEEN_PRODUCTS = (Operation.MAXIMUM, Operation.SCORE_GRADIENT, Operation.ROW_TERMS)  # float32 arithmetic
+
+
+def step_seconds(launch: Launch, traffic: Traffic | None = None) -> np.ndarray:
+    """[steps] float64: modelled seconds of every step of one head, each kernel's time spread over its steps.
+
+    All heads run side by side, so one head's steps add up to the time of the whole launch. `traffic` is the
+    launch's, where it is known already.
+    """
+    schedule, problem = launch.schedule, launch.problem
+    seconds, columns = modelled_time(launch, traffic or traffic_of(launch)).parts, schedule.columns
+    rates = Rates.of(launch.gpu, problem.dtype)
+    scores = schedule.query_rows[columns.query_block].astype(np.float64)
+    scores *= np.where(columns.key_block < 0, problem.seq_kv, schedule.key_rows[columns.key_block])
+    cost = columns.flops / rates.matrix
+    cost += (columns.read_bytes.astype(np.float64) + columns.written_bytes) / rates.cache
+    cost += np.where(np.isin(columns.operation, EXPONENTIALS), scores / rates.exponentials, 0)
+    cost += np.where(
+        np.isin(columns.operation, BETWEEN_PRODUCTS), SCORE_OPERATIONS * scores / rates.vector, 0
+    )
+    for index, phase in enumerate(schedule.phases):
+        steps = columns.phase == index
+        cost[steps] *= seconds[phase.name] / cost[steps].sum()
+    return cost

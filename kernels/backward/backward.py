@@ -7,16 +7,47 @@ is summed in registers, in one order: no atomics, and the same bits every time.
 """
 
 import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
 from kernels.backward.kernel import key_gradient_kernel, query_gradient_kernel
 from kernels.backward.row_terms import store_row_terms
-from kernels.backward.tiling import Pass, tilings
-from kernels.call.call import Call, ceil_div
+from kernels.call.call import Call, ceil_div, default_blocks
+from kernels.call.remember import REMEMBERED
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
-from kernels.launch.launch import launch, stages
+from kernels.launch.launch import MOST_STAGES, launch, stages, warps
 from kernels.launch.relaunch import Relaunch
+from kernels.tilings.backward import KEY_TILING, QUERY_TILING, V_KEY_TILING
+
+
+class Pass(NamedTuple):
+    """How one of the two large kernels runs; stages is the most it uses, fewer where they do not fit."""
+
+    call: Call
+    warps: int
+    stages: int
+
+
+@lru_cache(REMEMBERED)
+def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Pass, Pass]:
+    """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
+    own = block_q is None and block_kv is None and dtype != torch.float32
+    if own:
+        keys, queries = (tiling[max(64, call.widest)] for tiling in (KEY_TILING, QUERY_TILING))
+        keys = V_KEY_TILING.get((call.head_dim, call.out_dim), keys)
+    else:
+        wide, narrow = default_blocks(call.widest, dtype) if dtype == torch.float32 else (64, 64)
+        keys = (block_q or narrow, block_kv or wide)
+        queries = (block_q or wide, block_kv or narrow)
+        keys = (*keys, 8 if call.widest > 128 else warps(keys[1]), MOST_STAGES)
+        queries = (*queries, warps(queries[0], call.widest), MOST_STAGES)
+    return tuple(
+        Pass(replace(call, block_q=rows, block_kv=columns), *launched)
+        for rows, columns, *launched in (keys, queries)
+    )
 
 
 def backward(

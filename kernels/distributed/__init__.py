@@ -13,8 +13,7 @@ from kernels.call.value_checks import as_autocast, check_is_tensor, check_untran
 from kernels.distributed.agreement import differentiated
 from kernels.distributed.job import METHODS, Job, desk_of
 from kernels.distributed.lanes import Lanes
-from kernels.distributed.layout import Layout
-from kernels.distributed.plan import Transfer
+from kernels.distributed.layout import Layout, Transfer
 from kernels.distributed.team import PeerLostError, team_of
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]

@@ -8,8 +8,7 @@ import torch
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.lanes import Lanes
-from kernels.distributed.layout import Layout
-from kernels.distributed.plan import Transfer
+from kernels.distributed.layout import Layout, Transfer
 
 ALIGNMENT = 256  # bytes of the start of a plane
 

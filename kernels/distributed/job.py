@@ -11,9 +11,8 @@ from kernels.dispatch.dispatch import chosen
 from kernels.distributed import all_to_all, ring, symmetric
 from kernels.distributed.agreement import agreed, described, difference
 from kernels.distributed.choice import Problem, group_count, seconds, unserved
-from kernels.distributed.layout import Layout
+from kernels.distributed.layout import Layout, Plan, planned
 from kernels.distributed.messages import SendReceive
-from kernels.distributed.plan import Plan, planned
 from kernels.distributed.symmetric import CopyEngines
 from kernels.distributed.team import Team
 from kernels.distributed.watch import Watch

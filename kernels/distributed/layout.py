@@ -1,4 +1,9 @@
-"""Which rank holds which tokens."""
+"""Which tokens each rank holds, and what it fetches, computes and returns in each round: numbers of rows.
+
+A *ring* takes the blocks of one rank a round, its own first, and merges what they give. A *gathering* fetches
+in one round all keys that a rank's queries see, in the order of the sequence: one call a span of queries, and
+nothing to merge. A window is always gathered, for its far edge cuts across the ranks' blocks.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,3 +64,167 @@ class Layout:
         """Every span with its rank, in the order of the sequence."""
         held = ((span, rank) for rank in range(self.ranks) for span in self.spans[rank])
         return tuple(sorted(held, key=lambda pair: pair[0].start))
+
+
+EPOCH = 8  # rounds whose gradients may wait at their owner before it adds them up
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Rows take, take + 1, ... of what `source` has become rows put, put + 1, ... of what `target` has."""
+
+    source: int
+    target: int
+    take: int
+    put: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """One call of the attention kernel: a slice of this rank's queries and one of the round's keys."""
+
+    queries: slice
+    keys: slice
+    causal: bool
+    window: int | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Keys of a round: `rows` of them, from row `row` of what their owner holds."""
+
+    owner: int
+    row: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """What all ranks move and this one computes.
+
+    transfers bring K and V, returns carry dK and dV to their owners; kept and arriving are the (row here, row
+    of this rank's keys, rows) of the gradients that this round has and that it gets from others.
+    """
+
+    group: int
+    rows: int
+    local: bool
+    parts: tuple[Part, ...]
+    transfers: tuple[Transfer, ...]
+    returns: tuple[Transfer, ...]
+    kept: tuple[tuple[int, int, int], ...]
+    arriving: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rounds of a rank, by groups of key heads.
+
+    held are the rows of the rank that holds most, most_rows those of the longest round, inbox_rows the most
+    rows of gradients that wait at a rank.
+    """
+
+    rounds: tuple[Round, ...]
+    groups: int
+    held: int
+    most_rows: int
+    inbox_rows: int
+
+
+def planned(layout: Layout, rank: int, causal: bool, window: int | None, ring: bool, groups: int) -> Plan:
+    """The plan of a rank; `ring` is heeded where there is no window."""
+    if ring and window is None:
+        every = [_ring(layout, each, causal) for each in range(layout.ranks)]
+    else:
+        every = [[_gathering(layout, each, causal, window)] for each in range(layout.ranks)]
+    rounds, inbox_rows, waiting = [], 0, {}
+    for number in range(groups * len(every[0])):
+        group, step = divmod(number, len(every[0]))
+        if number % EPOCH == 0:
+            waiting = dict.fromkeys(range(layout.ranks), 0)
+        rounds.append(_round(layout, rank, group, [each[step] for each in every], waiting))
+        inbox_rows = max(inbox_rows, *waiting.values())
+    most_rows = max(_rows(blocks) for rounds_of in every for blocks, _ in rounds_of)
+    return Plan(tuple(rounds), groups, layout.most_rows, most_rows, inbox_rows)
+
+
+def _round(layout: Layout, rank: int, group: int, every: list, waiting: dict[int, int]) -> Round:
+    """One round of all ranks, as this one sees it; waiting counts the rows that wait at each owner."""
+    transfers, returns, kept, arriving = [], [], [], []
+    for target, (blocks, _) in enumerate(every):
+        local = _local(layout, target, blocks)
+        here = 0
+        for block in blocks:
+            if block.owner != target:
+                put = waiting[block.owner]
+                returns.append(Transfer(target, block.owner, here, put, block.rows))
+                waiting[block.owner] += block.rows
+                if block.owner == rank:
+                    arriving.append((put, block.row, block.rows))
+            elif target == rank:
+                kept.append((here, block.row, block.rows))
+            if not local:
+                take = group * layout.most_rows + block.row
+                transfers.append(Transfer(block.owner, target, take, here, block.rows))
+            here += block.rows
+    blocks, parts = every[rank]
+    lists = map(tuple, (transfers, returns, kept, arriving))
+    return Round(group, _rows(blocks), _local(layout, rank, blocks), parts, *lists)
+
+
+def _local(layout: Layout, rank: int, blocks: list[Block]) -> bool:
+    """Whether the keys are all that a rank holds, and nothing else."""
+    return blocks == [Block(rank, 0, layout.rows(rank))]
+
+
+def _rows(blocks: list[Block]) -> int:
+    return sum(block.rows for block in blocks)
+
+
+def _ring(layout: Layout, rank: int, causal: bool) -> list[tuple[list[Block], tuple[Part, ...]]]:
+    """A round a rank: causal, earlier ranks' first chunks are seen by all queries, later ranks' by half."""
+    own = layout.rows(rank)
+    rounds = []
+    for step in range(layout.ranks):
+        owner = (rank - step) % layout.ranks
+        rows, first = layout.rows(owner), 0
+        if causal and owner < rank:
+            rows = layout.spans[owner][1].row
+        elif causal and owner > rank:
+            first = layout.spans[rank][1].row
+        part = Part(slice(first, own), slice(0, rows), causal and owner == rank, None)
+        rounds.append(([Block(owner, 0, rows)], (part,)))
+    return rounds
+
+
+def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
+    """One round: the keys that each span of queries sees, those that several see once."""
+    seen = [_keys_of(span, layout.tokens, causal, window) for span in layout.spans[rank]]
+    ranges = []
+    for start, stop in sorted(seen):
+        if ranges and start <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(stop, ranges[-1][1]))
+        else:
+            ranges.append((start, stop))
+    blocks, starts, rows = [], [], 0
+    for start, stop in ranges:
+        starts.append((start, stop, rows))
+        for span, owner in layout.owners:
+            low, high = max(start, span.start), min(stop, span.stop)
+            if low < high:
+                blocks.append(Block(owner, span.row + low - span.start, high - low))
+        rows += stop - start
+    parts = []
+    for span, (start, stop) in zip(layout.spans[rank], seen, strict=True):
+        low, _, at = next(each for each in starts if each[0] <= start < each[1])
+        keys = slice(at + start - low, at + stop - low)
+        queries = slice(span.row, span.row + span.rows)
+        parts.append(Part(queries, keys, causal or window is not None, window))
+    return blocks, tuple(parts)
+
+
+def _keys_of(span: Span, tokens: int, causal: bool, window: int | None) -> tuple[int, int]:
+    if window is not None:
+        return max(0, span.start - window + 1), span.stop
+    return (0, span.stop) if causal else (0, tokens)

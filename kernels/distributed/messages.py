@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 from kernels.distributed import team as waiting
 from kernels.distributed.lanes import Lanes
-from kernels.distributed.plan import Transfer
+from kernels.distributed.layout import Transfer
 from kernels.distributed.symmetric import Plane
 from kernels.distributed.team import TAGS, Messages, Team, peers_lost
 

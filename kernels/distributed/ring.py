@@ -6,7 +6,7 @@ from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
 from kernels.distributed.lanes import Lanes
-from kernels.distributed.plan import EPOCH, Plan, Round
+from kernels.distributed.layout import EPOCH, Plan, Round
 
 AHEAD = 2  # rounds whose keys are under way or here while one is computed
 SLOTS = AHEAD + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from kernels.distributed.lanes import Lanes
-from kernels.distributed.plan import Transfer
+from kernels.distributed.layout import Transfer
 from kernels.distributed.team import Team
 
 GRAIN = 2**21  # bytes: memory is asked for in multiples, so that it seldom has to grow

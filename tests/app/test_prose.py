@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.runtime.state.query_params import sanitize_query_string
 
-from app.glossary.terms import TERMS
+from app.glossary import TERMS
 from app.page.parts import chip
 from app.scenario.link import LEFT_OUT
 from app.scenario.presets import FIRST

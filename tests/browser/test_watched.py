@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.watched import WATCHED
-from app.watched.payload import build
+from app.watched import WATCHED, build
 from engine.watch.labs import stored_report
 
 pytestmark = pytest.mark.browser

@@ -2,8 +2,7 @@
 
 import pytest
 
-from engine.measuring import bench_auto, bench_cache
-from engine.measuring.bench_kernels import main
+from engine.measuring import bench_auto, bench_kernels
 from engine.measuring.machine import Machine
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Times, Timing
@@ -63,7 +62,7 @@ def test_the_problems_have_one_query_and_many_and_heads_that_share_keys():
 
 
 def test_the_bytes_of_the_cache_are_those_of_all_programs_and_passes(monkeypatch, capsys):
-    assert bench_cache.moved(16, 8 * 132) == 16 * 2**20 * 8 * 132 * 8
-    monkeypatch.setattr(bench_cache, "machine", lambda: Machine("a CPU", False, {}, "", True))
-    assert main(["--cache"]) == 2
+    assert bench_kernels.moved(16, 8 * 132) == 16 * 2**20 * 8 * 132 * 8
+    monkeypatch.setattr(bench_kernels, "machine", lambda: Machine("a CPU", False, {}, "", True))
+    assert bench_kernels.main(["--cache"]) == 2
     assert capsys.readouterr().err == "the cache of a GPU is measured on a GPU: there is none\n"

@@ -10,8 +10,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
-from engine.studies.claims import CLAIMS, FUSED_KERNELS, checked
-from engine.studies.claims.broken import broken_update, rising
+from engine.studies.claims import CLAIMS, FUSED_KERNELS, broken_update, checked, rising
 from engine.studies.claims.verdict import ABOUT, DEPENDS, RIGHT, UNKNOWN, WRONG, check, verdict
 from engine.trace.softmax import PRESETS
 

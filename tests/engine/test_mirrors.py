@@ -131,8 +131,7 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
 @pytest.mark.parametrize("window", [None, 1, 20, 70])
 @pytest.mark.parametrize("zigzag", [True, False])
 def test_a_ring_fetches_what_the_kernels_fetch(zigzag, window):
-    from kernels.distributed.layout import Layout
-    from kernels.distributed.plan import planned
+    from kernels.distributed.layout import Layout, planned
 
     order, layout = Order(4, zigzag), Layout(128, 4, zigzag)
     q = np.zeros((128, 16), np.float32)

@@ -8,7 +8,7 @@ import pytest
 
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.random_calls import SEED, random_calls
+from engine.measuring.scenarios import SEED, random_calls
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import JUDGES, SHELF, load, recording_of
 from engine.recordings.recording import Recording, identity

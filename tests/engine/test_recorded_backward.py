@@ -22,7 +22,7 @@ def counted(*recorded: Recording) -> list[RecordedBackwardKernel]:
 @pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
 def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
     torch = pytest.importorskip("torch")
-    tilings = pytest.importorskip("kernels.backward.tiling").tilings
+    tilings = pytest.importorskip("kernels.backward.backward").tilings
     dispatch = pytest.importorskip("kernels.dispatch.dispatch")
     q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
     call = dispatch.checked(q, q, q, stand_in=True)

@@ -12,7 +12,8 @@ from unittest import mock
 import torch
 
 from kernels.call.options import Options
-from kernels.distributed import all_to_all, choice, combine, job, plan, ring, ring_attention, shard, symmetric
+from kernels.distributed import all_to_all, choice, combine, job, ring, ring_attention, shard, symmetric
+from kernels.distributed import layout as plan
 from kernels.distributed.symmetric import CopyEngines
 from kernels.reference import reference_attention, visible_mask
 

@@ -17,7 +17,7 @@ from attention_cases import (
 )
 
 from kernels import attention, reference_attention
-from kernels.backward.tiling import tilings
+from kernels.backward.backward import tilings
 from kernels.call.call import Call
 
 ROOMY = Shape("roomy", 4, 2, 20, 40, 32, 16, 32)

@@ -12,9 +12,9 @@ from distributed_cases import EVERY, PLANTED, dense_combine
 
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import chosen
-from kernels.distributed import choice, plan, shard
+from kernels.distributed import choice, shard
 from kernels.distributed.combine import Piece, combine
-from kernels.distributed.layout import Layout
+from kernels.distributed.layout import Layout, planned
 from tests.old_interpreter import RUNS_NO_LOOP, WHY
 
 SCRIPT = Path(__file__).parent / "distributed_ranks.py"
@@ -177,14 +177,14 @@ def test_a_plan_shows_every_query_its_keys_once(tokens, count, causal, window, r
     layout = Layout(tokens, count, causal)
     whole = plan_mask(tokens, tokens, causal or window is not None, window).long()
     for rank in range(count):
-        rounds = plan.planned(layout, rank, causal, window, ring, 1).rounds
+        rounds = planned(layout, rank, causal, window, ring, 1).rounds
         rows = torch.cat([torch.arange(span.start, span.stop) for span in layout.spans[rank]])
         assert torch.equal(seen_by(layout, rank, rounds, causal, window), whole[rows])
 
 
 def moved(layout, causal, window, ring):
     """Rows that a plan sends from rank to rank, and back."""
-    rounds = plan.planned(layout, 0, causal, window, ring, 1).rounds
+    rounds = planned(layout, 0, causal, window, ring, 1).rounds
     there = sum(t.rows for each in rounds for t in each.transfers if t.source != t.target)
     return there, sum(t.rows for each in rounds for t in each.returns)
 
@@ -202,9 +202,9 @@ def test_what_no_query_needs_is_not_sent():
 
 @pytest.mark.parametrize("ring", [True, False])
 def test_gradients_wait_side_by_side_at_their_owners(ring, monkeypatch):
-    monkeypatch.setattr(plan, "EPOCH", 3)
+    monkeypatch.setattr("kernels.distributed.layout.EPOCH", 3)
     layout = Layout(50, 5, True)
-    every = [plan.planned(layout, rank, True, None, ring, 2) for rank in range(5)]
+    every = [planned(layout, rank, True, None, ring, 2) for rank in range(5)]
     for start in range(0, len(every[0].rounds), 3):
         places = {
             (t.target, row)

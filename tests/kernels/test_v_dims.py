@@ -8,7 +8,7 @@ from torch._subclasses import FakeTensorMode
 from kernels import attention, attention_varlen, explain, reference_attention
 from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
-from kernels.backward.tiling import tilings
+from kernels.backward.backward import tilings
 from kernels.call.call import Call
 from kernels.distributed.agreement import described
 from kernels.flash_attn import flash_attn_func

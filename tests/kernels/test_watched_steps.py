@@ -66,7 +66,7 @@ def test_programs_stand_beside_flash2s_query_block(found):
 
 
 def test_the_picture_is_packed_with_what_is_marked(found):
-    from app.watched.payload import build  # needs Streamlit, which a machine for kernels alone may lack
+    from app.watched import build  # needs Streamlit, which a machine for kernels alone may lack
 
     packed = build(found)
     size = int.from_bytes(packed[:4], "little")

@@ -1,6 +1,7 @@
 """What papers, their authors' own texts and popular articles claim about attention on GPUs."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import log2
@@ -12,11 +13,11 @@ from engine.model.device_memory import memory_bytes
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import timings_of
 from engine.studies.by_hand import online_weights, passes
-from engine.studies.claims.broken import rising
 from engine.studies.claims.verdict import (
     COMPUTED,
     COUNTED,
@@ -31,6 +32,40 @@ from engine.studies.claims.verdict import (
 )
 from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
 from engine.trace.forward import execute
+from engine.trace.softmax import PRESETS, online_steps
+
+
+@dataclass(frozen=True)
+class BrokenUpdate:
+    """The largest error of one row's O after every block, float64, by both updates.
+
+    right, broken: [blocks] relative to the largest number of the exact O over the same keys.
+    """
+
+    right: np.ndarray
+    broken: np.ndarray
+
+
+def broken_update(scores: np.ndarray, values: np.ndarray, block: int) -> BrokenUpdate:
+    """Both updates of O on one row: scores [keys], values [keys, d], `block` keys at a time.
+
+    Right: O = exp(m - m') O + exp(S - m') V. Broken: O = O + exp(S - m') V.
+    """
+    steps, start, errors = online_steps(scores, block), 0, []
+    sums = np.zeros((2, values.shape[1]))  # right, and broken
+    for stop, alpha, weights, total in zip(steps.stops, steps.alpha, steps.weights, steps.l, strict=True):
+        sums = np.array([[alpha], [1.0]]) * sums + weights[start:stop] @ values[start:stop]
+        exact, start = weights @ values / total, stop
+        errors.append(np.abs(sums / total - exact).max(1) / np.abs(exact).max())
+    return BrokenUpdate(*np.array(errors).T)
+
+
+def rising(block: int = 2) -> BrokenUpdate:
+    """Both updates on the softmax page's row of rising maxima."""
+    scores = np.array(PRESETS["rising"].scores)
+    _, _, v = make_inputs(Problem(seq_q=1, seq_kv=len(scores), head_dim=16, dtype="float32"))
+    return broken_update(scores, v[0].astype(np.float64), block)
+
 
 FLASH1 = ("FlashAttention, 2022", "https://arxiv.org/abs/2205.14135")
 FLASH2 = ("FlashAttention-2, 2023", "https://arxiv.org/abs/2307.08691")

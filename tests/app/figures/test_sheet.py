@@ -6,8 +6,7 @@ from html import unescape
 
 import pytest
 
-from app.figures.sheet import sheet
-from app.figures.tables import table
+from app.figures.tables import sheet, table
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, times_text
 from engine import Experiment, simulate
 from tests.app.worker_page import html, opened

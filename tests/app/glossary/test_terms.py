@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.glossary.terms import TERMS, found_on_pages, listed, names
+from app.glossary import TERMS, found_on_pages, listed, names
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -14,7 +14,7 @@ from app.page import softmax as view
 from app.scenario.presets import preset
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
-from engine.studies.claims.broken import rising
+from engine.studies.claims import rising
 from engine.studies.terms import SINKS, score_terms
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 from tests.app.worker_page import html

@@ -14,7 +14,7 @@ from engine.measuring.agreement import PAIRS, QUANTITIES, Agreement
 from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
-from engine.studies.step_seconds import step_seconds
+from engine.studies.crossing import step_seconds
 from engine.trace.rows import row_statistics
 
 SCENARIOS = {
