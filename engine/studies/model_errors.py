@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from engine.algorithms import BACKWARD, FORWARD, offered
-from engine.algorithms.backward import ALGORITHM
+from engine.algorithms.backward import ALGORITHM as BACKWARD_ALGORITHM
 from engine.algorithms.split_kv import ALGORITHM as SPLIT_KV
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
@@ -163,24 +164,26 @@ def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
             yield Held(one, BACKWARDS, modelled["p50"], row.times.p50)
 
 
-def _sampled(recording: Recording, hardware: str) -> Iterator[Held]:
+@lru_cache(maxsize=8)
+def _sampled(recording: Recording, hardware: str) -> tuple[Held, ...]:
     """Bytes over time, of calls from cold caches whose kernels the model knows."""
+    found = []
     for row in recording.samples:
         backwards = (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
         known = row.direction == FORWARD and row.provider in (*offered(), SPLIT_KV.key)
         if not (row.cold and row.read and (known or backwards)):
             continue
-        one = experiment_of(
-            row.problem, ALGORITHM.key if backwards else row.provider, row.block_q, row.block_kv, hardware
-        )
+        name = BACKWARD_ALGORITHM.key if backwards else row.provider
+        one = experiment_of(row.problem, name, row.block_q, row.block_kv, hardware)
         one = one.changed(splits=row.splits) if row.splits else one.in_own_tiling()
         modelled, real = outline(modelled_flow(one, row.interval)), outline(row)
         counts = len(modelled.waves), len(real.waves)
         pairs = ((modelled.total, real.total), (modelled.peak, real.peak), counts)
-        yield from (Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1])
+        found += [Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1]]
         if counts[0] == counts[1]:
-            for begins, real_one in zip(modelled.waves, real.waves, strict=True):
-                yield Held(one, SAMPLED[-1], 1 + begins - real_one, 1.0)
+            starts = zip(modelled.waves, real.waves, strict=True)
+            found += [Held(one, SAMPLED[-1], 1 + start - recorded, 1.0) for start, recorded in starts]
+    return tuple(found)
 
 
 def _launched_so(one: Experiment, row: TilingTiming) -> bool:
