@@ -74,7 +74,8 @@ export class ChartPanel extends LaneChart {
     const { lane, plot, narrow, low } = this,
       { u, theme } = pen,
       y = box.y + 14 * u;
-    const width = low ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
+    const alone = low && this.model.lanes.length < 2,
+      width = alone ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
     const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
     const source = { size: 12.5, color: theme.good };

@@ -21,6 +21,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
     experiment = timelines[0].experiment
     problem = experiment.problem
     schedule = schedule_of(experiment)
+    several = len({timeline.experiment.algorithm for timeline in timelines}) > 1
     flows = [flow_beside(timeline) for timeline in timelines]
     header = {
         "sms": timelines[0].sms,
@@ -30,7 +31,7 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
         "unfused": experiment.record.unfused,
-        "lanes": [_lane(*beside) for beside in zip(timelines, flows, strict=True)],
+        "lanes": [_lane(several, *beside) for beside in zip(timelines, flows, strict=True)],
     }
     arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}
     for number, timeline in enumerate(timelines):
@@ -40,10 +41,10 @@ def build(timelines: Sequence[Timeline]) -> bytes:
     return pack(header, arrays)
 
 
-def _lane(timeline: Timeline, flow: Flow | None) -> dict:
+def _lane(several: bool, timeline: Timeline, flow: Flow | None) -> dict:
     """What is said of a timeline as a whole; times in microseconds."""
     return {
-        "name": ORDER_NAMES[timeline.order],
+        "name": timeline.experiment.record.label if several else ORDER_NAMES[timeline.order],
         "origin": timeline.origin,
         "source": next((each for each in (MODELLED, HERE) if timeline.origin.startswith(each)), "recorded"),
         "tail": timeline.tail * MICRO,

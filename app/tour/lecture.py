@@ -37,7 +37,6 @@ from engine.watch.labs import labs, stored_report
 
 IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
 HIGH = 340  # px of a chart
-FULL = {"algorithm": "flash2", "batch": 16, "heads": 32, "seq": 1024, "head_dim": 64}  # more heads than SMs
 FORMATS = {"float16": (1, 5, 10), "FP8, e4m3": (1, 4, 3)}  # bits of sign, exponent and fraction
 ONE_TOKEN = ("flash2", "split_kv")
 FASTER = ("flash2", "flash3")
@@ -85,15 +84,6 @@ def _grid(told: bool, experiment: Experiment, colours: Palette) -> None:
     st.html(mask_figures.multiples([panel], experiment.problem, colours))
     if told:
         st.html(mask_figures.key(density.exact, colours))
-
-
-def _busy_and_times(experiment: Experiment, colours: Palette) -> None:
-    """SMs with work under both loop orders; and recorded times where there are enough heads for all."""
-    _busy(experiment, ("flash1", "flash2"), colours)
-    full = Experiment.of(**FULL)
-    title = f"**On full SMs**: {full.problem.all_heads} heads of {full.problem.seq_q:,} tokens, {{origin}}. "
-    title += "Version 1 is Algorithm 1 as written, one block per head."
-    _lanes(("flash1", "flash2"), True, title, full, colours)
 
 
 def _busy(experiment: Experiment, names: tuple[str, ...], colours: Palette) -> None:
@@ -224,7 +214,6 @@ PICTURES |= {
     "loops": _html(
         "**What each version does**; bold: to memory and back", lambda _: figures.STYLE + figures.LOOPS
     ),
-    "busy and times": _busy_and_times,
     "units": _units,
     "overlap": _overlap,
     "formats": _html("**Bits of a number**", lambda colours: figures.bits(FORMATS, colours)),

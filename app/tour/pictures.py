@@ -14,6 +14,8 @@ from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
 from app.figures.units import share_text
+from app.gpu import REPLAY
+from app.gpu.payload import build as replay
 from app.inside import INSIDE, payload
 from app.player import PLAYER
 from app.player.payload import begun, build
@@ -24,20 +26,18 @@ from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
 from engine.model.device_memory import largest_context
+from engine.model.launch import NATURAL
+from engine.model.simulated_timeline import simulate_timeline
 from engine.studies.comparison import modelled_rows, roofline, under_roof
+from engine.studies.drawable import watchable
 from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
-WIDE = {
-    "rescale",
-    "player",
-    "race",
-    "square",
-    "cut",
-}  # of the pictures: those that take the screen once the answer is told
+# those that take the screen once the answer is told
+WIDE = {"rescale", "player", "race", "square", "cut", "loops swapped", "hbm both"}
 ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
@@ -100,6 +100,12 @@ def _inside(experiment: Experiment, colours: Palette) -> None:
     INSIDE.show(payload(block), key="tour inside")
 
 
+def _loops(experiment: Experiment, colours: Palette) -> None:
+    """Blocks on SMs with the keys outside, and with the queries outside: one clock."""
+    both = (watchable(experiment.changed(algorithm=name)) for name in ("flash1", "flash2"))
+    REPLAY.show(replay([simulate_timeline(one, NATURAL) for one in both]), key="tour loops")
+
+
 def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> None:
     """GPUs in a ring over time, in plain order, in zigzag order, or in both."""
     st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
@@ -118,6 +124,7 @@ PICTURES |= {
     "roofline": _roofline,
     "softmax": _softmax,
     "inside": _inside,
+    "loops swapped": _loops,
     "ring": partial(_ring, [False]),
     "orders": partial(_ring, [False, True]),
 }
