@@ -15,6 +15,7 @@ from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head, of_programs, of_schedule
+from engine.watch.tape import Tape
 from engine.watch.user_file import NotServedError, arguments, called
 from engine.watch.watch import Watch
 
@@ -83,7 +84,8 @@ def observed(
     import torch
 
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
-    with poisoned(torch, watch.unwritten), reporting(watch, backwards), unquestioned():
+    tape = function if isinstance(function, Tape) and function.running else None
+    with poisoned(torch, watch.unwritten), reporting(watch, backwards, tape), unquestioned():
         returned = called(function, given, file)
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")

@@ -7,12 +7,13 @@ other versions have fewer.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from engine.watch.tags import NOTHING, Pointer, Product, Tags
+from engine.watch.tags import NOTHING, Pointer, Product
+from engine.watch.watch import Watch
 
 BLOCK_ACCESSES = (
     "create_tensor_pointer_load",
@@ -28,110 +29,96 @@ REPORTED = {
 UNTOUCHED = {"create_load", "create_store", "create_make_block_ptr", "create_advance"}
 
 
-class Listener(Protocol):
-    """What is told of a run. pointers are addresses, mask where they are meant, base what they count from."""
-
-    tags: Tags
-
-    def launched(self, kernel: str, arguments: dict[str, Any]) -> None: ...
-
-    def program(self, index: tuple[int, int, int]) -> None: ...
-
-    def access(self, kind: str, pointers, mask, itemsize: int, base: int | None) -> Any:
-        """kind is load, store or atomic; returns the mask of what may be touched."""
-
-    def loaded(self, values, mask) -> frozenset:
-        """Values that the last access brought; returns their tags."""
-
-    def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
-        """A matrix product, or one element by element; returns the tags of what it gives."""
-
-
 @contextmanager
-def reporting(listener: Listener, backwards: bool = False) -> Iterator[None]:
-    """Within it all that the interpreter runs is reported; backwards: the last program of a grid is first."""
-    from triton.runtime import interpreter
+def reporting(watch: Watch, backwards: bool = False, tape: Any = None) -> Iterator[None]:
+    """Within it all that the interpreter runs is reported; backwards: the last program of a grid is first.
 
-    changed = _Builder(interpreter, listener, backwards)
-    parts = partial(_launch, listener), changed.set_grid_idx, partial(_combined, listener.tags)
-    with replaced(changed.replacement, *parts):
-        yield
-
-
-@contextmanager
-def replaced(
-    operation: Callable[[str, Callable], Callable], launched: Callable, program: Callable, combined: Callable
-) -> Iterator[None]:
-    """Within it the interpreter's parts are others, each of which is given the usual one.
-
-    operation: what is called instead of one of the builder's by its name. launched: given a kernel's executor
-    and arguments. program: given an index. combined: given reduce or scan before, and the operation after.
+    tape: a `engine.watch.tape.Tape` that notes every operation that is not part of another.
     """
     from triton.runtime import interpreter
 
+    hooks = _Hooks(interpreter, watch, backwards, tape)
     builder = interpreter.interpreter_builder
     names = [name for name in dir(builder) if name.startswith("create_")]
-    others = {name: operation(name, getattr(builder, name)) for name in names}
-    classes = (
-        (interpreter.GridExecutor, "__call__", launched),
-        (interpreter.ReduceOps, "apply", partial(combined, "reduce")),
-        (interpreter.ScanOps, "apply", partial(combined, "scan")),
-    )
+    operations = {name: hooks.operation(name, getattr(builder, name)) for name in names}
     with ExitStack() as stack:
-        set_grid_idx = partial(program, builder.set_grid_idx)
-        stack.enter_context(patch.multiple(builder, **others, set_grid_idx=set_grid_idx))
-        for owner, name, other in classes:
-            method = partialmethod_of(other, getattr(owner, name))
-            stack.enter_context(patch.object(owner, name, method))
+        set_grid_idx = partial(hooks.set_grid_idx, builder.set_grid_idx)
+        stack.enter_context(patch.multiple(builder, **operations, set_grid_idx=set_grid_idx))
+        for owner, name, hook in (
+            (interpreter.GridExecutor, "__call__", hooks.launch),
+            (interpreter.ReduceOps, "apply", partial(hooks.combined, "reduce")),
+            (interpreter.ScanOps, "apply", partial(hooks.combined, "scan")),
+        ):
+            stack.enter_context(patch.object(owner, name, _method(hook, getattr(owner, name))))
         yield
 
 
-def partialmethod_of(function: Callable, usual: Callable) -> Callable:
-    """A method that calls a function with the usual one before self."""
-    return lambda self, *args, **kwargs: function(usual, self, *args, **kwargs)
+def _method(hook: Callable, usual: Callable) -> Callable:
+    """A method that calls a hook with the usual one before self."""
+    return lambda self, *args, **kwargs: hook(usual, self, *args, **kwargs)
 
 
-def _launch(listener: Listener, call, executor, *args, **kwargs):
-    """A kernel's launch: its arguments by name are told first."""
-    named = {**dict(zip(executor.arg_names, args, strict=False)), **kwargs}
-    listener.launched(executor.fn.__name__, named)
-    return call(executor, *args, **kwargs)
+class _Hooks:
+    """What takes the place of the interpreter's own parts, each of which is given the usual one first."""
 
-
-def _combined(tags: Tags, kind: str, apply, operation, given):
-    """A sum of products of Q and K is a score; other reductions, such as a row's maximum, come from many."""
-    found = apply(operation, given)
-    if kind == "reduce" and not isinstance(given, tuple):
-        came = tags.of(given.handle.data)
-        if Product() in came:
-            tags.put(found.handle.data, came - {Product()})
-    return found
-
-
-class _Builder:
-    """What takes the place of the builder's methods while it is watched."""
-
-    def __init__(self, interpreter, listener: Listener, backwards: bool):
-        self.interpreter, self.listener, self.tags = interpreter, listener, listener.tags
-        self.builder, self.backwards = interpreter.interpreter_builder, backwards
+    def __init__(self, interpreter, watch: Watch, backwards: bool, tape: Any):
+        self.interpreter, self.watch, self.tags = interpreter, watch, watch.tags
+        self.builder, self.backwards, self.tape = interpreter.interpreter_builder, backwards, tape
+        self.told = [each for each in (watch, tape) if each]
         self.base: int | None = None
+        self.depth = 0  # of operations in operations
 
-    def replacement(self, name: str, original: Callable) -> Callable:
-        """What is called instead of an operation."""
-        if name in UNTOUCHED:
-            return original
-        if name in BLOCK_ACCESSES:
-            return partial(self.block_access, original)
-        if name in ATOMICS:
-            return partial(self.atomic, original)
+    def operation(self, name: str, original: Callable) -> Callable:
+        """What is called instead of an operation of the builder's."""
         own = getattr(self, name.removeprefix("create_"), None) if name in REPORTED else None
-        return partial(own or self.handed_on, original)
+        if name in BLOCK_ACCESSES:
+            own = self.block_access
+        if name in ATOMICS:
+            own = self.atomic
+        do = original if name in UNTOUCHED else partial(own or self.handed_on, original)
+
+        def noted(*args, **named):
+            result = self.within(do, *args, **named)
+            if self.tape and not self.depth:
+                self.tape.note(name, args, named, result)
+            return result
+
+        return noted
+
+    def within(self, do: Callable, *args, **named):
+        """Do an operation; what it is made of is no operation of the kernel's."""
+        self.depth += 1
+        try:
+            return do(*args, **named)
+        finally:
+            self.depth -= 1
+
+    def launch(self, call, executor, *args, **kwargs):
+        """A kernel's launch: its arguments by name are told first."""
+        named = {**dict(zip(executor.arg_names, args, strict=False)), **kwargs}
+        for each in self.told:
+            each.launched(executor.fn.__name__, named)
+        call(executor, *args, **kwargs)
+        if self.tape:
+            self.tape.ended(self.builder.grid_dim)
+
+    def combined(self, kind: str, apply, operation, given):
+        """A sum of products of Q and K is a score; other reductions, such as a maximum, come from many."""
+        found = self.within(apply, operation, given)
+        if kind == "reduce" and not isinstance(given, tuple):
+            came = self.tags.of(given.handle.data)
+            if Product() in came:
+                self.tags.put(found.handle.data, came - {Product()})
+        if self.tape and not self.depth:
+            self.tape.combined(kind, operation, given, found)
+        return found
 
     def set_grid_idx(self, original, *index):
         """The next program begins."""
         if self.backwards:
             index = tuple(size - 1 - at for size, at in zip(self.builder.grid_dim, index, strict=True))
-        self.listener.program(index)
+        for each in self.told:
+            each.program(index)
         return original(*index)
 
     def handed_on(self, original, *args, **kwargs):
@@ -170,7 +157,7 @@ class _Builder:
         """A load of what is allowed; the rest is as if masked."""
         mask = self._allowed("load", pointers, mask)
         result = original(pointers, mask, other, *rest, **named)
-        self.tags.put(result.data, self.listener.loaded(result.data, mask.data))
+        self.tags.put(result.data, self.watch.loaded(result.data, mask.data))
         return result
 
     def masked_store(self, original, pointers, value, mask, *rest, **named):
@@ -194,14 +181,14 @@ class _Builder:
         result = original(left, right)
         came = self.tags.of(left.data), self.tags.of(right.data)
         if came[0] or came[1]:
-            self.tags.put(result.data, self.listener.product(*came, False))
+            self.tags.put(result.data, self.watch.product(*came, False))
         return result
 
     def dot(self, original, left, right, total, *rest):
         """A matrix product; in bfloat16, which the interpreter takes for whole numbers, it is widened."""
         came = self.tags.of(left.data), self.tags.of(right.data)
         result = original(self._widened(left), self._widened(right), total, *rest)
-        self.tags.put(result.data, self.listener.product(*came, True))
+        self.tags.put(result.data, self.watch.product(*came, True))
         return result
 
     def _allowed(self, kind: str, pointers, mask, value=None):
@@ -212,7 +199,7 @@ class _Builder:
         if value is not None and value.data.itemsize != size:
             raise ValueError(f"values of {value.data.itemsize} bytes are written to elements of {size}")
         data = mask.data if hasattr(mask, "data") and not isinstance(mask, np.ndarray) else mask
-        allowed = self.listener.access(kind, pointers.data, data, size, base)
+        allowed = self.watch.access(kind, pointers.data, data, size, base)
         return self.interpreter.TensorHandle(allowed, bit_type())
 
     def _widened(self, operand):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.watch.interpreter import replaced
 from engine.watch.memory import POISON, bits_of
 from engine.watch.user_file import NotServedError, prepared, watched_by
 from engine.watch.watch import line_of, tensors_of
@@ -38,6 +37,7 @@ class Tape:
         memory: how each storage begins, in the order in which kernels were given them.
         launches: each kernel's name, its tensors, its grid, and the operations of each of its programs.
         returned: what it returned, as it lies in its storages.
+        running: whether the first call has not ended.
     """
 
     def __init__(self, function: Callable, file: str):
@@ -46,44 +46,41 @@ class Tape:
         self.function, self.file = function, file
         self.memory: list[dict[str, Any]] = []
         self.launches: list[dict[str, Any]] = []
-        self.returned: list[list] | None = None
+        self.returned: list[list] = []
+        self.running = True
         self._given: list[tuple] = []  # the tensors that it was given, and their copies
         self._storages: list[tuple[int, Any, bytes]] = []  # address, memory, what it held after a kernel
         self._numbers: dict[int, int] = {}  # of a handle in its program, by its identity
         self._held: list[Any] = []  # handles: while they live, no other has their identity
         self._operations: list[list] = []
         self._before: tuple[list, list] = [], []  # operations and handles from before the first program
-        self._count = self._depth = 0
+        self._count = 0
 
     def __call__(self, *given, **named):
-        if self.returned is not None:
-            return self.function(*given, **named)
-        self._given = [(each, each.clone()) for each in given if hasattr(each, "untyped_storage")]
-        with replaced(self.operation, self.launched, self.program, self.combined):
-            returned = self.function(*given, **named)
-        found = returned if isinstance(returned, tuple | list) else (returned,)
-        views = [self._view(each) for each in found]
-        if self.launches and (not views or views[0] is None):
-            raise NotServedError("it must return a tensor that its kernels were given, and wrote")
-        self.returned = [each for each in views if each is not None]
+        first, self._given = self.running, [(each, each.clone()) for each in given if hasattr(each, "clone")]
+        returned = self.function(*given, **named)
+        if first:
+            found = returned if isinstance(returned, tuple | list) else (returned,)
+            views = [self._view(each) for each in found]
+            if self.launches and (not views or views[0] is None):
+                raise NotServedError("it must return a tensor that its kernels were given, and wrote")
+            self.returned, self.running = [each for each in views if each is not None], False
         return returned
 
-    def launched(self, call, executor, *args, **kwargs):
-        """A launch: its tensors are taken in before, and what they hold is remembered after."""
-        from triton.runtime import interpreter
-
+    def launched(self, kernel: str, arguments: dict[str, Any]) -> None:
+        """A kernel starts; its tensors are taken in."""
         if any(bytes(memory) != held for _, memory, held in self._storages):
             raise NotServedError("it changes a tensor between its kernels: that must be done in a kernel")
-        named = {**dict(zip(executor.arg_names, args, strict=False)), **kwargs}
-        tensors = [[name, self._taken(tensor)] for name, tensor in tensors_of(named)]
-        launch = {"kernel": executor.fn.__name__, "tensors": tensors, "programs": {}}
-        self.launches.append(launch)
+        tensors = [[name, self._taken(tensor)] for name, tensor in tensors_of(arguments)]
+        self.launches.append({"kernel": kernel, "tensors": tensors, "programs": {}})
         self._operations, self._held, self._numbers = [], [], {}
-        call(executor, *args, **kwargs)
-        launch["grid"] = list(interpreter.interpreter_builder.grid_dim)
+
+    def ended(self, grid: tuple[int, ...]) -> None:
+        """A kernel has run on a grid; what its memory holds is remembered."""
+        self.launches[-1]["grid"] = list(grid)
         self._storages = [(start, memory, bytes(memory)) for start, memory, _ in self._storages]
 
-    def program(self, original, *index):
+    def program(self, index: tuple[int, ...]) -> None:
         """A program begins with what was done before the first one."""
         programs = self.launches[-1]["programs"]
         if not programs:
@@ -91,50 +88,32 @@ class Tape:
         self._operations, self._held = map(list, self._before)
         self._numbers = {id(handle): place for place, handle in enumerate(self._held)}
         programs[",".join(map(str, index))] = self._operations
-        return original(*index)
 
-    def operation(self, name: str, original: Callable) -> Callable:
-        """What is called instead of an operation: it is noted, unless it is part of another."""
+    def note(self, name: str, args: tuple, named: dict[str, Any], result: Any) -> None:
+        """An operation was done; what it gave gets the next numbers."""
+        if name in SILENT:
+            return
+        if name == "create_atomic_cas":
+            raise NotServedError("tl.atomic_cas is not judged")
+        self._count += 1
+        if self._count > MOST_OPERATIONS:
+            raise NotServedError(f"it takes over {MOST_OPERATIONS:,} operations, and a judge does no more")
+        said = self._plain(args), {key: self._plain(each) for key, each in named.items()}
+        self._operations.append([name, *said, line_of(self.file)])
+        for each in result if isinstance(result, tuple) else (result,):
+            if each is not None:
+                self._keep(getattr(each, "handle", each))
 
-        def noted(*args, **named):
-            if self._depth or name in SILENT:
-                return original(*args, **named)
-            if name == "create_atomic_cas":
-                raise NotServedError("tl.atomic_cas is not judged")
-            said = self._plain(args), {key: self._plain(each) for key, each in named.items()}
-            return self._noted([name, *said], original, *args, **named)
-
-        return noted
-
-    def combined(self, kind: str, apply, operation, given):
-        """A reduction or a scan, which the interpreter does without its builder."""
+    def combined(self, kind: str, operation, given, found) -> None:
+        """A reduction or a scan was done, by one of Triton's own functions."""
         from triton.language import standard
 
-        if self._depth:
-            return apply(operation, given)
         name = getattr(operation.combine_fn, "__name__", "")
         if getattr(standard, name, None) is not operation.combine_fn:
             raise NotServedError(f"a reduction by {name or 'it'} is not judged: use tl.sum, tl.max or tl.min")
         handles = [each.handle for each in (given if isinstance(given, tuple) else (given,))]
         last = operation.keep_dims if kind == "reduce" else operation.reverse
-        said = self._plain((name, operation.axis, last, handles))
-        return self._noted([kind, said, {}], apply, operation, given)
-
-    def _noted(self, said: list, do, *args, **named):
-        """Do an operation, and note it with its line; what it gives gets the next numbers."""
-        self._count += 1
-        if self._count > MOST_OPERATIONS:
-            raise NotServedError(f"it takes over {MOST_OPERATIONS:,} operations, and a judge does no more")
-        self._operations.append([*said, line_of(self.file)])
-        self._depth += 1
-        try:
-            result = do(*args, **named)
-        finally:
-            self._depth -= 1
-        for each in result if isinstance(result, tuple) else (result,):
-            if each is not None:
-                self._keep(getattr(each, "handle", each))
-        return result
+        self.note(kind, (name, operation.axis, last, handles), {}, found)
 
     def _keep(self, handle) -> None:
         self._numbers[id(handle)] = len(self._held)
