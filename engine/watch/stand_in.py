@@ -3,9 +3,8 @@
 Imports torch and Triton when called.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,51 +29,29 @@ ANSWERS = {  # of torch.cuda
 }  # fmt: skip
 
 
-class _Driver:
-    """What a file may ask Triton's driver."""
-
-    utils = SimpleNamespace(get_device_properties=lambda device: dict(DRIVER_PROPERTIES))
-
-    def get_current_target(self):
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 10 * CAPABILITY[0] + CAPABILITY[1], PROPERTIES["warp_size"])
-
-    def get_active_torch_device(self):
-        import torch
-
-        return torch.device("cuda", 0)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device=None):
-        return 0
-
-    def get_device_interface(self):
-        import torch
-
-        return torch.cuda
-
-    def get_benchmarker(self):
-        return lambda call, **_: call()
-
-
 def answer_for_gpu() -> None:
     """Answer questions to torch.cuda and to Triton's driver, for the rest of the process."""
     import torch
     import triton
+    from triton.backends.compiler import GPUTarget
 
-    triton.runtime.driver.set_active(_Driver())
-    torch.set_default_device = lambda device: None
-    torch.library.custom_op = partial(_anywhere, torch.library.custom_op)
-    for name, answer in ANSWERS.items():
-        setattr(torch.cuda, name, lambda *_, answer=answer, **__: answer)
-
-
-def _anywhere(custom_op: Callable, *args, device_types: Any = None, **named):
-    """An operator of PyTorch, of whatever device it says that it is."""
-    return custom_op(*args, **named)
+    driver = SimpleNamespace(utils=SimpleNamespace())
+    answers_of_driver = {
+        "get_current_target": GPUTarget("cuda", 10 * CAPABILITY[0] + CAPABILITY[1], PROPERTIES["warp_size"]),
+        "get_active_torch_device": torch.device("cuda", 0), "get_current_device": 0, "get_current_stream": 0,
+        "get_device_interface": torch.cuda, "get_benchmarker": lambda call, **_: call(),
+    }  # fmt: skip
+    for owner, answers in (
+        (torch, {"set_default_device": None}),
+        (torch.cuda, ANSWERS),
+        (driver, answers_of_driver),
+        (driver.utils, {"get_device_properties": DRIVER_PROPERTIES}),
+    ):
+        for name, answer in answers.items():
+            setattr(owner, name, lambda *_, answer=answer, **__: answer)
+    triton.runtime.driver.set_active(driver)
+    custom_op = torch.library.custom_op  # of whatever device it says that it is
+    torch.library.custom_op = lambda *args, device_types=None, **named: custom_op(*args, **named)
 
 
 @contextmanager

@@ -100,11 +100,11 @@ class Watch:
             if not addresses.size:
                 return mask
         view = region.view(base)
-        self._check_step(view, pointers, line)
+        self._check_step(view, pointers)
         self._count(kind, view.name, addresses.size * itemsize)
         self._note(kind, view.name, line, addresses.size * itemsize)
         if view.strides == ():
-            self._check_order(kind, region, view, addresses, line)
+            self._check_order(kind, region, view, addresses)
         if kind == "store":
             self.stores[view.name] = line
         self._last = region, view, addresses, line
@@ -116,7 +116,7 @@ class Watch:
             return NOTHING
         region, view, addresses, line = self._last
         if region.fresh and values.dtype.itemsize in POISON:
-            self._check_written(values, mask, view, line)
+            self._check_written(values, mask, view)
         return self._located(self._rows(view, addresses, line)) if view.strides else NOTHING
 
     def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
@@ -131,10 +131,14 @@ class Watch:
             return NOTHING
         return NOTHING if matrix else both
 
-    def report(self, kind: str, tensor: str | None, line: int | None, sentence: str) -> None:
-        """Keep a finding of the program at work if it is the first of its kind there."""
-        found = Finding(kind, sentence, line, self._program, tensor)
-        self._found.setdefault((kind, tensor, line), found)
+    def report(self, kind: str, tensor: str | None, does: str, why: str, who: str = "") -> None:
+        """Keep what the program at work does in a line if it is the first of its kind there.
+
+        who: if it is not that program alone.
+        """
+        line = self.line
+        sentence = f"{who or f'Program {self._program}'} {does}{at(line)}{why}."
+        self._found.setdefault((kind, tensor, line), Finding(kind, sentence, line, self._program, tensor))
 
     def rename(self, name: str, new: str) -> None:
         """Call a tensor otherwise: in all that was counted, and as what a finding is about."""
@@ -174,22 +178,20 @@ class Watch:
         """The mask without what lies outside of the tensor, which is reported."""
         verb = {"load": "reads", "store": "writes"}.get(kind, "changes")
         if region is None:
-            text = f"Program {self._program} {verb} memory{at(self.line)} that belongs to no tensor."
-            self.report("out_of_bounds", None, self.line, text)
+            self.report("out_of_bounds", None, f"{verb} memory", " that belongs to no tensor")
             return np.zeros_like(mask)
         inside = (pointers >= np.uint64(region.start)) & (pointers + np.uint64(itemsize) <= region.stop)
         outside = pointers[mask & ~inside].astype(np.int64)
-        name, line = region.view(base).name, self.line
+        name = region.view(base).name
         beyond = outside.max() + itemsize - region.stop
         where = f"up to {beyond:,} bytes past its end" if beyond > 0 else "before its start"
         all_of_it, why = "", "a mask is missing"
         if not (mask & inside).any():
             all_of_it, why = "all of it ", "its head or its rows are the wrong ones"
-        text = f"Program {self._program} {verb} {name}{at(line)} {all_of_it}out of bounds, {where}: {why}."
-        self.report("out_of_bounds", name, line, text)
+        self.report("out_of_bounds", name, f"{verb} {name}", f" {all_of_it}out of bounds, {where}: {why}")
         return mask & inside
 
-    def _check_step(self, view: View, pointers, line: int | None) -> None:
+    def _check_step(self, view: View, pointers) -> None:
         """An even tile of Q, K or V must step from row to row, or from head to head, as its tensor does."""
         if not view.strides or pointers.ndim != 2 or 1 in pointers.shape:
             return
@@ -200,13 +202,10 @@ class Watch:
         if not steps.size or (steps != steps[0]).any() or abs(steps[0]) == row:
             return
         if all(steps[0] % stride for stride in heads if stride):
-            text = (
-                f"Program {self._program} takes the rows of {view.name}{at(line)} to be {abs(steps[0])} "
-                f"elements apart; they are {row} apart: a stride is wrong."
-            )
-            self.report("wrong_stride", view.name, line, text)
+            why = f" to be {abs(steps[0])} elements apart; they are {row} apart: a stride is wrong"
+            self.report("wrong_stride", view.name, f"takes the rows of {view.name}", why)
 
-    def _check_order(self, kind: str, region: Region, view: View, addresses, line: int | None) -> None:
+    def _check_order(self, kind: str, region: Region, view: View, addresses) -> None:
         """No program may write what another reads or writes in the same launch, unless atomically."""
         self.atomics |= kind == "atomic"
         if self.atomics:
@@ -219,18 +218,15 @@ class Watch:
             if clash.size and kind in kinds:
                 program = self._programs[int(clash[0]) - 1]
                 verb = "write" if kind == "store" and other is region.writer else "read and write"
-                text = (
-                    f"Programs {program} and {self._program} {verb} the same elements of {view.name}"
-                    f"{at(line)}: on a GPU either may come first."
-                )
-                self.report("race", view.name, line, text)
+                who, why = f"Programs {program} and {self._program}", ": on a GPU either may come first"
+                self.report("race", view.name, f"{verb} the same elements of {view.name}", why, who)
         (region.writer if kind == "store" else region.reader)[places] = own
 
-    def _check_written(self, values, mask, view: View, line: int | None) -> None:
+    def _check_written(self, values, mask, view: View) -> None:
         poison = POISON[values.dtype.itemsize]
         if (np.ascontiguousarray(values).view(poison.dtype) == poison)[np.asarray(mask, bool)].any():
-            text = f"Program {self._program} reads {view.name}{at(line)} before anything was written there."
-            self.report("read_before_written", view.name, line, text)
+            why = " before anything was written there"
+            self.report("read_before_written", view.name, f"reads {view.name}", why)
 
     def _rows(self, view: View, addresses, line: int | None) -> frozenset:
         """The rows of Q, K or V that came; a tile of Q may be of several heads, which share a key head."""
@@ -242,11 +238,8 @@ class Watch:
             for own in (row[head == each],)
         ]
         if len(tiles) > 1 and (view.name != "Q" or tiles[0].low > tiles[-1].low == 0):
-            text = (
-                f"Program {self._program} reads past the end of a head of {view.name}{at(line)}, "
-                "into the rows of the next head: a mask is missing."
-            )
-            self.report("ragged_end", view.name, line, text)
+            why = ", into the rows of the next head: a mask is missing"
+            self.report("ragged_end", view.name, f"reads past the end of a head of {view.name}", why)
             tiles = tiles[:1]
         for tile in tiles:
             self.loads.setdefault((len(self.launches), self._program, tile), []).append(line)
@@ -259,11 +252,8 @@ class Watch:
                 self.visits.append(Visit(len(self.launches), self._program, line, q, k))
                 self._note("visit", "S", line, 0, q.head, q.low, k.low)
                 if q.head // self.group != k.head:
-                    text = (
-                        f"Program {self._program} multiplies head {q.head} of Q by head {k.head} of K"
-                        f"{at(line)}; it must be head {q.head // self.group}."
-                    )
-                    self.report("wrong_head", "K", line, text)
+                    does = f"multiplies head {q.head} of Q by head {k.head} of K"
+                    self.report("wrong_head", "K", does, f"; it must be head {q.head // self.group}")
 
     def _meet(self, tags: frozenset) -> None:
         tiles = [tag for tag in tags if isinstance(tag, Tile)]
@@ -273,17 +263,11 @@ class Watch:
         self._note("meet", "O", line, 0, values.head, None, values.low)
         low, high = min(key.low for key in keys), max(key.high for key in keys)
         if keys[0].head != values.head:
-            text = (
-                f"Program {self._program} multiplies P of head {keys[0].head} of K by head {values.head} of V"
-                f"{at(line)}; both must be the same head."
-            )
-            self.report("wrong_head", "V", line, text)
+            does = f"multiplies P of head {keys[0].head} of K by head {values.head} of V"
+            self.report("wrong_head", "V", does, "; both must be the same head")
         elif values.low < low or values.high > high:
-            text = (
-                f"Program {self._program} multiplies P of key {rows(low, high)} by "
-                f"{rows(values.low, values.high)} of V{at(line)}; they must be the same rows."
-            )
-            self.report("wrong_rows", "V", line, text)
+            does = f"multiplies P of key {rows(low, high)} by {rows(values.low, values.high)} of V"
+            self.report("wrong_rows", "V", does, "; they must be the same rows")
 
 
 def line_of(file: str | None) -> int | None:
