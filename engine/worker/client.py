@@ -1,9 +1,11 @@
-"""The client of the worker process: one queue for every visitor of the server, thread-safe, without torch.
+"""The worker as the pages see it: one queue for every visitor of the server, thread-safe, without torch.
 
 The queue lives here, so killing the process loses only the job that it runs. Equal jobs share one run, whose
 result is remembered: a class that presses one button costs one run. A visitor's second job waits until every
 other's first has run, and a run ends with the last of those who wanted it.
 """
+
+from __future__ import annotations
 
 import json
 import pickle
@@ -11,45 +13,139 @@ import subprocess
 import sys
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from contextlib import suppress
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from engine.process_tree import Marked
 from engine.root import ROOT
 from engine.worker.jobs import Update
-from engine.worker.queue import (
-    CANCELLED,
-    DONE,
-    FAILED,
-    RUNNING,
-    STARTING,
-    Job,
-    Queue,
-    QueueFullError,
-    Run,
-    Visitor,
-)
-
-__all__ = ["DONE", "Job", "QueueFullError", "Visitor", "Worker", "shared_worker"]
 
 MOST_WAITING = 400
+MOST_OF_A_VISITOR = 3  # one that runs and two that wait
 MOST_REMEMBERED = 64
 LIMIT_SECONDS = 300.0
+USUAL_SECONDS = 30.0  # of a job of a kind that has not run yet
 GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time to reload a page
 LOOKED_EVERY = 1.0  # s
 
+STATES = ("queued", "starting", "running", "done", "failed", "cancelled")
+QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = STATES
 
-class Worker(Queue):
-    """One process and one queue before it. Starts the process with the first job and after every crash."""
+
+@dataclass(frozen=True)
+class Visitor:
+    """Who asks for a job.
+
+    Attributes:
+        name: equal for all windows of one visitor, whose jobs count together.
+        watches: whether the window that asked is still there.
+    """
+
+    name: Hashable
+    watches: Callable[[], bool]
+
+
+class Run:
+    """One run of a job, shared by all who asked for it; changed only under the worker's lock."""
+
+    def __init__(self, key: str, kind: str, payload: dict[str, Any]):
+        self.key, self.kind, self.payload = key, kind, payload
+        self.state = QUEUED
+        self.claims: list[Job] = []
+        self.taken_at = self.started_at = 0.0
+        self.fraction, self.message, self.rows = 0.0, "", []
+        self.result: Any = None
+        self.error: str | None = None
+        self.finished_at: float | None = None
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in (QUEUED, STARTING, RUNNING)
+
+
+class Job:
+    """One visitor's claim on a run. Reading is safe from any thread and never waits for the process."""
+
+    def __init__(self, worker: Worker, run: Run, visitor: Visitor | None = None):
+        self._worker, self._run, self._given_up = worker, run, False
+        self._visitor, self._watched_at = visitor, time.monotonic()
+
+    @property
+    def _name(self) -> Hashable:
+        """Whose it is; a job that nobody is named for is a visitor by itself."""
+        return id(self) if self._visitor is None else self._visitor.name
+
+    @property
+    def state(self) -> str:
+        """queued, starting, running, done, failed or cancelled."""
+        return CANCELLED if self._given_up else self._run.state
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there is still something to wait for."""
+        return not self._given_up and self._run.under_way
+
+    @property
+    def position(self) -> int:
+        """How many jobs are before this one, the running one included; 0 when it runs or has ended."""
+        with self._worker.changed:
+            if self._run not in self._worker.waiting:
+                return 0
+            return self._worker.in_turn().index(self._run) + (self._worker.current is not None)
+
+    @property
+    def waits(self) -> float:
+        """Seconds until it is likely to run: of the jobs before it, by what such jobs took; at most."""
+        with self._worker.changed:
+            return self._worker.seconds_ahead(self._run)
+
+    progress = property(attrgetter("_run.fraction"), doc="0 to 1.")
+    message = property(attrgetter("_run.message"), doc="What the job does now.")
+    rows = property(lambda self: tuple(self._run.rows), doc="Partial results so far, as they came.")
+    result = property(attrgetter("_run.result"), doc="What the job returned; None before it is done.")
+    error = property(attrgetter("_run.error"), doc="Why it failed, in one sentence.")
+    finished_at = property(attrgetter("_run.finished_at"), doc="When it ended, seconds since the epoch.")
+
+    def cancel(self) -> None:
+        """Give up this claim; the run stops, at once, when nobody else wants it."""
+        self._worker.release(self)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end, at most so long; whether it has come."""
+        with self._worker.changed:
+            return self._worker.changed.wait_for(lambda: not self.under_way, seconds)
+
+
+class QueueFullError(Exception):
+    """No room for another job; the sentence says how many wait."""
+
+
+class Worker:
+    """One process and one queue before it. Starts the process with the first job and after every crash.
+
+    Attributes:
+        changed: held by whoever reads or changes the others, and told of it.
+        waiting: in the order in which they came.
+        current: what the process has.
+        took: seconds of the latest run of each kind.
+        limit: seconds that no run exceeds.
+        ended: runs so far.
+    """
 
     def __init__(self, most_waiting: int = MOST_WAITING, limit_seconds: float = LIMIT_SECONDS):
+        self.changed = threading.Condition()
+        self.waiting: list[Run] = []
+        self.current: Run | None = None
+        self.took: dict[str, float] = {}
+        self.limit, self.ended = limit_seconds, 0
         self._most_waiting = most_waiting
-        super().__init__(limit_seconds)
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._process: Marked | None = None
         self._thread: threading.Thread | None = None
-        self.ended = 0  # runs so far
 
     def submit(
         self, kind: str, payload: dict[str, Any], *, again: bool = False, visitor: Visitor | None = None
@@ -70,7 +166,7 @@ class Worker(Queue):
                 run = Run(key, kind, payload)
             job = Job(self, run, visitor)
             if run.under_way:
-                self.allow(job)
+                self._allow(job)
                 if self._runs.get(key) is not run:
                     self._enqueue(run)
                 run.claims.append(job)
@@ -82,12 +178,48 @@ class Worker(Queue):
             run = self._runs.get(_key(kind, payload))
             return Job(self, run) if run is not None and run.state == DONE else None
 
+    def in_turn(self) -> list[Run]:
+        """The waiting runs in the order in which they will run: every visitor's first, then every second."""
+        before: Counter[Hashable] = Counter()
+        if self.current is not None:
+            before.update({claim._name for claim in self.current.claims})
+        turns = []
+        for run in self.waiting:
+            names = {claim._name for claim in run.claims}
+            turns.append(min((before[name] for name in names), default=0))
+            before.update(names)
+        return [run for _, run in sorted(zip(turns, self.waiting, strict=True), key=lambda each: each[0])]
+
+    def seconds_ahead(self, run: Run) -> float:
+        """Seconds until a run is likely to run."""
+        if run not in self.waiting:
+            return 0.0
+        usual, turns, current = min(USUAL_SECONDS, self.limit), self.in_turn(), self.current
+        ahead = sum(self.took.get(each.kind, usual) for each in turns[: turns.index(run)])
+        if current is None:
+            return ahead
+        spent = time.monotonic() - current.started_at if current.started_at else 0.0
+        left = max(self.took.get(current.kind, usual) - spent, 0.0)
+        if current.fraction > 0.1:
+            left = spent / current.fraction - spent
+        return ahead + min(left, max(self.limit - spent, 0.0))
+
     def close(self) -> None:
         """End the process; waiting jobs are cancelled."""
         with self.changed:
             while self.waiting:
                 self._end(self.waiting.pop(), CANCELLED)
             self._kill(CANCELLED, None)
+
+    def _allow(self, job: Job) -> None:
+        """Refuse what is more than a visitor's share; raises QueueFullError."""
+        others = [run for run in (*self.waiting, self.current) if run not in (None, job._run)]
+        own = sum(any(claim._name == job._name for claim in run.claims) for run in others)
+        if own >= MOST_OF_A_VISITOR:
+            raise QueueFullError(
+                f"{own} of your jobs run or wait here, and one visitor may have no more than that; "
+                "cancel one or wait for it"
+            )
 
     def _enqueue(self, run: Run) -> None:
         if (waiting := len(self.waiting)) >= self._most_waiting:
@@ -109,13 +241,17 @@ class Worker(Queue):
             del self._runs[key]
 
     def _look(self) -> None:
-        """Give up, again and again, what nobody watches any more."""
+        """Look again and again at what has come to its end."""
         while True:
             time.sleep(LOOKED_EVERY)
-            self._give_up_unwatched(time.monotonic())
+            self._give_up(time.monotonic())
 
-    def _give_up_unwatched(self, now: float) -> None:
+    def _give_up(self, now: float) -> None:
+        """Give up what takes too long, and what nobody watches any more."""
         with self.changed:
+            if self.current is not None and now - self.current.taken_at >= self.limit:
+                limit = f"{self.limit:g} s, the limit for one job"
+                self._kill(FAILED, f"stopped after {limit}; what had come by then is kept")
             runs = [run for run in (*self.waiting, self.current) if run is not None]
             claims = [claim for run in runs for claim in run.claims if claim._visitor is not None]
         for claim in claims:  # a window is asked outside the lock
@@ -155,12 +291,6 @@ class Worker(Queue):
         elif process is not None:
             bury(process)
 
-    def _time_out(self, run: Run) -> None:
-        with self.changed:
-            if run is self.current:
-                limit = f"{self.limit:g} s, the limit for one job"
-                self._kill(FAILED, f"stopped after {limit}; what had come by then is kept")
-
     def _serve(self) -> None:
         """The client's one thread: take the next run, hand it to the process, record what comes back."""
         while True:
@@ -168,13 +298,9 @@ class Worker(Queue):
                 self.changed.wait_for(lambda: self.waiting)
                 run = self.in_turn()[0]
                 self.waiting.remove(run)
-                self.current, run.state = run, STARTING
+                self.current, run.state, run.taken_at = run, STARTING, time.monotonic()
                 self.changed.notify_all()
-            timer = threading.Timer(self.limit, self._time_out, (run,))
-            timer.daemon = True
-            timer.start()
             self._perform(run)
-            timer.cancel()
 
     def _perform(self, run: Run) -> None:
         process = None

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.worker import client, queue
-from engine.worker.client import GONE_SECONDS, QueueFullError, Visitor, Worker
-from engine.worker.queue import Run
+from engine.worker import client
+from engine.worker.client import GONE_SECONDS, QueueFullError, Run, Visitor, Worker
 from tests.engine.test_worker import COUNT, JOBS, PATIENCE, until
 
 
@@ -37,14 +36,14 @@ def test_a_job_dies_with_its_last_viewer_and_not_before(worker):
         worker.submit(COUNT, payload, visitor=Visitor(name, lambda name=name: here[name])) for name in here
     )
     now = time.monotonic()
-    worker._give_up_unwatched(now)
+    worker._give_up(now)
     here["ann"] = False
-    worker._give_up_unwatched(now + GONE_SECONDS / 2)  # she may only be reloading
+    worker._give_up(now + GONE_SECONDS / 2)  # she may only be reloading
     assert (ann.state, bob.state) == ("queued", "queued")
-    worker._give_up_unwatched(now + 2 * GONE_SECONDS)
+    worker._give_up(now + 2 * GONE_SECONDS)
     assert (ann.state, bob.state) == ("cancelled", "queued")
     here["bob"] = False
-    worker._give_up_unwatched(now + 4 * GONE_SECONDS)
+    worker._give_up(now + 4 * GONE_SECONDS)
     assert bob.state == "cancelled"
     assert not worker.waiting
 
@@ -54,7 +53,7 @@ def test_a_running_job_whose_window_is_closed_leaves_the_process_to_the_next(wor
     worker.current.claims[0]._visitor = Visitor("gone", lambda: there[0])
     next_one = ask(worker, visitor("ann"), 1)
     there[0] = False
-    worker._give_up_unwatched(time.monotonic() + 2 * GONE_SECONDS)
+    worker._give_up(time.monotonic() + 2 * GONE_SECONDS)
     assert next_one.wait(PATIENCE)
     assert next_one.state == "done"
 
@@ -79,7 +78,7 @@ def test_every_visitors_first_job_comes_before_anyones_second(worker):
 
 
 def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_is(monkeypatch):
-    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: 1050.0))
+    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: 1050.0))
     waits = Worker()
     running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
     waits.current, waits.waiting, waits.took = (
