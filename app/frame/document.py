@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
-import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -20,6 +19,7 @@ from app.canvas import scripts
 from app.contents import HOME, OWN, PAGES
 from app.frame import style
 from app.scenario.link import LECTERN, MOST_CHARACTERS, MOST_VALUES, TOO_LONG
+from app.serving import static_files
 from app.take_home import made
 
 # pages that show charts as they open: theirs is the largest of Streamlit's scripts
@@ -27,7 +27,6 @@ CHARTS = ("claims", "softmax", "decoding", "flash3", "across", "traffic", "speed
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"
-STATIC = Path(st.__file__).parent / "static"
 NAMED = re.compile(r"static/js/([\w.$-]+\.js)")
 IMPORT = re.compile(r"""(?:from|import)\s*["']\./([\w.$-]+\.js)["']""")
 
@@ -95,17 +94,26 @@ def _script(request: Request) -> Response:
 @lru_cache(maxsize=6)
 def document(aside: bool, presented: bool, charts: bool) -> str:
     """The document's text, of a page with a sidebar or without, or of one that is shown to a room."""
-    text = (STATIC / "index.html").read_text("utf-8")
-    kinds = (*SCRIPTS, "PlotlyChart") if charts else SCRIPTS
+    text = (static_files.FOLDER / "index.html").read_text("utf-8")
+    kinds = (static_files.CHARTS_SCRIPT, *SCRIPTS) if charts else SCRIPTS
     files = _imported([file for kind in kinds for file in _named(kind)], set(NAMED.findall(text)))
-    early = "".join(f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files)
-    head = f"<script>{EARLY.read_text('utf-8')}</script>{early}{style.early(aside, presented)}</head>"
-    return text.replace("</head>", head, 1)
+    early = [f'<link rel="modulepreload" crossorigin href="./static/js/{name}">' for name in files]
+    # what takes longest to compile goes before all others: it is compiled while they are loaded
+    first = early.pop(0) if charts else ""
+    head = f"<script>{EARLY.read_text('utf-8')}</script>{''.join(early)}{style.early(aside, presented)}"
+    return text.replace("</head>", f"{head}</head>", 1).replace("<head>", f"<head>{first}", 1)
+
+
+def ready() -> None:
+    """Have the documents there, and packed all that they ask for, before the first visitor."""
+    for charts in (False, True):
+        for name in NAMED.findall(document(True, False, charts)):
+            static_files.packed(f"static/js/{name}")
 
 
 def _named(kind: str) -> list[str]:
     """The script of a kind, whose name ends with a hash; none where this Streamlit has none."""
-    return [script.name for script in (STATIC / "static" / "js").glob(f"{kind}.*.js")]
+    return [script.name for script in static_files.SCRIPTS.glob(f"{kind}.*.js")]
 
 
 def _imported(waiting: list[str], known: set[str]) -> Iterator[str]:
@@ -114,4 +122,4 @@ def _imported(waiting: list[str], known: set[str]) -> Iterator[str]:
         if name not in known:
             known.add(name)
             yield name
-            yield from _imported(IMPORT.findall((STATIC / "static" / "js" / name).read_text("utf-8")), known)
+            yield from _imported(IMPORT.findall((static_files.SCRIPTS / name).read_text("utf-8")), known)

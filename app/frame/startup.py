@@ -16,6 +16,7 @@ import streamlit as st
 
 from app import serving
 from app.contents import PAGES
+from app.frame import document
 from app.serving import idle
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
@@ -76,6 +77,7 @@ def settle() -> None:
     for name in ("pandas", *(f"app.page.{page}" for page in PAGES)):
         import_module(name)
     recordings()
+    document.ready()
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(TURN)

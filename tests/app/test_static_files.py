@@ -29,6 +29,14 @@ def test_scripts_come_packed_and_may_be_kept(below):
     assert headers["vary"] == "Accept-Encoding"
 
 
+def test_a_browser_compiles_the_script_of_charts_first_and_beside_the_page():
+    (script,) = (each for each in SCRIPTS if each.name.startswith("PlotlyChart."))
+    told, text = gzip.decompress(answer(f"/static/js/{script.name}")[1]).split(b"\n", 1)
+    assert (told, text) == (b"//# allFunctionsCalledOnLoad", script.read_bytes())
+    asked = re.findall(r"static/js/([\w.$-]+\.js)", document(True, False, True))
+    assert asked[0] == script.name
+
+
 def test_faces_are_packed_already():
     face = next((FOLDER / "static" / "media").glob("*.woff2"))
     headers, body = answer(f"/static/media/{face.name}")
