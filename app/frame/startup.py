@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import socket
 import sys
 import tomllib
@@ -77,6 +78,7 @@ def settle() -> None:
     for name in ("pandas", *(f"app.page.{page}" for page in PAGES)):
         import_module(name)
     recordings()
+    inspect.stack()  # Streamlit looks there in its first run, and a first look takes 0.1 s
     document.ready()
     gc.collect()
     gc.freeze()
