@@ -23,6 +23,7 @@ from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.spread import METHODS
 from engine.recordings.file import recording_of, recordings
+from engine.recordings.rows import modelled_timings, nearest_shape, timings_of
 from engine.studies.comparison import modelled_rows, recorded_pairs
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import CHOICES, ORDERS, over_gpus, rounds_by_tokens, runs_of, spread_of
@@ -100,4 +101,5 @@ def foresee() -> None:
     runs_of(several, ORDERS)
     if recording := recording_of(usual.hardware):
         recorded_pairs(recording)
+        modelled_timings(timings_of(recording, *nearest_shape(recording, usual)), usual.hardware)
     modelled_rows(by_length(usual))
