@@ -164,13 +164,16 @@ def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-@kept_with(1)
-def recorded_counters(recording: Recording) -> tuple[RecordedCounters, ...]:
-    """Its counters of what the model knows, each beside its simulation; none if the GPU is unknown."""
+@kept_with(2)
+def recorded_counters(recording: Recording, sampled: bool = False) -> tuple[RecordedCounters, ...]:
+    """Its counters of what the model knows, each beside its simulation; none if the GPU is unknown.
+
+    By ncu; or those that a chip sampled by itself, which know DRAM alone.
+    """
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return ()
-    known = [row for row in recording.counters if _has_model(row)][:MOST_ROWS]
+    known = [row for row in recording.counters if row.sampled == sampled and _has_model(row)][:MOST_ROWS]
     found = ((row, _experiment(row, gpu.key)) for row in known)
     return tuple(RecordedCounters(row, simulate(experiment)) for row, experiment in found if experiment)
 
@@ -182,7 +185,8 @@ def _has_model(row: Counters) -> bool:
 
 def _has_totals(row: Counters) -> bool:
     """Whether a row has something to divide by; a stranger's file may not."""
-    return bool(row.kernels) and all(row.total(name) > 0 for name in ("seconds", "dram_read", "tile_read"))
+    counted = ("seconds", "dram_read") if row.sampled else ("seconds", "dram_read", "tile_read")
+    return bool(row.kernels) and all(row.total(name) > 0 for name in counted)
 
 
 def _experiment(row: Counters, hardware: str) -> Experiment | None:
@@ -192,12 +196,15 @@ def _experiment(row: Counters, hardware: str) -> Experiment | None:
         return None
 
 
-def nearest_counters(recording: Recording, experiment: Experiment) -> tuple[RecordedCounters, bool] | None:
+def nearest_counters(
+    recording: Recording, experiment: Experiment, sampled: bool = False
+) -> tuple[RecordedCounters, bool] | None:
     """The counters of the same algorithm closest to this scenario, and whether they are of this very one.
 
     None if the recording has none. The mask comes first; then doublings, those of the problem twice.
     """
-    rows = [row for row in recorded_counters(recording) if row.experiment.algorithm == experiment.algorithm]
+    every = recorded_counters(recording, sampled)
+    rows = [row for row in every if row.experiment.algorithm == experiment.algorithm]
     best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=attrgetter("experiment"))
     scenario = attrgetter("problem", "tiling", "hardware")
     return best and (best, scenario(best.experiment) == scenario(experiment))
@@ -220,6 +227,7 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
         row
         for row in recording.counters
         if row.direction == FORWARD
+        and not row.sampled
         and _has_totals(row)
         and row.problem.head_dim == problem.head_dim
         and row.problem.mask.looks_ahead == problem.mask.looks_ahead

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
 from engine.model.occupancy import WARP, threads_of, tiles_in_flight
 from engine.model.simulation import simulate
+from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
@@ -164,7 +164,7 @@ def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
             yield Held(one, BACKWARDS, modelled["p50"], row.times.p50)
 
 
-@lru_cache(maxsize=8)
+@kept_with(1)
 def _sampled(recording: Recording, hardware: str) -> tuple[Held, ...]:
     """Bytes over time, of calls from cold caches whose kernels the model knows."""
     found = []

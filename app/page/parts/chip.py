@@ -102,7 +102,7 @@ def _missed(rows: list[RecordedCounters]) -> str:
 
 def show_bytes(recording: Recording, experiment: Experiment) -> None:
     """The bytes of the scenario, or of the recorded one nearest to it, at every level; why they differ."""
-    found = nearest_counters(recording, experiment)
+    found = nearest_counters(recording, experiment) or nearest_counters(recording, experiment, sampled=True)
     if found is None:
         return
     one, same = found
@@ -116,7 +116,7 @@ def show_bytes(recording: Recording, experiment: Experiment) -> None:
         ("requested by tiles, counted by the scheduler", requested.total_read, requested.total_written),
         *([("requested by tiles, recorded", one.requested, one.written)] if one.requested else []),
         ("between L2 and the SMs, modelled", one.modelled_read, requested.total_written),
-        ("between L2 and the SMs, recorded", one.read, one.written),
+        *([] if one.row.sampled else [("between L2 and the SMs, recorded", one.read, one.written)]),
         ("compulsory, counted", bytes_.compulsory.total_read, bytes_.compulsory.total_written),
         ("DRAM, modelled with the kernel's instructions", one.modelled_dram_read, one.modelled_dram_written),
         ("DRAM, recorded", one.dram_read, one.dram_written),
@@ -130,6 +130,11 @@ def show_bytes(recording: Recording, experiment: Experiment) -> None:
 
 def _gaps(one: RecordedCounters) -> list[str]:
     """Why each number differs from the one before it, in a sentence each."""
+    if one.row.sampled:
+        return [
+            "The chip sampled itself, as there was no Nsight Compute: all kernels of the call together, one "
+            "after another, and what they left in L2 included. It does not tell the bytes between L2 and SMs."
+        ]
     found = gaps(one)
     off = f"The modelled DRAM reads differ from the recorded ones by {_signed(found.model_off)}."
     if one.simulation.traffic.dram_range.is_wide:

@@ -250,6 +250,15 @@ def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
     ) in words(page)
 
 
+def test_bytes_that_a_chip_sampled_stand_on_traffic_where_there_was_no_ncu(put):
+    whole = KernelCounters("all kernels", "", 1e-4, 6.3e6, 2.1e6)
+    put(replace(RECORDING, counters=(replace(RECORDING.counters[0], kernels=(whole,), sampled=True),)))
+    page = opened("traffic")
+    assert "The chip sampled itself, as there was no Nsight Compute" in words(page)
+    assert "DRAM, recorded</td><td>6.3 MB</td><td>2.1 MB</td>" in html(page)
+    assert "between L2 and the SMs, recorded" not in html(page)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "read", "sentence"),
     [
