@@ -108,7 +108,10 @@ def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> Non
         wide = told and shown in WIDE
         words = step_words.filled(step.after if told and step.after else step.before, experiment)
         with st.container(key="tour_text"):
-            st.markdown(f"**{_answered(step, experiment)}** {words}{_formula(step)}" if wide else words)
+            if wide:
+                words = f"{_answered(step, experiment, _tally(*place)[1:] if room is None else room)} {words}"
+                words += f" ${step.formula}$" * bool(step.formula)
+            st.markdown(words)
         if wide:
             with st.container(key="tour_played"):
                 PICTURES[shown](experiment, theme.colours())
@@ -217,17 +220,22 @@ def _go(number: int) -> None:
     scenario.go(step=str(number))
 
 
-def _answered(step: Step, experiment: Experiment) -> str:
-    """The answer in words, where the picture takes the screen."""
+def _answered(step: Step, experiment: Experiment, votes: list[int]) -> str:
+    """The answer in words, where the picture takes the screen, the votes, and the usual mistake."""
+    options = step_words.options(step.choices, step.answer, step.unit, experiment)
+    told = next((f"**{option.text}.**" for option in options if option.right(options)), "")
     if step.answer:
         computed = answer(step.answer, experiment)
-        return f"{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}."
-    options = step_words.options(step.choices, step.answer, step.unit, experiment)
-    return next((f"{option.text}." for option in options if option.right(options)), "")
-
-
-def _formula(step: Step) -> str:
-    return f" ${step.formula}$" if step.formula else ""
+        told = f"**{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}.**"
+    if any(votes):
+        of_each = (
+            f"**{n}**" if one.right(options) else f"{n}" for one, n in zip(options, votes, strict=False)
+        )
+        most, missed = max(
+            (n, one.reply) for one, n in zip(options, votes, strict=False) if not one.right(options)
+        )
+        told += f" Votes: {' · '.join(of_each)}." + f" {missed}" * (most > 0)
+    return told
 
 
 def _origin(computed: Answer, experiment: Experiment) -> str:

@@ -84,7 +84,8 @@ def test_a_single_reader_who_chooses_is_answered_at_once(open_app):
     app = open_app("tour", step="2")
     press_key(app, "tour_choice_0")
     assert "Both multiply the same matrices: 137 GFLOP and 137 GFLOP." in markdown(app)
-    assert told(app) == ["32.9× fewer bytes"]
+    assert "**32.9× fewer bytes, modelled" in markdown(app)
+    assert "Votes: 1 · **0** · 0." in markdown(app)
 
 
 def test_a_link_into_the_tour_opens_its_step_and_keeps_a_scenario_of_its_own(open_app):
