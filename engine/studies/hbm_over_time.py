@@ -74,15 +74,14 @@ def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, te
     phase, start = kernel.phase, int(np.searchsorted(columns.phase, index))
     part = columns.part(start, start + phase.steps)
     head, block = kernel.launched(timeline.order, 0, kernel.blocks)
-    if phase.launched == HEAD:
-        work = np.zeros(len(part), int)  # which block of a head takes each step
-    elif phase.launched == TILE:
+    begin, end = (times[timeline.kernel == index] for times in (timeline.start, timeline.end))
+    if phase.launched == TILE:  # work: which block of a head takes each step
         work = part.query_block * run.schedule.grid[1] + np.maximum(part.key_block, 0)
     elif phase.launched == ROWS:
         work, block = part.query_block, block * phase.rows // run.tiling.block_q
     else:
         steps = len(phase.before) + len(phase.each) * phase.visits + len(phase.after)
-        work = np.repeat(np.arange(len(steps)), steps)
+        work = np.repeat(np.arange(len(steps)) * (phase.launched != HEAD), steps)
     count = np.bincount(work)
     rank = np.arange(len(work)) - (count.cumsum() - count)[work]
     if phase.launched in (TILE, ROWS):
@@ -91,7 +90,6 @@ def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, te
     low, high = (np.searchsorted(work[moving], block, side) for side in ("left", "right"))
     by = np.repeat(np.arange(len(block)), high - low)
     step = moving[np.arange(len(by)) - np.repeat((high - low).cumsum() - high, high - low)]
-    begin, end = (times[timeline.kernel == index] for times in (timeline.start, timeline.end))
     lasts = ((end - begin) / count[block])[by]
     begin = begin[by] + rank[step] * lasts
     bytes_ = (part.read_bytes if operation == Operation.LOAD else part.written_bytes)[step].astype(float)
@@ -110,7 +108,6 @@ def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, te
 def _over(edges: np.ndarray, begin: np.ndarray, lasts: np.ndarray, amount: np.ndarray) -> np.ndarray:
     """[intervals] of amounts that each come evenly, from when on and for how long."""
     lasts = np.maximum(lasts, edges[1] / 1000)
-    begin = np.minimum(begin, edges[-1] - lasts)
     times = np.clip(np.concatenate((begin, begin + lasts)), 0, edges[-1])
     change, bins = np.concatenate((amount / lasts, -amount / lasts)), edges.searchsorted(times)
     rates = np.bincount(bins, change, len(edges)).cumsum()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.algorithms import BACKWARD, FORWARD, offered
-from engine.algorithms.backward import ALGORITHM as BACKWARD_ALGORITHM
 from engine.algorithms.split_kv import ALGORITHM as SPLIT_KV
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
@@ -21,7 +20,7 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
-from engine.studies.hbm_over_time import modelled_flow
+from engine.studies.sampled_calls import SampledCall
 from engine.studies.waves import outline
 
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks,
@@ -105,7 +104,7 @@ def _recorded(recording: Recording) -> Iterator[Held]:
         for one, kind, seconds in find(recording, hardware):
             yield Held(one, kind, simulate(one).modelled.seconds, seconds)
     yield from _backward(recording, hardware)
-    yield from _sampled(recording, hardware)
+    yield from _sampled(recording)
     for one in recorded_counters(recording):
         yield Held(one.experiment, COUNTED, one.modelled_seconds, one.seconds)
         if beyond := excess(one):
@@ -165,18 +164,16 @@ def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
 
 
 @kept_with(1)
-def _sampled(recording: Recording, hardware: str) -> tuple[Held, ...]:
+def _sampled(recording: Recording) -> tuple[Held, ...]:
     """Bytes over time, of calls from cold caches whose kernels the model knows."""
-    found = []
-    for row in recording.samples:
-        backwards = (row.provider, row.direction) == (BACKWARD_PROVIDER, BACKWARD)
-        known = row.direction == FORWARD and row.provider in (*offered(), SPLIT_KV.key)
-        if not (row.cold and row.read and (known or backwards)):
+    found, gpu = [], gpu_named(recording.device.gpu)
+    for call in (
+        SampledCall(row, recording.origin, gpu) for row in recording.samples if row.read and row.cold
+    ):
+        one, flow = call.experiment, call.flow
+        if flow is None:
             continue
-        name = BACKWARD_ALGORITHM.key if backwards else row.provider
-        one = experiment_of(row.problem, name, row.block_q, row.block_kv, hardware)
-        one = one.changed(splits=row.splits) if row.splits else one.in_own_tiling()
-        modelled, real = outline(modelled_flow(one, row.interval)), outline(row)
+        modelled, real = outline(flow), outline(call.sampled)
         counts = len(modelled.waves), len(real.waves)
         pairs = ((modelled.total, real.total), (modelled.peak, real.peak), counts)
         found += [Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1]]

@@ -5,14 +5,14 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from engine.algorithms import ALGORITHMS, FORWARD, flash1, standard
+from engine.algorithms import ALGORITHMS, FORWARD, backward, flash1, standard
 from engine.experiment import Experiment, ExperimentError
 from engine.model.launch import launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.problem.gpu import Gpu
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import is_of, recordings
-from engine.recordings.rows import experiment_of
+from engine.recordings.rows import BACKWARD_PROVIDER, experiment_of
 from engine.recordings.samples import SECTOR, Samples, nearest_samples
 from engine.recordings.timelines import recorded_timeline
 from engine.schedule.step import Operation, Tensor
@@ -39,11 +39,13 @@ class SampledCall:
     @cached_property
     def experiment(self) -> Experiment | None:
         """The call as a scenario of the model; None where the model has no such call."""
-        row = self.row
-        if row.provider not in ALGORITHMS or row.direction != FORWARD or row.numbers != Samples.numbers:
+        row, algorithm = self.row, self.row.provider
+        if row.direction != FORWARD:
+            algorithm = backward.ALGORITHM.key if algorithm == BACKWARD_PROVIDER else None
+        if algorithm not in ALGORITHMS or row.numbers != Samples.numbers:
             return None
         try:
-            found = experiment_of(row.problem, row.provider, row.block_q, row.block_kv, self.gpu.key)
+            found = experiment_of(row.problem, algorithm, row.block_q, row.block_kv, self.gpu.key)
             found = found if row.block_q else found.in_own_tiling()
             return found.changed(splits=row.splits) if row.splits else found
         except ExperimentError:

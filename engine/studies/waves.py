@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.recordings.samples import SECTOR, Samples
 from engine.studies.hbm_over_time import Flow
 
 SHORTEST = 4e-6  # seconds over which a rate is told, and of a long call
@@ -27,20 +26,18 @@ class Outline:
     waves: tuple[float, ...]
 
 
-def outline(flow: Flow | Samples) -> Outline:
-    """Of a modelled or a sampled call.
+def outline(flow: Flow) -> Outline:
+    """Of a call, modelled or sampled.
 
     >>> outline(Flow(4e-6, np.array([9, 0, 0, 9, 0, 0]), np.zeros(6), left=0.0)).waves
     (0.0, 0.5)
     """
-    scale = SECTOR if isinstance(flow, Samples) else 1
-    read, written = (scale * np.asarray(column, float) for column in (flow.read, flow.written))
+    read, both = flow.read, flow.read + flow.written
     over = np.ones(max(1, round(SHORTEST / flow.interval), len(read) // SHARE))  # intervals
-    reads, both = (np.convolve(bytes_, over, "same") / len(over) for bytes_ in (read, read + written))
+    reads, rates = (np.convolve(bytes_, over, "same") / len(over) for bytes_ in (read, both))
     waves, within = [], False
     for at, rate in enumerate(reads):
         if not within and rate > CLEAR * read.mean():
             waves.append(at / len(reads))
         within = rate > (1 if within else CLEAR) * read.mean()
-    total = float((read + written).sum() + scale * flow.left)
-    return Outline(total, float(both.max()) / flow.interval, tuple(waves))
+    return Outline(float(both.sum() + flow.left), float(rates.max()) / flow.interval, tuple(waves))
