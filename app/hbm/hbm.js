@@ -71,7 +71,7 @@ class HbmPlayer extends TimedPlayer {
     this.fraction = part ?? (alone ? 0 : FIRST_LOOK);
     this.loop = this.model.plays;
     if (alone) this.clock.start();
-    this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled);
+    this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled.length);
     const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
     this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
   }

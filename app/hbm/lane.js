@@ -93,7 +93,7 @@ export class FlowPanel extends LaneChart {
       wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0;
     const [alone, ...others] = lane.kernels,
       brings = others.length ? [] : [alone?.[2]],
-      facts = outline ? [lane.modelled] : [...brings, ...lane.shape],
+      facts = outline ? lane.modelled : [...brings, ...lane.shape],
       told = { size: 15, note: { size: small } };
     pen.heading(lane.name, facts.filter(Boolean), plot.x, y, plot.w - wide - beside, told);
     if (narrow && lane.origin)
@@ -107,7 +107,13 @@ export class FlowPanel extends LaneChart {
       most = rate((1e6 * lane.most) / lane.interval);
     for (const side of [-1, 1]) {
       const y = Math.round(zero + side * this.tall(1));
-      pen.dashed(plot.x, y + 0.5, plot.w, 0.01, theme.muted, 1, [4, 4]);
+      Object.assign(ctx, { strokeStyle: theme.muted, lineWidth: 1 });
+      ctx.setLineDash([4, 4]);
+      ctx.beginPath();
+      ctx.moveTo(plot.x, y + 0.5);
+      ctx.lineTo(plot.x + plot.w, y + 0.5);
+      ctx.stroke();
+      ctx.setLineDash([]);
       const style = { size: small, color: theme.muted, mono: true };
       if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { ...style, size: 12 });
       else if (lane.origin && side > 0) pen.right(most, plot.x + plot.w - 4 * u, y - 5 * u, style);

@@ -7,11 +7,12 @@ import numpy as np
 from app.canvas.pack import pack
 from app.figures.algorithms import name
 from app.figures.shared_tables import tensor_name
-from app.figures.units import bytes_text, seconds_text
+from app.figures.units import bytes_text, scaled, seconds_text
 from engine.model.timeline import Timeline
 from engine.problem.problem import Problem
 from engine.recordings.samples import SECTOR
 from engine.studies.sampled_calls import SampledCall
+from engine.studies.waves import outline
 
 MICRO = 1e6
 WARP = 32  # threads
@@ -66,15 +67,18 @@ def _named(tensors) -> str:
     return " ".join(each for each in map(tensor_name, tensors) if each not in STATISTICS)
 
 
-def _difference(call: SampledCall) -> str:
+def _difference(call: SampledCall) -> list[str]:
     """How far the model is from what was sampled, in words."""
     if (flow := call.flow) is None:
-        return ""
-    moved = flow.read.sum() + flow.written.sum() + flow.left
+        return []
+    model, real = outline(flow), outline(call.row)
     seconds = len(flow.read) * flow.interval
-    more = moved / (call.row.read_bytes + call.row.written_bytes) - 1, seconds / call.row.seconds - 1
-    told = (f"{bytes_text(moved)} ({more[0]:+.0%})", f"{seconds_text(seconds)} ({more[1]:+.0%})")
-    return f"modelled {told[0]} in {told[1]}".replace("-", "−")
+    told = (
+        (f"modelled: {bytes_text(model.total)}", model.total / real.total),
+        (seconds_text(seconds), seconds / call.row.seconds),
+        (f"at most {scaled(model.peak, 'B/s')}", model.peak / real.peak),
+    )
+    return [f"{text} ({ratio - 1:+.0%})".replace("-", "−") for text, ratio in told]
 
 
 def _columns(call: SampledCall) -> dict[str, np.ndarray]:

@@ -72,7 +72,7 @@ def _picture(picture: str, step: Step, file: str, name: str, files: dict[str, st
     if not made.moving:
         return made.html
     files[file] = made.moving.offline(made.data, step.title, unseen(step.title))
-    return made.html + frame(file, step.title)
+    return made.html + frame(file, step.title) + made.below
 
 
 def drawn(picture: str, experiment: Experiment, tour: str) -> Drawn:
@@ -88,7 +88,7 @@ def on_a_phone(experiment: Experiment, *, tour: str, step: int, told: bool) -> D
         above, picture, number = shown.after or shown.before, shown.reveals, _answer(shown)
     made = drawn(picture, experiment, tour)
     html, after = (markup.html(step_words.filled(text, experiment)) for text in (above, below))
-    return replace(made, html=number + html + made.html, below=after, title=shown.title)
+    return replace(made, html=number + html + made.html, below=made.below + after, title=shown.title)
 
 
 def taken(tour: Tour) -> str:

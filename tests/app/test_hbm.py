@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import hbm, start
+from app import contents, hbm, start
 from app.hbm.payload import build
 from engine import Experiment
 from engine.problem.hardware import GPUS
@@ -67,7 +67,8 @@ def test_the_model_stands_beside_what_was_sampled():
         modelled = sum(arrays[f"lane{number}.model_{way}"].sum() for way in ("read", "written"))
         moved = sum(arrays[f"lane{number}.{way}"].astype(np.int64).sum() for way in ("read", "written"))
         assert modelled == pytest.approx(moved, rel=0.02)
-        assert lane["modelled"].startswith("modelled ")
+        more = modelled / moved - 1
+        assert lane["modelled"][0].endswith(f"B ({more:+.0%})".replace("-", "−"))
 
 
 def test_blocks_of_the_same_call_are_aligned_with_its_work():
@@ -88,6 +89,13 @@ def test_what_is_measured_here_stands_below_what_was_recorded():
     lane = header["lanes"][-1]
     assert (lane["origin"], lane["shape"][0]) == (here.origin, "512 tokens")
     assert lane["most"] == 3350e9 * row.interval
+
+
+def test_phones_and_files_have_it_above_the_charts_of_its_page():
+    drawn = contents.picture("traffic").of(start.WORK)
+    assert (drawn.moving, drawn.html) == (hbm.HBM, "<div class='on-light'></div><div class='on-dark'></div>")
+    for theme in ("on-light", "on-dark"):
+        assert "over the sequence length" in drawn.below.split(f"<div class='{theme}'>")[1]
 
 
 @pytest.mark.parametrize(

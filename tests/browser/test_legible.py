@@ -23,7 +23,7 @@ DRAWN = """
 """
 
 
-@pytest.mark.parametrize("name", ["tiles", "backward", "gpu", "across"])
+@pytest.mark.parametrize("name", ["tiles", "backward", "gpu", "across", "traffic"])
 def test_no_word_of_a_picture_is_smaller_than_eleven_pixels(browser, dashboard, name):
     context = window(browser, viewport=SIZE)
     try:
