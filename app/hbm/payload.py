@@ -71,7 +71,7 @@ def _difference(call: SampledCall) -> list[str]:
     """How far the model is from what was sampled, in words."""
     if (flow := call.flow) is None:
         return []
-    model, real = outline(flow), outline(call.row)
+    model, real = outline(flow), outline(call.sampled)
     seconds = len(flow.read) * flow.interval
     told = (
         (f"modelled: {bytes_text(model.total)}", model.total / real.total),
@@ -98,7 +98,7 @@ def _columns(call: SampledCall) -> dict[str, np.ndarray]:
     if flow := call.flow:
         columns["model_read"] = flow.read.astype(np.float32)
         columns["model_written"] = _and_late(flow.written, flow.left, most).astype(np.float32)
-    return columns
+    return {name: values for name, values in columns.items() if len(values)}  # a chip may lack a counter
 
 
 def _and_late(written: np.ndarray, left: float, most: float) -> np.ndarray:

@@ -68,7 +68,7 @@ class SampledCall:
     @property
     def sampled(self) -> Flow:
         """What crossed HBM, from the first interval with work on."""
-        row, first = self.row, self.row.kernels[0][0]
+        row, first = self.row, next(iter(self.row.kernels), (0, 0))[0]
         read, written = (SECTOR * np.array(column[first:]) for column in (row.read, row.written))
         return Flow(row.interval, read, written, SECTOR * row.left)
 
