@@ -187,4 +187,4 @@ def again(hand: ByHand, colours: Palette) -> str:
     lse = matrix("lse, kept", hand.lse[:, None], colours.statistics)
     recomputed = matrix("P, recomputed", hand.again, colours.s)
     forward = matrix("P, forward", hand.weights, colours.s)
-    return STYLE + _line(scores, "−", lse) + _line("e^ =", recomputed, "=", forward)
+    return STYLE + _line(scores, "−", lse) + _line("e^(S − lse) =", recomputed, "=", forward)

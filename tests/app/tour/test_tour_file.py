@@ -179,7 +179,7 @@ def test_no_picture_before_the_vote_is_the_one_with_the_answer():
 
 
 ALIKE = (  # 1, by hand or by the format: the same whatever the scenario
-    *("A safe softmax takes three passes", "Online softmax: never look back"),
+    *("A softmax that cannot overflow", "Online softmax: never look back"),
     *("Tiles, and O along with them", "FP8: half the bits"),
 )
 
