@@ -66,6 +66,8 @@ def _trace(arguments: list[str]) -> int:
     except OSError as error:
         parser.error(f"out is {str(out)!r}, which cannot be written: {error.strerror}")
     said = f"{out}: {len(found):,} blocks, {found.seconds * 1e6:,.1f} us, {found.origin}"
+    if not recorded:
+        said += f"; {simulate(experiment).modelled.seconds * 1e6:,.1f} us with their launch"
     print(text if str(out) == "-" else said)
     return 0
 
