@@ -27,6 +27,9 @@ settings.register_profile(
 settings.load_profile("repeatable")
 gc.disable()  # what is imported stays: looking through it again and again takes a fifth of collecting
 
+# what opens the dashboard cannot even be read without it
+DASHBOARD = () if find_spec("streamlit") else ("app", "browser", "test_fuzz.py", "test_toy_*.py")
+collect_ignore_glob = list(DASHBOARD)
 LONG = ("test_operator", "test_speed_page")
 
 
@@ -57,6 +60,11 @@ def beside(request, tmp_path_factory):
     for module in {item.module for item in request.session.items if hasattr(item.module, "BESIDE")}:
         beside.start(module.__name__, module.BESIDE)
     return beside
+
+
+def pytest_report_header():
+    """Say what is left out."""
+    return f"Streamlit is not installed: left out are tests/{', tests/'.join(DASHBOARD)}" if DASHBOARD else ()
 
 
 def pytest_collection_finish():

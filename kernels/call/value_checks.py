@@ -1,7 +1,7 @@
 """Single values as arguments: what they must be, and how an error shows them."""
 
+import sys
 from contextlib import nullcontext
-from math import isfinite
 from numbers import Integral, Real
 
 import torch
@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 INDEX = (torch.int32, torch.int64)
 NOWHERE = nullcontext()
+LARGEST = sys.float_info.max  # math.isfinite has no graph where PyTorch compiles for any number
 LONGEST_SHOWN = 100  # characters of a value in an error
 FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
 
@@ -63,12 +64,7 @@ def python_int(value) -> int | None:
 
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
-    return (
-        not isinstance(value, bool)
-        and isinstance(value, float | int | Real)
-        and isfinite(value)
-        and value > 0
-    )
+    return not isinstance(value, bool) and isinstance(value, float | int | Real) and 0 < value <= LARGEST
 
 
 def traced(*tensors) -> bool:

@@ -154,6 +154,8 @@ def test_a_reader_who_stops_reading_is_no_error():
 
 @pytest.mark.parametrize("module", ["engine", "app.room", "app.gallery", "tests.load", "tests.fuzz"])
 def test_what_is_interrupted_ends_without_a_word(module):
+    if module != "engine":
+        pytest.importorskip("streamlit", reason="Streamlit is not installed")
     program = (
         "import runpy\nfrom engine.parser import Parser\n"
         "def interrupted(*_): raise KeyboardInterrupt\n"

@@ -63,14 +63,15 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
 def test_with_documents_the_kernel_chooses_splits_by_all_keys(window):
     """It works out on the GPU alone which keys a query sees of its document."""
     torch, dispatch = pytest.importorskip("torch"), pytest.importorskip("kernels.dispatch.dispatch")
+    split_count = pytest.importorskip("kernels.algorithms.split_kv").split_count
     q, k = torch.empty(1, 8, 1, 64), torch.empty(1, 2, 9000, 64)
-    features = dispatch.Terms(None).features
-    call, _ = dispatch.chosen(q, k, k, True, None, None, "split_kv", features=features)
+    call = dispatch.checked(q, k, k, causal=True, algorithm="split_kv", stand_in=True)  # of all keys
     scenario = Experiment.of(
         heads=8, kv_heads=2, seq_kv=9000, window=window, documents=2, dtype="float32", causal=True,
         block_kv=call.block_kv,
     )  # fmt: skip
-    assert kernel_splits(decoding_of(scenario)) == call.splits
+    decoding = decoding_of(scenario)
+    assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
 @pytest.mark.parametrize(

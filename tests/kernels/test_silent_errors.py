@@ -410,3 +410,18 @@ def test_what_cannot_be_looked_at_is_not_a_number(monkeypatch, device):
     out, *_ = from_cache(device, torch.tensor([3, 7], device=device), **tables)
     assert out[0].isfinite().all()
     assert out[1].isnan().all()
+
+
+def test_numbers_that_change_from_call_to_call_compile_into_one_graph(device):
+    """PyTorch compiles for any number where it has seen two: such a number is no float of Python's."""
+    q, starts = Q.to(device), torch.tensor([0, 2], device=device)
+
+    def step(q, number, length):
+        out = attention(q, q, q, scale=number, softcap=10 * number, window=(length, 1))
+        return out, attention_varlen(q[0], q[0], q[0], starts, starts, scale=number)
+
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager", dynamic=True)
+    for number, length in ((0.3, 3), (0.7, 5)):
+        ours, right = (run(q, number, length) for run in (compiled, step))
+        assert all(map(torch.equal, ours, right))
+    torch.compiler.reset()
