@@ -16,15 +16,11 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import columns, in_few_rows, rows_of, threads_of, tiles_in_flight
 from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
-    BLOCK_COPY,
     BLOCK_INSTRUCTIONS,
-    BLOCK_OUTPUT,
-    COLD_BLOCK,
     FEW_ROWS_CYCLES,
     L2_LATENCY,
     LATENCY,
     POWER_FROM,
-    ROUND_TRIPS,
     SCHEDULED,
     SCORE_OPERATIONS,
     WAITS_ALONE,
@@ -52,6 +48,10 @@ from engine.schedule.schedule import Schedule
 from engine.schedule.step import EXPONENTIALS, Operation, Tensor
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
+COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors
+ROUND_TRIPS = 3  # that a block waits for one after another: first loads, first products, last store
+# instructions around a block's visits: by number of O, and by 16 bytes that it copies ahead of them
+BLOCK_OUTPUT, BLOCK_COPY = 8.7, 9
 
 
 @dataclass(frozen=True)

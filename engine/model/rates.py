@@ -18,22 +18,17 @@ MATRIX_SHARE = 0.8  # 769 to 808 of 989 TFLOP/s
 READ_SHARE, COPY_SHARE = 0.95, 0.89  # 4.65 and 4.23 of 4.8 TB/s; an H100 3.13 and 3.02 of 3.35
 CACHE_SHARE = 0.694  # 9.4 TB/s
 CACHE_BYTES_PER_CLOCK = 64  # that one SM takes from L2 by copies that run ahead (Hopper's tuning guide)
-LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # the same by loads that wait for one another
 
 # Waits, seconds: a loop that loads one tile of 64 columns after another, each when it has the last, waits so
 # much longer where DRAM, or L2, has them than where L1 does (32 to 128 rows on an H200: 0.45 to 1.0 and 0.27
 # to 0.48 microseconds).
 LATENCY = 0.7e-6
 L2_LATENCY = LATENCY / 2
-L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
 LAUNCH = 2e-6  # start of a kernel: an empty one under the profiler
 BETWEEN_EVENTS = 1e-6  # more between two events
-COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors
-ROUND_TRIPS = 3  # that a block waits for one after another: first loads, first products, last store
 
 # Tensor cores and exponentials side by side.
 POWER = 2.5  # the norm in which times add that hide under one another in part: of two equal ones 76%
-UNDER_PRODUCTS = 1.32  # times as long as by themselves that exponentials take under products
 BOUND_BY_SOFTMAX = 64  # head dim up to which exponentials take longer than the products
 
 # The clock under load, as shares of its peak: an H200 holds RUNNING_CLOCK, and gives up POWER_SLOPE of what
@@ -45,33 +40,14 @@ SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.85
 # Figures of the architecture (CUDA C++ Programming Guide; PTX ISA, wgmma).
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
 WARP_GROUP_ROWS = 64  # of a product that a warp group issues asynchronously, from which on there are such
-TWO_WARP_GROUPS = 2 * WARP_GROUP_ROWS  # fewer rows on an SM leave its units waiting for one another
 
-# Instructions of a thread, counted in compiled code. Of a visit of online softmax: by score, by number of O,
-# by 16 bytes that it copies, beside these, and by score of a tile that the mask cuts.
-SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS = 5.2, 1.57, 6.2, 62
-MASK_INSTRUCTIONS = 4.4
-PADDED_INSTRUCTIONS = 2.6  # more by 16 bytes that it copies of rows with padding
-# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; and by
-# product of 64 x n x 16, in all warps of its group
-GRADIENT_SCORE, HIDDEN, PRODUCT_INSTRUCTIONS = 4.7, 2, 4
-SCORE_OPERATIONS = 3  # of these float32 arithmetic: scale and subtract m, maximum, sum
-# around a block's visits: by number of O, by 16 bytes that it copies ahead of them, beside these
-BLOCK_OUTPUT, BLOCK_COPY, BLOCK_INSTRUCTIONS = 8.7, 9, 312
-# of a warp in a visit of fewer than 64 rows, which issues its own products: beside these, by row, by number
-# of O and score of a thread, by product of 16 x 8 x 16, by 16 bytes of keys copied ahead; the same where rows
-# come from memory and go back, and by number of O that does. Fewer than FEWEST_KEYS keys are computed twice
-FEW_ROWS, FEWEST_KEYS = (50, 1.9, 2.1, 5.2, 0.7, 9.9), 32
-RETURNING_ROWS, RETURNED_NUMBER = (84, 2.9, 0, 6.8, 1.4, 0), 10.9
-FEW_ROWS_CYCLES = 2.1  # of a scheduler for each of these that waits for one before
+# Instructions of a thread, counted in compiled code. Of a visit of online softmax: by 16 bytes that it copies
+# and beside all else; and around the visits of a block, beside all else.
+COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, BLOCK_INSTRUCTIONS = 6.2, 62, 312
+SCORE_OPERATIONS = 3  # float32 arithmetic of a score: scale and subtract m, maximum, sum
+FEW_ROWS_CYCLES = 2.1  # of a scheduler for an instruction of fewer than 64 rows, which waits for one before
 
-# What warps wait for one another. A warp group alone on its SM takes WAITS_ALONE longer than its instructions
-# do; with others there the less, by POWER. Another of its own block, with which it meets at barriers, counts
-# IN_STEP. Where O and scores of a thread are more than MOST_SUMS numbers, of 255 registers none are left to
-# look ahead with: FULL_REGISTERS more.
-WAITS_ALONE, IN_STEP = 0.8, 0.3
-FULL_REGISTERS, MOST_SUMS, MOST_COLUMNS = 0.25, 150, 128
-AT_WORK = 0.58  # of a visit whose rows come back from memory, but for its waits, in which other blocks wait
+WAITS_ALONE = 0.8  # more than its instructions that a warp group alone on its SM takes; with others the less
 
 
 @dataclass(frozen=True)

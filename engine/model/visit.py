@@ -24,35 +24,15 @@ from engine.model.occupancy import (
     threads_of,
 )
 from engine.model.rates import (
-    AT_WORK,
     CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
-    FEW_ROWS,
     FEW_ROWS_CYCLES,
-    FEWEST_KEYS,
-    FULL_REGISTERS,
-    GRADIENT_SCORE,
-    HIDDEN,
-    IN_STEP,
-    L1_LATENCY,
     L2_LATENCY,
     LATENCY,
-    LOAD_BYTES_PER_CLOCK,
-    MASK_INSTRUCTIONS,
-    MOST_COLUMNS,
-    MOST_SUMS,
-    OUTPUT_INSTRUCTIONS,
-    PADDED_INSTRUCTIONS,
     POWER,
-    PRODUCT_INSTRUCTIONS,
-    RETURNED_NUMBER,
-    RETURNING_ROWS,
     RUNNING_CLOCK,
     SCHEDULED,
-    SCORE_INSTRUCTIONS,
     SCORE_OPERATIONS,
-    TWO_WARP_GROUPS,
-    UNDER_PRODUCTS,
     VISIT_INSTRUCTIONS,
     WAITS_ALONE,
     WARP_GROUP_ROWS,
@@ -67,6 +47,29 @@ from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step,
 GROUP_THREADS = 4 * WARP  # of a warp group
 COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
 LINE = 128  # bytes of a cache line
+LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # from L2 by loads that wait for one another
+L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
+UNDER_PRODUCTS = 1.32  # times as long as by themselves that exponentials take under products
+TWO_WARP_GROUPS = 2 * WARP_GROUP_ROWS  # fewer rows on an SM leave its units waiting for one another
+
+# Instructions of a thread, counted in compiled code. Of a visit of online softmax: by score, by number of O,
+# and by score of a tile that the mask cuts.
+SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, MASK_INSTRUCTIONS = 5.2, 1.57, 4.4
+PADDED_INSTRUCTIONS = 2.6  # more by 16 bytes that it copies of rows with padding
+# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; and by
+# product of 64 x n x 16, in all warps of its group
+GRADIENT_SCORE, HIDDEN, PRODUCT_INSTRUCTIONS = 4.7, 2, 4
+# of a warp in a visit of fewer than 64 rows, which issues its own products: beside these, by row, by number
+# of O and score of a thread, by product of 16 x 8 x 16, by 16 bytes of keys copied ahead; the same where rows
+# come from memory and go back, and by number of O that does. Fewer than FEWEST_KEYS keys are computed twice
+FEW_ROWS, FEWEST_KEYS = (50, 1.9, 2.1, 5.2, 0.7, 9.9), 32
+RETURNING_ROWS, RETURNED_NUMBER = (84, 2.9, 0, 6.8, 1.4, 0), 10.9
+
+# What warps wait for one another. Another warp group of its own block, with which it meets at barriers,
+# counts IN_STEP. Where O and scores of a thread are more than MOST_SUMS numbers, of 255 registers none are
+# left to look ahead with: FULL_REGISTERS more.
+IN_STEP, FULL_REGISTERS, MOST_SUMS, MOST_COLUMNS = 0.3, 0.25, 150, 128
+AT_WORK = 0.58  # of a visit whose rows come back from memory, but for its waits, in which other blocks wait
 
 
 # What the units do at the same time.

@@ -6,8 +6,10 @@ import pytest
 from engine.model.block_seconds import block_instructions
 from engine.model.launch import launch
 from engine.model.occupancy import set_aside, threads_of
-from engine.model.rates import FEW_ROWS_CYCLES, HIDDEN, RETURNED_NUMBER, Rates, clock_left
+from engine.model.rates import FEW_ROWS_CYCLES, Rates, clock_left
 from engine.model.visit import (
+    HIDDEN,
+    RETURNED_NUMBER,
     by_instructions,
     few_rows_seconds,
     mask_instructions,
