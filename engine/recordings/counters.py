@@ -14,17 +14,7 @@ from engine.model.simulation import Simulation, simulate
 from engine.problem.cache import kept_with
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
-from engine.recordings.nearest import (
-    all_heads,
-    differing,
-    doublings,
-    head_dim,
-    length,
-    masked,
-    nearest,
-    sharing_heads,
-    windowed,
-)
+from engine.recordings.nearest import MASK, all_heads, doublings, head_dim, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import experiment_of
 from engine.schedule.step import Tensor
@@ -205,7 +195,7 @@ def nearest_counters(
     """
     every = recorded_counters(recording, sampled)
     rows = [row for row in every if row.experiment.algorithm == experiment.algorithm]
-    best = nearest(rows, experiment, differing(masked, windowed), _doublings, of=attrgetter("experiment"))
+    best = nearest(rows, experiment, MASK, _doublings, of=attrgetter("experiment"))
     scenario = attrgetter("problem", "tiling", "hardware")
     return best and (best, scenario(best.experiment) == scenario(experiment))
 

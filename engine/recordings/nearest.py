@@ -61,3 +61,8 @@ def all_heads(one: Any) -> int:
 def sharing_heads(one: Any) -> float:
     """Its query heads per key head."""
     return one.problem.heads / one.problem.kv_heads
+
+
+# Of scenarios: which keys are hidden, the head dimension, and how large all else is.
+MASK, WIDTH = differing(masked, windowed), difference(head_dim)
+SIZES = doublings(length, all_heads, sharing_heads)

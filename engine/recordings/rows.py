@@ -12,7 +12,7 @@ from engine.model.simulation import simulate
 from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.problem import Mask, Problem
-from engine.recordings.nearest import difference, differing, head_dim, masked, nearest, nearest_length
+from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording
 from engine.recordings.timing import TilingTiming, Timing
 
@@ -42,7 +42,7 @@ MODEL_BLOCKS = (128, 64)  # query and key rows, where neither a row nor its kern
 
 def nearest_shape(recording: Recording, experiment: Experiment) -> tuple[int, bool] | None:
     """(head dimension, causal) of the recorded timings closest to a scenario; None if there are none."""
-    row = nearest(_shapes(recording), experiment, differing(masked), difference(head_dim))
+    row = nearest(_shapes(recording), experiment, differing(masked), WIDTH)
     return row and (row.problem.head_dim, row.problem.mask.causal)
 
 
@@ -220,7 +220,7 @@ def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, .
 def swept_problem(recording: Recording, experiment: Experiment) -> Problem | None:
     """The problem on which an algorithm's block sizes were tried, of the nearest head dimension."""
     own = [row for row in recording.sweep if row.algorithm == experiment.algorithm]
-    row = nearest(own, experiment, difference(head_dim))
+    row = nearest(own, experiment, WIDTH)
     return row and row.problem
 
 

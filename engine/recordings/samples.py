@@ -9,18 +9,7 @@ import numpy as np
 from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.problem.problem import Mask, Problem
-from engine.recordings.nearest import (
-    all_heads,
-    difference,
-    differing,
-    doublings,
-    head_dim,
-    length,
-    masked,
-    nearest,
-    sharing_heads,
-    windowed,
-)
+from engine.recordings.nearest import MASK, SIZES, WIDTH, differing, nearest
 from engine.recordings.timing import Times
 
 SECTOR = 32  # bytes, the least that DRAM and L2 move
@@ -125,8 +114,7 @@ def nearest_samples(
     """
     wanted = provider or experiment.algorithm, direction, cold
     own = [row for row in rows if row.read and (row.provider, row.direction, row.cold) == wanted]
-    shape = differing(_whole), difference(head_dim), doublings(length, all_heads, sharing_heads)
-    best = nearest(own, experiment, differing(masked, windowed), *shape)
+    best = nearest(own, experiment, MASK, differing(_whole), WIDTH, SIZES)
     return best and (best, _same(best, experiment))
 
 

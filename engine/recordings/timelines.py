@@ -14,17 +14,7 @@ from engine.model.simulation import simulate
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
-from engine.recordings.nearest import (
-    all_heads,
-    difference,
-    differing,
-    doublings,
-    head_dim,
-    length,
-    masked,
-    nearest,
-    windowed,
-)
+from engine.recordings.nearest import MASK, SIZES, WIDTH, nearest
 from engine.recordings.recording import Recording, TracedCall, identity
 from engine.recordings.rows import experiment_of
 
@@ -100,8 +90,7 @@ def traced_calls(recording: Recording) -> list[TracedCall]:
 def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCall | None:
     """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
     own = [row for row in rows if row.provider == experiment.algorithm] or rows
-    criteria = (differing(masked), differing(windowed), difference(head_dim), doublings(length, all_heads))
-    return nearest(own, experiment, *criteria)
+    return nearest(own, experiment, MASK, WIDTH, SIZES)
 
 
 def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:

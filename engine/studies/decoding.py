@@ -13,7 +13,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs
-from engine.recordings.nearest import difference, doublings, head_dim, length, nearest, sharing_heads
+from engine.recordings.nearest import WIDTH, doublings, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import MODEL_BLOCKS
 from engine.recordings.timing import Decoding
@@ -200,7 +200,7 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
     The number of keys comes first, then the head dimension, then how many heads share a key head.
     """
     rows = sorted(recording.decoding, key=lambda row: (row.problem.heads, row.problem.kv_heads))
-    found = nearest(rows, decoding, doublings(length), difference(head_dim), doublings(sharing_heads))
+    found = nearest(rows, decoding, doublings(length), WIDTH, doublings(sharing_heads))
     return tuple(row for row in recording.decoding if row.problem == found.problem)
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.recordings.nearest import difference, differing, doublings, head_dim, length, masked, nearest
+from engine.recordings.nearest import WIDTH, differing, doublings, length, masked, nearest
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
 
@@ -68,7 +68,7 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
 def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[Fp8Timing, ...]:
     """Recorded attention in float16 and FP8, of the timed problem nearest to the scenario; empty if none."""
     rows = [row for row in recording.fp8 if row.times] if recording else []
-    row = nearest(rows, experiment, differing(masked), difference(head_dim), doublings(length))
+    row = nearest(rows, experiment, differing(masked), WIDTH, doublings(length))
     return tuple(each for each in rows if each.problem == row.problem)
 
 
