@@ -8,16 +8,14 @@ from dataclasses import dataclass
 
 from kernels.call.call import Call
 from kernels.distributed.layout import Layout
-from kernels.tilings.methods import GROUP_BYTES, GROUPS
+from kernels.tilings.methods import CALLING, COPYING, TAIL, groups_of
 
 FLOPS = {4: 35e12, 2: 670e12}  # a second, by the bytes of an element
 FLOPS_OF_FEW_COLUMNS = 500e12  # at a head_dim up to 64
 COPIED, SENT, BETWEEN_HOSTS = 350e9, 155e9, 45e9  # bytes/s into a GPU: copy engines, NCCL, InfiniBand
 LATENCY = {"copy engines": 15e-6, "send and receive": 40e-6}
 SHARE = 0.15  # of a transfer by NCCL, whose kernels take SMs, that the computing beside it loses
-TAIL = 25e-6  # of a call: its last wave, and the gap before the next
 MEMORY = 3.5e12  # bytes/s
-CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,7 @@ def group_count(method: str, problem: Problem) -> int:
     swapped = method == "all_to_all"
     heads = call.kv_heads // ranks if swapped else call.kv_heads
     rows = _swapped(problem) if swapped else 2 * call.kv_heads * problem.fetched
-    most = max(1, min(GROUPS, rows * problem.row // GROUP_BYTES))
-    return max(each for each in range(1, most + 1) if heads % each == 0)
+    return groups_of(heads, rows * problem.row)
 
 
 def unserved(method: str, layout: Layout, call: Call) -> str | None:

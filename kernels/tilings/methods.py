@@ -1,4 +1,12 @@
-"""Methods over several GPUs: how what they bring is cut."""
+"""Methods over several GPUs: how what they bring is cut, and what a call takes beside its work."""
 
 GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for
 GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
+TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
+CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
+
+
+def groups_of(heads: int, moved: float) -> int:
+    """Groups of heads, which they divide, each worth a transfer of its own, where all bring so many bytes."""
+    most = max(1, min(GROUPS, int(moved) // GROUP_BYTES))
+    return max(each for each in range(1, most + 1) if heads % each == 0)

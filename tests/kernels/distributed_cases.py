@@ -12,7 +12,7 @@ from unittest import mock
 import torch
 
 from kernels.call.options import Options
-from kernels.distributed import all_to_all, choice, combine, job, ring, ring_attention, shard, symmetric
+from kernels.distributed import all_to_all, combine, job, ring, ring_attention, shard, symmetric
 from kernels.distributed import layout as plan
 from kernels.distributed.symmetric import CopyEngines
 from kernels.reference import reference_attention, visible_mask
@@ -163,7 +163,9 @@ def arranged(case: Case, files: Files):
             stack.enter_context(mock.patch.object(symmetric, "unavailable", return_value=None))
             stack.enter_context(mock.patch.object(symmetric, "rendezvous", files.rendezvous))
             stack.enter_context(mock.patch.object(symmetric, "GRAIN", 64))
-            stack.enter_context(mock.patch.object(choice, "GROUP_BYTES", 1))  # as many groups as there may be
+            stack.enter_context(
+                mock.patch("kernels.tilings.methods.GROUP_BYTES", 1)
+            )  # as many groups as there may be
             stack.enter_context(mock.patch.object(ring, "MOST_PARTS", 2))
             for module in (plan, ring):
                 stack.enter_context(mock.patch.object(module, "EPOCH", 2))

@@ -14,10 +14,9 @@ from engine.model.cluster.fabric import way
 from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
+from kernels.tilings.methods import CALLING, COPYING, TAIL
 
-TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
 MERGING_SHARE = 0.7292  # of device memory's peak, that merging and packing reach
-CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
 FORWARD_BYTES, BACKWARD_BYTES = 1, 2  # of K and V alone; and dK and dV back to their owners
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from engine.algorithms.ring import Order
 from engine.model.cluster.fabric import USUAL, Fabric, Way, way
 from engine.problem.problem import Problem
-from kernels.tilings.methods import GROUP_BYTES, GROUPS
+from kernels.tilings.methods import groups_of
 
 RING, RING_SEND, ALL_GATHER, ALL_TO_ALL, TWO_LEVEL = METHODS = (
     "ring",  # K and V pulled from their owners by copy engines, a block per round
@@ -94,10 +94,8 @@ class Spread:
         """Groups of heads, each worth a transfer of its own; they divide the heads."""
         if self.by_steps:
             return 1
-        heads = self.problem.kv_heads
-        heads = heads // self.gpus if self.method == ALL_TO_ALL else heads
-        most = max(1, min(GROUPS, int(self.link_bytes) // GROUP_BYTES))
-        return max(each for each in range(1, most + 1) if heads % each == 0)
+        ways = self.gpus if self.method == ALL_TO_ALL else 1
+        return groups_of(self.problem.kv_heads // ways, self.link_bytes)
 
     @property
     def unserved(self) -> str | None:
