@@ -8,13 +8,12 @@ import numpy as np
 from engine.algorithms.flash2 import schedule
 from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.step import Tensor
 from engine.watch import checks
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
 from engine.watch.numbers import Numbers
-from engine.watch.steps import of_head, of_programs, of_schedule
+from engine.watch.steps import NAMED, of_head, of_programs, of_schedule
 from engine.watch.tape import Tape
 from engine.watch.user_file import NotServedError, arguments, called
 from engine.watch.watch import Watch
@@ -128,33 +127,24 @@ def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np
 
 def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:
     problem, expected = numbers.problem, checks.expected_bytes(numbers.problem, seen.tiling)
-    error = np.abs(values - numbers.out)
-    named = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
+    high, wide = seen.tiling.block_q, seen.tiling.block_kv
+    error, names = np.abs(values - numbers.out), [each.name for each in NAMED]
     return {
         "right": bool((error <= numbers.tolerance).all()),
         "largest_error": float(error.max()) if np.isfinite(error).all() else None,
         "tolerance": numbers.tolerance,
-        "read_bytes": {
-            name: watch.read.get(name, 0) for name in dict.fromkeys(["Q", "K", "V", "O", *watch.read])
+        **{
+            f"{way}_bytes": {name: counted[name] for name in dict.fromkeys([*names, *counted])}
+            for way, counted in (("read", watch.read), ("written", watch.written))
         },
-        "written_bytes": {
-            name: watch.written.get(name, 0) for name in dict.fromkeys(["Q", "K", "V", "O", *watch.written])
-        },
-        "flash2_read_bytes": {each.name: expected.read[each] for each in named},
-        "flash2_written_bytes": {each.name: expected.written[each] for each in named},
-        "block_q": seen.tiling.block_q,
-        "block_kv": seen.tiling.block_kv,
+        "flash2_read_bytes": {each.name: expected.read[each] for each in NAMED},
+        "flash2_written_bytes": {each.name: expected.written[each] for each in NAMED},
+        "block_q": high,
+        "block_kv": wide,
         "head": seen.head,
         "visits": [list(tile) for tile in seen.visits],
-        "extra_tiles": [list(tile) for tile in seen.extra],
-        "missing_tiles": [list(tile) for tile in seen.missing] if watch.visits else [],
-        "repeated_tiles": [list(tile) for tile in seen.repeated],
-        "tiles_of_all_heads": len(
-            {
-                (v.q.head, v.q.low // seen.tiling.block_q, v.k.low // seen.tiling.block_kv)
-                for v in watch.visits
-            }
-        ),
+        **{f"{kind}s": [list(tile) for tile in some if watch.visits] for kind, some in seen.amiss.items()},
+        "tiles_of_all_heads": len({(v.q.head, v.q.low // high, v.k.low // wide) for v in watch.visits}),
         "launches": watch.launches,
         "by_program": of_programs(watch, seen, problem),
         "steps": of_head(watch, seen, problem),

@@ -26,14 +26,13 @@ class Tiles:
     """Tiles of one head, [query block, key block] each, in blocks of `tiling`.
 
     visits are in the order of time; head is the first in which something is amiss, or 0.
+    amiss: those that are, by the kind of their finding.
     """
 
     tiling: Tiling
     head: int
     visits: tuple[Tile, ...]
-    extra: tuple[Tile, ...]
-    missing: tuple[Tile, ...]
-    repeated: tuple[Tile, ...]
+    amiss: dict[str, list[Tile]]
 
 
 def tiling_seen(watch: Watch, problem: Problem, asked: Tiling) -> Tiling:
@@ -68,13 +67,9 @@ def tiles(watch: Watch, problem: Problem, asked: Tiling) -> Tiles:
         )  # a product in several parts, by columns or by halves of a tile, is one visit
         again = {tile for (tile, *_), count in parts.items() if count > 1}
         visited = set(order)
-        each = Tiles(
-            tiling,
-            head,
-            order,
-            *(tuple(sorted(some)) for some in (visited - wanted, wanted - visited, again)),
-        )
-        if each.extra or each.missing or each.repeated:
+        amiss = {"extra": visited - wanted, "missing": wanted - visited, "repeated": again}
+        each = Tiles(tiling, head, order, {f"{kind}_tile": sorted(some) for kind, some in amiss.items()})
+        if any(amiss.values()):
             return each
         found = found or each
     return found
@@ -85,11 +80,7 @@ def tile_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     if not watch.visits:
         return []
     tiling, found = seen.tiling, []
-    for kind, some in (
-        ("extra_tile", seen.extra),
-        ("missing_tile", seen.missing),
-        ("repeated_tile", seen.repeated),
-    ):
+    for kind, some in seen.amiss.items():
         if not some:
             continue
         query, key = some[0]
@@ -186,18 +177,10 @@ def _visited(seen: Tiles, problem: Problem) -> np.ndarray:
 
 
 def _line_of(watch: Watch, kind: str, line: int | None) -> int | None:
-    """The line that a cause belongs to: Q K's for what is done to scores, P V's for alpha, else O's store."""
+    """The line that a cause belongs to: P V's for alpha, O's store for the division, else Q K's."""
     if kind == "missing_rescale":
         return watch.met or line
-    scores = kind in (
-        "missing_scale",
-        "wrong_base",
-        "missing_mask",
-        "wrong_mask",
-        "ragged_end",
-        "missing_softmax",
-    )
-    return watch.visits[0].line if scores and watch.visits else line
+    return watch.visits[0].line if kind != "missing_division" and watch.visits else line
 
 
 def root_causes(findings: list[Finding], right: bool) -> list[Finding]:

@@ -15,19 +15,6 @@ import numpy as np
 from engine.watch.tags import NOTHING, Pointer, Product
 from engine.watch.watch import Watch
 
-BLOCK_ACCESSES = (
-    "create_tensor_pointer_load",
-    "create_tensor_pointer_store",
-    "create_descriptor_load",
-    "create_descriptor_store",
-)
-ATOMICS = ("create_atomic_rmw", "create_atomic_cas")
-REPORTED = {
-    *("create_masked_load", "create_masked_store", "create_dot", "create_fmul", "create_addptr"),
-    *(*BLOCK_ACCESSES, *ATOMICS),
-}
-UNTOUCHED = {"create_load", "create_store", "create_make_block_ptr", "create_advance"}
-
 
 @contextmanager
 def reporting(watch: Watch, backwards: bool = False, tape: Any = None) -> Iterator[None]:
@@ -59,7 +46,10 @@ def _method(hook: Callable, usual: Callable) -> Callable:
 
 
 class _Hooks:
-    """What takes the place of the interpreter's own parts, each of which is given the usual one first."""
+    """What takes the place of the interpreter's own parts, each of which is given the usual one first.
+
+    An operation of the builder's, `create_...`, has the hook of its name, or `handed_on`.
+    """
 
     def __init__(self, interpreter, watch: Watch, backwards: bool, tape: Any):
         self.interpreter, self.watch, self.tags = interpreter, watch, watch.tags
@@ -70,12 +60,7 @@ class _Hooks:
 
     def operation(self, name: str, original: Callable) -> Callable:
         """What is called instead of an operation of the builder's."""
-        own = getattr(self, name.removeprefix("create_"), None) if name in REPORTED else None
-        if name in BLOCK_ACCESSES:
-            own = self.block_access
-        if name in ATOMICS:
-            own = self.atomic
-        do = original if name in UNTOUCHED else partial(own or self.handed_on, original)
+        do = partial(getattr(self, name.removeprefix("create_"), self.handed_on), original)
 
         def noted(*args, **named):
             result = self.within(do, *args, **named)
@@ -143,6 +128,12 @@ class _Hooks:
         self.tags.put(result.data, came)
         return result
 
+    def untouched(self, original, *args, **kwargs):
+        """What ends in another operation, or makes no numbers."""
+        return original(*args, **kwargs)
+
+    load = store = make_block_ptr = advance = untouched
+
     def block_access(self, original, pointer, *args, **kwargs):
         """A block pointer's or a descriptor's access, which ends in a masked one."""
         self.base = int(pointer.base.data.flat[0])
@@ -152,6 +143,8 @@ class _Hooks:
             return original(pointer, *args, **kwargs)
         finally:
             self.base = None
+
+    tensor_pointer_load = tensor_pointer_store = descriptor_load = descriptor_store = block_access
 
     def masked_load(self, original, pointers, mask, other, *rest, **named):
         """A load of what is allowed; the rest is as if masked."""
@@ -172,9 +165,10 @@ class _Hooks:
         if at and len(args) > at + 2:  # an operation comes before, and a mask after the value
             args[at + 2] = self._allowed("atomic", args[at], args[at + 2], args[at + 1])
         else:
-            whole = self.interpreter.TensorHandle(np.ones_like(args[at].data, bool), bit_type())
-            self._allowed("atomic", args[at], whole, args[at + 1])
+            self._allowed("atomic", args[at], np.ones_like(args[at].data, bool), args[at + 1])
         return original(*args)
+
+    atomic_rmw = atomic_cas = atomic
 
     def fmul(self, original, left, right):
         """Element by element; of Q and K it is a product as a matrix product is."""
@@ -200,19 +194,10 @@ class _Hooks:
             raise ValueError(f"values of {value.data.itemsize} bytes are written to elements of {size}")
         data = mask.data if hasattr(mask, "data") and not isinstance(mask, np.ndarray) else mask
         allowed = self.watch.access(kind, pointers.data, data, size, base)
-        return self.interpreter.TensorHandle(allowed, bit_type())
+        return self.interpreter.TensorHandle(allowed, self.interpreter.tl.int1)
 
     def _widened(self, operand):
-        import triton.language as tl
-
-        if operand.dtype.scalar != tl.bfloat16:
+        if operand.dtype.scalar != self.interpreter.tl.bfloat16:
             return operand
         wide = (operand.data.astype(np.uint32) << 16).view(np.float32)
-        return self.interpreter.TensorHandle(wide, tl.float32)
-
-
-def bit_type():
-    """What masks are made of."""
-    import triton.language as tl
-
-    return tl.int1
+        return self.interpreter.TensorHandle(wide, self.interpreter.tl.float32)
