@@ -58,27 +58,15 @@ class Numbers:
         problem = self.problem
         s, v = _scores(problem, self.q, self.k), _flat(np.repeat(self.v, problem.group, 1))
         seen, scale = visible(problem), problem.scale
-        shown = f"{scale:.6g}"
-        yield (
-            "missing_scale",
-            f"the scores are not multiplied by the scale, {shown}",
-            _softmax(s / scale, seen, v)[0],
-        )
-        yield (
-            "missing_scale",
-            f"the scores are multiplied by the scale, {shown}, twice",
-            _softmax(s * scale, seen, v)[0],
-        )
-        yield (
-            "wrong_base",
-            "the exponentials are of base 2, and the scores are not multiplied by log2(e) = 1.4427",
-            _softmax(s * LN_2, seen, v)[0],
-        )
-        yield (
-            "wrong_base",
-            "the exponentials are of base e, but the scores are multiplied by log2(e) = 1.4427",
-            _softmax(s / LN_2, seen, v)[0],
-        )
+        times = "the scores are not multiplied by", "the scores are multiplied by"
+        log2e = "log2(e) = 1.4427"
+        for kind, words, factor in (
+            ("missing_scale", f"{times[0]} the scale, {scale:.6g}", 1 / scale),
+            ("missing_scale", f"{times[1]} the scale, {scale:.6g}, twice", scale),
+            ("wrong_base", f"the exponentials are of base 2, and {times[0]} {log2e}", LN_2),
+            ("wrong_base", f"the exponentials are of base e, but {times[1]} {log2e}", 1 / LN_2),
+        ):
+            yield kind, words, _softmax(s * factor, seen, v)[0]
         yield from self._masks(s, visited, v)
         out, total = online(s, seen, v, block_kv, True, True)
         yield "missing_division", "O is not divided by the sum l of its row", out
@@ -103,20 +91,18 @@ class Numbers:
         key, query = np.arange(visited.shape[1]), np.arange(visited.shape[0])[:, None]
         position = self.problem.positions(query)
         causal = self.problem.mask.causal
-        words = "the causal mask is not applied" if causal else "a causal mask is applied, and none was asked"
-        yield (
-            ("missing_mask" if causal else "wrong_mask"),
-            words,
-            _softmax(s, visited if causal else visited & (key <= position), v)[0],
-        )
-        if causal:
-            for mask, words in (
-                (key < position, "the causal mask hides the query's own key"),
-                (key <= position + 1, "the causal mask shows one key after the query"),
-                (key <= query, "the causal mask aligns the first query with the first key"),
-                (key >= position, "the causal mask is turned around"),
-            ):
-                yield "wrong_mask", words, _softmax(s, mask & visited, v)[0]
+        for kind, words, mask in (
+            (
+                ("missing_mask", "the causal mask is not applied", True),
+                ("wrong_mask", "the causal mask hides the query's own key", key < position),
+                ("wrong_mask", "the causal mask shows one key after the query", key <= position + 1),
+                ("wrong_mask", "the causal mask aligns the first query with the first key", key <= query),
+                ("wrong_mask", "the causal mask is turned around", key >= position),
+            )
+            if causal
+            else (("wrong_mask", "a causal mask is applied, and none was asked", key <= position),)
+        ):
+            yield kind, words, _softmax(s, mask & visited, v)[0]
 
     def risen(self, block_kv: int, row: int) -> int | None:
         """The first key block, after the first, in which the maximum of a row (of all heads') rises."""

@@ -13,30 +13,26 @@ PROGRAM = {
     "launch": str, "program": NUMBERS, "moved": {str: NUMBERS}, "head": (int, None),
     "query_block": (int, None), "flash2": {str: NUMBERS}, "bytes": int, "flash2_bytes": (int, None),
 }  # fmt: skip
-DELTA = {
+REPORT = {
     "right": bool, "largest_error": (float, None), "tolerance": float, "read_bytes": {str: int},
     "written_bytes": {str: int}, "flash2_read_bytes": {str: int}, "flash2_written_bytes": {str: int},
-    "launches": [str], "steps": STEPS, "notes": [str], "findings": [FINDING],
-}  # fmt: skip
-ATTENTION = DELTA | {
-    "block_q": int, "block_kv": int, "head": int, "visits": ROWS, "extra_tiles": ROWS, "missing_tiles": ROWS,
+    "launches": [str], "steps": STEPS, "notes": [str], "findings": [FINDING], "heads": int, "head": int,
+    "block_q": int, "block_kv": int, "visits": ROWS, "extra_tiles": ROWS, "missing_tiles": ROWS,
     "repeated_tiles": ROWS, "tiles_of_all_heads": int, "by_program": [PROGRAM], "flash2_steps": ROWS,
-    "heads": int,
 }  # fmt: skip
 STEP = 7  # numbers of a step, see `engine.watch.steps.of_head`
 
 
 def is_report(value: Any) -> bool:
-    """Whether something is a report on an attention or on a delta, as far as its shape tells."""
-    if not (fits(value, ATTENTION) or fits(value, DELTA)):
+    """Whether something is a report on an attention, as far as its shape tells."""
+    if not fits(value, REPORT):
         return False
     steps = value["steps"]
     named = len(steps["kinds"]), len(steps["tensors"]), LARGEST, len(steps["programs"])
-    return all(len(row) == STEP and all(map(_below, row, named)) for row in steps["rows"])
-
-
-def _below(number: int, most: int) -> bool:
-    return -1 <= number < most
+    return all(
+        len(row) == STEP and all(-1 <= number < most for number, most in zip(row, named, strict=False))
+        for row in steps["rows"]
+    )
 
 
 def fits(value: Any, shape: Any) -> bool:
@@ -45,14 +41,10 @@ def fits(value: Any, shape: Any) -> bool:
         return any(fits(value, each) for each in shape)
     if isinstance(shape, list):
         return isinstance(value, list) and all(fits(each, shape[0]) for each in value)
-    if isinstance(shape, dict) and str in shape:
-        return isinstance(value, dict) and all(fits(each, shape[str]) for each in value.values())
     if isinstance(shape, dict):
-        return (
-            isinstance(value, dict)
-            and value.keys() == shape.keys()
-            and all(fits(value[name], each) for name, each in shape.items())
-        )
+        if not isinstance(value, dict) or not (str in shape or value.keys() == shape.keys()):
+            return False
+        return all(fits(each, shape.get(str) or shape[name]) for name, each in value.items())
     if shape is float:
         return type(value) in (int, float) and isfinite(value)
     if shape is int:

@@ -1,7 +1,7 @@
 """What a watched run did, step by step, of one head; and the same of FlashAttention-2's schedule."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.algorithms.flash2 import schedule
@@ -69,17 +69,9 @@ def _belongs(step: Step, current: int | None, head: int, group: int) -> bool:
 
 def of_schedule(schedule: Schedule) -> list[list[int]]:
     """A schedule's own steps of one head, as those of `of_head`: tensors by the place in NAMED, by phase."""
-    columns = schedule.columns
     told = []
-    for phase, operation, tensor, query, key, read, written in zip(
-        columns.phase,
-        columns.operation,
-        columns.tensor,
-        columns.query_block,
-        columns.key_block,
-        columns.read_bytes,
-        columns.written_bytes,
-        strict=True,
+    for operation, tensor, phase, query, key, read, written in _columns(
+        schedule, "operation", "tensor", "phase", "query_block", "key_block", "read_bytes", "written_bytes"
     ):
         kind = "load" if operation == Operation.LOAD else MOVING.get(operation)
         if kind is None or (kind in ("load", "store") and tensor not in NAMED):
@@ -87,6 +79,11 @@ def of_schedule(schedule: Schedule) -> list[list[int]]:
         place = NAMED.index(tensor) if tensor in NAMED else -1
         told.append([KINDS.index(kind), place, -1, *map(int, (phase, query, key, read + written))])
     return told[:MOST_SHOWN]
+
+
+def _columns(schedule: Schedule, *names: str) -> Iterable[tuple]:
+    """These columns of a schedule, step by step."""
+    return zip(*(getattr(schedule.columns, name) for name in names), strict=True)
 
 
 def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, Any]]:
@@ -115,9 +112,9 @@ def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, A
 
 def _by_block(problem: Problem, tiling: Tiling) -> dict[int, dict[str, list[int]]]:
     """Bytes that flash2 moves for each query block of a head, [read, written] by tensor."""
-    columns, found = schedule(problem, tiling).columns, defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    each = zip(columns.tensor, columns.query_block, columns.read_bytes, columns.written_bytes, strict=True)
-    for tensor, query, read, written in each:
+    found = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    names = "tensor", "query_block", "read_bytes", "written_bytes"
+    for tensor, query, read, written in _columns(schedule(problem, tiling), *names):
         if Tensor(tensor) in NAMED:
             moved = found[int(query)][Tensor(tensor).name]
             moved[0] += int(read)
