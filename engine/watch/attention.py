@@ -15,7 +15,7 @@ from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import NAMED, of_head, of_programs, of_schedule
 from engine.watch.tape import Tape
-from engine.watch.user_file import NotServedError, arguments, called
+from engine.watch.user_file import NotServedError, arguments, ending_in_sentences
 from engine.watch.watch import Watch
 
 
@@ -84,8 +84,9 @@ def observed(
 
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
     tape = function if isinstance(function, Tape) and function.running else None
-    with poisoned(torch, watch.unwritten), reporting(watch, backwards, tape), unquestioned():
-        returned = called(function, given, file)
+    reported = reporting(watch, backwards, tape)
+    with poisoned(torch, watch.unwritten), reported, unquestioned(), ending_in_sentences(file):
+        returned = function(*given[0], **given[1])
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")
     return watch, returned

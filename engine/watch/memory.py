@@ -149,14 +149,10 @@ def _laid_out(own: np.ndarray, strides: tuple[int, ...], values: np.ndarray):
         if own.shape != shape:  # heads folded into the batch, and the like: as it lies if it has no gaps
             if not own.flags.c_contiguous:
                 return None
-            strides = _dense(shape)
+            strides = tuple(int(np.prod(shape[axis + 1 :])) for axis in range(4))
         placed = dict(zip(order, strides, strict=True))
         return values.shape, tuple(placed[axis] for axis in range(4))
     return None
-
-
-def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(np.prod(shape[axis + 1 :])) for axis in range(len(shape)))
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:

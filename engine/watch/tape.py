@@ -18,8 +18,6 @@ from engine.watch.user_file import NotServedError, prepared, watched_by
 from engine.watch.watch import line_of, tensors_of
 
 MOST_OPERATIONS = 100_000  # of all programs together
-# what gives nothing and moves nothing
-SILENT = {f"create_{name}" for name in ("print", "assert", "assume", "barrier")}
 
 
 def taken(file: Path, experiment: Experiment, stretch: float, function: str) -> dict[str, Any]:
@@ -91,8 +89,6 @@ class Tape:
 
     def note(self, name: str, args: tuple, named: dict[str, Any], result: Any) -> None:
         """An operation was done; what it gave gets the next numbers."""
-        if name in SILENT:
-            return
         if name == "create_atomic_cas":
             raise NotServedError("tl.atomic_cas is not judged")
         self._count += 1

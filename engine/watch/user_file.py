@@ -91,13 +91,6 @@ def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tili
     return ([*tensors, *named.values()], {}) if forward else (tensors, named)
 
 
-def called(attention: Callable, given: tuple[list, dict], file: str | None):
-    """What the function returns; raises NotServedError where it ends in any other way."""
-    positional, named = given
-    with ending_in_sentences(file):
-        return attention(*positional, **named)
-
-
 @contextmanager
 def ending_in_sentences(file: str | None) -> Iterator[None]:
     """Within it the file's code runs: however it ends, it is a NotServedError that names the line."""

@@ -22,8 +22,10 @@ from typing import Any
 
 from engine.process_tree import Marked
 from engine.root import ROOT
-from engine.worker.jobs import Update
 
+# with whose end ends what it starts: compilers, and kernel files with what they fork
+COMMAND = [sys.executable, "-m", "engine.worker.process"]
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
 MOST_WAITING = 400
 MOST_OF_A_VISITOR = 3  # one that runs and two that wait
 MOST_REMEMBERED = 64
@@ -305,9 +307,13 @@ class Worker:
     def _perform(self, run: Run) -> None:
         process = None
         try:
-            process = self._living_process(run)
-            if process is None:
-                return
+            with self.changed:
+                if run is not self.current:  # given up meanwhile
+                    return
+                if self._process is not None and self._process.poll() is not None:
+                    bury(self._process)  # it ended while it had nothing to do
+                    self._process = None
+                process = self._process = self._process or Marked(COMMAND, **PIPES, cwd=ROOT)
             pickle.dump((run.kind, run.payload), process.stdin)
             process.stdin.flush()
             while self._record(run, *pickle.load(process.stdout)):
@@ -320,20 +326,8 @@ class Worker:
                 if run is self.current:
                     self._end(run, FAILED, sentence)
 
-    def _living_process(self, run: Run) -> Marked | None:
-        """The process, started if there is none; None when the run was given up meanwhile."""
-        with self.changed:
-            if run is not self.current:
-                return None
-            if self._process is not None and self._process.poll() is not None:
-                bury(self._process)  # it ended while it had nothing to do
-                self._process = None
-            if self._process is None:
-                self._process = start()
-            return self._process
-
     def _record(self, run: Run, what: str, value: Any) -> bool:
-        """Take one reply into account; whether more are to come."""
+        """Take one reply into account, an `Update` or how it ends; whether more are to come."""
         with self.changed:
             if run is not self.current:
                 raise EOFError("given up")
@@ -348,15 +342,11 @@ class Worker:
                 raise EOFError("lost")  # to be buried by who reads from it
             else:
                 run.state, run.started_at = RUNNING, run.started_at or time.monotonic()
-                self._update(run, value)
+                if value is not None:
+                    run.fraction, run.message = value.fraction, value.message
+                    run.rows += [] if value.row is None else [value.row]
+                self.changed.notify_all()
             return run.under_way
-
-    def _update(self, run: Run, update: Update | None) -> None:
-        if update is not None:
-            run.fraction, run.message = update.fraction, update.message
-            if update.row is not None:
-                run.rows.append(update.row)
-        self.changed.notify_all()
 
 
 _SHARED = Worker()
@@ -369,12 +359,6 @@ def shared_worker() -> Worker:
 
 def _key(kind: str, payload: dict[str, Any]) -> str:
     return json.dumps([kind, payload], sort_keys=True)
-
-
-def start() -> Marked:
-    """A fresh process; with it ends what it starts: compilers, and kernel files with what they fork."""
-    command = [sys.executable, "-m", "engine.worker.process"]
-    return Marked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
 
 def bury(process: subprocess.Popen) -> str:

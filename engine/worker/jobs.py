@@ -1,8 +1,6 @@
 """What a job of the worker process is made of: updates that it yields, and errors for a visitor to read."""
 
-from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 
@@ -27,12 +25,3 @@ class Update:
     fraction: float
     message: str
     row: dict[str, Any] | None = None
-
-
-Work = Callable[[dict[str, Any]], Generator[Update, None, Any]]
-
-
-def resolve(kind: str) -> Work:
-    """The generator function that "package.module:function" names; it takes a job's payload."""
-    module, _, function = kind.partition(":")
-    return getattr(import_module(module), function)

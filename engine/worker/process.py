@@ -9,11 +9,12 @@ import os
 import pickle
 import sys
 import threading
+from importlib import import_module
 from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import BinaryIO
 
-from engine.worker.jobs import JobError, LostError, resolve
+from engine.worker.jobs import JobError, LostError
 
 MISSING = "PyTorch is not installed here, and kernels need it; pip install -r requirements.txt brings it."
 
@@ -39,11 +40,15 @@ def _receive(requests: BinaryIO, jobs: SimpleQueue) -> None:
 
 
 def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
-    """Run one job, sending ("update", Update)s; last ("done", result) or ("failed" or "lost", sentence)."""
+    """Run one job, a generator function that "package.module:function" names.
+
+    It sends ("update", Update)s; last ("done", result) or ("failed" or "lost", sentence).
+    """
     try:
         if find_spec("torch") is None:
             raise JobError(MISSING)
-        work = resolve(kind)(payload)
+        module, _, function = kind.partition(":")
+        work = getattr(import_module(module), function)(payload)
         _send(replies, "started", None)
         while True:
             _send(replies, "update", next(work))
