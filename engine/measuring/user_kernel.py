@@ -54,8 +54,7 @@ def watched_file(file: Path, experiment: Experiment, number: int | None) -> Watc
         return WatchedFile(file, interpretable(experiment))
     lab = labs()[number]
     own = file.parent / lab.file.name
-    flat = {name: value for name, value in lab.scenario.items() if name != "stretch"}
-    return WatchedFile(own if own.is_file() else lab.file, Experiment.of(**flat), lab)
+    return WatchedFile(own if own.is_file() else lab.file, lab.experiment, lab)
 
 
 def interpretable(experiment: Experiment) -> Experiment:

@@ -1,6 +1,7 @@
 """A file's function `attention` run once, watched, and judged. torch is imported when called."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -130,10 +131,7 @@ def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings,
     problem, expected = numbers.problem, checks.expected_bytes(numbers.problem, seen.tiling)
     high, wide = seen.tiling.block_q, seen.tiling.block_kv
     error, names = np.abs(values - numbers.out), [each.name for each in NAMED]
-    return {
-        "right": bool((error <= numbers.tolerance).all()),
-        "largest_error": float(error.max()) if np.isfinite(error).all() else None,
-        "tolerance": numbers.tolerance,
+    return verdict(watch, error, numbers.tolerance, findings) | {
         **{
             f"{way}_bytes": {name: counted[name] for name in dict.fromkeys([*names, *counted])}
             for way, counted in (("read", watch.read), ("written", watch.written))
@@ -146,12 +144,21 @@ def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings,
         "visits": [list(tile) for tile in seen.visits],
         **{f"{kind}s": [list(tile) for tile in some if watch.visits] for kind, some in seen.amiss.items()},
         "tiles_of_all_heads": len({(v.q.head, v.q.low // high, v.k.low // wide) for v in watch.visits}),
-        "launches": watch.launches,
         "by_program": of_programs(watch, seen, problem),
         "steps": of_head(watch, seen, problem),
         "flash2_steps": of_schedule(schedule(problem, seen.tiling)),
         "heads": problem.batch * problem.heads,
         "notes": notes
         + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),
-        "findings": [finding.plain() for finding in findings],
+    }
+
+
+def verdict(watch: Watch, error: np.ndarray, tolerance: float, findings: list[Finding]) -> dict[str, Any]:
+    """What every report says: how far off its numbers are, and what was found."""
+    return {
+        "right": bool((error <= tolerance).all()),
+        "largest_error": float(error.max()) if np.isfinite(error).all() else None,
+        "tolerance": tolerance,
+        "launches": watch.launches,
+        "findings": [asdict(finding) for finding in findings],
     }

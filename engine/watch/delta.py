@@ -12,7 +12,7 @@ from engine.experiment import Experiment
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
-from engine.watch.attention import observed, renamed
+from engine.watch.attention import observed, renamed, verdict
 from engine.watch.finding import Finding
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head
@@ -50,16 +50,11 @@ def watched(
         )
         findings.append(Finding("wrong_values", text, watch.stores.get("delta"), None, "delta"))
     each, rows = problem.head_dim * problem.itemsize, exact.size
-    return {
-        "right": bool((error <= tolerance).all()),
-        "largest_error": float(error.max()) if np.isfinite(error).all() else None,
-        "tolerance": tolerance,
+    return verdict(watch, error, tolerance, findings) | {
         "read_bytes": {name: watch.read[name] for name in ("O", "dO", "delta")},
         "written_bytes": {name: watch.written[name] for name in ("O", "dO", "delta")},
         "flash2_read_bytes": {"O": rows * each, "dO": rows * each, "delta": 0},
         "flash2_written_bytes": {"O": 0, "dO": 0, "delta": rows * STATISTIC_BYTES},
-        "launches": watch.launches,
         "steps": of_head(watch, None, problem),
         "notes": notes,
-        "findings": [finding.plain() for finding in findings],
     }

@@ -1,7 +1,7 @@
 """What is wrong with a kernel, as sentences."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 Program = tuple[int, int, int]
 
@@ -23,10 +23,6 @@ class Finding:
     line: int | None = None
     program: Program | None = None
     tensor: str | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def at(line: int | None) -> str:

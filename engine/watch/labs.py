@@ -26,7 +26,7 @@ class Lab:
     Attributes:
         number, file: its place in the ladder, and where it stands.
         title, task: of its docstring.
-        scenario: flat values of its experiment; stretch, if there, is what Q is multiplied by.
+        experiment, stretch: what it is run on, and what Q is multiplied by.
         hints: the last one is the answer.
         compared: tensors of which no more bytes may move than FlashAttention-2 moves.
         function: that the file defines: attention, or delta.
@@ -36,7 +36,8 @@ class Lab:
     file: Path
     title: str
     task: str
-    scenario: dict[str, Any]
+    experiment: Experiment
+    stretch: float
     hints: tuple[str, ...]
     compared: tuple[str, ...] = COMPARED
     function: str = "attention"
@@ -51,15 +52,14 @@ class Lab:
             for node in tree.body
             if isinstance(node, ast.Assign) and node.targets[0].id in SAID
         }
-        number = int(file.stem.split("_")[0])
+        number, stretch = int(file.stem.split("_")[0]), said["SCENARIO"].pop("stretch", 1.0)
+        asked = Experiment.of(**said["SCENARIO"]), stretch, said["HINTS"]
         optional = said.get("COMPARED", COMPARED), said.get("FUNCTION", "attention")
-        return cls(number, file, title, task.strip(), said["SCENARIO"], said["HINTS"], *optional)
+        return cls(number, file, title, task.strip(), *asked, *optional)
 
     def check(self, file: Path, limits: Limits) -> dict[str, Any]:
         """Whether a file passes, and else why not; raises FailedError where it cannot be run."""
-        flat = dict(self.scenario)
-        stretch = flat.pop("stretch", 1.0)
-        report = run(file, Experiment.of(**flat), limits, stretch, self.function, judge=True)
+        report = run(file, self.experiment, limits, self.stretch, self.function, judge=True)
         on_others = report.pop("right_on_others")
         reason = broken_rule(report, self.compared) or (None if on_others else ONLY_SHOWN)
         return {"lab": self.number, "title": self.title, "passed": reason is None, "reason": reason, **report}
@@ -74,10 +74,9 @@ def labs() -> dict[int, Lab]:
 def stored_report(number: int) -> dict[str, Any]:
     """What was seen of a lab with its hole, kept beside it for where no kernel runs; as a page is told."""
     lab = labs()[number]
-    flat = {name: value for name, value in lab.scenario.items() if name != "stretch"}
     found = json.loads(lab.file.with_suffix(".json").read_text("utf-8"))
     told = {"file": str(lab.file), "source": lab.file.read_text("utf-8").splitlines()}
-    return {**found, **told, "experiment": Experiment.of(**flat).flat()}
+    return {**found, **told, "experiment": lab.experiment.flat()}
 
 
 def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) -> str | None:

@@ -53,8 +53,7 @@ class Region:
     Attributes:
         start, stop: first address, and one past the last.
         fresh: whether it was given unwritten, filled with POISON.
-        writer, reader: by element, the program that last wrote or read it in this launch, or -1; None before
-            any did.
+        writer, reader: by element, the program that last wrote or read it in this launch, or -1.
     """
 
     start: int
@@ -62,48 +61,40 @@ class Region:
     itemsize: int
     views: list[View] = field(default_factory=list)
     fresh: bool = False
-    writer: np.ndarray | None = None
-    reader: np.ndarray | None = None
+
+    def __post_init__(self):
+        size = (self.stop - self.start) // self.itemsize + 1
+        self.writer, self.reader = (np.full(size, -1, np.int32) for _ in range(2))
 
     def view(self, base: int | None) -> View:
         """The tensor that begins at an address; the first one where none does."""
         return next((view for view in self.views if view.start == base), self.views[0])
 
-    def elements(self, addresses: np.ndarray) -> np.ndarray:
-        """Places in `writer` and `reader` of addresses inside."""
-        return (addresses.astype(np.int64) - self.start) // self.itemsize
 
-    def track(self) -> None:
-        """Make room for `writer` and `reader`."""
-        if self.writer is None:
-            size = (self.stop - self.start) // self.itemsize + 1
-            self.writer, self.reader = np.full(size, -1, np.int32), np.full(size, -1, np.int32)
-
-
+@dataclass
 class Memory:
-    """All memory that launches were given."""
+    """All memory that launches were given.
 
-    def __init__(self, known: dict[str, np.ndarray], heads: int):
-        """known: float arrays [batch, heads, rows, columns] by name; heads: of Q, over the batch."""
-        self.known = known
-        self.heads = heads
-        self.regions: list[Region] = []
+    Attributes:
+        known: float arrays [batch, heads, rows, columns] by name.
+        heads: of Q, over the batch.
+    """
+
+    known: dict[str, np.ndarray]
+    heads: int
+    regions: list[Region] = field(default_factory=list)
 
     def add(self, name: str, tensor, unwritten: frozenset[int]) -> None:
         """Take in a tensor that a kernel is launched with; unwritten: storages that were allocated empty."""
         storage = tensor.untyped_storage()
         start, size = storage.data_ptr(), storage.nbytes()
-        self.regions = [
-            each
-            for each in self.regions
-            if (each.start, each.stop) == (start, start + size)
-            or each.stop <= start
-            or start + size <= each.start
-        ]
-        region = next((each for each in self.regions if each.start == start), None)
+        region = next(
+            (each for each in self.regions if (each.start, each.stop) == (start, start + size)), None
+        )
         if region is None:
             region = Region(start, start + size, tensor.element_size())
-            self.regions.append(region)
+            apart = [each for each in self.regions if each.stop <= start or region.stop <= each.start]
+            self.regions = [*apart, region]
         region.fresh = start in unwritten and tensor.element_size() in POISON
         if not any(view.start == tensor.data_ptr() for view in region.views):
             found = None if region.fresh else self._recognised(tensor)
@@ -112,7 +103,7 @@ class Memory:
     def launch(self) -> None:
         """Another launch begins: what the one before wrote is there for all to read."""
         for region in self.regions:
-            region.writer = region.reader = None
+            region.writer[:] = region.reader[:] = -1
 
     def region(self, address: int) -> Region | None:
         """The region that an address lies in."""

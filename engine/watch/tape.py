@@ -157,24 +157,20 @@ class Tape:
         """A tensor as it lies in a storage, which is taken in with how it begins."""
         import torch
 
-        storage = tensor.untyped_storage()
-        if self._place(tensor) is None:
+        if self._view(tensor) is None:
+            storage = tensor.untyped_storage()
             memory = torch.tensor([], dtype=torch.uint8).set_(storage).numpy()
             self.memory.append(self._begins(torch.tensor([], dtype=tensor.dtype).set_(storage)))
             self._storages.append((storage.data_ptr(), memory, bytes(memory)))
         return self._view(tensor)
 
-    def _place(self, tensor) -> int | None:
-        """Which storage a tensor lies in; None for what is no tensor of a kernel's."""
-        start = tensor.untyped_storage().data_ptr() if hasattr(tensor, "untyped_storage") else None
-        return next((place for place, each in enumerate(self._storages) if each[0] == start), None)
-
     def _view(self, tensor) -> list | None:
-        """A tensor as it lies in its storage."""
-        if (place := self._place(tensor)) is None:
-            return None
-        lies = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
-        return [place, str(tensor.dtype).removeprefix("torch."), *lies]
+        """A tensor as it lies in its storage; None for what is no tensor of a kernel's."""
+        start = tensor.untyped_storage().data_ptr() if hasattr(tensor, "untyped_storage") else None
+        for place in (place for place, each in enumerate(self._storages) if each[0] == start):
+            lies = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
+            return [place, str(tensor.dtype).removeprefix("torch."), *lies]
+        return None
 
     def _begins(self, flat) -> dict[str, Any]:
         """What a storage holds at first: a given tensor or its copy, one number throughout, or nothing."""

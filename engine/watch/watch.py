@@ -210,8 +210,8 @@ class Watch:
         self.atomics |= kind == "atomic"
         if self.atomics:
             return
-        region.track()
-        places, own = region.elements(addresses), len(self._programs)
+        places = (addresses.astype(np.int64) - region.start) // region.itemsize
+        own = len(self._programs)
         for other, kinds in ((region.writer, ("store", "load")), (region.reader, ("store",))):
             before = other[places]
             clash = before[(before >= 0) & (before != own)]

@@ -23,9 +23,7 @@ Asked = tuple[Path, Experiment, float, str]
 
 def asked(file: Path, lab: Lab | None = None) -> Asked:
     """What the processes are asked for a lab's scenario, or for a tiny one."""
-    flat = dict(lab.scenario) if lab else {}
-    stretch, function = flat.pop("stretch", 1.0), lab.function if lab else "attention"
-    return file, Experiment.of(**flat) if lab else TINY, stretch, function
+    return (file, lab.experiment, lab.stretch, lab.function) if lab else (file, TINY, 1.0, "attention")
 
 
 def written(folder: Path, text: str) -> Asked:
@@ -191,7 +189,7 @@ def test_addresses_outside_of_the_tensors_bring_nothing(good):
 
 
 def test_a_lab_passes_through_its_processes_and_a_forged_report_does_not(tmp_path, capsys):
-    lab = replace(LABS[4], scenario={**LABS[4].scenario, "seq": 32, "heads": 1})
+    lab = replace(LABS[4], experiment=LABS[4].experiment.changed(seq=32, seq_kv=32, heads=1, kv_heads=1))
     file = tmp_path / "mine.py"
     file.write_text(solved(LABS[4]))
     found = lab.check(file, Limits())

@@ -5,7 +5,6 @@ import json
 import pytest
 
 import kernels
-from engine import Experiment
 from engine.__main__ import main
 from engine.watch import labs
 from engine.watch.user_file import report
@@ -43,9 +42,7 @@ def solved(lab: labs.Lab) -> str:
 
 
 def checked(lab: labs.Lab, file) -> tuple[dict, str | None]:
-    flat = dict(lab.scenario)
-    stretch = flat.pop("stretch", 1.0)
-    found = report(file, Experiment.of(**flat), stretch, lab.function)
+    found = report(file, lab.experiment, lab.stretch, lab.function)
     return found, labs.broken_rule(found, lab.compared)
 
 
