@@ -1,6 +1,6 @@
 // One call over time: bytes read above the line and written below it; opened, what was at work on the chip.
 
-import { duration, microseconds, percent, rate, traffic, unitOf } from "../canvas/format.js";
+import { clamp, duration, microseconds, percent, rate, traffic, unitOf } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { drawFlow, WAYS } from "./flow.js";
@@ -13,6 +13,7 @@ const NARROW = 660; // units of width that have no room for numbers beside a lan
 const PHONE = 460; // nor beside its name
 const COUNTERS = 240; // units of them there
 export const FOOT = 26; // units below the lowest
+const UNFOLDED = 0.56; // of a lane, at most, for what was at work on the chip
 const TIGHT = 110; // units of height that have room for few words
 const STRIPS = [
   ["sms", "SMs with work", "good"],
@@ -35,9 +36,11 @@ export class FlowPanel extends LaneChart {
       side = (this.narrow ? 2 : 172) * u,
       top = aboveOf(lane, box.w / u) * u,
       foot = (lowest ? FOOT : 4) * u,
-      step = open ? Math.round(Math.min(30 * u, 0.15 * (box.h - top - foot))) : 0;
-    this.high = Math.round(box.h - top - foot);
-    this.flow = this.high - (model.blocks ? 4 : 3) * step; // px of both ways
+      room = Math.round(box.h - top - foot),
+      rows = clamp(Math.floor((UNFOLDED * room) / (18 * u)), 1, model.blocks ? 4 : 3), // the SMs have two for blocks
+      step = open ? Math.round(Math.min(30 * u, (UNFOLDED * room) / rows)) : 0;
+    this.high = room;
+    this.flow = room - rows * step; // px of both ways
     this.plot = {
       ...{ x: Math.round(box.x) + left, y: Math.round(box.y + top) },
       ...{ w: Math.round(box.w - left - side), h: this.flow },
@@ -45,8 +48,8 @@ export class FlowPanel extends LaneChart {
     this.zero = this.plot.y + Math.round(this.flow / 2);
     this.strips = [];
     let y = this.plot.y + this.flow;
-    for (const [name, words, color] of open ? STRIPS : []) {
-      const h = step * (model.blocks && name === "sms" ? 2 : 1);
+    for (const [name, words, color] of open ? STRIPS.slice(0, rows) : []) {
+      const h = step * (rows > STRIPS.length && name === "sms" ? 2 : 1);
       if (name in lane.columns) this.strips.push({ name, words, color, y: y + 4, h: h - 4 });
       y += h;
     }
@@ -96,8 +99,8 @@ export class FlowPanel extends LaneChart {
       facts = outline ? lane.modelled : [...brings, ...lane.shape],
       told = { size: 15, note: { size: small } };
     pen.heading(lane.name, facts.filter(Boolean), plot.x, y, plot.w - wide - beside, told);
-    if (narrow && lane.origin)
-      pen.text(lane.origin, plot.x + 4 * u, plot.y + this.flow - 6 * u, { ...origin, room: plot.w });
+    if (narrow && lane.origin && !this.open)
+      pen.text(lane.origin, plot.x + 4 * u, this.zero + this.tall(1) - 6 * u, { ...origin, room: plot.w });
   }
 
   /** What the memory delivers, on both sides of the line. */
@@ -116,7 +119,7 @@ export class FlowPanel extends LaneChart {
       ctx.setLineDash([]);
       const style = { size: small, color: theme.muted, mono: true };
       if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { ...style, size: 12 });
-      else if (lane.origin && side > 0) pen.right(most, plot.x + plot.w - 4 * u, y - 5 * u, style);
+      else if (lane.origin && side < 0 && !this.open) pen.text(most, plot.x + 14 * u, y + 15 * u, style);
     }
     ctx.fillStyle = theme.line;
     ctx.fillRect(plot.x, zero, plot.w, 1);

@@ -78,7 +78,10 @@ def _difference(call: SampledCall) -> list[str]:
         (seconds_text(seconds), seconds / call.row.seconds),
         (f"at most {scaled(model.peak, 'B/s')}", model.peak / real.peak),
     )
-    return [f"{text} ({ratio - 1:+.0%})".replace("-", "−") for text, ratio in told]
+    off = (f"{ratio - 1:+.0%}".replace("-", "−") for _, ratio in told)
+    return [
+        f"{text} ({far[-2:] if far[1:] == '0%' else far})" for (text, _), far in zip(told, off, strict=True)
+    ]
 
 
 def _columns(call: SampledCall) -> dict[str, np.ndarray]:
