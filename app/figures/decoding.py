@@ -8,7 +8,7 @@ import numpy as np
 
 from app.figures.base import Figure, axis, bars, drawn, line, marks, note, upright
 from app.figures.colours import Palette
-from app.figures.units import log_axis, log_ticks, scaled, seconds_text
+from app.figures.units import even_ticks, log_axis, log_ticks, scaled, seconds_text
 from engine.model.timeline import MODELLED
 from engine.studies.decoding import Parts
 from engine.trace.softmax import OnlineSteps
@@ -67,7 +67,7 @@ def speed_by_splits(
         colours,
         height=HEIGHT,
         x=log_axis(powers, str, low, high, 0.05, title_text="number of splits"),
-        y=times if metric == TIME else _rates(max(values)),
+        y=times if metric == TIME else even_ticks(max(values), _text(metric)),
         legend=False,
         shapes=[upright(mark, colours.muted)] if mark else [],
     )
@@ -101,13 +101,6 @@ def key(lines: Sequence[Line], metric: str) -> str:
 
 def _text(metric: str):
     return seconds_text if metric == TIME else lambda value: scaled(value, "B/s")
-
-
-def _rates(most: float) -> dict:
-    step = next(step for step in (1e10, 2e10, 5e10, 1e11, 2e11, 5e11, 1e12, 2e12, 5e12) if most <= 6 * step)
-    values = [step * index for index in range(int(most / step) + 1)]
-    texts = [scaled(value, "B/s") if value else "0" for value in values]
-    return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
 
 
 def _merge_traces(steps: OnlineSteps, step: int, lse: np.ndarray, low: float, colours: Palette) -> list[dict]:

@@ -1,13 +1,12 @@
 """Figures of the Speed page over the length: measured, recorded and modelled, and what fusing gains."""
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from app.figures.algorithms import implementation, look, short
 from app.figures.base import Figure, level, line, marks, over_length
 from app.figures.colours import Palette
-from app.figures.units import gain_text, log_ticks, scaled, seconds_text, times_text, tokens_text
+from app.figures.units import even_ticks, gain_text, log_ticks, scaled, seconds_text, times_text, tokens_text
 from engine.studies.gains import Gain
 
 RATES = ("tflops", "tokens_per_second")
@@ -65,7 +64,7 @@ def speed_by_length(
         mark,
         colours,
         height=275,
-        y=_linear(metric, high) if linear else log_ticks(low, high, *UNITS[metric]),
+        y=even_ticks(high, UNITS[metric][1]) if linear else log_ticks(low, high, *UNITS[metric]),
         legend={**LEGEND, "entrywidth": 60 if legend_of_model else 104},
     )
 
@@ -114,18 +113,6 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     slower = row[percentile] / row["p50"]
     value = row[metric] * (1e12 if metric == "tflops" else 1.0)
     return value / slower if metric in RATES else value * slower
-
-
-def _linear(metric: str, most: float) -> dict:
-    """An axis from 0 with round labels."""
-    step = 10 ** math.floor(math.log10(most / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if factor * step * 5 >= most)
-    values = [step * index for index in range(int(most / step) + 2)]
-    return {
-        "tickvals": values,
-        "ticktext": [UNITS[metric][1](value) if value else "0" for value in values],
-        "range": [0, 1.06 * most],
-    }
 
 
 BYTES, TIME = "bytes across HBM", "time"

@@ -205,6 +205,15 @@ def log_ticks(low: float, high: float, unit: str, words: Callable | None = None,
     return log_axis(values, words or prefixed, low, high, 0.1)
 
 
+def even_ticks(most: float, words: Callable) -> dict:
+    """A Plotly axis from 0 with round labels."""
+    step = 10 ** math.floor(math.log10(most / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if factor * step * 5 >= most)
+    values = [step * index for index in range(int(most / step) + 2)]
+    texts = [words(value) if value else "0" for value in values]
+    return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
+
+
 def length_ticks(lengths) -> dict:
     """Such an axis over sequence lengths, labelled at every second power of two, or at fewer."""
     shortest, longest = min(lengths), max(lengths)

@@ -181,14 +181,14 @@ def _fused(timings: Sequence[Timing], keys: int) -> str:
 
 def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
     """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
-    both = timed.pass_times(recording, *shape, keys)
-    if both is None:
+    found = timed.pass_times(recording, *shape, keys)
+    if found is None:
         return ""
-    flops = digits(FLOPS_RATIO[TWO_KERNELS])
+    length, forward, backward_alone, ratio = found
     return (
-        f"At N = {both.problem.seq_kv:,}, *recorded*, {kernel(timed.BACKWARD_PROVIDER)} takes "
-        f"{seconds_text(both.forward)} forward and {seconds_text(both.backward)} backward: "
-        f"{digits(both.ratio)} times as long, with {flops} times the FLOPs."
+        f"At N = {length:,}, *recorded*, {kernel(timed.BACKWARD_PROVIDER)} takes {seconds_text(forward)} "
+        f"forward and {seconds_text(backward_alone)} backward: {digits(ratio)} times as "
+        f"long, with {digits(FLOPS_RATIO[TWO_KERNELS])} times the FLOPs."
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
@@ -152,35 +152,20 @@ def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> t
     return (min(shares), max(shares)) if shares else None
 
 
-@dataclass(frozen=True)
-class PassTimes:
-    """Recorded medians of one implementation and problem, forward and backward alone, seconds."""
-
-    problem: Problem
-    forward: float
-    backward: float
-
-    @property
-    def ratio(self) -> float:
-        """How many forward passes a backward pass takes."""
-        return self.backward / self.forward
-
-
-def pass_times(recording: Recording, head_dim: int, causal: bool, keys: int) -> PassTimes | None:
-    """This project's forward and backward pass at the recorded length nearest to a number of keys."""
-    times = {
-        direction: {
-            row.problem: row.times.p50
+def pass_times(
+    recording: Recording, head_dim: int, causal: bool, keys: int
+) -> tuple[int, float, float, float] | None:
+    """(N, seconds forward, seconds backward, their ratio): of this project, at the nearest recorded N."""
+    forth, back = (
+        {
+            row.problem.seq_kv: row.times.p50
             for row in timings_of(recording, head_dim, causal, direction)
             if row.provider == BACKWARD_PROVIDER and row.times is not None
         }
         for direction in (FORWARD, BACKWARD)
-    }
-    problems = {one.seq_kv: one for one in times[FORWARD] if one in times[BACKWARD]}
-    if not problems:
-        return None
-    problem = problems[nearest_length(problems, keys)]
-    return PassTimes(problem, times[FORWARD][problem], times[BACKWARD][problem])
+    )
+    length = nearest_length(forth.keys() & back.keys(), keys)
+    return length and (length, forth[length], back[length], back[length] / forth[length])
 
 
 def timings_by_commit(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:

@@ -216,20 +216,6 @@ def recorded_pages(
     return next(filter(_is_own_choice, rows), None), tuple(paged)
 
 
-def recorded_sharing(recording: Recording, decoding: Experiment) -> dict[int, Decoding]:
-    """split_kv's own choice on the recorded cache nearest to a scenario's, by key heads, the most first.
-
-    With those that differ from it in their key heads only; empty if none has a time.
-    """
-    problems = {replace(row.problem, kv_heads=1) for row in recorded_near(recording, decoding)}
-    found = {
-        row.problem.kv_heads: row
-        for row in recording.decoding
-        if _is_own_choice(row) and row.times is not None and replace(row.problem, kv_heads=1) in problems
-    }
-    return dict(sorted(found.items(), reverse=True))
-
-
 def _is_own_choice(row: Decoding | Counters) -> bool:
     return (row.provider, row.splits) == (ALGORITHM.key, None)
 

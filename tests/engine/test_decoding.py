@@ -26,7 +26,6 @@ from engine.studies.decoding import (
     recorded_decoding,
     recorded_near,
     recorded_reads,
-    recorded_sharing,
     spread,
 )
 from engine.studies.paging import MOST_ROOM, PAGE_SIZES, SEQUENCES, lengths_of, paging_of
@@ -176,11 +175,6 @@ def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, record
     decoding = decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
     rows = recorded_near(recordings()[0], decoding)
     assert {row.problem.kv_heads for row in rows} == {recorded}
-    both = recorded_sharing(recordings()[0], decoding)
-    assert list(both) == [32, 8]
-    for kv_heads, row in both.items():
-        assert (row.problem.kv_heads, row.problem.seq_kv, row.splits) == (kv_heads, 65536, None)
-    assert recorded_sharing(Recording(recordings()[0].device), decoding) == {}
 
 
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])

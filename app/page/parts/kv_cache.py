@@ -19,7 +19,7 @@ from app.scenario import theme
 from app.scenario.page_values import OWN, own, tie
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
-from engine.studies.decoding import grouped, key_reads, recorded_pages, recorded_reads, recorded_sharing
+from engine.studies.decoding import grouped, key_reads, recorded_pages, recorded_reads
 from engine.studies.paging import Paging, paging_of
 
 TABLE_HEIGHT = 330  # pixels: the rows of eight sequences
@@ -121,16 +121,6 @@ def heads(decoding: Experiment, recording: Recording | None) -> None:
     numbers(HEADS, rows, "Bytes and time by KV heads", height=360)
     where = f" The DRAM reads are the GPU's counters, {recording.origin}." if any(recorded.values()) else ""
     st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
-    caches = list(recorded_sharing(recording, decoding).values()) if recording else []
-    if len(caches) > 1:
-        most, fewest = caches[0], caches[-1]
-        (plain, took), (shared, takes) = ((row.problem, row.times.p50) for row in (most, fewest))
-        st.caption(
-            f"{recording.heading}, {shared.seq_kv:,} keys, d {shared.head_dim}: {shared.heads} heads take "
-            f"{seconds_text(took)} on {plain.kv_heads} KV heads and {seconds_text(takes)} on "
-            f"{shared.kv_heads}: {percent_text(takes, took)} of the time for "
-            f"{percent_text(shared.kv_heads, plain.kv_heads)} of the bytes."
-        )
 
 
 def _kind(kv_heads: int, heads: int) -> str:
