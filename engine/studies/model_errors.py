@@ -76,6 +76,7 @@ class ModelError:
     most: float
 
 
+@kept_with(1)
 def errors(recording: Recording) -> tuple[ModelError, ...]:
     """One for each kind of call that was recorded; none of a GPU without a preset."""
     off: dict[str, list[float]] = {}
@@ -163,10 +164,9 @@ def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
             yield Held(one, BACKWARDS, modelled["p50"], row.times.p50)
 
 
-@kept_with(1)
-def _sampled(recording: Recording) -> tuple[Held, ...]:
+def _sampled(recording: Recording) -> Iterator[Held]:
     """Bytes over time, of calls from cold caches whose kernels the model knows."""
-    found, gpu = [], gpu_named(recording.device.gpu)
+    gpu = gpu_named(recording.device.gpu)
     for call in (
         SampledCall(row, recording.origin, gpu) for row in recording.samples if row.read and row.cold
     ):
@@ -176,11 +176,10 @@ def _sampled(recording: Recording) -> tuple[Held, ...]:
         modelled, real = outline(flow), outline(call.sampled)
         counts = len(modelled.waves), len(real.waves)
         pairs = ((modelled.total, real.total), (modelled.peak, real.peak), counts)
-        found += [Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1]]
+        yield from (Held(one, kind, *pair) for kind, pair in zip(SAMPLED, pairs, strict=False) if pair[1])
         if counts[0] == counts[1]:
             starts = zip(modelled.waves, real.waves, strict=True)
-            found += [Held(one, SAMPLED[-1], 1 + start - recorded, 1.0) for start, recorded in starts]
-    return tuple(found)
+            yield from (Held(one, SAMPLED[-1], 1 + start - recorded, 1.0) for start, recorded in starts)
 
 
 def _launched_so(one: Experiment, row: TilingTiming) -> bool:
