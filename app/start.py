@@ -25,7 +25,7 @@ def race() -> list[SampledCall]:
 
 def payload(calls: list[SampledCall]) -> bytes:
     """What the picture needs: both set out together, again and again."""
-    return build(calls, plays=True)
+    return build(tuple(calls), plays=True)
 
 
 def conclusion(calls: list[SampledCall]) -> str:

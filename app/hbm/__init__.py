@@ -28,7 +28,7 @@ def show(
     if not calls:
         st.text("No call was sampled on any GPU of the recordings, so nothing is shown here.")
         return
-    HBM.show(build(calls), key="hbm")
+    HBM.show(build(tuple(calls)), key="hbm")
     st.caption(words(calls, experiment))
 
 

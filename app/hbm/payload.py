@@ -1,6 +1,6 @@
 """Sampled calls packed for the browser: one block of bytes, laid out as `app.canvas.pack` says."""
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +19,8 @@ WARP = 32  # threads
 STATISTICS = ("statistics", "lse")  # small: not named among what a kernel moves
 
 
-def build(calls: Sequence[SampledCall], *, plays: bool = False) -> bytes:
+@lru_cache(maxsize=16)
+def build(calls: tuple[SampledCall, ...], *, plays: bool = False) -> bytes:
     """The payload of calls, drawn above one another on one axis of time; recorded and measured here alike.
 
     One that `plays` begins by itself, and again at its end.

@@ -1,5 +1,6 @@
 """What an experiment's tensors take of device memory, and the longest context that fits."""
 
+from bisect import bisect
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,18 +23,12 @@ def largest_context(experiment: Experiment) -> int:
     """The most keys whose tensors fit the GPU's memory; queries grow along where there are as many."""
     problem = experiment.problem
 
-    def fits(keys: int) -> bool:
+    def taken(keys: int) -> int:
         queries = keys if problem.seq_q == problem.seq_kv else problem.seq_q
-        longer = replace(problem, seq_q=queries, seq_kv=keys)
-        return sum(_memory_parts(experiment, longer).values()) <= experiment.gpu.memory_bytes
+        return sum(_memory_parts(experiment, replace(problem, seq_q=queries, seq_kv=keys)).values())
 
-    low, high = 0, 1
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    most = experiment.gpu.memory_bytes  # no key takes less than a byte
+    return bisect(range(1, most), most, key=taken)
 
 
 def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]:

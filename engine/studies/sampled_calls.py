@@ -1,6 +1,6 @@
 """Calls whose bytes over time are drawn: the recorded one nearest to a scenario, with its like."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -34,7 +34,7 @@ class SampledCall:
 
     row: Samples
     origin: str
-    gpu: Gpu
+    gpu: Gpu = field(hash=False)
 
     @cached_property
     def experiment(self) -> Experiment | None:

@@ -84,7 +84,7 @@ def test_what_is_measured_here_stands_below_what_was_recorded():
     recorded = sampled_calls(start.WORK)
     row = replace(recorded[1].row, problem=replace(recorded[1].row.problem, seq_q=512, seq_kv=512))
     here = SampledCall(row, "measured here, NVIDIA H100, 2026-11-27 04:00 UTC", GPUS["h100"])
-    header, _ = unpack(build([*recorded, here]))
+    header, _ = unpack(build((*recorded, here)))
     lane = header["lanes"][-1]
     assert (lane["origin"], lane["shape"][0]) == (here.origin, "512 tokens")
     assert lane["most"] == 3350e9 * row.interval
