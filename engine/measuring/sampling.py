@@ -42,7 +42,7 @@ OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
 AROUND = 3000  # samples of what holds a call up and follows it, at most, about: room for each takes 22 µs
 HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
-HELD = 100_000  # passes of one block of threads over a tile: 1.7 ms in which a call is launched
+HELD = 1500  # passes of one block of threads over a tile, 20 us; a hundred times as many spoil the window
 BUFFER = 64 * 2**20
 REPEATS = 3
 READ = attrgetter("read")
@@ -248,12 +248,7 @@ def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int)
     values = np.array([sample.metric_values for sample in samples]).reshape(-1, len(names))
     units = [METRICS[name][1] for name in names]
     columns = dict(zip(names, np.rint(values / units).astype(int).T, strict=True))
-    one = 1000 / sms  # SM, in thousandths of all
-    held = np.flatnonzero(abs(columns["sms"] / one - 1) < 0.5)
-    longest = max(np.split(held, np.flatnonzero(np.diff(held) > 1) + 1), key=len)
-    busy = np.flatnonzero(columns["sms"] > 1.5 * one)
-    # what came before may be counted in the first sample
-    busy = busy[busy > longest[-1]] if len(longest) else longest
+    busy = np.flatnonzero(columns["sms"] > 1500 / sms)  # thousandths: more than one SM
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
     if not len(pauses):
         raise JobError("the chip's samples do not hold the call: it ran on one SM, or for too long")
