@@ -98,17 +98,20 @@ def traffic(launch: Launch) -> Traffic:
     schedule = launch.schedule
     heads = schedule.problem.batch * schedule.problem.heads
     per_head = counts(schedule)
-    requested = requested_bytes(schedule)
+    requested = requested_bytes(schedule, per_head.requested)
     compulsory = compulsory_bytes(schedule)
     refetched = tuple(l2.refetched(launch, kernel) for kernel in launch.kernels)
     dram, within = l2.dram_bytes(refetched, compulsory, requested)
     return Traffic(per_head, heads, requested, compulsory, dram, within, refetched)
 
 
-def requested_bytes(schedule: Schedule) -> Bytes:
-    """Tile requests over batch and heads; what a program does once for heads that share keys counts once."""
+def requested_bytes(schedule: Schedule, per_head: Bytes | None = None) -> Bytes:
+    """Tile requests over batch and heads; what a program does once for heads that share keys counts once.
+
+    Those of one head are counted unless they are given.
+    """
     problem = schedule.problem
-    requested = _requested(schedule).times(problem.batch * problem.heads)
+    requested = (per_head or _requested(schedule)).times(problem.batch * problem.heads)
     around = tuple(replace(phase, each=()) for phase in schedule.phases if phase.shared)
     if not around or problem.group == 1:
         return requested
