@@ -99,9 +99,12 @@ def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, te
     tile = head[by] if amount.by_query else head[by] * kernel.group // run.problem.group
     for own, blocks in ((amount.by_query, part.query_block), (amount.by_key, part.key_block)):
         tile = tile * (blocks.max() + 2) + own * (blocks[step] + 1)
-    order = np.lexsort((begin, tile))
-    first = np.zeros(len(by), bool)
-    first[order[np.unique(tile[order], return_index=True)[1]]] = True
+    earliest = np.full(tile.max(initial=0) + 1, np.inf)
+    np.minimum.at(earliest, tile, begin)
+    first = begin == earliest[tile]
+    together = first.nonzero()[0]  # of several at the same time one is the first
+    first[together] = False
+    first[together[np.unique(tile[together], return_index=True)[1]]] = True
     return begin, lasts, bytes_, first
 
 
@@ -109,7 +112,7 @@ def _over(edges: np.ndarray, begin: np.ndarray, lasts: np.ndarray, amount: np.nd
     """[intervals] of amounts that each come evenly, from when on and for how long."""
     lasts = np.maximum(lasts, edges[1] / 1000)
     times = np.clip(np.concatenate((begin, begin + lasts)), 0, edges[-1])
-    change, bins = np.concatenate((amount / lasts, -amount / lasts)), edges.searchsorted(times)
+    change, bins = np.concatenate((amount / lasts, -amount / lasts)), np.ceil(times / edges[1]).astype(int)
     rates = np.bincount(bins, change, len(edges)).cumsum()
     moments = np.bincount(bins, change * times, len(edges)).cumsum()
     return np.diff(edges * rates - moments)
