@@ -5,13 +5,12 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from app import scenario
 from app.across import ACROSS
 from app.across.payload import build, name_of
-from app.elements import numbers, one_of
+from app.elements import one_of
 from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import live, scaling
@@ -69,12 +68,7 @@ def show() -> None:
         scaling.efficiency(spread, found, colours)
     with rounds:
         scaling.hidden(spread, colours)
-    with st.container(key="apart_across"):
-        memory, merging = st.columns([1, 1.2], gap="large")
-    with memory:
-        scaling.memory(spread)
-    with merging:
-        _merging(spread)
+    scaling.memory(spread)
     scaling.beside_recorded(recordings, found)
 
 
@@ -130,7 +124,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
     words = [
         f"The scenario gives {heads_text(problem.heads, problem.kv_heads)}, head dimension "
         f"{problem.head_dim}, {problem.dtype}. In each round a GPU computes with one block of K and V "
-        f"({bytes_text(spread.block)}) while a later one travels; at the end the parts' m, l and O merge."
+        f"({bytes_text(spread.block)}) while a later one travels; at the end the parts merge, as on Decoding."
     ]
     if problem.mask.causal:
         words.append(
@@ -178,32 +172,6 @@ def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, 
         return "All lanes are modelled."
     shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in sorted(every))
     return f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
-
-
-def _merging(spread: Spread) -> None:
-    """The parts of one query as they merge, as executed."""
-    problem = spread.problem
-    parts = studies.ring_parts(problem.mask.causal, problem.head_dim, problem.dtype)
-    st.markdown("**One query's parts merge**: m, l and O of each block alone, and merged so far")
-    head = ("keys of", "keys", "m", "l", "O[0]", "m merged", "l merged", "O merged[0]")
-    columns = (parts.m, parts.l, parts.out[:, 0], parts.merged_m, parts.merged_l, parts.merged[:, 0])
-    rows = [
-        [f"GPU {owner}", f"{first} to {end - 1}", *map(_number, numbers)]
-        for owner, (first, end), *numbers in zip(parts.owners, parts.keys, *columns, strict=True)
-    ]
-    rows.append(["float64", "all", *[""] * 5, _number(parts.exact[0])])
-    numbers(head, rows, "", height=330)
-    fetched = ", ".join(bytes_text(each) for each in parts.links)
-    st.caption(
-        f"A ring of {len(parts.links)} GPUs and {parts.keys.max()} tokens is executed here through a memory "
-        f"that counts bytes; the query is the last one, on GPU {parts.gpu}. A larger m rescales what was "
-        f"merged before. The result differs from float64 by at most {parts.error:.1e}. The GPUs fetched "
-        f"{fetched} of K and V (counted)."
-    )
-
-
-def _number(value: float) -> str:
-    return "−∞" if np.isneginf(value) else f"{value:.4g}".replace("-", "−")
 
 
 def _drawn(experiment: Experiment, **asked: str) -> Drawn:

@@ -85,11 +85,7 @@ def order_of(problem: Problem, tiling: Tiling) -> Order:
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head on all GPUs: every query block on each chunk of keys that it sees, then what merges them."""
-    return ring_schedule(problem, tiling, order_of(problem, tiling))
-
-
-def ring_schedule(problem: Problem, tiling: Tiling, order: Order) -> Schedule:
-    """The same in either order."""
+    order = order_of(problem, tiling)
     if order.gpus == 1:
         return flash2.schedule(problem, tiling)
     bounds = key_bounds(problem, tiling)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -137,10 +137,6 @@ class Launch:
             blocks_per_sm(self.algorithm, self.schedule, phase, self.gpu),
             problem.group if phase.shared else 1,
         )
-
-    def with_schedule(self, schedule: Schedule) -> Launch:
-        """The same with other loop nests."""
-        return replace(self, schedule=schedule)
 
 
 def _count(schedule: Schedule, phase: Phase) -> int:

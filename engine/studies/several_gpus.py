@@ -1,24 +1,18 @@
-"""What the page of several GPUs asks: runs, curves over GPUs, memory, a row's parts as they merge."""
+"""What the page of several GPUs asks: runs, curves over GPUs, when transfers hide."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
-
-import numpy as np
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.algorithms.ring import ALGORITHM, Order, step_kernel
+from engine.algorithms.ring import step_kernel
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import Lanes, lanes
 from engine.model.cluster.seconds import ClusterTime, computing, modelled, rounds
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS, LINKS
-from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.studies.recorded_clusters import recorded_lanes
-from engine.trace.dense import exact_tiles
-from engine.trace.ring import execute_ring
 
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
 TOKENS = tuple(2**power for power in range(13, 28))
@@ -35,7 +29,6 @@ CHOICES = {
     "pass": ((FORWARD, BACKWARD), FORWARD),
     "beside": ((ORDERS, WAYS, ALONE, RECORDED), ORDERS),
 }
-PARTS_GPUS, PARTS_TOKENS, PARTS_BLOCK = 4, 256, 16  # of the row whose merge is shown
 
 
 def spread_of(
@@ -139,67 +132,6 @@ def hiding(spread: Spread) -> Hiding:
     fabric = spread.fabric
     link = fabric.peak if fabric.hosts(spread.gpus) == 1 else fabric.network
     return Hiding(rows, needed, rate, spread.way.rate, link)
-
-
-# ---------------------------------------------------------------- a row's parts, executed
-
-
-@dataclass(frozen=True)
-class RingParts:
-    """A query's parts, in the order in which its GPU meets them, executed, and merged one after another.
-
-    Attributes:
-        gpu: that holds the query.
-        owners: [parts] whose keys each part is of; keys [parts, 2] first and one past the last.
-        m, l, out: [parts] and [parts, d] of each part alone; O is divided by its own l.
-        merged_m, merged_l, merged: after each part: the largest m, the sum of exp(score - m), O.
-        exact: [d] O in float64 over all keys at once.
-        links: bytes of K and V that each GPU fetched, counted by running.
-    """
-
-    gpu: int
-    owners: np.ndarray
-    keys: np.ndarray
-    m: np.ndarray
-    l: np.ndarray  # noqa: E741 - the field's name
-    out: np.ndarray
-    merged_m: np.ndarray
-    merged_l: np.ndarray
-    merged: np.ndarray
-    exact: np.ndarray
-    links: tuple[int, ...]
-
-    @property
-    def error(self) -> float:
-        """The largest difference of the last merge and float64."""
-        return float(np.abs(self.merged[-1] - self.exact).max())
-
-
-@lru_cache(maxsize=8)
-def ring_parts(causal: bool, head_dim: int, dtype: str) -> RingParts:
-    """The last query of a small ring of PARTS_GPUS: its GPU sees all keys, in either mask."""
-    head = {"seq": PARTS_TOKENS, "heads": 1, "head_dim": head_dim, "dtype": dtype, "causal": causal}
-    tiling = {"block_q": PARTS_BLOCK, "block_kv": PARTS_BLOCK, "splits": PARTS_GPUS}
-    one = Experiment.of(algorithm=ALGORITHM.key, **head, **tiling)
-    order = Order(PARTS_GPUS, causal)
-    q, k, v = (array[0] for array in make_inputs(one.problem))
-    found = execute_ring(one, order, q, k, v)
-    gpu = int(order.holders(PARTS_TOKENS)[-1])
-    owners = (gpu - np.arange(PARTS_GPUS)) % PARTS_GPUS
-    chunks = np.array([chunk for owner in owners for chunk in order.of(int(owner))])
-    edges = order.edges(PARTS_TOKENS)
-    last = edges[chunks + 1] // PARTS_BLOCK - 1
-    m, sums = (column[-1, last, -1].astype(np.float64) for column in (found.trace.m, found.trace.l))
-    out = found.out[:, -1].astype(np.float64)
-    merged_m = np.maximum.accumulate(m)
-    weights = np.where(np.tri(len(m), dtype=bool), sums * np.exp(np.minimum(m - merged_m[:, None], 0)), 0.0)
-    merged_l = weights.sum(1)
-    merged, exact = weights @ out / merged_l[:, None], exact_tiles(one, q, k, v).out[-1]
-    came = dict.fromkeys(range(PARTS_GPUS), 0)
-    for (_, to), amount in found.links.items():
-        came[to] += amount
-    parts = order.owner(chunks), np.stack([edges[chunks], edges[chunks + 1]], 1), m, sums, out
-    return RingParts(gpu, *parts, merged_m, merged_l, merged, exact, tuple(came.values()))
 
 
 def hidden_from(

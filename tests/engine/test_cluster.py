@@ -18,7 +18,7 @@ from engine.model.rates import sustained, unsustained
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
 from engine.studies.cluster_memory import bytes_per_token, longest_context, memory_bytes
-from engine.studies.several_gpus import hidden_from, hiding, over_gpus, ring_parts
+from engine.studies.several_gpus import hidden_from, hiding, over_gpus
 
 
 def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **more) -> Spread:
@@ -159,16 +159,6 @@ def test_memory_and_the_longest_context_are_a_formula():
     assert longest_context(spread(gpus=8)) > longest_context(one)
     alone = longest_context(spread(gpus=1))
     assert alone == int(GPUS["h200"].memory_bytes / (4 * row + 16 * 4))
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_the_parts_that_are_shown_merge_to_float64(causal):
-    found = ring_parts(causal, 64, "float16")
-    assert found.error < 1e-4
-    assert sorted(found.owners) == sorted([0, 1, 2, 3] * (2 if causal else 1))
-    assert (found.merged_m[1:] >= found.merged_m[:-1]).all()
-    block = 2 * 64 * 64 * 2
-    assert found.links == ((3 * block, 2.5 * block, 2 * block, 1.5 * block) if causal else (3 * block,) * 4)
 
 
 def test_what_is_not_modelled_is_refused():

@@ -1,19 +1,15 @@
 """What the engine knows of the kernels is what the kernels do: every constant and choice that it mirrors."""
 
-from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from engine import Experiment
 from engine.algorithms import flash2, flash3
-from engine.algorithms.ring import Order
 from engine.model.cluster import seconds as cluster
 from engine.model.cluster.spread import Spread
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Mask, Problem
-from engine.trace.ring import execute_ring
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("kernels.interpreter", exc_type=ImportError)  # not where there is no Triton
@@ -126,20 +122,3 @@ def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch,
             found = cluster.modelled(spread)
             assert max(found.seconds, found.host) == pytest.approx(choice.seconds(method, theirs), rel=1e-4)
             assert spread.groups == choice.group_count(method, theirs)
-
-
-@pytest.mark.parametrize("window", [None, 1, 20, 70])
-@pytest.mark.parametrize("zigzag", [True, False])
-def test_a_ring_fetches_what_the_kernels_fetch(zigzag, window):
-    from kernels.distributed.layout import Layout, planned
-
-    order, layout = Order(4, zigzag), Layout(128, 4, zigzag)
-    q = np.zeros((128, 16), np.float32)
-    asked = {"causal": zigzag, "window": window, "block_q": 16, "block_kv": 16}
-    experiment = Experiment.of(algorithm="ring", seq=128, heads=1, head_dim=16, **asked)
-    sent = Counter()
-    for each in planned(layout, 0, zigzag, window, True, 1).rounds:
-        for transfer in each.transfers:
-            if transfer.source != transfer.target:
-                sent[transfer.source, transfer.target] += 2 * transfer.rows * 16 * 2
-    assert dict(execute_ring(experiment, order, q, q, q).links) == dict(sent)
