@@ -1,40 +1,31 @@
 """The online softmax: one row of scores, score by score or block by block."""
 
 from functools import partial
-from html import escape
 
 import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import GREY, chart, fold
+from app.elements import chart, fold
 from app.figures import softmax as figures
-from app.figures.base import drawn as draw
-from app.figures.base import line, marks
-from app.figures.colours import Palette
 from app.figures.tables import table
-from app.figures.units import counted, number_text, told_apart, unbroken
-from app.gallery.html_page import both, sideways
+from app.figures.units import counted, number_text
 from app.gallery.picture import Drawn, Picture, SiteFile
-from app.gallery.svg import chart as svg
-from app.gallery.without_streamlit import in_both_themes
 from app.markup import mathml
-from app.page.parts.stepper import played, stepper
+from app.rescale import RESCALE, payload
 from app.scenario import theme
-from app.scenario.presentation import presenting
 from app.sidebar.unused import CONTROLS, unused
-from app.tour.pictures import PICTURES
 from engine.experiment import Experiment
 from engine.studies.drawable import drawable
+from engine.studies.rescaling import Rescaling, row_of
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace import softmax as online
 from engine.trace.rows import HeadRow, middle_row
 
-EXAMPLE_BLOCK, EXAMPLE_DTYPE = 4, "float16"  # of the example rows in the static site
-EXAMPLE_HEAD = ("scores read", "m", "α", "l", "what happens")
 BLOCKS = (1, 2, 4, 8, 16)
 OWN = "The scenario's"  # row
-CHOSEN, STEP = "softmax row", "softmax step"
+CHOSEN = "softmax row"
+EXAMPLE_BLOCK = 4  # scores per step of the rows in the static site
 FORMULAS = (
     r"m' &= \max(m,\ \max_j s_j)",
     r"\alpha &= e^{\,m - m'}",
@@ -52,14 +43,13 @@ def show() -> None:
     else:
         others = [name for name in CONTROLS if name != "dtype"]
         unused(f"These scores are an example. Choose '{OWN}' to follow the scenario.", *others)
-    played(STEP, partial(_row, experiment))
+    _row(experiment)
     fold("terms", partial(_terms, experiment), "What do a sink and a cap change?")
 
 
+@st.fragment
 def _row(experiment: Experiment) -> None:
     """Everything about one row; its own controls redraw only this."""
-    dtype = experiment.problem.dtype
-    headline = st.container(key="softmax_headline")
     with st.container(key="softmax_sliders"):
         chosen, typed, size = st.columns([1.1, 3, 1], gap="medium", vertical_alignment="bottom")
     name = chosen.selectbox(
@@ -71,41 +61,33 @@ def _row(experiment: Experiment) -> None:
         scenario.kept(CHOSEN, {})["row"] = name
         st.rerun()  # with the sidebar, whose controls follow
     try:
-        scores, block, what = _scores(experiment, name, typed, size)
+        row, what = _chosen(experiment, name, typed, size)
     except ValueError as error:
         st.text(f"{error}.")
         return
-    steps = online.online_steps(scores, block)
-    step = stepper("Step", len(steps.stops), telling(steps), name=STEP, unit="step", plays=True)
-    headline.header(unbroken(sentence(steps, step)), anchor=False)
-    (typed if name == OWN else headline).caption(what)
-    picture, numbers = st.columns([2.3, 1], gap="medium")
-    with picture:
-        naive, low = online.naive_sums(scores, dtype), presenting()
-        figure = figures.row(scores, steps, step, naive, dtype, theme.colours(), low=low)
-        chart(figure, "Scores, weights, sums and rescale factors", "softmax row")
-    with numbers:
-        _numbers(steps, step)
-        st.latex(r"\begin{aligned}" + r" \\ ".join(FORMULAS) + r"\end{aligned}")
-    comparison = partial(_comparison, scores, block, dtype)
+    (typed if name == OWN else st).caption(what)
+    RESCALE.show(payload(row), key=f"softmax {name}", title=f"Online softmax, {name}")
+    comparison = partial(_comparison, row.scores, row.block, row.dtype)
     fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
 
 
-def _scores(experiment: Experiment, name: str, typed, size) -> tuple[np.ndarray, int, str]:
-    """The scores, how many of them a step reads, and what they are; ValueError of what was typed."""
+def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str]:
+    """The row, and what it is; ValueError of what was typed."""
+    dtype = experiment.problem.dtype
     if name == OWN:
         drawn = drawable(experiment)
         found = middle_row(drawn, online.MOST_SCORES)
-        return found.scores, found.step, _whose(found, experiment, drawn)
+        return Rescaling(found.scores, found.values, found.step, dtype), _whose(found, experiment, drawn)
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
         " ".join(f"{score:g}" for score in online.PRESETS[name].scores),
         key=f"softmax scores {name}",
     )
-    block = size.select_slider("Scores per step", BLOCKS, 4)
+    block = size.select_slider("Scores per step", BLOCKS, EXAMPLE_BLOCK)
     scores = online.parse(text)
     mine = list(online.PRESETS[name].scores) != scores.tolist()
-    return scores, block, "These are your own scores." if mine else online.PRESETS[name].what
+    what = "These are your own scores; the values are drawn." if mine else online.PRESETS[name].what
+    return row_of(scores, block, dtype), what
 
 
 def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
@@ -125,47 +107,6 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
         f"This is query row {found.row:,} of the scenario's first head{scaled} with {part}, {steps}{first}. "
         "Choose another row to type scores of your own."
     )
-
-
-def telling(steps: online.OnlineSteps) -> int:
-    """The step to begin with: the first that rescales something, else the second."""
-    rescales = np.flatnonzero((steps.alpha > 0) & (steps.alpha < 1))
-    return int(rescales[0]) + 1 if len(rescales) else min(2, len(steps.stops))
-
-
-def sentence(steps: online.OnlineSteps, step: int) -> str:
-    if step == 0:
-        return "Nothing has been read yet, so m = −∞ and l = 0."
-    first, last = (int(steps.stops[step - 2]) if step > 1 else 0), int(steps.stops[step - 1]) - 1
-    read = f"Score {first} is read." if first == last else f"Scores {first} to {last} are read."
-    m, before = steps.m[step - 1], steps.m[step - 2] if step > 1 else -np.inf
-    if np.isneginf(m):
-        return f"{read} Every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN."
-    if np.isneginf(before):
-        return f"{read} The maximum is {number_text(m)}; there is nothing yet to rescale."
-    if m == before:
-        return f"{read} The maximum stays {number_text(m)}, so α = 1 and nothing accumulated so far changes."
-    (low, high), (_, alpha) = told_apart(before, m), told_apart(1.0, steps.alpha[step - 1])
-    return (
-        f"{read} The maximum rises from {low} to {high}, so everything accumulated so far is multiplied by "
-        f"α = {alpha}."
-    )
-
-
-def _numbers(steps: online.OnlineSteps, step: int) -> None:
-    """The four numbers after the step, each with its value before."""
-    series = (  # each with what it is at the start
-        ("m, maximum", steps.m, -np.inf),
-        ("l, sum", steps.l, 0.0),
-        ("α, rescale factor", steps.alpha, None),
-        ("lse = m + log l", online.log_sum_exp(steps.m, steps.l), -np.inf),
-    )
-    with st.container(key="in_a_row_numbers"):
-        cells = [*st.columns(2), *st.columns(2)]
-    for cell, (label, values, start) in zip(cells, series, strict=True):
-        both = (values[at] if at >= 0 else start for at in (step - 1, step - 2))
-        now, before = ("none" if value is None else number_text(value, 4) for value in both)
-        cell.metric(label, now, f"was {before}", **GREY)
 
 
 def _terms(experiment: Experiment) -> None:
@@ -212,9 +153,10 @@ def _under_a_cap(found: ScoreTerms) -> str:
 
 
 def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
+    st.latex(r"\begin{aligned}" + r" \\ ".join(FORMULAS) + r"\end{aligned}")
     st.html(_errors(scores, block, dtype, "largest error", title="Errors of the weights"))
     st.caption(
-        "The numbers beside the picture are computed here in float64. The table has the largest error of "
+        "The picture's numbers are computed in float64, in your browser. The table has the largest error of "
         "any weight against float64, computed here: m, l and sums are in float32, as in kernels; weights, "
         f"and the exponentials that naive and safe store, are in {dtype}. Naive takes exp(s) as it is; safe "
         "finds the maximum first; online needs no pass for it."
@@ -230,43 +172,32 @@ def _errors(scores: np.ndarray, block: int, dtype: str, what: str, title: str = 
     return table([dtype, what], rows, title=title)
 
 
-def _examples() -> Drawn:
-    """Every example row with its picture, its steps and its errors."""
+def _own(experiment: Experiment) -> Drawn:
+    """The scenario's row."""
+    found = middle_row(drawable(experiment), online.MOST_SCORES)
+    row = Rescaling(found.scores, found.values, found.step, experiment.problem.dtype)
+    return Drawn(moving=RESCALE, data=payload(row))
+
+
+def _example(name: str) -> Drawn:
+    """A row of the examples, with the formulas above it."""
     formulas = "".join(mathml(formula.replace("&", "")) for formula in FORMULAS)
-    return Drawn(formulas + "".join(_example(preset) for preset in online.PRESETS.values()))
+    row = row_of(np.array(online.PRESETS[name].scores), EXAMPLE_BLOCK, "float16")
+    return Drawn(formulas, RESCALE, payload(row), says=online.PRESETS[name].what)
 
 
-def _example(preset: online.Preset) -> str:
-    scores = np.array(preset.scores)
-    steps = online.online_steps(scores, EXAMPLE_BLOCK)
-    columns = zip(steps.stops, steps.m, steps.alpha, steps.l, strict=True)
-    told = [
-        [f"{stop}", *(number_text(float(value), 4) for value in values), sentence(steps, step)]
-        for step, (stop, *values) in enumerate(columns, 1)
+def _files() -> list[SiteFile]:
+    """The first example, by which the page is found, and the others."""
+    return [
+        SiteFile(
+            "softmax.html" if not number else f"softmax-{name}.html",
+            preset.name,
+            ABOUT,
+            partial(_example, name),
+        )
+        for number, (name, preset) in enumerate(online.PRESETS.items())
     ]
-    alt = f"{preset.name}: scores (points) and the running maximum m (line), {EXAMPLE_BLOCK} scores per step"
-    return (
-        f"<section class='card'><h2>{escape(preset.name)}</h2><p>{escape(preset.what)}</p>"
-        f"{both(lambda colours: svg(_points(scores, steps, colours), alt))}"
-        f"{sideways(table(EXAMPLE_HEAD, told, words=(4,)))}"
-        f"{sideways(_errors(scores, EXAMPLE_BLOCK, EXAMPLE_DTYPE, 'largest error of a weight'))}</section>"
-    )
-
-
-def _points(scores: np.ndarray, steps: online.OnlineSteps, colours: Palette):
-    """Scores as points, and the maximum of those read so far as a staircase."""
-    shown, maxima = ([float(v) if np.isfinite(v) else None for v in values] for values in (scores, steps.m))
-    ends = [-0.5, *(float(stop) - 0.5 for stop in steps.stops)]
-    told = ["" if score is None else f"{score:g}" for score in shown]
-    points = marks(range(len(shown)), shown, colours.s, "", size=9, name="scores", customdata=told)
-    corners, levels = np.repeat(ends, 2)[1:-1], [m for m in maxima for _ in range(2)]
-    staircase = line(corners, levels, colours.statistics, name="m, running maximum")
-    x = {"title_text": "score of the row, by key", "range": [-0.6, len(shown) - 0.4]}
-    return draw([points, staircase], colours, height=230, x=x)
 
 
 ABOUT = "Rows of scores, some at a time: the running maximum and sum, and what is rescaled."
-PICTURE = Picture(
-    lambda experiment: in_both_themes(PICTURES["rescale"], experiment, tour="attention", step="1"),
-    lambda: [SiteFile("softmax.html", "Softmax", ABOUT, _examples)],
-)
+PICTURE = Picture(_own, _files)

@@ -2,13 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from app.canvas.moving import Played
 from app.canvas.pack import pack
+from app.figures.units import number_text
 from engine.studies.rescaling import Rescaling
 
 RESCALE = Played("what_alpha_rescales", Path(__file__).with_name("rescale.js"), "What α rescales")
 
 
 def payload(row: Rescaling) -> bytes:
-    """The row and its values, which the browser sums anew as scores are dragged."""
-    return pack({"block": row.block, "scores": row.scores.tolist(), "values": row.values.tolist()}, {})
+    """The row and its values, which the browser sums anew as scores are dragged; masked scores are null."""
+    header = {
+        "scores": [float(score) if np.isfinite(score) else None for score in row.scores],
+        "values": row.values.tolist(),
+        "block": row.block,
+        "dtype": row.dtype,
+        "naive": [number_text(float(each)) if np.isfinite(each) else "inf" for each in row.naive],
+    }
+    return pack(header, {})

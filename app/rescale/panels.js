@@ -3,7 +3,6 @@
 import { clamp, decimal, factor } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 
-export const RANGE = [-1.5, 3.2]; // of scores that are drawn and can be dragged
 const SHOWN = 4; // numbers of O
 const between = (from, to, part) => from + (to - from) * part;
 
@@ -44,12 +43,12 @@ class KeysPanel {
 
 export class ScoresPanel extends KeysPanel {
   height(score) {
-    const [low, high] = RANGE;
+    const [low, high] = this.model.range;
     return between(this.bottom, this.top, (clamp(score, low, high) - low) / (high - low));
   }
 
   valueAt(y) {
-    const [low, high] = RANGE;
+    const [low, high] = this.model.range;
     return between(low, high, (this.bottom - y) / (this.bottom - this.top));
   }
 
@@ -74,8 +73,9 @@ export class ScoresPanel extends KeysPanel {
     const zero = this.height(0);
     pen.rule(box.x, zero, box.w);
     model.scores.forEach((score, key) => {
-      const [x, wide] = this.place(key),
-        of = Math.floor(key / model.block),
+      const [x, wide] = this.place(key);
+      if (score === -Infinity) return pen.hatch(x, this.top, wide, this.bottom - this.top, theme.line, 6 * u);
+      const of = Math.floor(key / model.block),
         coming = of === tile && kind === "scores" ? part : 1,
         strength = of > tile ? 0.22 : of === tile ? between(0.22, 1, coming) : 0.5,
         y = this.height(score);
@@ -102,24 +102,32 @@ export class ScoresPanel extends KeysPanel {
         [last, wide] = this.place(stop - 1),
         here = n === tile;
       const words = this.narrow ? `${n + 1}` : `key tile ${n + 1}${here ? " · now" : ""}`;
-      pen.centered(words, (from + last + wide) / 2, this.bottom + 18 * u, {
-        ...{ size: 13, weight: here ? 650 : 400, color: here ? theme.ink : theme.muted },
-      });
+      if (here || last + wide - from > (this.narrow ? 12 : 84) * u)
+        pen.centered(
+          words,
+          clamp((from + last + wide) / 2, box.x + 40 * u, box.x + box.w - 40 * u),
+          this.bottom + 18 * u,
+          {
+            ...{ size: 13, weight: here ? 650 : 400, color: here ? theme.ink : theme.muted },
+          },
+        );
     });
     this.staircase(pen, now);
   }
 
   /** The maximum over the tiles read; that of the tile that comes moves to its height. */
   staircase(pen, { tile, kind, part }) {
-    const { ctx, u, theme } = pen,
+    const { u, theme } = pen,
       { tiles } = this.model,
       half = this.gap / 2;
     let before = null;
     for (let n = 0; n <= tile; n++) {
-      const { first, stop, m, was } = tiles[n],
+      const { first, stop, m } = tiles[n],
+        was = Number.isFinite(tiles[n].was) ? tiles[n].was : m,
         coming = n === tile && kind === "scores" ? part : 1;
+      if (m === -Infinity) continue;
       if (!n && coming < 0.05) return;
-      const level = this.height(n ? between(was, m, coming) : m),
+      const level = this.height(between(was, m, coming)),
         [from] = this.place(first),
         [last, wide] = this.place(stop - 1),
         right = between(from - half, last + 0.25 * wide + this.pitch + half, n ? 1 : coming);
@@ -133,8 +141,8 @@ export class ScoresPanel extends KeysPanel {
           theme.statistics,
           0,
         );
-      if (n === tile || m < tiles[n + 1].m)
-        pen.text(decimal(between(n ? was : m, m, coming)), last + wide - 34 * u, level - 7 * u, {
+      if (n === tile || (m < tiles[n + 1].m && last + wide - from > 40 * u))
+        pen.text(decimal(between(was, m, coming)), last + wide - 34 * u, level - 7 * u, {
           ...{
             size: 13,
             mono: true,
@@ -144,7 +152,6 @@ export class ScoresPanel extends KeysPanel {
         });
       before = level;
     }
-    ctx.globalAlpha = 1;
   }
 }
 
@@ -245,60 +252,62 @@ export class OutPanel {
   }
 }
 
+const lse = (m, l) => decimal(l ? m + Math.log(l) : -Infinity);
+
 export class NumbersPanel {
   follows = ["at", "version"];
 
   paint(pen, box, { now, rescaling }) {
     const { u, theme } = pen,
       { model, narrow } = this,
-      tile = model.tiles[now.tile],
-      { was, m, alpha, factor: by, l, out } = tile,
+      { was, m, alpha, l, out } = model.tiles[now.tile],
       shown = ["scores", "rescale", "add", "divide"].indexOf(now.kind);
     pen.box(box.x, box.y, box.w, box.h, theme.panel, 6);
-    const pad = 18 * u,
-      left = box.x + pad,
-      right = box.x + box.w - pad,
-      columns = [0.42, 0.68, 1].map((part) => between(left, right, part)),
-      line = (box.h - (narrow ? 70 : 120) * u) / 4;
+    const left = box.x + 18 * u,
+      right = box.x + box.w - 18 * u,
+      columns = [0.44, 0.7, 1].map((part) => between(left, right, part));
     ["before", "× α", "with the tile"].forEach((words, n) =>
       pen.right(words, columns[n], box.y + 24 * u, { size: 13, color: n === 1 ? theme.O : theme.muted }),
     );
+    const { statistics, O, S } = theme,
+      of = ({ before, rescaled, after }) =>
+        [before, rescaled, after].map((value) => decimal(value[0] ?? value));
     const rows = [
-      ["m", "running maximum", theme.statistics, decimal(was), "", decimal(m), shown >= 0],
-      [
-        "l",
-        "running sum",
-        theme.statistics,
-        decimal(l.before),
-        decimal(l.rescaled),
-        decimal(l.after),
-        shown >= 2,
-      ],
-      ["α", "one factor for all", theme.O, "", now.tile ? factor(rescaling ? alpha : by) : "–", "", false],
-      [
-        "O",
-        "its first number",
-        theme.O,
-        ...[out.before, out.rescaled, out.after].map(([first]) => decimal(first)),
-        shown >= 2,
-      ],
+      ["m", "running maximum", statistics, decimal(was), "", decimal(m), true],
+      ["l", "running sum", statistics, ...of(l), shown >= 2],
+      ["α", "one factor for all", O, "", rescaling ? factor(alpha) : "1.00", "", false],
+      ["O", "its first number", O, ...of(out), shown >= 2],
+      ["lse", "m + log l", S, lse(was, l.before), "", lse(m, l.after), shown >= 2],
     ];
+    const line = (box.h - (narrow ? 64 : 116) * u) / rows.length;
     rows.forEach(([name, about, color, before, scaled, after, last], n) => {
-      const y = box.y + 34 * u + (n + 0.5) * line;
-      pen.text(name, left, y + 6 * u, { size: 26, weight: 700, mono: true, color });
-      if (!narrow && line > 52 * u) pen.text(about, left, y + 26 * u, { size: 13, color: theme.muted });
-      if (now.tile) pen.right(before, columns[0], y + 6 * u, { size: 18, mono: true, color: theme.muted });
+      const y = box.y + 40 * u + (n + 0.5) * line;
+      pen.text(name, left, y, { size: 24, weight: 700, mono: true, color });
+      if (!narrow && line > 46 * u) pen.text(about, left, y + 18 * u, { size: 12.5, color: theme.muted });
+      if (now.tile) pen.right(before, columns[0], y, { size: 18, mono: true, color: theme.muted });
       if (shown >= 1 && now.tile)
-        pen.right(scaled, columns[1], y + 6 * u, { size: 18, mono: true, weight: 600, color: theme.O });
-      if (last) pen.value(after, columns[2], y + 6 * u, { size: 23 });
+        pen.right(scaled, columns[1], y, { size: 18, mono: true, weight: 600, color: O });
+      if (last) pen.value(after, columns[2], y);
     });
-    const [found, right0] = [decimal(model.found[0], 3), decimal(model.right[0], 3)],
-      y = box.y + box.h - (narrow ? 20 : 44) * u;
-    if (now.kind !== "divide") return;
-    const same = found === right0;
-    pen.text(`O ÷ l = ${found}${same ? ", as with all scores at once" : ""}`, left, y, {
-      ...{ size: 15, weight: 600, color: same ? theme.ink : theme.bad, room: right - left },
-    });
-    if (!same) pen.text(`With α it is ${right0}.`, left, y + 22 * u, { size: 15, room: right - left });
+    const foot = { size: 14, room: right - left },
+      y = box.y + box.h - 14 * u;
+    for (const [words, color, up] of this.foot(now, rescaling))
+      pen.text(words, left, y - (narrow ? 0 : up) * u, { ...foot, color: theme[color] });
+  }
+
+  /** What comes out of it at the end, and before that what a sum without the maximum would be; from below. */
+  foot({ kind, tile }, rescaling) {
+    const { model, narrow } = this,
+      [found, right] = [model.found, model.right].map(([first]) => decimal(first, 3));
+    if (kind === "divide" && (rescaling || found === right))
+      return [[`O ÷ l = ${found}, as with all scores at once`, "ink", 0]];
+    if (kind === "divide") return [[`O ÷ l = ${found}; with α it is ${right}`, "bad", 0]];
+    if (narrow || model.scores !== model.drawn) return [];
+    const naive = model.naive[tile],
+      bad = naive === "inf";
+    return [
+      [`Σ e^s = ${naive}${bad ? ": it has overflowed" : ""}`, bad ? "bad" : "muted", 0],
+      [`Without the maximum, summed in ${model.dtype}:`, "muted", 20],
+    ];
   }
 }

@@ -5,17 +5,18 @@ import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { unpack } from "../canvas/unpack.js";
-import { NumbersPanel, OutPanel, RANGE, ScoresPanel, WeightsPanel } from "./panels.js";
+import { NumbersPanel, OutPanel, ScoresPanel, WeightsPanel } from "./panels.js";
 import { resultOf, tilesOf } from "./run.js";
 
-const MOMENT = 2.2; // seconds that a moment of the run takes
+const MOMENT = 2.2, // seconds that a moment of the run takes,
+  WALK = 60; // and all of them at most
 const LOW = 420; // units: below it there is no room for a third picture
+const ROOM = 0.12; // of the range of the scores, below and above them
 const NUDGE = 0.1; // of a score, by an arrow key
-const TELLING = 5; // moments after which it stands at first: the second tile has made all shrink
 const BAR = {
   label: "What α rescales",
   slider: "Moments of the run",
-  state: { speed: 1, rescaling: true, version: 0, chosen: 10 },
+  state: { speed: 1, rescaling: true, version: 0, chosen: 0 },
   speeds: [0.5, 1, 2, 4],
   arrows: "to the moment before, or next",
   far: "to the tile before, or next",
@@ -55,7 +56,12 @@ const BAR = {
 class Row {
   constructor(bytes) {
     const { header } = unpack(bytes);
-    Object.assign(this, header, { drawn: header.scores, palettes: header.palettes });
+    Object.assign(this, header);
+    this.drawn = header.scores.map((score) => score ?? -Infinity);
+    this.scores = this.drawn;
+    const finite = this.drawn.filter(Number.isFinite),
+      [low, high] = [Math.min(-0.5, ...finite), Math.max(1, ...finite)];
+    this.range = [low - ROOM * (high - low), high + ROOM * (high - low)];
     this.run(true);
   }
 
@@ -70,6 +76,8 @@ class Row {
     );
     this.moments.push({ tile: this.tiles.length - 1, kind: "divide" });
     this.longest = this.moments.length;
+    const telling = this.moments.findIndex(({ tile, kind }) => kind === "add" && this.tiles[tile].alpha % 1);
+    this.telling = telling < 0 ? this.longest : telling + 1; // after the first tile that made all shrink
   }
 
   /** What happens at a place of the run, and how much of it has happened. */
@@ -80,10 +88,13 @@ class Row {
   }
 
   /** What happens, in words. */
-  sentence({ n, tile, kind }, rescaling) {
+  sentence({ tile, kind }, rescaling) {
     const { was, m, alpha, l } = this.tiles[tile],
       name = `Tile ${tile + 1}`;
-    if (kind === "scores" && !n) return `${name} comes: its largest score is ${decimal(m)}, the maximum m.`;
+    if (m === -Infinity && kind !== "divide")
+      return `${name}: every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN.`;
+    if (kind === "scores" && was === -Infinity)
+      return `${name} comes: its largest score is ${decimal(m)}, the maximum m.`;
     if (kind === "scores" && m > was) {
       const [low, high] = toldApart(was, m);
       return `${name} brings a larger score: the maximum m rises from ${low} to ${high}.`;
@@ -108,9 +119,10 @@ class Rescaler extends TimedPlayer {
   static Model = Row;
 
   load(part) {
-    if (part === null) this.at = Math.min(TELLING, this.last);
+    if (part === null) this.at = this.model.telling;
     else this.fraction = part;
-    this.chosen = Math.min(this.chosen, this.model.scores.length - 1);
+    this.model.run(this.rescaling);
+    this.chosen = this.model.scores.indexOf(Math.max(...this.model.scores));
   }
 
   /** Everything anew, in the same moment. */
@@ -121,7 +133,7 @@ class Rescaler extends TimedPlayer {
   }
 
   score(key, value) {
-    const held = Math.round(clamp(value, ...RANGE) * 100) / 100;
+    const held = Math.round(clamp(value, ...this.model.range) * 100) / 100;
     this.model.scores = this.model.scores.with(key, held);
     this.rerun({ chosen: key });
   }
@@ -144,7 +156,7 @@ class Rescaler extends TimedPlayer {
   }
 
   passing(seconds) {
-    return (seconds * this.speed) / MOMENT;
+    return (seconds * this.speed) / Math.min(MOMENT, WALK / this.last);
   }
 
   get scores() {

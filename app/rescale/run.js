@@ -7,7 +7,7 @@ const total = (weights) => weights.reduce((sum, weight) => sum + weight, 0);
 /**
  * The tiles of a row, in order: {first, stop, was, m, alpha, factor, before, l, out}, where `before` are the weights
  * of the tiles read, relative to the maximum that `was`, and `l` and `out` are {before, rescaled, after}.
- * Without α what is summed stays as it is: `factor` is what it is multiplied by, `alpha` what it must be.
+ * A masked score is -Infinity. Without α what is summed stays as it is: `factor` is what it is multiplied by, `alpha` what it must be.
  */
 export function tilesOf(scores, values, block, rescaling) {
   const tiles = [],
@@ -16,12 +16,12 @@ export function tilesOf(scores, values, block, rescaling) {
   for (let first = 0; first < scores.length; first += block) {
     const stop = Math.min(first + block, scores.length),
       m = Math.max(was, ...scores.slice(first, stop)),
-      alpha = first ? Math.exp(was - m) : 1,
+      alpha = was === -Infinity ? 0 : Math.exp(was - m),
       factor = rescaling ? alpha : 1,
       before = weights,
       rescaled = before.map((weight) => weight * factor),
       after = rescaled.map((weight, key) =>
-        key >= first && key < stop ? Math.exp(scores[key] - m) : weight,
+        key < first || key >= stop ? weight : scores[key] === -Infinity ? 0 : Math.exp(scores[key] - m),
       ),
       three = (of) => ({ before: of(before), rescaled: of(rescaled), after: of(after) });
     const out = three((each) => dims.map((dim) => dot(each, values, dim)));
@@ -34,5 +34,5 @@ export function tilesOf(scores, values, block, rescaling) {
 /** O divided by l, after all tiles. */
 export const resultOf = (tiles) => {
   const { out, l } = tiles.at(-1);
-  return out.after.map((value) => value / l.after);
+  return out.after.map((value) => value / (l.after || 1));
 };

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 import streamlit as st
 
 from app import hbm, scenario
 from app.elements import chart
 from app.figures import across
 from app.figures import roofline as roofs
-from app.figures import softmax as softmax_figures
 from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
 from app.figures.units import share_text
@@ -33,12 +31,10 @@ from engine.studies.drawable import watchable
 from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of
-from engine.trace.softmax import PRESETS, naive_sums, online_steps
 
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 # those that take the screen once the answer is told
 WIDE = {"rescale", "player", "race", "square", "cut", "loops swapped", "hbm both"}
-ROW, ROW_BLOCK, ROW_STEP = "rising", 4, 3  # the row of scores on screen: which, in what steps, how many done
 
 
 def show_chart(figure, alt: str, height: int = 370) -> None:
@@ -81,16 +77,6 @@ def _roofline(experiment: Experiment, colours: Palette) -> None:
     show_chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
 
 
-def _softmax(experiment: Experiment, colours: Palette) -> None:
-    """A short row of scores, half way."""
-    scores = np.array(PRESETS[ROW].scores)
-    steps, dtype = online_steps(scores, ROW_BLOCK), experiment.problem.dtype
-    st.markdown(f"**One row of scores**, {ROW_BLOCK} at a time, after step {ROW_STEP}; computed in float64")
-    naive, low = naive_sums(scores, dtype), presenting()
-    figure = softmax_figures.row(scores, steps, ROW_STEP, naive, dtype, colours, low=low)
-    show_chart(figure, "Scores, weights, sums and rescale factors")
-
-
 def _inside(experiment: Experiment, colours: Palette) -> None:
     block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
     st.markdown(
@@ -122,7 +108,6 @@ PICTURES |= {
     "length": _length,
     "memory": _memory,
     "roofline": _roofline,
-    "softmax": _softmax,
     "inside": _inside,
     "loops swapped": _loops,
     "ring": partial(_ring, [False]),

@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
-from engine.trace.softmax import OnlineSteps, online_steps
+from engine.trace.softmax import OnlineSteps, falling, naive_sums, online_steps
 
 TILE = 4  # keys
 SCORES = (0.7, -0.5, 1.4, 0.1, 0.35, 1.82, -0.95, 0.6, 1.3, -0.25, 2.46, 1.05, -0.6, 0.2, 1.65, -1.2)
-DIMS, SEED = 4, 4  # numbers of O that are shown, and what V is drawn from
+DIMS, SEED = 4, 4  # numbers of O that are shown, and what V is drawn from where a row has none
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,10 @@ class Rescaling:
     """A row of scores and the values that it weighs, read a tile at a time, float64.
 
     Args:
-        scores: [keys] the row of S.
+        scores: [keys] the row of S, -inf where a key is masked.
         values: [keys, dims] the rows of V.
         block: keys in a tile.
+        dtype: in which a softmax without its maximum would sum.
 
     Example:
         >>> example().steps.m.tolist()
@@ -29,6 +30,7 @@ class Rescaling:
     scores: np.ndarray
     values: np.ndarray
     block: int
+    dtype: str = "float16"
 
     @cached_property
     def steps(self) -> OnlineSteps:
@@ -43,16 +45,26 @@ class Rescaling:
     @cached_property
     def result(self) -> np.ndarray:
         """[dims] O divided by l: what attention gives for this row."""
-        return self.out[-1] / self.steps.l[-1]
+        return self.out[-1] / (self.steps.l[-1] or 1)
 
     @cached_property
     def without_alpha(self) -> np.ndarray:
         """[dims] what it would be if nothing summed were ever multiplied by α."""
-        weights = np.exp(self.scores - np.repeat(self.steps.m, self.block)[: len(self.scores)])
-        return weights @ self.values / weights.sum()
+        weights = falling(self.scores, np.repeat(self.steps.m, self.block)[: len(self.scores)])
+        return weights @ self.values / (weights.sum() or 1)
+
+    @cached_property
+    def naive(self) -> np.ndarray:
+        """[tiles] the sum of e^s without a maximum after every tile, infinite once it has overflowed."""
+        return naive_sums(self.scores, self.dtype)[self.steps.stops - 1]
+
+
+def row_of(scores: np.ndarray, block: int, dtype: str) -> Rescaling:
+    """A row that has no values of its own."""
+    values = np.random.default_rng(SEED).standard_normal((len(scores), DIMS))
+    return Rescaling(np.asarray(scores, np.float64), np.round(values, 2), block, dtype)
 
 
 def example() -> Rescaling:
     """Sixteen keys in four tiles, the maximum rising in the first three."""
-    values = np.round(np.random.default_rng(SEED).standard_normal((len(SCORES), DIMS)), 2)
-    return Rescaling(np.array(SCORES), values, TILE)
+    return row_of(np.array(SCORES), TILE, "float16")

@@ -90,6 +90,7 @@ class HeadRow:
         row: the query row.
         first: the key of the first score, the start of a key block.
         scores: [keys] float64 scaled scores, -inf where masked.
+        values: [keys, 4] the first numbers of V of those keys.
         seen: keys that the row sees in all.
         step: scores that a key block has.
     """
@@ -97,6 +98,7 @@ class HeadRow:
     row: int
     first: int
     scores: np.ndarray
+    values: np.ndarray
     seen: int
     step: int
 
@@ -108,12 +110,13 @@ def middle_row(experiment: Experiment, most: int) -> HeadRow:
     problem, block = alone.problem, alone.tiling.block_kv
     row = problem.seq_q // 2
     (low,), (high,) = (bound.tolist() for bound in visible_keys(problem, np.array([row])))
-    q, k, _ = make_inputs(problem)
+    q, k, v = make_inputs(problem)
     first = low // block * block
     whole = min(max(most // block, 1) * block, most)
     stop = min(first + whole, max(blocks(high, block) * block, first + 1), problem.seq_kv)
     scores = masked_scores(alone, q[0], k[0], np.array([row]))[0, first:stop]
-    return HeadRow(row, first, scores.astype(np.float64), max(high - low, 0), min(block, most))
+    values = v[0, first:stop, :4].astype(np.float64)
+    return HeadRow(row, first, scores.astype(np.float64), values, max(high - low, 0), min(block, most))
 
 
 def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The gallery's own charts, formulas and words, each against what it must look like."""
 
-import math
 import re
 from html import unescape
 from itertools import pairwise
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
-from app import contents
 from app.figures.base import drawn
 from app.figures.colours import DARK, LIGHT
 from app.gallery.svg import chart
@@ -17,7 +15,6 @@ from app.gallery.without_streamlit import CALLS, written
 from app.markup import html, mathml
 from app.tour import lecture, pictures
 from engine.experiment import Experiment
-from engine.trace.softmax import PRESETS
 
 
 def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
@@ -42,20 +39,6 @@ def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
     assert marks[: len(points)] == points
     assert "<title>bytes: 10 kB</title>" in made
     assert all(f">{power:,}</text>" in made for power in (1, 10, 100, 1000))
-
-
-def test_the_steps_of_a_row_of_scores_are_an_online_softmax():
-    """Of the row of rising maxima, four scores at a time, in plain Python."""
-    (file,) = contents.picture("softmax").files()
-    page, scores, m, total = file.draw().html, PRESETS["rising"].scores, -math.inf, 0.0
-    for stop in (4, 8, 12, 16):
-        above, before = max(m, *scores[stop - 4 : stop]), m
-        alpha = math.exp(before - above)
-        m, total = above, total * alpha + sum(math.exp(score - above) for score in scores[stop - 4 : stop])
-        cells = "".join(
-            f"<td>{text}</td>" for text in (f"{stop}", f"{m:.4g}", f"{alpha:.4g}", f"{total:.4g}")
-        )
-        assert re.sub(r"<(td|th)[^>]*>", r"<td>", page).replace("</th>", "</td>").count(cells) == 1, stop
 
 
 def test_what_is_drawn_in_a_column_stands_in_it():
