@@ -21,7 +21,7 @@ from engine.measuring.libraries import kernels, torch
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters, KernelCounters
-from engine.recordings.samples import MOST_SAMPLES, SECTOR, Samples
+from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
 from engine.worker.jobs import JobError
 
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
@@ -254,8 +254,18 @@ def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int)
         raise JobError("the chip's samples do not hold the call: it ran on one SM, or for too long")
     first, last = busy[0], busy[pauses[-1]]
     left = int(columns["written"][last + 1 :].sum())
-    own = slice(max(first - 1, 0), last + 2)
-    return Sampled({name: column[own] for name, column in columns.items()}, interval * 1e-9, left)
+    own = {name: column[max(first - 1, 0) : last + 2] for name, column in columns.items()}
+    return Sampled(
+        dict(zip(own, without_waits(*own.values(), sms=own["sms"]), strict=True)), interval * 1e-9, left
+    )
+
+
+def without_waits(*columns: np.ndarray, sms: np.ndarray) -> Iterator[np.ndarray]:
+    """Columns without the intervals in which the GPU waited for the host to launch more, but for the first of
+    a wait, which gets what crossed in the others."""
+    idle = sms <= BUSY
+    kept = np.flatnonzero(~(idle & np.append(False, idle[:-1])))
+    return (np.add.reduceat(column, kept) if len(column) else column for column in columns)
 
 
 def library() -> Any:

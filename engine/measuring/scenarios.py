@@ -3,26 +3,12 @@
 import math
 import random
 
-from engine.algorithms import BACKWARD, FORWARD
+from engine.algorithms import FORWARD
 from engine.measuring.implementations import Prepare, implementations
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Row, unmeasured
 from engine.recordings.samples import Samples
-
-
-def _sampled(provider: str, seq: int, head_dim=128, mask=Mask(), **other) -> Samples:
-    """A call of 16 heads to be sampled, in float16; other: of the row."""
-    return Samples(provider, Problem(1, 16, 16, seq, seq, head_dim, "float16", mask), **other)
-
-
-NEW: dict[str, tuple[Row, ...]] = {  # calls by section that no recording has yet
-    "samples": (
-        *(_sampled(name, 1024, head_dim=64) for name in ("standard", "flash1", "flash3")),
-        *(_sampled(name, 4096, head_dim=64) for name in ("standard", "flash2", "flash3")),
-        *(_sampled("flash2", 4096, direction=BACKWARD, mask=mask) for mask in (Mask(), Mask(causal=True))),
-    ),
-}
 
 
 def plan(section: str) -> list[Row]:
@@ -32,7 +18,7 @@ def plan(section: str) -> list[Row]:
     512
     """
     recorded = (unmeasured(row) for one in recordings() for row in getattr(one, section))
-    return list(dict.fromkeys((*recorded, *NEW.get(section, ()))))
+    return list(dict.fromkeys(recorded))
 
 
 def call(

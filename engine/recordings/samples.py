@@ -21,7 +21,8 @@ BUSY = 5  # thousandths of SMs at work, from which an interval belongs to a kern
 class Samples:
     """One call as the chip sampled itself; of several alike the middle one, by bytes read from DRAM.
 
-    Every column has one number an interval, from the call's first to its last.
+    Every column has one number an interval, from the call's first to its last; where the GPU waited for the
+    host to launch more, that is one interval.
 
     Attributes:
         numbers: what Q, K and V are rounded to, as `Fp8Timing` has it.
