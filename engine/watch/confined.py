@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from errno import ENOSYS, EPERM
+from errno import ENOSYS, ENOTTY, EPERM
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ SCRATCH, SCRATCH_SIZE = "/dev/shm", b"size=64m"
 CREATE, ADD, RESTRICT = 444, 445, 446  # Landlock's calls
 WRITING = ((1, 0x1FF2), (3, 0x4000), (5, 0x8000))  # what writes, by the version that knows of it
 WRITE_FILE, BENEATH = 2, 1  # Landlock's right, and its kind of rule
+NO_REPORT = "it answers with something that is not a report"
 ALLOW, REFUSE, OTHER_THAN, MASKED = 0x7FFF0000, 0x50000, 1, 7  # of seccomp: actions, and comparisons
 THREAD = 0x10000  # of clone
 FORBIDDEN = (
@@ -82,8 +83,9 @@ def understood(answer: bytes, code: int) -> dict[str, Any]:
         return {"sentence": f"it ended Python with exit code {code}"}
     with suppress(ValueError, RecursionError):
         found = json.loads(answer)
-        return found if isinstance(found, dict) else {}
-    return {}
+        if isinstance(found, dict):
+            return found
+    return {"sentence": NO_REPORT}
 
 
 def end_with(parent: int) -> None:
@@ -191,6 +193,7 @@ def _alone() -> bool:
         refuse(name)
     refuse("clone", 0, MASKED, THREAD, 0)
     refuse("clone3", error=ENOSYS)  # whose flags cannot be seen: clone is called instead
+    refuse("ioctl", error=ENOTTY)
     refuse("prlimit64", 0, OTHER_THAN, 0, 0)
     for name in ("kill", "tgkill"):
         refuse(name, 0, OTHER_THAN, os.getpid(), 0)

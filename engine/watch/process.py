@@ -19,7 +19,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.process_tree import Marked
 from engine.root import ROOT
-from engine.watch.confined import answer_of, end_with, endless, limit, understood
+from engine.watch.confined import NO_REPORT, answer_of, end_with, endless, limit, understood
 from engine.watch.judge import judged as judged_tape
 from engine.watch.shape import is_report
 from engine.watch.tape import taken
@@ -133,7 +133,7 @@ def _report(asked: dict[str, Any]) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_REAL, seconds)  # whose alarm ends this process
         return judged_tape(found, *given)
     if not is_report(found):
-        raise NotServedError("it answers with something that is not a report")
+        raise NotServedError(NO_REPORT)
     return found
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,12 @@ from pathlib import Path
 
 import pytest
 
+from engine import Experiment
 from engine.__main__ import main
 from engine.watch import confined, shape
 from engine.watch import process as watch_process
 from engine.watch.confined import answer_of, understood
+from engine.watch.process import FailedError, Limits, run
 from engine.watch.user_file import NotServedError
 from tests.engine.test_watch_process import REPORT
 
@@ -76,7 +79,7 @@ REACHES = {
     "another's memory": lambda: writes_to_parent("mem"),
     "another's pipes": lambda: writes_to_parent("fd/1"),
     "another's environment": lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes(),
-    "a higher limit": lambda: resource.setrlimit(resource.RLIMIT_CORE, (1, 1)),
+    "a higher limit": lambda: resource.prlimit(0, resource.RLIMIT_CORE, (1, 1)),
     "another root": lambda: os.chroot("/"),
 }
 WRITES = {
@@ -90,6 +93,7 @@ WRITES = {
     "a mode": lambda: OLD.chmod(0o600),
     "a time": lambda: os.utime(OLD),
     "an attribute": lambda: os.setxattr(OLD, "user.x", b"x"),
+    "a flag": lambda: fcntl.ioctl(OLD.open(), 0x40086602, struct.pack("l", 0x40)),
 }
 
 
@@ -97,7 +101,7 @@ WRITES = {
 def test_it_starts_nothing_reaches_nobody_and_writes_nowhere(name):
     act = {**STARTS, **REACHES, **WRITES}[name]
     limited = (lambda: (confined.limit(2**30), act())) if name == "a higher limit" else act
-    assert after(limited) in ("PermissionError", "ValueError")
+    assert after(limited) == ("OSError" if name == "a flag" else "PermissionError")
     assert OLD.read_text().startswith('"""What a watched file')
 
 
@@ -184,12 +188,25 @@ def test_an_answer_without_an_end_is_a_sentence_and_is_not_held():
                     pass
         os._exit(0)
 
-    assert answer_of(floods, 60.0) == {}
+    assert answer_of(floods, 60.0) == {"sentence": confined.NO_REPORT}
+
+
+def test_a_file_has_its_limits_and_leaves_nothing(tmp_path):
+    """Through its processes; it catches what it can."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import mmap, os\ndef attention(q, k, v):\n"
+        "    try:\n        os.fork()\n    except OSError:\n        mmap.mmap(-1, 5 << 30)\n"
+    )
+    with pytest.raises(
+        FailedError, match=r"^mine\.py: line 6 fails: it needs more memory than it may use\.$"
+    ):
+        run(file, Experiment.of(seq=16), Limits())
 
 
 @pytest.mark.parametrize("answer", [b"[1]", b"7", b"[" * 10**5, b'{"found": ', b"\xff", b"9" * 10**5])
 def test_an_answer_that_is_none_says_nothing(answer):
-    assert understood(answer, 0) == {}
+    assert understood(answer, 0) == {"sentence": confined.NO_REPORT}
     assert understood(answer, 1) == understood(b"", 1) == {"sentence": "it ended Python with exit code 1"}
 
 

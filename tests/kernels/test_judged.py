@@ -132,8 +132,8 @@ def spoilt(good: dict, change) -> dict:
     return given
 
 
-def held(number, dtype: str, kind: str) -> dict:
-    return {"constant": [number, [1], dtype, {"type": [kind, 0, []]}]}
+def held(number, dtype: str, kind: str, *shape: int) -> dict:
+    return {"constant": [number, list(shape or [1]), dtype, {"type": [kind, 0, []]}]}
 
 
 OUT = {"pointer": [3, 0, {"type": ["fp16", 1, []]}]}
@@ -149,6 +149,12 @@ FORGED = {  # operations that come after a program's own
     "a private name": ["create_exp", [{"enum": ["__class__", "x"]}], {}, 1],
     "what is nothing": ["create_exp", [{"line": [1]}], {}, 1],
     "several at once": ["create_exp", [OUT | NUMBER | held(1, "bool", "int1")], {}, 1],
+    "too much to hold": [
+        "create_exp",
+        [{"constant": [1.0, [2**40], "float32", {"type": ["fp32", 0, []]}]}],
+        {},
+        1,
+    ],
     "a deep list": ["create_exp", [json.loads("[" * 400 + "]" * 400)], {}, 1],
 }
 SPOILT = {  # what becomes of the rest
@@ -214,6 +220,23 @@ def attention(q, k, v, scale, block_q, block_kv):
     file.write_text(forged)
     with pytest.raises(FailedError, match=r"^mine\.py: what it did cannot be done again"):
         lab.check(file, Limits())
+    spoils = """
+from engine.watch.tape import Tape
+own = Tape.ended
+def ended(self, grid):
+    own(self, grid)
+    for program in self.launches[-1]["programs"].values():
+        program.{}
+Tape.ended = ended
+"""
+    prints = ["create_print", ['{"report": {}}', False, [held(1, "int32", "int32")], [True]], {}, 1]
+    file.write_text(LABS[4].file.read_text() + spoils.format(f"extend({[prints]} * 1000)"))
+    assert lab.check(file, Limits())["findings"][0]["kind"] == SAID[4]
+    large = [held(1, "float32", "fp32", 2048, 2048)] * 3
+    again = f"extend({[['create_dot', [*large, None, 0], {}, 1]]} * 10**4)"
+    file.write_text(solved(LABS[4]) + spoils.format(again))
+    with pytest.raises(FailedError, match=r"^mine\.py: it still runs after 5 s, and was ended"):
+        lab.check(file, Limits(seconds=5.0))
     with pytest.raises(SystemExit, match="2"):
         main(["lab", "4", str(tmp_path / "none.py")])
     assert capsys.readouterr().err.endswith("none.py is not a file that can be read\n")
