@@ -63,29 +63,37 @@ def answer_of(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, A
             if time.monotonic() > until:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                return {"sentence": endless(seconds)}
+                return understood(b"", -signal.SIGALRM, seconds)
             time.sleep(LOOKED_EVERY)
         file.seek(0)
-        return understood(file.read(), os.waitstatus_to_exitcode(ended[1]))
+        return understood(file.read(), os.waitstatus_to_exitcode(ended[1]), seconds)
 
 
-def endless(seconds: float) -> str:
-    """What is said of what does not end in time."""
-    return f"it still runs after {seconds:g} s, and was ended: its loop may be endless"
+def understood(answer: bytes, code: int, seconds: float) -> dict[str, Any]:
+    """The answer of a process that has ended so, or had so many seconds; a sentence where it gave none."""
+    sentence = NO_REPORT
+    if code == -signal.SIGALRM:
+        sentence = f"it still runs after {seconds:g} s, and was ended: its loop may be endless"
+    elif code < 0:
+        name = {each.value: each.name for each in signal.Signals}.get(-code, -code)
+        sentence = f"it ended Python by signal {name}: its memory, or a crash"
+    elif code or not answer:
+        sentence = f"it ended Python with exit code {code}"
+    else:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(answer)
+            return found if isinstance(found, dict) else {"sentence": sentence}
+    return {"sentence": sentence}
 
 
-def understood(answer: bytes, code: int) -> dict[str, Any]:
-    """The answer of a process that has ended so; a sentence where it gave none."""
-    if code < 0:
-        name = signal.Signals(-code).name
-        return {"sentence": f"it ended Python by signal {name}: its memory, or a crash"}
-    if code or not answer:
-        return {"sentence": f"it ended Python with exit code {code}"}
-    with suppress(ValueError, RecursionError):
-        found = json.loads(answer)
-        if isinstance(found, dict):
-            return found
-    return {"sentence": NO_REPORT}
+def told(name: str, work: Callable[[], dict[str, Any]]) -> str:
+    """What work gives as JSON under a name, or why it gives nothing as a sentence."""
+    try:
+        return json.dumps({name: work()})
+    except NotServedError as error:
+        return json.dumps({"sentence": str(error)})
+    except MemoryError:
+        return json.dumps({"sentence": "it needs more memory than it may use"})
 
 
 def end_with(parent: int) -> None:
@@ -111,13 +119,7 @@ def _answer(work: Callable[[], dict[str, Any]], file, parent: int) -> None:
     code = 1
     try:
         lacking = confine(file.fileno(), parent)
-        try:
-            found = work()
-            said = json.dumps({"found": found | {"notes": lacking + found["notes"]}})
-        except NotServedError as error:
-            said = json.dumps({"sentence": str(error)})
-        except MemoryError:
-            said = '{"sentence": "it needs more memory than it may use"}'
+        said = told("found", lambda: (found := work()) | {"notes": lacking + found["notes"]})
         file.seek(0)
         file.truncate()
         file.write(said.encode())

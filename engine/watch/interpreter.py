@@ -158,17 +158,15 @@ class _Hooks:
         mask = self._allowed("store", pointers, mask, value)
         return original(pointers, value, mask, *rest, **named)
 
-    def atomic(self, original, *args):
+    def atomic_rmw(self, original, operation, pointers, value, mask, *rest):
         """A read, a change and a write that nothing comes between."""
-        at = next(place for place, each in enumerate(args) if isinstance(each, self.interpreter.TensorHandle))
-        args = list(args)
-        if at and len(args) > at + 2:  # an operation comes before, and a mask after the value
-            args[at + 2] = self._allowed("atomic", args[at], args[at + 2], args[at + 1])
-        else:
-            self._allowed("atomic", args[at], np.ones_like(args[at].data, bool), args[at + 1])
-        return original(*args)
+        mask = self._allowed("atomic", pointers, mask, value)
+        return original(operation, pointers, value, mask, *rest)
 
-    atomic_rmw = atomic_cas = atomic
+    def atomic_cas(self, original, pointers, compared, *rest):
+        """The same, of one element."""
+        self._allowed("atomic", pointers, np.ones_like(pointers.data, bool), compared)
+        return original(pointers, compared, *rest)
 
     def fmul(self, original, left, right):
         """Element by element; of Q and K it is a product as a matrix product is."""

@@ -19,7 +19,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.process_tree import Marked
 from engine.root import ROOT
-from engine.watch.confined import NO_REPORT, answer_of, end_with, endless, limit, understood
+from engine.watch.confined import NO_REPORT, answer_of, end_with, limit, told, understood
 from engine.watch.judge import judged as judged_tape
 from engine.watch.shape import is_report
 from engine.watch.tape import taken
@@ -81,9 +81,7 @@ def answered(command: list[str], asked: dict[str, Any]) -> dict[str, Any]:
             said, _ = process.communicate(json.dumps(asked).encode())
         finally:
             process.end()
-    if process.returncode == -signal.SIGALRM:
-        return {"sentence": endless(asked["seconds"])}
-    return understood(said, process.returncode)
+    return understood(said, process.returncode, asked["seconds"])
 
 
 def main() -> None:
@@ -93,11 +91,7 @@ def main() -> None:
     end_with(asked["parent"])
     _import()
     limit(asked["memory"])
-    try:
-        said = {"report": _report(asked)}
-    except NotServedError as error:
-        said = {"sentence": str(error)}
-    json.dump(said, answer)
+    answer.write(told("report", lambda: _report(asked)))
     answer.flush()
     os._exit(0)
 
