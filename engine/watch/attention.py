@@ -46,7 +46,7 @@ def watched(
     findings += checks.load_findings(watch, problem, seen)
     right = bool((np.abs(values - numbers.out) <= numbers.tolerance).all())
     if right:  # else lse is wrong for the same reason
-        findings += _lse(watch, numbers, extra)
+        findings += checks.lse_findings(watch, numbers, extra)
     return _plain(watch, numbers, seen, values, checks.root_causes(findings, right), notes)
 
 
@@ -86,7 +86,7 @@ def observed(
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
     tape = function if isinstance(function, Tape) and function.running else None
     reported = reporting(watch, backwards, tape)
-    with poisoned(torch, watch.unwritten), reported, unquestioned(), ending_in_sentences(file):
+    with poisoned(torch), reported, unquestioned(), ending_in_sentences(file):
         returned = function(*given[0], **given[1])
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")
@@ -100,18 +100,6 @@ def renamed(watch: Watch, tensor, new: str) -> None:
     name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
     if name not in (None, new):
         watch.rename(name, new)
-
-
-def _lse(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:
-    """Of an lse that is returned beside O; what a file keeps for itself is in whatever units it likes."""
-    for tensor in extra[:1]:
-        region = hasattr(tensor, "untyped_storage") and watch.memory.region(tensor.data_ptr())
-        name = region.view(tensor.data_ptr()).name if region else ""
-        if "lse" in name.lower() and tensor.numel() == numbers.lse.size:
-            lse = tensor.detach().double().numpy().reshape(numbers.lse.shape)
-            found = checks.lse_finding(numbers, name, lse, watch.stores.get(name))
-            return [found] if found else []
-    return []
 
 
 def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np.ndarray) -> list[Finding]:

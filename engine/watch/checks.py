@@ -192,16 +192,22 @@ def root_causes(findings: list[Finding], right: bool) -> list[Finding]:
     return [found for found in findings if found not in wrong] if right else wrong or findings
 
 
-def lse_finding(numbers: Numbers, name: str, lse: np.ndarray, line: int | None) -> Finding | None:
-    """Whether what the file calls lse, [batch * heads, seq_q], is natural."""
-    allowed = 1e-3 * (1 + np.abs(numbers.lse).max())
+def lse_findings(watch: Watch, numbers: Numbers, extra: list) -> list[Finding]:
+    """Whether an lse that is returned beside O is natural; what a file keeps is its own business."""
+    tensor = extra[0] if extra and hasattr(extra[0], "untyped_storage") else None
+    region = watch.memory.region(tensor.data_ptr()) if tensor is not None else None
+    name = region.view(tensor.data_ptr()).name if region else ""
+    if "lse" not in name.lower() or tensor.numel() != numbers.lse.size:
+        return []
+    lse = tensor.detach().double().numpy().reshape(numbers.lse.shape)
+    line, allowed = watch.stores.get(name), 1e-3 * (1 + np.abs(numbers.lse).max())
     if np.allclose(lse, numbers.lse, atol=allowed):
-        return None
+        return []
     if np.allclose(lse, numbers.lse / LN_2, atol=allowed / LN_2):
         text = f"{name}{at(line)} is in units of log2: it must be natural, which is 0.6931 times this."
-        return Finding("lse_base", text, line, None, name)
+        return [Finding("lse_base", text, line, None, name)]
     text = f"{name}{at(line)} is not the log-sum-exp of the scaled scores, neither natural nor in base 2."
-    return Finding("wrong_lse", text, line, None, name)
+    return [Finding("wrong_lse", text, line, None, name)]
 
 
 def unwritten_finding(bits: np.ndarray, line: int | None) -> Finding | None:

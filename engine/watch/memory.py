@@ -52,7 +52,6 @@ class Region:
 
     Attributes:
         start, stop: first address, and one past the last.
-        fresh: whether it was given unwritten, filled with POISON.
         writer, reader: by element, the program that last wrote or read it in this launch, or -1.
     """
 
@@ -60,7 +59,6 @@ class Region:
     stop: int
     itemsize: int
     views: list[View] = field(default_factory=list)
-    fresh: bool = False
 
     def __post_init__(self):
         size = (self.stop - self.start) // self.itemsize + 1
@@ -84,8 +82,8 @@ class Memory:
     heads: int
     regions: list[Region] = field(default_factory=list)
 
-    def add(self, name: str, tensor, unwritten: frozenset[int]) -> None:
-        """Take in a tensor that a kernel is launched with; unwritten: storages that were allocated empty."""
+    def add(self, name: str, tensor) -> None:
+        """Take in a tensor that a kernel is launched with."""
         storage = tensor.untyped_storage()
         start, size = storage.data_ptr(), storage.nbytes()
         region = next(
@@ -95,10 +93,9 @@ class Memory:
             region = Region(start, start + size, tensor.element_size())
             apart = [each for each in self.regions if each.stop <= start or region.stop <= each.start]
             self.regions = [*apart, region]
-        region.fresh = start in unwritten and tensor.element_size() in POISON
         if not any(view.start == tensor.data_ptr() for view in region.views):
-            found = None if region.fresh else self._recognised(tensor)
-            region.views.append(found or View(name, tensor.data_ptr(), tensor.element_size()))
+            view = self._recognised(tensor) or View(name, tensor.data_ptr(), tensor.element_size())
+            region.views.append(view)
 
     def launch(self) -> None:
         """Another launch begins: what the one before wrote is there for all to read."""
@@ -153,8 +150,8 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @contextmanager
-def poisoned(torch, unwritten: set[int]):
-    """Within it, what torch allocates without writing it is filled with POISON, and its storage noted."""
+def poisoned(torch):
+    """Within it, what torch allocates without writing it is filled with POISON."""
     kept = []  # so that no storage's address is given out again
 
     def poisoning(allocate):
@@ -163,7 +160,6 @@ def poisoned(torch, unwritten: set[int]):
             size = tensor.element_size()
             if tensor.is_floating_point() and size in POISON and tensor.numel():
                 bits_of(torch.tensor([], dtype=tensor.dtype).set_(tensor.untyped_storage()))[:] = POISON[size]
-                unwritten.add(tensor.untyped_storage().data_ptr())
                 kept.append(tensor)
             return tensor
 

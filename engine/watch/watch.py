@@ -31,7 +31,6 @@ class Watch:
         by_program: the same by launch and program: [read, written] by tensor.
         visits: products of Q and K in the order of time.
         launches: the kernels' names; held: all tensors that they were given, by name.
-        unwritten: storages that were allocated without being written.
         loads: lines of the loads of each tile of Q, K and V, by launch and program.
         stores: the last line that wrote, by tensor.
         findings: what was seen to be wrong while it ran; the first of each kind, tensor and line.
@@ -50,7 +49,6 @@ class Watch:
         )
         self.visits: list[Visit] = []
         self.launches: list[str] = []
-        self.unwritten: set[int] = set()
         self.loads: dict[tuple, list] = {}
         self.stores: dict[str, int | None] = {}
         self.held: list[tuple[str, Any]] = []
@@ -59,7 +57,7 @@ class Watch:
         self._found: dict[tuple, Finding] = {}
         self._programs: list[Program] = []
         self._program: Program = (0, 0, 0)
-        self._last: tuple[Region, View, np.ndarray, int | None] | None = None
+        self._last: tuple[View, np.ndarray, int | None] | None = None
 
     @property
     def line(self) -> int | None:
@@ -77,7 +75,7 @@ class Watch:
         self._programs.clear()
         self.memory.launch()
         for name, tensor in tensors_of(arguments):
-            self.memory.add(name, tensor, frozenset(self.unwritten))
+            self.memory.add(name, tensor)
             self.held.append((name, tensor))
 
     def program(self, index: Program) -> None:
@@ -107,15 +105,15 @@ class Watch:
             self._check_order(kind, region, view, addresses)
         if kind == "store":
             self.stores[view.name] = line
-        self._last = region, view, addresses, line
+        self._last = view, addresses, line
         return mask
 
     def loaded(self, values, mask) -> frozenset:
         """Tags of what came: rows of Q, K or V."""
         if self._last is None:
             return NOTHING
-        region, view, addresses, line = self._last
-        if region.fresh and values.dtype.itemsize in POISON:
+        view, addresses, line = self._last
+        if values.dtype.kind in "fu" and values.dtype.itemsize in POISON:  # bfloat16 is in whole numbers
             self._check_written(values, mask, view)
         return self._located(self._rows(view, addresses, line)) if view.strides else NOTHING
 
