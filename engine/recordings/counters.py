@@ -1,7 +1,6 @@
 """What a GPU's counters say of a scenario, beside the model of the same; and the one nearest to another."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -235,8 +234,3 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
         }
         for row in shown
     ]
-
-
-def largest_deviation(pairs: Iterable[tuple[float, float]]) -> float:
-    """The largest relative deviation of (modelled, recorded)."""
-    return max(abs(modelled / real - 1) for modelled, real in pairs)

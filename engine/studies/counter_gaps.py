@@ -1,10 +1,10 @@
-"""Where the bytes of counted calls go, level by level, and how far the model of them is off."""
+"""Where the bytes of counted calls go, level by level."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from engine.recordings.counters import RecordedCounters, largest_deviation
+from engine.recordings.counters import RecordedCounters
 
 SERVED = 0.01  # a share of the bytes from which on a cache is said to serve them
 FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said to read more than those
@@ -45,44 +45,15 @@ def gaps(one: RecordedCounters) -> Gaps:
     )
 
 
-@dataclass(frozen=True)
-class Deviation:
-    """How far the model of some calls is from their counters, as shares: (at most, in the median).
-
-    Attributes:
-        excess: of what DRAM delivers beyond the compulsory bytes, which any model has right; None where no
-            call reads more than those.
-        exceeding: how many calls do.
-        calls, within: how many there are, and of how many the DRAM reads lie within the model's range.
-        requested: of the bytes from L2 to the SMs.
-        l1_serves: whether a GPU counted fewer requested bytes of any, because L1 serves the rest.
-    """
-
-    requested: tuple[float, float]
-    dram: tuple[float, float]
-    excess: tuple[float, float] | None
-    exceeding: int
-    calls: int
-    within: int
-    l1_serves: bool
+def in_range(rows: Iterable[RecordedCounters]) -> int:
+    """Of how many calls what DRAM delivered lies within the model's range."""
+    return sum(low <= row.dram_read <= high for row in rows for low, high in [row.dram_read_range])
 
 
-def deviations(rows: Sequence[RecordedCounters]) -> dict[str, Deviation]:
-    """By algorithm, in the order of the calls."""
-    found = {}
-    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
-        own = [row for row in rows if row.experiment.algorithm == name]
-        beyond = [pair for row in own if (pair := excess(row))]
-        found[name] = Deviation(
-            _off([(row.modelled_read, row.read) for row in own]),
-            _off([(row.modelled_dram_read, row.dram_read) for row in own]),
-            _off(beyond) if beyond else None,
-            len(beyond),
-            len(own),
-            sum(low <= row.dram_read <= high for row in own for low, high in [row.dram_read_range]),
-            any(row.requested_read > (1 + SERVED) * row.read for row in own),
-        )
-    return found
+def l1_serves(rows: Iterable[RecordedCounters]) -> tuple[str, ...]:
+    """Algorithms of which a GPU counted fewer requested bytes of any call, because L1 serves the rest."""
+    served = (row for row in rows if row.requested_read > (1 + SERVED) * row.read)
+    return tuple(dict.fromkeys(row.experiment.algorithm for row in served))
 
 
 def excess(one: RecordedCounters) -> tuple[float, float] | None:
@@ -104,8 +75,3 @@ def busiest(one: RecordedCounters) -> tuple[str, float]:
     used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
     unit = max(used, key=used.get)
     return unit, used[unit]
-
-
-def _off(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The largest and the typical deviation of (modelled, counted)."""
-    return largest_deviation(pairs), median(largest_deviation([pair]) for pair in pairs)

@@ -10,7 +10,7 @@ from app.figures.units import bytes_in_mb, bytes_range_text, bytes_text, digits,
 from engine.experiment import Experiment
 from engine.recordings.counters import RecordedCounters, nearest_counters, recorded_counters
 from engine.recordings.recording import Recording
-from engine.studies.counter_gaps import FETCHED_AGAIN, SERVED, Gaps, deviations, gaps, left_in_cache
+from engine.studies.counter_gaps import FETCHED_AGAIN, SERVED, Gaps, gaps, in_range, l1_serves, left_in_cache
 
 COUNTERS = (
     "scenario",
@@ -23,12 +23,6 @@ EMPTIED = (
     "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "
     "kernel's instructions, once."
 )
-DEVIATIONS = (
-    "kernel",
-    *("L2 to SMs: median error", "worst error"),
-    *("DRAM reads: median error", "worst error", "in range"),
-    *("beyond compulsory: calls", "median error", "worst error"),
-)
 
 
 def show(recording: Recording, colours: Palette) -> None:
@@ -39,12 +33,11 @@ def show(recording: Recording, colours: Palette) -> None:
     st.markdown(
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )
-    numbers(DEVIATIONS, _deviations(rows), "Errors of the model against the counters", height=220)
     st.caption(
-        "Most fused calls read the compulsory bytes alone, which any model has right. The last columns are "
-        "of what the others read beyond those. The range holds what an L2 that is 15% larger or smaller "
-        "would read, 3% to either side, as two readings of a counter differ, and registers that threads may "
-        f"put aside. Pages tell it where that is much more. {_missed(rows)}"
+        f"In {in_range(rows)} of {len(rows)} scenarios the recorded DRAM reads lie in the model's range. It "
+        "holds what an L2 that is 15% larger or smaller would read, 3% to either side, as two readings of a "
+        "counter differ, and registers that threads may put aside. Pages tell it where that is much more. "
+        f"{_missed(rows)}"
     )
     kinds = ("read", "Bytes from L2 to the SMs"), ("dram_read", "Bytes read from DRAM")
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds, strict=True):
@@ -62,28 +55,9 @@ def _cells(row: RecordedCounters) -> list[str]:
     return [*cells, *map(bytes_text, (row.modelled_dram_written, row.dram_written, row.left_in_cache))]
 
 
-def _deviations(rows: list[RecordedCounters]) -> list[list[str]]:
-    """How far the model is off typically, and at most, a line for each algorithm."""
-    return [
-        [
-            kernel(name),
-            *_off(*off.requested),
-            *_off(*off.dram),
-            f"{off.within} of {off.calls}",
-            str(off.exceeding),
-            *(_off(*off.excess) if off.excess else ("", "")),
-        ]
-        for name, off in deviations(rows).items()
-    ]
-
-
-def _off(most: float, typical: float) -> tuple[str, str]:
-    return share_text(typical, 1), share_text(most, 1)
-
-
 def _missed(rows: list[RecordedCounters]) -> str:
     """What the counters do not see, and the model does."""
-    serving = [kernel(name) for name, off in deviations(rows).items() if off.l1_serves]
+    serving = [kernel(name) for name in l1_serves(rows)]
     l1 = (
         f"The scheduler counts what tiles request. For {' and '.join(serving)} the L1 cache answers some of "
         "it, which is modelled, not counted: rows that are read again, and rows that neighbours share. "
