@@ -9,10 +9,12 @@ import time
 import tomllib
 from http.client import HTTPConnection
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from packaging.requirements import Requirement
-from starlette.requests import Request
+from starlette import requests
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
@@ -31,6 +33,19 @@ from engine.studies.survey import _by_length
 from tests.dashboard import served
 
 ROOT = Path(__file__).resolve().parents[2]
+OTHERS = """
+[server]
+address = "0.0.0.0"
+allowedHosts = ["evil.example.com"]
+baseUrlPath = "elsewhere"
+enableCORS = false
+enableStaticServing = true
+enableXsrfProtection = false
+[browser]
+gatherUsageStats = true
+[logger]
+hideWelcomeMessage = false
+"""
 
 
 def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
@@ -39,9 +54,16 @@ def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
 
 
 def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_path):
-    log = tmp_path / "log.txt"
-    with served(ROOT / "app" / "main.py", log, cwd="/", address="") as dashboard:
-        pass
+    log, folder = tmp_path / "log.txt", tmp_path / "another project"
+    (folder / ".streamlit").mkdir(parents=True)
+    (folder / ".streamlit" / "config.toml").write_text(OTHERS)
+    folder.chmod(0o555)
+    with served(ROOT / "app" / "main.py", log, cwd=folder, address="") as dashboard:
+        with urlopen(f"{dashboard.address}/_stcore/health") as answer:
+            assert "_streamlit_xsrf" in answer.headers["set-cookie"]
+        asked = Request(f"{dashboard.address}/", headers={"Host": "evil.example.com"})
+        with pytest.raises(HTTPError, match="421"):
+            urlopen(asked)
     # no welcome, for which Streamlit asks outside, and nothing of a network
     assert log.read_text() == f"  The dashboard is at http://localhost:{dashboard.port}\n"
     options = startup.settings()
@@ -84,7 +106,7 @@ def answer(path: str, query: str = "", **more):
     (route,) = [route for route in routes() if route.path == path]
     asked = {"type": "http", "path": path, "query_string": query.encode(), "headers": [], "server": ("a", 1)}
     asked |= more
-    return route.endpoint(Request(asked))
+    return route.endpoint(requests.Request(asked))
 
 
 def test_a_link_of_too_many_values_is_said_to_be_left_out(open_app):
