@@ -11,7 +11,7 @@ from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_p
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, fine, score_of, terms_with
-from kernels.call.value_checks import as_autocast, check_untransformed, resolved, traced
+from kernels.call.value_checks import as_autocast, check_apart, check_untransformed, resolved, traced
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import addresses, launch, options_given, stages, warps
 from kernels.pages.arguments import check_held
@@ -57,10 +57,13 @@ def attention_paged(
     q, k, v, block_table, seqlens_k, k_new, v_new = resolved(
         q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new
     )
-    if k_new is not None and (k is not k_cache or v is not v_cache):
-        raise ValueError(
-            "k_cache or v_cache is lazily negated, no keys can be written there: resolve_neg() first"
-        )
+    if k_new is not None:
+        if k is not k_cache or v is not v_cache:
+            raise ValueError(
+                "k_cache or v_cache is lazily negated, no keys can be written there: resolve_neg() first"
+            )
+        for name, cache in (("k_cache", k), ("v_cache", v)):
+            check_apart(name, cache)
     cache = k, v, block_table, seqlens_k
     tensors = q, *cache, k_new, v_new, options.sinks, options.alibi_slopes
     as_operator = traced(*tensors)

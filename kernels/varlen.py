@@ -7,7 +7,7 @@ import torch
 from kernels.call.key_ranges import ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import as_autocast, beside, check_edges, check_index, check_is_tensor, flag
+from kernels.call.value_checks import as_autocast, beside, check_edges, check_index, check_strided, flag
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -51,8 +51,8 @@ def attention_varlen(
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        check_is_tensor(name, tensor)
-        if tensor.layout is torch.strided and not tensor.is_nested and tensor.dim() != 3:
+        check_strided(name, tensor)
+        if tensor.dim() != 3:
             shape = tuple(tensor.shape)
             raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")
     starts = {"cu_seqlens_q": (cu_seqlens_q, len(q)), "cu_seqlens_k": (cu_seqlens_k, len(k))}

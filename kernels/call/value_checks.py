@@ -20,13 +20,19 @@ FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
 def shown(value) -> str:
     """A value as an error shows it: short, and on one line."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= LONGEST_SHOWN else f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else kind(value)
+
+
+def kind(value) -> str:
+    """What a value is, with its article."""
+    name = type(value).__name__
+    return f"a{'n' * (name[0] in 'aeiou')} {name}"
 
 
 def check_is_tensor(name: str, value) -> None:
     """TypeError with one sentence for what is no tensor."""
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"{name} is a {type(value).__name__}, it must be a torch.Tensor")
+        raise TypeError(f"{name} is {kind(value)}, it must be a torch.Tensor")
 
 
 def check_build() -> None:
@@ -43,6 +49,14 @@ def check_strided(name: str, value) -> None:
     check_is_tensor(name, value)
     if value.layout is not torch.strided or value.is_nested:
         raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
+
+
+def check_apart(name: str, tensor: torch.Tensor) -> None:
+    """ValueError with one sentence for what is to be written and has one place for several numbers."""
+    if not all(tensor.stride()) and any(
+        size > 1 and not step for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+    ):
+        raise ValueError(f"{name} is expanded, no keys can be written there: clone() first")
 
 
 def flag(name: str, value) -> bool:

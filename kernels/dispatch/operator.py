@@ -14,7 +14,7 @@ from torch.utils.flop_counter import register_flop_formula
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.terms import Terms, terms_of
-from kernels.call.value_checks import PLAIN, check_untransformed, resolved, traced
+from kernels.call.value_checks import PLAIN, check_strided, check_untransformed, resolved, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import algorithms, check_differentiable, differentiated
 from kernels.dispatch.formula import formula
@@ -251,6 +251,9 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
     elif transformed:
         out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
     elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
+        for name, each in (("q", q), ("k", k), ("v", v)):
+            if each.is_nested:  # PyTorch would say no more than that there is no such operator
+                check_strided(name, each)
         out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
     else:
         sinks = None if terms is None else terms.sinks

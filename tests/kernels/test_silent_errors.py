@@ -412,6 +412,33 @@ def test_what_cannot_be_looked_at_is_not_a_number(monkeypatch, device):
     assert out[1].isnan().all()
 
 
+@ON_CPU
+def test_nothing_is_written_where_several_pages_are_one():
+    lengths, table, new = torch.tensor([3, 6]), torch.tensor([[4, 0], [2, 5]]), Q[:2, :1, :1]
+    for number, name in enumerate(("k_cache", "v_cache")):
+        caches = [drawn(6, 4, 1, 16) for _ in range(2)]
+        caches[number] = caches[number][:1].expand(6, -1, -1, -1)
+        assert attention_paged(Q[:, :, :2], *caches, table, lengths).isfinite().all()  # nothing is written
+        with pytest.raises(ValueError, match=f"^{name} is expanded, no keys can be written there"):
+            attention_paged(Q[:, :, :2], *caches, table, lengths, k_new=new, v_new=new)
+
+
+@ON_CPU
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_nested_tensors_are_refused_in_one_sentence(name):
+    nested = torch.nested.nested_tensor([drawn(12, 2, 16), drawn(5, 2, 16)], layout=torch.jagged)
+    given = dict.fromkeys("qkv", Q) | {name: nested.transpose(1, 2)}
+    packed = dict.fromkeys("qkv", PACKED) | {name: nested}
+    for call in (
+        lambda: attention(**given),
+        lambda: attention(**given, window=(1, 1)),
+        lambda: attention_varlen(**packed, cu_seqlens_q=STARTS, cu_seqlens_k=STARTS),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is sparse or nested"):
+            call()
+
+
 def test_numbers_that_change_from_call_to_call_compile_into_one_graph(device):
     """PyTorch compiles for any number where it has seen two: such a number is no float of Python's."""
     q, starts = Q.to(device), torch.tensor([0, 2], device=device)
