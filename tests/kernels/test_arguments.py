@@ -82,7 +82,7 @@ def test_what_numpy_says_is_true_is_true(device):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        refused("q is a int, it must be a torch.Tensor", q=1),
+        refused("q is an int, it must be a torch.Tensor", q=1),
         refused("v has shape (2, 2), it must be numbers [batch, heads,", v=zeros(2, 2)),
         refused("q, k and v have shapes (1, 2, 16, 16), (1, 2, 16, 8), (1, 2,", k=zeros(1, 2, 16, 8)),
         refused("documents is [3], it must be a list of lengths that add up to k's 16", documents=[3]),

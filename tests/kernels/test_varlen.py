@@ -195,7 +195,7 @@ REFUSED = {
     flash_attn_with_kvcache: [
         ("q", None, "q is a NoneType, it must be a torch.Tensor"),
         ("v_cache", torch.zeros(2, 8), "v_cache has shape (2, 8), it must be [batch or pages, sequence,"),
-        ("k", 0, "k is a int, it must be a torch.Tensor"),
+        ("k", 0, "k is an int, it must be a torch.Tensor"),
         ("cache_seqlens", 1.5, "cache_seqlens is 1.5, it must be int32 or int64 [batch] on q's device"),
         ("cache_seqlens", -1, "cache_seqlens is -1, it must be from 0 to 2147483647"),
         ("cache_batch_idx", torch.tensor([0, 2]), "cache_batch_idx is tensor([0, 2]), each must be"),
