@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Sampled } from "../../app/hbm/flow.js";
+import { drawFlow, Sampled } from "../../app/hbm/flow.js";
 import { sentence } from "../../app/hbm/hbm.js";
 import { each } from "./each.js";
 import { pack } from "./payload.js";
@@ -51,4 +51,17 @@ test("the sentence is of the first that runs, and of those that are done", () =>
     "Slow moved 280 B through HBM in 12.0 µs, Fast 140 B in 3.00 µs: 2.0 times fewer bytes, 4.0 times less time.";
   assert.equal(sentence(model, 12), end);
   assert.equal(sentence({ lanes: [slow] }, 12), "Slow moved 280 B through HBM in 12.0 µs.");
+});
+
+test("what is drawn has the area of the bytes, whatever the width", () => {
+  const timeAt = (x) => (x - 5) / 7, // 7 px a microsecond, from 5 on
+    tall = (share) => 40 * share;
+  for (const pixel of [1, 0.5]) {
+    const areas = { Q: 0, O: 0 },
+      ctx = { fillRect: (_x, _y, w, h) => (areas[ctx.fillStyle] += w * h) };
+    drawFlow(ctx, slow, { from: 5, to: 5 + 7 * 12, zero: 0, pixel }, timeAt, tall, (color) => color);
+    const bytes = 100 / (40 * 7 * 2); // of a square pixel: two microseconds an interval
+    assert.ok(Math.abs(-areas.Q * bytes - 200) < 1e-9, "read, above the line");
+    assert.ok(Math.abs(areas.O * bytes - 80) < 1e-9, "written, below it");
+  }
 });
