@@ -8,6 +8,7 @@ import streamlit as st
 from app.canvas.moving import Played
 from app.figures.colours import Palette
 from app.hbm.payload import build, facts
+from app.scenario.presentation import presenting
 from engine.experiment import Experiment
 from engine.studies.sampled_calls import SampledCall, sampled_calls
 
@@ -29,7 +30,8 @@ def show(
         st.text("No call was sampled on any GPU of the recordings, so nothing is shown here.")
         return
     HBM.show(build(tuple(calls)), key="hbm")
-    st.caption(words(calls, experiment))
+    if not presenting():  # a room's screen has the picture's own words
+        st.caption(words(calls, experiment))
 
 
 def words(calls: Sequence[SampledCall], experiment: Experiment) -> str:

@@ -16,8 +16,9 @@ NOTED = """() => {  // the player's moment, for a reload
     return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;
 }"""
 FITS = """() => {  // the words and the picture, which is drawn, above the room of the keys' hint
-    const [words, picture] = ["words", "picture"].map((of) => document.querySelector(`.st-key-tour_${of}`));
-    const ends = [words, picture].map((element) => element.getBoundingClientRect().bottom);
+    const of = (part) => document.querySelector(`.st-key-tour_${part}`);
+    const parts = ["words", "picture", "played"].map(of).filter(Boolean);
+    const ends = parts.map((element) => element.getBoundingClientRect().bottom), picture = parts.at(-1);
     const room = document.querySelector(".st-key-presenter_hint").offsetHeight;
     return picture.offsetHeight > 100 && Math.max(...ends) <= innerHeight - room;
 }"""
@@ -41,7 +42,7 @@ def opened(page, address):
 
 
 def told(page):
-    return page.locator(".st-key-tour_told")
+    return page.locator(".st-key-tour_told, .st-key-tour_played")  # beside the question, or in its place
 
 
 def at_step(page, number: int):
