@@ -25,6 +25,7 @@ from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANS
 from engine.problem.dtype import dtype_named
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
+from engine.worker.jobs import JobError
 
 LENGTHS = (32_768, 131_072, 16_384, 65_536, 262_144)  # the most telling first
 LAST = 524_288  # takes as long as all others together
@@ -246,7 +247,7 @@ def timeline_of(ranks: Ranks, problem: Problem, one: Contender) -> ClusterTimeli
     events, sentence = ranks.attempt(lambda: _profiled(ranks, problem, one))
     marks = () if sentence else tuple(marks_of(each) for each in ranks.every(events))
     if marks and all(each.kind for each in marks):
-        return _with_links(ranks, replace(row, marks=marks), one)
+        return replace(row, marks=marks)
     return replace(row, skipped=sentence or "the profiler saw nothing on a GPU")
 
 
@@ -273,24 +274,18 @@ def _profiled(ranks: Ranks, problem: Problem, one: Contender) -> list[tuple[str,
     ]
 
 
-def _with_links(ranks: Ranks, row: ClusterTimeline, one: Contender) -> ClusterTimeline:
-    """The row with what each GPU sent while the same call ran once more, where the chips can be sampled."""
+def with_links(ranks: Ranks, links: sampling.Links, row: ClusterTimeline, one: Contender) -> ClusterTimeline:
+    """A row with what each GPU sends while its call runs once more, on all ranks alike; raises JobError."""
     tensors = random_tensors(ranks, row.problem, row.problem.seq_q // ranks.size, ranks.rank)
     with one.session(ranks, True):
         call = partial(passed, one, tensors, True, FORWARD)
-        call()
-        interval = sampling.interval_of(ranks.timed(call)[0])
-        links, sentence = ranks.attempt(lambda: sampling.Links(ranks.size if ranks.first else 0, interval))
-        if sentence is None:
-            _, sentence = ranks.attempt(call)
-            sent, unread = ranks.attempt(links.read)
-            sentence = sentence or unread
-    if sentence:
-        return row
-    marks = zip(row.marks, ranks.every(sent)[0], strict=True)
-    return replace(
-        row, marks=tuple(replace(mark, sent=each) for mark, each in marks), interval=interval * 1e-9
-    )
+        for action in (call, links.start, call):
+            _, sentence = ranks.attempt(action)
+            if sentence:
+                raise JobError(sentence)
+    sent = ranks.every(links.read())[0]
+    marks = (replace(mark, sent=each) for mark, each in zip(row.marks, sent, strict=True))
+    return replace(row, marks=tuple(marks), interval=sampling.LINK_INTERVAL * 1e-9)
 
 
 def marks_of(events: list[tuple[str, float, float]]) -> GpuMarks:

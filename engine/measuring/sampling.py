@@ -7,7 +7,7 @@ this process. Imports torch and cupti when called.
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -36,7 +36,7 @@ METRICS = {  # a column's name, what the chip counts, and how much of it is one
 NEEDED = ("read", "written", "sms")
 SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request", "response"))  # over NVLink
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
-SHORTEST = 1000  # ns between two samples
+SHORTEST, LINK_INTERVAL = 1000, 10_000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
@@ -147,7 +147,7 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
-    pm_sampling, interval = library(), interval_of(seconds)
+    pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
     most = min(MOST_SAMPLES, AROUND + int(1.5e9 * seconds / interval))
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
@@ -181,51 +181,44 @@ def _one_pass(
         collector.disable()
 
 
-def interval_of(seconds: float) -> int:
-    """ns between two samples of a call that takes so long."""
-    return SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
-
-
 class Links:
-    """What leaves each of so many GPUs over NVLink from when this is made until `read`; raises JobError.
+    """What leaves each of so many GPUs over NVLink, as they sample it from `start` to `read`, or JobError.
 
-    One process samples the GPUs of all: of a run on several the others make this with none.
+    One process samples the GPUs of all, the others make this with none; made once in a process, in which
+    PyTorch's profiler does not run: either, a second time, ends it.
     """
 
-    def __init__(self, gpus: int, interval: int):
+    def __init__(self, gpus: int):
         self._collectors: list[Any] = []
-        self._open = ExitStack()
         pm_sampling = library() if gpus else None
         try:
             for gpu in range(gpus):
                 with torch.cuda.device(gpu):
-                    collector = pm_sampling.Collector(device_index=gpu)
-                    collector.enable()
-                    self._open.callback(collector.disable)
-                    _configure(pm_sampling, collector, [METRICS["sms"][0], *SENT], interval)
-                self._collectors.append(collector)
-            for collector in self._collectors:
-                collector.start()
+                    self._collectors.append(pm_sampling.Collector(device_index=gpu))
+                    self._collectors[-1].enable()
+                    _configure(pm_sampling, self._collectors[-1], [METRICS["sms"][0], *SENT], LINK_INTERVAL)
         except _TooMuchError:
-            self._open.close()
             raise JobError("this chip cannot sample what leaves it over NVLink") from None
         except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
-            self._open.close()
             raise JobError(_refusal(error)) from error
+
+    def start(self) -> None:
+        """Sample from now on."""
+        for collector in self._collectors:
+            collector.start()
 
     def read(self) -> tuple[tuple[int, ...], ...]:
         """By GPU its sectors of each interval, from the first in which it works or sends to the last."""
         found = []
-        with self._open:
-            for collector in self._collectors:
-                collector.stop()
-            for gpu, collector in enumerate(self._collectors):
-                with torch.cuda.device(gpu):
-                    samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]
-                sms, *sent = np.array([sample.metric_values for sample in samples]).T
-                sectors = np.rint(sum(sent) / SECTOR).astype(int)
-                busy = np.flatnonzero((sms > 1) | (sectors > 0))  # per cent
-                found.append(tuple(sectors[busy[0] : busy[-1] + 1].tolist()) if len(busy) else ())
+        for collector in self._collectors:
+            collector.stop()
+        for gpu, collector in enumerate(self._collectors):
+            with torch.cuda.device(gpu):
+                samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]
+            sms, *sent = np.array([sample.metric_values for sample in samples]).T
+            sectors = np.rint(sum(sent) / SECTOR).astype(int)
+            busy = np.flatnonzero((sms > 1) | (sectors > 0))  # per cent
+            found.append(tuple(sectors[busy[0] : busy[-1] + 1].tolist()) if len(busy) else ())
         return tuple(found)
 
 

@@ -246,14 +246,16 @@ def test_what_leaves_gpus_is_sampled_by_one_process_for_all(chip, monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "device", lambda gpu: nullcontext())
     device = chip()
-    assert sampling.Links(0, 1000).read() == ()
-    first, second = sampling.Links(2, 3000).read()
-    assert device.passes[0] == ((sampling.METRICS["sms"][0], *sampling.SENT), 3000)
+    assert sampling.Links(0).read() == ()
+    links = sampling.Links(2)
+    links.start()
+    first, second = links.read()
+    assert device.passes[0] == ((sampling.METRICS["sms"][0], *sampling.SENT), sampling.LINK_INTERVAL)
     assert first == second
     assert first[:5] == (20, 20, 20, 20, 0)
     chip(together=2)
     with pytest.raises(JobError, match="over NVLink"):
-        sampling.Links(1, 1000)
+        sampling.Links(1)
 
 
 # calls that read everything once, as all of it fits L2 while it is used; standard: what each kernel must read
