@@ -52,10 +52,19 @@ def test_the_headline_is_the_models(splits):
     assert seconds_text(simulation.modelled.seconds) in words(page)
 
 
+def test_the_cache_is_the_scenarios_and_a_slider_of_the_page(open_app):
+    page = open_app("decoding", seq="1024")
+    assert page.main.select_slider[0].value == 1024
+    page.main.select_slider[0].set_value(65536).run()
+    problem = page.session_state["experiment"].problem
+    assert (problem.seq_q, problem.seq_kv) == (1024, 65536)
+    assert page.query_params["seq_kv"] == "65536"
+
+
 def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
     page = opened("decoding", **LONG)
     own = kernel_splits(decoding_of(page.session_state["experiment"]))
-    slider = page.main.select_slider[0]
+    slider = page.main.select_slider[1]
     assert f"the kernel chooses {own} here" in slider.label
     assert str(own) in slider.options
     slider.set_value(own)
