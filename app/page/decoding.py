@@ -32,7 +32,6 @@ from engine.trace.chip import SramOverflow
 
 OWN = split_kv.ALGORITHM.key
 RECORDED = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
-CACHES = tuple(2**power for power in range(10, 21))  # keys: 1,024 to 1,048,576
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 
 
@@ -49,7 +48,7 @@ def show() -> None:
         keys, splits, metric = st.columns([1.4, 1.4, 1], gap="medium", vertical_alignment="bottom")
     keys.select_slider(
         "Keys in the cache",
-        scenario.options("seq_kv", CACHES),
+        scenario.options("seq_kv", studies.CACHES),
         format_func=lambda count: f"{count:,}",
         **scenario.control("seq_kv typed"),
     )

@@ -24,6 +24,7 @@ from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
 from engine.trace.split_kv import execute_split
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CACHES = tuple(2**power for power in range(10, 21))  # keys of a cache: 1,024 to 1,048,576
 MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is run for its numbers
 
 
