@@ -93,7 +93,6 @@ def _recorded(recording: Recording | None) -> None:
     if not found:
         return st.markdown("No recording shown here has times of masks and terms.")
     told = next(iter(found.values()))
-    st.markdown(f"**{_spared(told)}**")
     for direction, costs in found.items():
         rows = []
         for cost in costs:
@@ -108,26 +107,6 @@ def _recorded(recording: Recording | None) -> None:
         "dimension 128 unless those of Q and K and of V are given. FLOPs count only the pairs that the mask "
         "leaves; 'of plain' is that rate over the one without mask, or with a causal one where the mask "
         "looks back only, timed in turns."
-    )
-
-
-def _spared(costs: tuple[studies.VariantCost, ...]) -> str:
-    """What the mask with the fewest pairs spares, and which term costs most; in one sentence."""
-    masks = [cost for cost in costs if cost.row.prefix is cost.row.term is cost.row.v_dim is None]
-    fewest = min(masks or costs, key=lambda cost: cost.seen)
-    name, extent = _variant(fewest.row)
-    plain = "under a causal mask alone" if fewest.plain.problem.mask.causal else "without a mask"
-    said = (
-        f"With {name[:1].lower()}{name[1:]} ({extent}) the kernel meets {times_text(fewest.fewer)} fewer "
-        f"pairs than {plain} and takes {times_text(fewest.faster)} less time"
-    )
-    terms = [cost for cost in costs if cost.row.term]
-    if not terms:
-        return f"{said}."
-    dearest = min(terms, key=lambda cost: cost.over)
-    return (
-        f"{said}; of the terms, {TERM_NAMES[dearest.row.term]} costs most and leaves "
-        f"{share_text(dearest.over)} of the plain rate."
     )
 
 

@@ -174,18 +174,6 @@ def timings_by_commit(recording: Recording, timings: Sequence[Timing]) -> dict[s
     return dict(commits.most_common())
 
 
-def speedup_over(timings: Sequence[Timing], provider: str, other: str, keys: int) -> tuple[int, float] | None:
-    """(N, how many times as fast one is as another): timed in turns, N the nearest to a number of keys."""
-    times = {(row.provider, row.problem.seq_kv, row.commit): row.times.p50 for row in timings if row.times}
-    factors = {
-        length: times[other, length, commit] / seconds
-        for (name, length, commit), seconds in times.items()
-        if name == provider and (other, length, commit) in times
-    }
-    length = nearest_length(factors, keys)
-    return length and (length, factors[length])
-
-
 def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
     """The fewest and the most queries over the batch that were timed at once."""
     tokens = [row.problem.batch * row.problem.seq_q for row in timings]

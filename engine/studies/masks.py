@@ -148,35 +148,24 @@ class VariantCost:
         plain: the other.
         commit: of the project when they were recorded.
         seen: share of all pairs of a query and a key that the row leaves.
-        fewer: how many times fewer pairs than the plain row.
     """
 
     row: VariantTiming
     plain: VariantTiming
     commit: str
     seen: float
-    fewer: float
 
     @property
     def over(self) -> float:
         """Its FLOP/s over those of the plain row, each counted on the pairs that it leaves."""
         return self.row.tflops / self.plain.tflops
 
-    @property
-    def faster(self) -> float:
-        """How many times less time it takes."""
-        return self.plain.times.p50 / self.row.times.p50
-
 
 def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ...]:
     """Every row of a direction that has a time, in the file's order."""
     rows = [row for row in recording.variants if row.direction == direction and row.times is not None]
     pairs, commit = [(row, beside(row, rows)) for row in rows], recording.device.commit
-    return tuple(
-        VariantCost(row, plain, row.commit or commit, seen(row), seen(plain) / seen(row))
-        for row, plain in pairs
-        if plain
-    )
+    return tuple(VariantCost(row, plain, row.commit or commit, seen(row)) for row, plain in pairs if plain)
 
 
 def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming | None:

@@ -17,7 +17,6 @@ from engine.recordings.rows import (
     out_of_memory,
     overtaking_length,
     recorded_rows,
-    speedup_over,
     timings_by_commit,
     timings_of,
 )
@@ -79,13 +78,6 @@ def test_the_model_beside_a_curve_is_of_the_recorded_problem():
     ).in_own_tiling()
     assert (like.tiling.block_q, like.tiling.block_kv) == (64, 64)  # what the kernel takes up to 1024 keys
     assert rows[2]["p50"] == simulate(like).modelled.seconds
-
-
-def test_a_ratio_is_of_two_that_were_timed_in_turns():
-    slow, fast, later = timing("flash2", 1024, 4.0), timing("flash3", 1024, 2.0), timing("flash3", 2048, 1.0)
-    assert speedup_over([slow, fast, later], "flash3", "flash2", 4096) == (1024, 2.0)
-    assert speedup_over([slow, replace(fast, commit="def")], "flash3", "flash2", 1024) is None
-    assert speedup_over([timing("flash2", 1024, None), fast], "flash3", "flash2", 1024) is None
 
 
 def test_times_are_counted_by_the_commit_of_their_run():
