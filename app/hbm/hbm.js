@@ -21,7 +21,7 @@ const BAR = {
   options: [
     {
       ...{ name: "open", key: "o", words: "On the chip", pressed: true },
-      act: (player) => player.unfold(),
+      act: (player) => player.choose("open", !player.open),
       told: "SMs, tensor cores and exponentials below the bytes",
     },
     {
@@ -39,25 +39,22 @@ const BAR = {
   },
 };
 
-const moved = (lane) => `${traffic(Math.round(lane.moved(Infinity)))}`;
-
-/** What happens now, in a sentence or two. */
+/** What happens now, in a sentence or two, of the first calls that have one origin. */
 export function sentence({ lanes }, time) {
-  const [first, ...others] = lanes,
-    last = others.at(-1),
-    running = lanes.find(({ end }) => time < end),
-    done = lanes.filter(({ end }) => time >= end);
+  const other = lanes.findIndex(({ origin }, n) => n && origin),
+    same = other < 0 ? lanes : lanes.slice(0, other),
+    running = same.find(({ end }) => time < end);
   if (running) {
     const [, , words] = running.kernelAt(time) ?? [],
-      told = [running.name, words].filter(Boolean).join(", ");
-    const ended = done
-        .map(({ name, seconds }) => `${name} was done after ${duration(seconds)}`)
-        .join(" and "),
-      now = `${told}: ${percent(running.busy(time))} of what HBM can deliver.`;
-    return ended ? `${now} ${ended}.` : now;
+      told = [running.name, words].filter(Boolean).join(", "),
+      done = same.filter(({ end }) => time >= end),
+      ended = done.map(({ name, seconds }) => `${name} was done after ${duration(seconds)}`).join(" and ");
+    return `${told}: ${percent(running.busy(time))} of what HBM can deliver.${ended && ` ${ended}.`}`;
   }
-  const whole = `${first.name} moved ${moved(first)} through HBM in ${duration(first.seconds)}`;
-  if (!last) return `${whole}.`;
+  const [first, last] = [same[0], same.at(-1)],
+    moved = (lane) => traffic(Math.round(lane.moved(Infinity))),
+    whole = `${first.name} moved ${moved(first)} through HBM in ${duration(first.seconds)}`;
+  if (first === last) return `${whole}.`;
   const [less, faster] = [first.moved(Infinity) / last.moved(Infinity), first.seconds / last.seconds];
   return `${whole}, ${last.name} ${moved(last)} in ${duration(last.seconds)}: ${times(less)} times fewer bytes, ${times(faster)} times less time.`;
 }
@@ -76,9 +73,10 @@ class HbmPlayer extends TimedPlayer {
     this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
   }
 
-  unfold() {
-    this.open = !this.open;
-    this.fit(true);
+  /** Unfolded, or folded again, the lanes are laid out anew. */
+  choose(name, value) {
+    super.choose(name, value);
+    if (name === "open") this.fit(true);
   }
 
   press(event) {

@@ -50,6 +50,8 @@ test("the sentence is of the first that runs, and of those that are done", () =>
   const end =
     "Slow moved 280 B through HBM in 12.0 µs, Fast 140 B in 3.00 µs: 2.0 times fewer bytes, 4.0 times less time.";
   assert.equal(sentence(model, 12), end);
+  const elsewhere = Object.assign(Object.create(slow), { origin: "recorded", name: "Other" });
+  assert.equal(sentence({ lanes: [slow, fast, elsewhere] }, 12), end);
   assert.equal(sentence({ lanes: [slow] }, 12), "Slow moved 280 B through HBM in 12.0 µs.");
 });
 
