@@ -5,23 +5,25 @@ from functools import partial
 import streamlit as st
 
 from app import hbm, scenario
-from app.elements import fold, numbers, one_of
+from app.elements import fold, one_of
 from app.figures.algorithms import caveats, name
-from app.figures.units import ratio_text, seconds_text, share_text
+from app.figures.units import seconds_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
-from app.page.parts import live
+from app.page.parts import live, model_errors
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer, set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.tour.file import PICTURES
+from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.measuring.live import Live
 from engine.model.launch import HEAVY_FIRST, NATURAL, launch
 from engine.model.simulated_timeline import simulate_timeline
+from engine.model.simulation import simulate
 from engine.model.timeline import Timeline
 from engine.problem.cache import kept_with
 from engine.problem.problem import Problem
@@ -74,7 +76,7 @@ def show() -> None:
         drawn, order = timeline.experiment, ORDER_NAMES[timeline.order]
         title = f"{drawn.record.label}, N {drawn.problem.seq_kv}, {order}, {timeline.origin}"
         offer(title, partial(chrome_trace, timeline), TRACE)
-    _notes(experiment, recording, rows, call)
+    _notes(experiment, recording, call, lanes[0].experiment)
     crossing = partial(PICTURES["hbm"], lanes[0].experiment, theme.colours())
     fold("gpu hbm", crossing, "What crosses HBM, while it happens")
 
@@ -143,7 +145,7 @@ def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
 
 
 def _notes(
-    experiment: Experiment, recording: Recording | None, rows: list[TracedCall], call: TracedCall | None
+    experiment: Experiment, recording: Recording | None, call: TracedCall | None, shown: Experiment
 ) -> None:
     """What is drawn instead of what was asked, and how far the model is from what was recorded."""
     drawn, label, words = watchable(experiment), experiment.record.label, []
@@ -157,9 +159,11 @@ def _notes(
             f"'{SOURCES[MODELLED]}' plays the model of {label}."
         )
     if call is not None:
+        modelled = seconds_text(simulate(shown).modelled.seconds)
         words.append(
             f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
-            f"(median), {recording.origin}."
+            f"(median), {recording.origin}, and {modelled} as modelled. "
+            f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)}"
         )
     if call is not None and call.commit:
         words.append(
@@ -169,34 +173,7 @@ def _notes(
     words.append(caveats([call.provider if call else drawn.algorithm]))
     if any(words):
         st.caption("  \n".join(filter(None, words)))
-    if rows:
-        predictions = partial(_predictions, recording, tuple(rows))
-        fold("gpu", predictions, "How near is the model to what was recorded?")
-
-
-def _predictions(recording: Recording, rows: tuple[TracedCall, ...]) -> None:
-    """Every recorded call beside the time that the model gives it."""
-    far = timelines.model_errors(rows, timelines.hardware_of(recording))
-    each = (
-        f"{name(key)} {share_text(median)} (worst {share_text(most)}, {calls} runs)"
-        for key, (median, most, calls) in far.items()
-    )
-    st.caption(
-        f"Median error of the model's time: {', '.join(each)}, over all runs {recording.origin}. The page "
-        f"Agreement says which recorded rows set the model's constants. {LAST_TILES * ('flash3' in far)}"
-    )
-    lines = [
-        [
-            _named(row) + (f" (kernel of commit {row.commit[:7]})" if row.commit else ""),
-            seconds_text(row.times.p50),
-            seconds_text(seconds),
-            ratio_text(seconds, row.times.p50),
-        ]
-        for row, seconds in timelines.modelled_seconds(rows, timelines.hardware_of(recording)).items()
-    ]
-    head = ("call", "recorded, median", "modelled", "ratio")
-    numbers(head, lines, "Modelled beside recorded times of traced calls")
-    st.caption("The page FlashAttention-3 shows what happens inside one block, by warp group (modelled).")
+    model_errors.show("gpu", recording, experiment.gpu)
 
 
 def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:

@@ -10,9 +10,7 @@ from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment, ExperimentError, described
 from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
-from engine.model.simulation import simulate
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
-from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import MASK, SIZES, WIDTH, nearest
 from engine.recordings.recording import Recording, TracedCall, identity
@@ -122,27 +120,6 @@ def recorded_timeline(
         raise TimelineError(f"no timeline is recorded on {experiment.gpu.with_article}")
     like = described(_experiment(closest, experiment.hardware))
     raise TimelineError(f"this is not among the {len(calls)} recorded timelines; the nearest is {like}")
-
-
-def modelled_seconds(rows: tuple[TracedCall, ...], hardware: str) -> dict[TracedCall, float]:
-    """The modelled seconds of every call that was timed, in the order that its kernel has."""
-    found = {row: _modelled(row, hardware) for row in rows}
-    return {row: seconds for row, seconds in found.items() if seconds is not None}
-
-
-@kept_with(1)
-def _modelled(row: TracedCall, hardware: str) -> float | None:
-    experiment = _experiment(row, hardware)
-    timed = row.times is not None and row.order == launch(experiment).order
-    return simulate(experiment).modelled.seconds if timed else None
-
-
-def model_errors(rows: tuple[TracedCall, ...], hardware: str) -> dict[str, tuple[float, float, int]]:
-    """How far the modelled time is from the recorded one, by algorithm: (median, worst, calls), shares."""
-    found: dict[str, list[float]] = {}
-    for row, seconds in modelled_seconds(rows, hardware).items():
-        found.setdefault(row.provider, []).append(abs(seconds / row.times.p50 - 1))
-    return {name: (float(np.median(far)), max(far), len(far)) for name, far in found.items()}
 
 
 def _experiment(row: TracedCall, hardware: str) -> Experiment:

@@ -22,9 +22,9 @@ from engine.recordings.file import recordings
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.timelines import (
     hardware_of,
-    modelled_seconds,
     nearest_call,
     same_call_in_order,
+    timeline_of,
     traced_calls,
 )
 from engine.recordings.timing import Times
@@ -133,37 +133,22 @@ def test_the_other_order_of_a_recorded_call_is_found(recorded):
 def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
     page = open_app("gpu", causal="true", head_dim="128")
     assert not page.exception
-    assert "without its timestamps" in words(page)
+    taken = seconds_text(recorded.timelines[0].times.p50)  # it runs as modelled
+    assert f"takes {taken} without its timestamps" in words(page)
+    assert f", and {taken} as modelled" in words(page)
     assert recorded.origin in words(page)
     assert page.main.selectbox[0].value.startswith("FlashAttention-2: N ")
-
-
-def test_how_far_the_model_is_off_is_told_as_modelled_over_recorded(open_app, monkeypatch):
-    """One call that ran as modelled, one that took twice as long, and one four times."""
-    row = recorded_call(HEAVY_FIRST)
-    rows = tuple(replace(row, times=Times(*[times * row.times.p50] * 3, 20)) for times in (1, 2, 4))
-    recording = Recording(recordings()[0].device, timelines=rows)
-    monkeypatch.setattr("app.sidebar.recording.recordings", lambda: (recording,))
-    page = open_app("gpu", causal="true", head_dim="128")
-    page.session_state["fold gpu"] = True
-    (every,) = [part for part in page.run().main.expander if "model" in part.label]
-    assert "Median error of the model's time" in every.children[0].value
-    assert "FlashAttention-2 50% (worst 75%, 3 runs)" in every.children[0].value
-    body = every.children[1].proto.body
-    modelled = seconds_text(row.times.p50)
-    for times, ratio in ((1, "1.00"), (2, "0.50"), (4, "0.25")):
-        taken = seconds_text(times * row.times.p50)
-        assert f"<td>{taken}</td><td>{modelled}</td><td>{ratio}</td>" in body
 
 
 def test_tiles_that_are_shared_out_are_modelled_as_much_too_slow_as_the_page_says():
     """Tiles of 128 rows, unmasked at d 128 on 132 SMs: 5 heads of 4,096 fill a round, 2,048 tiles fifteen."""
     for recording in recordings():
-        rows = tuple(traced_calls(recording))
+        rows = [row for row in traced_calls(recording) if row.times and row.provider == "flash3"]
+        runs = {row: timeline_of(row, "", hardware_of(recording)).experiment for row in rows}
         far = {
-            (row.problem.heads, row.problem.seq_kv): seconds / row.times.p50
-            for row, seconds in modelled_seconds(rows, hardware_of(recording)).items()
-            if row.provider == "flash3" and row.problem.head_dim == 128 and not row.problem.mask.hides
+            (row.problem.heads, row.problem.seq_kv): simulate(run).modelled.seconds / row.times.p50
+            for row, run in runs.items()
+            if row.problem.head_dim == 128 and not row.problem.mask.hides
         }
         assert 1.25 < far[5, 4096] < 1.45
         assert far[5, 4096] == max(far.values())
