@@ -1,5 +1,6 @@
 """A file's function `attention` run once, watched, and judged. torch is imported when called."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -8,11 +9,12 @@ import numpy as np
 
 from engine.algorithms.flash2 import schedule
 from engine.experiment import Experiment
-from engine.problem.problem import Problem, Tiling
+from engine.model.traffic import requested_bytes
+from engine.problem.problem import Tiling
 from engine.watch import checks
 from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
-from engine.watch.memory import Memory, bits_of, poisoned, unquestioned
+from engine.watch.memory import Memory, bits_of, poisoned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import NAMED, of_head, of_programs, of_schedule
 from engine.watch.tape import Tape
@@ -60,7 +62,8 @@ def run(
     tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
     given = arguments(attention, tensors, problem, tiling)
-    watch, returned = observed(attention, given, known, problem, file, backwards)
+    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
+    returned = observed(attention, given, watch, backwards)
     out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
     if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
         shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
@@ -72,25 +75,22 @@ def run(
     return watch, out, extra
 
 
-def observed(
-    function: Callable,
-    given: tuple[list, dict],
-    known: dict,
-    problem: Problem,
-    file: str | None,
-    backwards=False,
-):
-    """The watch, and what the function returned; known: float64 [batch, heads, rows, columns] by name."""
+def observed(function: Callable, given: tuple[list, dict], watch: Watch, backwards: bool = False):
+    """What a function returns that is watched; NumPy says nothing of the numbers that its kernels make."""
     import torch
 
-    watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
     tape = function if isinstance(function, Tape) and function.running else None
-    reported = reporting(watch, backwards, tape)
-    with poisoned(torch), reported, unquestioned(), ending_in_sentences(file):
+    with (
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(action="ignore"),
+        poisoned(torch),
+        reporting(watch, backwards, tape),
+        ending_in_sentences(watch.file),
+    ):
         returned = function(*given[0], **given[1])
     if not watch.launches:
         raise NotServedError(f"{function.__name__} launches no Triton kernel")
-    return watch, returned
+    return returned
 
 
 def renamed(watch: Watch, tensor, new: str) -> None:
@@ -116,7 +116,8 @@ def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np
 
 
 def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:
-    problem, expected = numbers.problem, checks.expected_bytes(numbers.problem, seen.tiling)
+    problem, model = numbers.problem, schedule(numbers.problem, seen.tiling)
+    expected = requested_bytes(model)
     high, wide = seen.tiling.block_q, seen.tiling.block_kv
     error, names = np.abs(values - numbers.out), [each.name for each in NAMED]
     return verdict(watch, error, numbers.tolerance, findings) | {
@@ -134,7 +135,7 @@ def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings,
         "tiles_of_all_heads": len({(v.q.head, v.q.low // high, v.k.low // wide) for v in watch.visits}),
         "by_program": of_programs(watch, seen, problem),
         "steps": of_head(watch, seen, problem),
-        "flash2_steps": of_schedule(schedule(problem, seen.tiling)),
+        "flash2_steps": of_schedule(model),
         "heads": problem.batch * problem.heads,
         "notes": notes
         + ([] if watch.visits else ["No product of Q and K was seen, so tiles are not checked."]),

@@ -114,14 +114,9 @@ def _by(watch: Watch, seen: Tiles, tile) -> list:
     ]
 
 
-def expected_bytes(problem: Problem, tiling: Tiling):
-    """What FlashAttention-2 requests in the same blocks: bytes by tensor and direction."""
-    return requested_bytes(schedule(problem, tiling))
-
-
 def load_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     """Q, K or V that a program loads again though it had it, where that is more than flash2 requests."""
-    expected, found = expected_bytes(problem, seen.tiling), []
+    expected, found = requested_bytes(schedule(problem, seen.tiling)), []
     for tensor in (Tensor.Q, Tensor.K, Tensor.V):
         name, model = tensor.name, expected.read[tensor]
         again = [

@@ -14,9 +14,11 @@ from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
 from engine.watch.attention import observed, renamed, verdict
 from engine.watch.finding import Finding
+from engine.watch.memory import Memory
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head
 from engine.watch.user_file import NotServedError
+from engine.watch.watch import Watch
 
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
 
@@ -35,7 +37,8 @@ def watched(
     exact = (out * d_out).sum(3)
     tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in (out, d_out)]
     given = [*tensors, experiment.asked.block_q], {}
-    watch, found = observed(function, given, {"O": out, "dO": d_out}, problem, file)
+    watch = Watch(Memory({"O": out, "dO": d_out}, shape[0] * shape[1]), problem.group, file)
+    found = observed(function, given, watch)
     found = found[0] if isinstance(found, tuple | list) else found
     if not isinstance(found, torch.Tensor) or found.shape != exact.shape:
         raise NotServedError(f"delta must return a tensor of shape {exact.shape}")

@@ -1,6 +1,5 @@
 """The memory that a kernel was given: which tensor an address belongs to, and which row of which head."""
 
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest.mock import patch
@@ -171,14 +170,6 @@ def poisoned(torch):
         patch.multiple(torch, **others),
         patch.object(torch.Tensor, "new_empty", poisoning(torch.Tensor.new_empty)),
     ):
-        yield
-
-
-@contextmanager
-def unquestioned():
-    """Within it NumPy says nothing of the numbers that a kernel makes."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
         yield
 
 

@@ -34,8 +34,8 @@ USUAL_SECONDS = 30.0  # of a job of a kind that has not run yet
 GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time to reload a page
 LOOKED_EVERY = 1.0  # s
 
-STATES = ("queued", "starting", "running", "done", "failed", "cancelled")
-QUEUED, STARTING, RUNNING, DONE, FAILED, CANCELLED = STATES
+QUEUED, STARTING, RUNNING = "queued", "starting", "running"
+DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 
 
 @dataclass(frozen=True)

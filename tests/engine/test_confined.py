@@ -21,7 +21,7 @@ import pytest
 
 from engine import Experiment
 from engine.__main__ import main
-from engine.watch import confined, shape
+from engine.watch import confined
 from engine.watch import process as watch_process
 from engine.watch.confined import answer_of, understood
 from engine.watch.process import FailedError, Limits, run
@@ -228,14 +228,14 @@ WHOLE = REPORT | {
 
 
 def test_a_report_has_the_shape_of_one():
-    assert shape.is_report(WHOLE)
+    assert watch_process.is_report(WHOLE)
     wrong = {
         "right": 1, "largest_error": float("nan"), "tolerance": None, "read_bytes": {"Q": "8"},
         "notes": "none", "findings": [{"sentence": "no"}], "launches": [[]], "written_bytes": {"O": 2**70},
         "more": 1,
     }  # fmt: skip
     for name, value in wrong.items():
-        assert not shape.is_report(WHOLE | {name: value}), name
+        assert not watch_process.is_report(WHOLE | {name: value}), name
     for row in (
         [1, 0, 3, 0, 0, -1, 8],
         [0, 1, 3, 0, 0, -1, 8],
@@ -243,7 +243,7 @@ def test_a_report_has_the_shape_of_one():
         [0, 0, 3],
         [0, 0, 3, 0, 0, -1, 8.5],
     ):
-        assert not shape.is_report(WHOLE | {"steps": STEPS | {"rows": [row]}}), row
+        assert not watch_process.is_report(WHOLE | {"steps": STEPS | {"rows": [row]}}), row
 
 
 @pytest.mark.parametrize(
