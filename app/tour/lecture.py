@@ -13,7 +13,7 @@ from app.figures import masks as mask_figures
 from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
 from app.figures.speed import lengths_to, speed_by_length
-from app.figures.units import scaled, seconds_text, share_text
+from app.figures.units import digits, scaled, seconds_text, share_text
 from app.figures.watched import ladder
 from app.rescale import RESCALE
 from app.sidebar.recording import chosen_recording
@@ -29,6 +29,7 @@ from engine.recordings.rows import recorded_rows, timings_of
 from engine.studies import fp8
 from engine.studies.answers import answer, recorded_times
 from engine.studies.by_hand import ByHand, by_hand
+from engine.studies.bytes_to_time import bytes_less, reasons
 from engine.studies.masks import under_masks
 from engine.studies.rescaling import example
 from engine.studies.squares import cuts, grown
@@ -136,6 +137,34 @@ def _overlap(experiment: Experiment, colours: Palette) -> None:
         st.html(figures.gantt(rows, seconds))
 
 
+def _to_time(experiment: Experiment, colours: Palette) -> None:
+    """Why so many times fewer bytes are so few times less time: one reason after the other."""
+    experiment = experiment.in_own_tiling()  # as the kernels of the race ran
+    whole, _, *others = steps = reasons(experiment)
+    tones = (colours.muted, colours.q, colours.s, colours.statistics, colours.k)
+    fewer = bytes_less(experiment)
+    st.markdown(
+        f"**From {digits(fewer)} times fewer bytes to {digits(whole.end / steps[-1].end)} times less time**: "
+        f"{experiment.record.label} in its own blocks beside standard attention, modelled"
+    )
+    rows = [
+        (
+            f"{'+ ' * (each in others)}{each.name}: {seconds_text(each.end)}",
+            [(each.start, each.end, tone, "")],
+        )
+        for each, tone in zip(steps, tones, strict=True)
+    ]
+    st.html(figures.gantt(rows, whole.end))
+
+
+def _race_and_reasons(experiment: Experiment, colours: Palette) -> None:
+    race, why = st.columns(2, gap="large")
+    with race:
+        _lanes(IN_RACE, True, "**The race**, {origin}{slower}", experiment, colours)
+    with why:
+        _to_time(experiment, colours)
+
+
 def _rounding(experiment: Experiment, colours: Palette) -> None:
     st.html(figures.ruler("FP8 (e4m3)", fp8.e4m3_values(), labels=True))
     st.html(figures.ruler("float16", fp8.float16_values(), labels=False))
@@ -223,7 +252,8 @@ PICTURES |= {
     "layer": _html("**A transformer layer**, in order", figures.layer),
     "speed-up": _speed_up,
     "lanes": partial(_lanes, IN_RACE, False, "**The race**, {origin}"),
-    "recorded race": partial(_lanes, IN_RACE, True, "**The race**, {origin}{slower}"),
+    "recorded race": _race_and_reasons,
+    "bytes to time": _to_time,
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
     "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
     "summary": _summary,

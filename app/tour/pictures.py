@@ -34,7 +34,7 @@ from engine.studies.warp_groups import inside as lanes_of
 
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 # those that take the screen once the answer is told
-WIDE = {"rescale", "player", "race", "square", "cut", "loops swapped", "hbm both"}
+WIDE = {"rescale", "player", "race", "square", "cut", "loops swapped", "hbm both", "recorded race"}
 
 
 def show_chart(figure, alt: str, height: int = 370) -> None:
