@@ -53,7 +53,7 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
         names = (known.key.upper() if (known := gpu_named(name)) else name for name in judged)
         heads = [f"{name}, {what}" for name in names for what in ("calls", "median", f"{MOST}%")]
         found = rows(list(judged.values()))
-        numbers(["kind of call", *heads], found, "Errors of the model by kind of call", height=360)
+        numbers(["kind of call", *heads], found, "Errors of the model by kind of call", height=460)
         st.caption(
             "The last four lines are of bytes over time, as the chip sampled them. A wave begins where reads "
             "rise over twice the call's mean. The model empties the caches before every kernel; a call does "
