@@ -35,6 +35,7 @@ const BAR = {
     "below the line": "bytes written to it; paler after the end: what still lay in L2",
     "dashed lines": "all that the memory delivers, by its data sheet",
     outline: "what the model has cross",
+    SMs: "how many have work; where blocks were noted too, in a run of their own, each block on its SM",
     pale: "still to come",
   },
 };
