@@ -4,7 +4,7 @@ from typing import Unpack
 
 import torch
 
-from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
+from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Asked, Options, asked, signed
 from kernels.call.terms import terms_with
 from kernels.call.value_checks import as_autocast, beside, traced
@@ -41,8 +41,8 @@ def attention(
     too: `attention_fp8` with its defaults, which auto never takes, as it changes the result) or split_kv.
     auto is split_kv where flash2 would leave half of the GPU idle or few queries come from heads that share
     keys, else flash3 where it serves the tensors and the call is not a very short one, else flash2; flash2
-    wherever blocks are given; see `explain`. flash3 takes causal and a window of keys alone, and v of q's
-    head_dim.
+    wherever blocks are given; see `explain`. flash3 takes head dims of 64 to 256 in steps of 8, v of
+    q's or of 128 beside 192, and every mask and term but a softcap below 8 or above 64.
     block_q and block_kv are powers of two from 16 to 1024, the rows of split_kv being the queries of all
     heads that share a key head; flash3 takes none.
     splits is for split_kv; with flash3, 1 keeps tiles whole: without a mask it may cut the last ones over
@@ -68,6 +68,9 @@ def attention(
     if mask is None:
         check(q, k, v, options)
         mask = late_see_more(options), None
-        with beside(q):
-            terms = terms_with(ranges_for(q, k, options, traced(q, k, v)), q, options)
+        if traced(q, k, v):
+            with beside(q):
+                terms = terms_with(ranges_for(q, k, options, True), q, options)
+        else:
+            terms = terms_with(None, q, options, seen_of(q, k, options), lambda: ranges_for(q, k, options))
     return attend(q, k, v, (*mask, *options.how), terms, options.return_lse)

@@ -7,9 +7,9 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN
-from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for
+from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
-from kernels.call.terms import Terms
+from kernels.call.terms import Terms, cap_of
 from kernels.call.value_checks import as_autocast, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
@@ -56,7 +56,9 @@ def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[E
     if mask is None:
         check(q, k, v, options)
         mask = late_see_more(options), None
-        features = Terms(None, options.sinks, options.alibi_slopes, options.softcap).features
+        softcap = cap_of(options.softcap)
+        terms = Terms(None, options.sinks, options.alibi_slopes, softcap, seen_of(q, k, options))
+        features = terms.features(q.shape[2])
     call, reason = chosen(q, k, v, *mask, *options.how, features)
     return f"{call.algorithm} runs: {reason}"
 
@@ -77,7 +79,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     if mask is None:
         check(q, k, v, options)
         mask, terms = (late_see_more(options), None), Terms(ranges_for(q, k, options))
-        features = terms.features
+        features = terms.features(q.shape[2])
     q, k, v = resolved(q, k, v)
     call, _ = chosen(q, k, v, *mask, *options.how, features)
     record = ALGORITHMS[call.algorithm]

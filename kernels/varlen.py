@@ -4,10 +4,18 @@ from typing import Unpack
 
 import torch
 
-from kernels.call.key_ranges import ranges_of_packed, window_sides
+from kernels.call.key_ranges import Seen, ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import as_autocast, beside, check_edges, check_index, check_strided, flag
+from kernels.call.value_checks import (
+    as_autocast,
+    beside,
+    check_edges,
+    check_index,
+    check_strided,
+    flag,
+    traced,
+)
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
 
@@ -28,9 +36,9 @@ def attention_varlen(
     [sequences + 1] from 0, on q's device, where they are read: nothing waits for them, so that numbers on a
     GPU which do not rise, or to more than there are, give any result. Sequences may be empty. The last query
     of each stands at its last key. lse is float32 [heads, queries]; queries past the last sequence give 0 and
-    -inf. Blocks of queries do not end where sequences do: one that holds the end of one and the start of the
-    next visits the keys of both. No number of one sequence, nor of what lies past the last, reaches another's
-    results or gradients, be it NaN.
+    -inf. flash3's blocks of queries end where sequences do; elsewhere one that holds the end of one and the
+    start of the next visits the keys of both. No number of one sequence, nor of what lies past the last,
+    reaches another's results or gradients, be it NaN.
 
     alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
     """
@@ -40,13 +48,28 @@ def attention_varlen(
     options = asked(given, Lengths)
     check(*packed, options)
     sides, sinks = window_sides(flag("causal", options.causal), options.window), options.sinks is not None
-    with beside(q):
-        ranges = ranges_of_packed(cu_seqlens_q, cu_seqlens_k, len(q), len(k), sides, sinks)
-    out, lse = attend(*packed, (False, None, *options.how), terms_with(ranges, packed[0], options))
+    edges = cu_seqlens_q, cu_seqlens_k
+
+    def ranges():
+        with beside(q):
+            return ranges_of_packed(*edges, len(q), len(k), sides, sinks)
+
+    if traced(q, k, v, *edges):
+        terms = terms_with(ranges(), packed[0], options)
+    else:
+        terms = terms_with(None, packed[0], options, Seen(sides, None, *_alike(*edges)), ranges)
+    out, lse = attend(*packed, (False, None, *options.how), terms)
     out, lse = out[0].transpose(0, 1), lse[0]
     if options.return_lse and sinks:  # which count for no row past the last sequence
-        lse = lse.masked_fill(ranges[0, 0] > ranges[0, 1], -torch.inf)
+        past = torch.arange(len(q), device=q.device) >= cu_seqlens_q[-1]
+        lse = lse.masked_fill(past, -torch.inf)
     return (out, lse) if options.return_lse else out
+
+
+def _alike(starts: torch.Tensor, key_starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Contiguous, and one tensor where both are."""
+    own = starts.contiguous()
+    return own, own if key_starts is starts else key_starts.contiguous()
 
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:

@@ -15,7 +15,7 @@ from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
-from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, TILING
+from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, STEP, TILING
 
 CONSUMER_ROWS = 64  # query rows of a warp group
 BLOCKS = {  # query, key rows by head dimension
@@ -23,7 +23,7 @@ BLOCKS = {  # query, key rows by head dimension
 }
 KV_BUFFERS = 2  # for K and for V: one fills while the other is used
 LARGEST_BUFFERED = 128  # head dimension up to which there is a second Q buffer, for the next tile's
-FUSED_HEAD_DIMS = tuple(BACKWARD_TILING)  # that its own backward pass, one kernel, serves; else flash2's runs
+FUSED_HEAD_DIMS = tuple(BACKWARD_TILING)  # that its own backward pass, one kernel, has blocks for
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
@@ -86,10 +86,13 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
         return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
     if problem.dtype not in ("float16", "bfloat16"):
         return f"The kernel takes float16 and bfloat16: {problem.dtype} is modelled only."
-    if problem.head_dim not in BLOCKS:
-        return f"The kernel takes head dimensions 64, 128 and 256: {problem.head_dim} is modelled only."
-    if not problem.mask.kinds <= {"causal", "window"}:
-        return "The kernel takes causal and a window that looks back: other masks run in FlashAttention-2."
+    if problem.head_dim not in range(min(BLOCKS), max(BLOCKS) + 1, STEP):
+        return (
+            f"The kernel takes head dimensions {min(BLOCKS)} to {max(BLOCKS)} in steps of {STEP}:"
+            f" {problem.head_dim} is modelled only."
+        )
+    if problem.mask.packed:
+        return "The kernel ends its tiles where a document ends: the model has tiles that go on over its end."
     return None
 
 

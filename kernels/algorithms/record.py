@@ -17,8 +17,13 @@ from kernels.call.call import Call, default_blocks
 FEATURES = {
     "causal": "causal",
     "window": "a window of keys",
+    "sides": "a window to both sides",
+    "prefix": "a prefix",
+    "documents": "documents",
+    "short_documents": "documents of few queries",
     "ranges": "any ranges of keys",
     "softcap": "softcap",
+    "fine_softcap": "softcap below 8 or above 64",
     "sinks": "sinks",
     "alibi_slopes": "slopes",
 }
@@ -108,6 +113,7 @@ class Algorithm:
         reason: why it runs when it is asked for, in words.
         backward: its own backward pass, if any.
         differentiable: whether its results have gradients.
+        takes_seen: whether its forward pass takes terms without ranges, where these have `seen`.
         probed, traced: whether `probe_attention` and `trace_attention` take it.
         whole_rows: whether a tile has all keys, as the probe sees it.
     """
@@ -131,6 +137,7 @@ class Algorithm:
     reason: str = "it was asked for"
     backward: Backward | None = None
     differentiable: bool = False
+    takes_seen: bool = False
     probed: bool = False
     traced: bool = False
     whole_rows: bool = False

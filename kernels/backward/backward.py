@@ -89,7 +89,7 @@ def backward(
     differentiate_keys = _key_gradient((*inputs, d_k, d_v), keys, shared, terms)
     differentiate_queries = _query_gradient((*inputs, d_q), queries, shared, terms)
     if terms is not None:
-        return d_q, d_k, d_v, _sink_gradient(terms, lse, delta[..., : call.seq_q])
+        return d_q, d_k, d_v, sink_gradient(terms, lse, delta[..., : call.seq_q])
     if fill is not None and again is not None:
         again["gradients"] = _Relaunch(call, rows, fill, differentiate_keys, differentiate_queries)
     return d_q, d_k, d_v
@@ -124,7 +124,7 @@ def _subtract(d_lse: torch.Tensor | None, delta: torch.Tensor, call: Call) -> No
         delta[..., : call.seq_q] -= d_lse
 
 
-def _sink_gradient(terms: Terms, lse: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
+def sink_gradient(terms: Terms, lse: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
     """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value.
 
     Rows past the last packed sequence are no one's.
@@ -132,6 +132,8 @@ def _sink_gradient(terms: Terms, lse: torch.Tensor, delta: torch.Tensor) -> torc
     if terms.sinks is None:
         return None
     weights = torch.exp(terms.sinks[:, None] - torch.where(lse == -torch.inf, torch.inf, lse))
+    if terms.ranges is None:
+        return -(weights * delta).sum((0, 2))
     past = terms.ranges[:, None, 0] > terms.ranges[:, None, 1]
     return -(weights * delta).masked_fill(past, 0.0).sum((0, 2))
 

@@ -16,7 +16,7 @@ def row_terms_kernel(
 ):  # fmt: skip
     """One program a query block of a head: delta and lse_log2 [batch, heads, padded_seq_q].
 
-    sums, if any, is cleared: [batch, heads, padded_seq_q, HEAD_DIM], for others to add to.
+    sums, if any, is cleared: [batch, heads, padded_seq_q, BLOCK_D], for others to add to.
     lse_log2 is 0 for rows that see no key and +inf past the last row: their P is 0 then, not NaN.
     """
     query_blocks = tl.cdiv(padded_seq_q, BLOCK_Q)
@@ -35,13 +35,13 @@ def row_terms_kernel(
     rows = batch_head.to(tl.int64) * padded_seq_q + queries
     tl.store(delta + rows, tl.sum(out_tile * d_out_tile, 1))
     tl.store(lse_log2 + rows, tl.where(natural == float("-inf"), 0.0, natural) * LOG2_E)
-    if sums is not None:  # of head dims that are BLOCK_D
+    if sums is not None:
         nothing = tl.zeros([BLOCK_Q, BLOCK_D], tl.float32)
-        tl.store(sums + rows[:, None] * HEAD_DIM + columns[None, :], nothing)
+        tl.store(sums + rows[:, None] * BLOCK_D + columns[None, :], nothing)
 
 
 def store_row_terms(out, d_out, lse, delta, lse_log2, sums, call: Call) -> Relaunch | None:
-    """Fill delta, lse_log2, and sums [*delta.shape, head_dim], if any, with 0; returns what does so again."""
+    """Fill delta, lse_log2, and sums [*delta.shape, padded head_dim] if any; returns what does so again."""
     padded_seq_q = delta.shape[2]
     return launch(
         row_terms_kernel,

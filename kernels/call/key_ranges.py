@@ -7,6 +7,7 @@ Everything is computed on the tensors' device, so that lengths which lie there a
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -19,6 +20,20 @@ from kernels.call.value_checks import flag
 FIRST_TERM = Options._fields.index(BEYOND_PLAIN[0])  # they stand side by side
 END_OF_TERMS = FIRST_TERM + len(BEYOND_PLAIN)
 _RANGES: dict[tuple, torch.Tensor] = {}
+
+
+class Seen(NamedTuple):
+    """What queries see, in so few numbers that a kernel makes of them what every query sees.
+
+    sides as `window_sides` gives them; prefix: the first keys, which all see. With starts and key_starts
+    sequences are packed end to end: where each begins among the queries and among the keys, and the last
+    one's end, [sequences + 1].
+    """
+
+    sides: tuple[Side, Side]
+    prefix: int | None = None
+    starts: torch.Tensor | None = None
+    key_starts: torch.Tensor | None = None
 
 
 def window_sides(causal: bool, window: Window) -> tuple[Side, Side]:
@@ -64,17 +79,43 @@ def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
 
 def remembered_ranges(*arguments) -> torch.Tensor:
     """`ranges_of`, worked out once for a stream; what a CUDA graph makes or torch.func wraps is not kept."""
+    return _remembered(ranges_of, *arguments)
+
+
+def _remembered(make, *arguments):
     *_, device = arguments
     on_gpu = device.type == "cuda"
-    alike = *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
+    alike = make, *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream
     found = _RANGES.get(alike)
     if found is None:
         with torch.inference_mode(False):  # a tensor made in that mode would not serve training later
-            found = ranges_of(*arguments)
+            found = make(*arguments)
         capturing = on_gpu and torch.cuda.is_current_stream_capturing()
         if not capturing and not is_functorch_wrapped_tensor(found):
             remember(_RANGES, alike, found)
     return found
+
+
+def seen_of(q, k, options: Options) -> Seen:
+    """What the queries of a call see; the options are checked."""
+    starts = None, None
+    if options.documents is not None:
+        documents = tuple(map(int, options.documents))
+        rows = _remembered(_starts_of, q.shape[2], k.shape[2], documents, q.device).unbind()
+        starts = rows[0], rows[-1]
+    return Seen(window_sides(options.causal, options.window), options.prefix, *starts)
+
+
+def _starts_of(seq_q: int, seq_kv: int, documents: tuple[int, ...], device) -> torch.Tensor:
+    """Where documents begin among the queries, whose last one stands at the last key, and among the keys.
+
+    One row where both are the same.
+    """
+    edges = _edges(documents, device)
+    if seq_q == seq_kv:
+        return edges[None]
+    # queries before the first key belong to the first document
+    return torch.stack([torch.where(edges > 0, (edges - (seq_kv - seq_q)).clamp(0, seq_q), 0), edges])
 
 
 def ranges_of(

@@ -1,19 +1,22 @@
 """What a call has beyond a plain mask: a range of keys for every query, a cap, sinks, slopes.
 
-flash2, its backward pass, split_kv, flash1 and standard take them; flash3 does not.
+flash2, its backward pass, split_kv, flash1 and standard take any ranges; flash3 takes what `Seen` says.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from kernels.call.call import Call
+from kernels.call.key_ranges import Seen
 from kernels.call.options import Options
 from kernels.call.value_checks import resolved
 from kernels.tile.tile import LOG2_E, Tile
 
 ENDLESS_CAP, SMALLEST_CAP = 2.0**40, 2.0**-100
 COARSE_CAPS = 8.0, 64.0  # what models have
+SHORT_DOCUMENT = 48  # queries on average: below, a tile of several documents is faster than one of each
 LARGEST = 2.0**127  # about, of float32
 
 
@@ -35,19 +38,47 @@ class Terms(NamedTuple):
     """ranges is int32 [batch, 3, seq_q], see `kernels.tile.scores`; the others are None where there is none.
 
     sinks, float32 [heads]: a logit without a key. slopes, float32 [batch, heads]: what a score falls by a key
-    of distance. softcap: scores become softcap tanh(score / softcap).
+    of distance. softcap: scores become softcap tanh(score / softcap). seen says what the ranges do, if so few
+    numbers can; these are made by `make` then, once they are needed.
     """
 
-    ranges: torch.Tensor
+    ranges: torch.Tensor | None
     sinks: torch.Tensor | None = None
     slopes: torch.Tensor | None = None
     softcap: float | None = None
+    seen: Seen | None = None
+    make: Callable[[], torch.Tensor] | None = None
+
+    def features(self, queries: int) -> frozenset[str]:
+        """Of `kernels.algorithms.record.FEATURES`, what these ask for of so many queries a head."""
+        asked = {
+            "sinks": self.sinks is not None,
+            "alibi_slopes": self.slopes is not None,
+            "softcap": self.softcap is not None and not fine(self.softcap),
+            "fine_softcap": fine(self.softcap),
+            "ranges": self.seen is None,
+        }
+        if self.seen is not None:
+            (left, right), prefix, starts, _ = self.seen
+            asked["sides"] = bool(right) or (left is not None and right is None)
+            packed = starts is not None
+            short = packed and queries < SHORT_DOCUMENT * (len(starts) - 1)
+            asked |= {"prefix": prefix is not None, "documents": packed, "short_documents": short}
+        return frozenset(name for name, each in asked.items() if each)
 
     @property
-    def features(self) -> frozenset[str]:
-        """Of `kernels.algorithms.record.FEATURES`, what these ask for."""
-        given = {"sinks": self.sinks, "alibi_slopes": self.slopes, "softcap": self.softcap}
-        return frozenset(("ranges", *(name for name, each in given.items() if each is not None)))
+    def plain_mask(self) -> tuple[bool, int | None] | None:
+        """causal and window, where these and a cap and sinks are all there is."""
+        if self.seen is None or self.slopes is not None or fine(self.softcap):
+            return None
+        (left, right), prefix, starts, _ = self.seen
+        if prefix is not None or starts is not None or right or (right is None and left is not None):
+            return None
+        return right == 0, None if left is None else left + 1
+
+    def ranged(self) -> "Terms":
+        """With ranges."""
+        return self if self.ranges is not None or self.make is None else self._replace(ranges=self.make())
 
     @property
     def many_registers(self) -> bool:
@@ -63,12 +94,12 @@ class Terms(NamedTuple):
         return torch.cat(found, 1)
 
 
-def terms_of(ranges, sinks, slopes, softcap) -> Terms | None:
+def terms_of(ranges, sinks, slopes, softcap, seen: Seen | None = None) -> Terms | None:
     """None where there are no ranges: the mask is a plain one."""
-    return None if ranges is None else Terms(ranges, sinks, slopes, softcap)
+    return None if ranges is None else Terms(ranges, sinks, slopes, softcap, seen)
 
 
-def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -> Terms:
+def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options, *seen) -> Terms:
     """Those of checked options, as the kernels take them."""
     sinks, slopes = resolved(options.sinks, options.alibi_slopes)
     softcap = None if options.softcap is None else float(options.softcap)
@@ -77,6 +108,7 @@ def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options) -
         None if sinks is None else sinks.float().contiguous(),
         None if slopes is None else slopes.float().expand(q.shape[:2]).contiguous(),
         cap_of(softcap),
+        *seen,
     )
 
 

@@ -144,11 +144,14 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
 
     options of `chosen`, to splits; terms: what is beyond a plain mask.
     """
-    call, _ = chosen(q, k, v, *options) if terms is None else chosen(q, k, v, *options, terms.features)
+    features = PLAIN if terms is None else terms.features(q.shape[2])
+    call, _ = chosen(q, k, v, *options, features)
     if q.is_neg() or k.is_neg() or v.is_neg():
         return run(*resolved(q, k, v), options, terms)
-    of_terms = {} if terms is None else {"terms": terms}
-    return *ALGORITHMS[call.algorithm].forward(q, k, v, call, **of_terms), call
+    record = ALGORITHMS[call.algorithm]
+    if terms is None:
+        return *record.forward(q, k, v, call), call
+    return *record.forward(q, k, v, call, terms=terms if record.takes_seen else terms.ranged()), call
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
@@ -174,6 +177,12 @@ def gradients(
         d_out = d_out.contiguous()
     if terms is not None:
         terms = Terms(*(each.contiguous() if isinstance(each, torch.Tensor) else each for each in terms))
+        plain = None if block_q or block_kv else terms.plain_mask
+        if plain is not None:
+            call, _ = chosen(q, k, v, *plain, scale, fallback().key)
+            own = own_backward(call, algorithm, q, k, v)
+            if own is not None:
+                return own.run(q, k, v, out, lse.contiguous(), d_out, d_lse, call, None, terms)
         call, _ = chosen(q, k, v, causal, None, scale, fallback().key, block_q, block_kv)
         return backward(q, k, v, out, lse.contiguous(), d_out, d_lse, call, block_q, block_kv, terms)
     if memory is None:

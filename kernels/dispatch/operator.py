@@ -40,6 +40,11 @@ attention_operator = torch.ops.attention_tiles.attention.default
 backward_operator = torch.ops.attention_tiles.attention_backward.default
 
 
+def _four(terms: Terms | None) -> tuple:
+    """ranges, sinks, slopes and softcap, as the operator takes them."""
+    return (NO_TERMS if terms is None else terms.ranged())[:4]
+
+
 def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Tensor, torch.Tensor]:
     """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; tensors as in `Terms`.
 
@@ -52,10 +57,13 @@ def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Te
 
 
 def gradients(
-    q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options
+    q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options, seen=None
 ) -> tuple[torch.Tensor | None, ...]:
-    """dQ, dK and dV like q, k and v, and of the sinks, or None; d_out and d_lse may be None."""
-    terms = terms_of(ranges, sinks, slopes, softcap)
+    """dQ, dK and dV like q, k and v, and of the sinks, or None; d_out and d_lse may be None.
+
+    seen: what the ranges say, where few numbers can.
+    """
+    terms = terms_of(ranges, sinks, slopes, softcap, seen)
     return (*dispatch.gradients(q, k, v, out, lse, d_out, d_lse, *options, terms=terms), None)[:4]
 
 
@@ -218,9 +226,9 @@ class Direct(torch.autograd.Function):
         """O, and lse if it is to be returned, as `dispatch.forward`; sinks are those of the terms."""
         terms, options, return_lse = how
         out, lse, call = dispatch.run(q, k, v, options, terms)
-        *tensors, ctx.softcap = terms or NO_TERMS
+        *tensors, ctx.softcap = _four(terms)
         ctx.save_for_backward(q, k, v, out, lse, *tensors)
-        ctx.options, ctx.memory = options[:-1], call.memory
+        ctx.options, ctx.memory, ctx.seen = options[:-1], call.memory, terms and terms.seen
         if not return_lse:
             return out
         ctx.set_materialize_grads(False)
@@ -234,7 +242,7 @@ class Direct(torch.autograd.Function):
         of_out = d_out is not None and is_legacy_batchedtensor(d_out)
         at_once = of_out or (d_lse is not None and is_legacy_batchedtensor(d_lse))
         if not (torch.is_grad_enabled() or at_once):
-            return *gradients(*given, ctx.memory), None
+            return *gradients(*given, ctx.memory, seen=ctx.seen), None
         *d_qkv, d_sinks = (backward_by_sample if at_once else Gradients.apply)(*given)
         return *d_qkv, None if given[8] is None else d_sinks, None
 
@@ -247,14 +255,14 @@ def attend(q, k, v, options: tuple, terms: Terms | None = None, return_lse: bool
     """O, or O and lse, differentiable where the algorithm is; options of `dispatch.chosen`."""
     transformed = torch._C._are_functorch_transforms_active()
     if forward_ad._current_level >= 0 or (transformed and not function_serves()):
-        out, lse = formula(q, k, v, options, terms)
+        out, lse = formula(q, k, v, options, terms and terms.ranged())
     elif transformed:
-        out, lse = Differentiable.apply(q, k, v, *(terms or NO_TERMS), *options)
+        out, lse = Differentiable.apply(q, k, v, *_four(terms), *options)
     elif traced(q, k, v, *(terms or ())):  # little is asked here: compiled code asks again at every call
         for name, each in (("q", q), ("k", k), ("v", v)):
             if each.is_nested:  # PyTorch would say no more than that there is no such operator
                 check_strided(name, each)
-        out, lse = attention_operator(q, k, v, *(terms or NO_TERMS), *options)
+        out, lse = attention_operator(q, k, v, *_four(terms), *options)
     else:
         sinks = None if terms is None else terms.sinks
         if differentiated(options[3], q, k, v, sinks):

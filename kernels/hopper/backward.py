@@ -77,10 +77,12 @@ def _start_d_values(
     d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)
     d_P = warpgroup_mma(V, rows_of(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
     S = warpgroup_mma_wait(1, deps=[S])
+    S = visits.capped(S)
     if CUT:
         S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
     weights = gl.exp2(S * scale_log2 - _terms(lse, queries, visit, FROM, SCORES))
     P = as_operand(weights, K.dtype, OPERANDS)
+    weights = visits.uncapped(weights, S)
     LATE: gl.constexpr = QUERIES > SIDE  # dV + P dO: P and dP of so many queries would be spilled
     if LATE:
         d_P = warpgroup_mma_wait(0, deps=[d_P])
@@ -241,14 +243,15 @@ def gradient_kernel(
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
     [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
     whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
+    scales are of dK, of scores in units of log2, and if not None, of products before their tanh.
     """
-    scale, scale_log2 = scales
+    scale, scale_log2, cap = scales
     BUFFERS: gl.constexpr = HOW.BUFFERS
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
     PARTS: gl.constexpr = HOW.BLOCK_KV // ROWS
     visits = visits_of(
         gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
-        q_tensor.shape[2], k_tensor.shape[2], window, (whole, coarse, coarse_shares, fine_shares),
+        q_tensor.shape[2], k_tensor.shape[2], window, cap, (whole, coarse, coarse_shares, fine_shares),
         BLOCK_Q, HOW.BLOCK_KV, HOW,
     )  # fmt: skip
     k_blocks, v_blocks = blocks_for(k_tensor, PARTS), blocks_for(v_tensor, PARTS)

@@ -54,11 +54,12 @@ def _start_half_of_d_queries(visit, keys, d_scores, CONSUMER: gl.constexpr):
 
 @gluon.jit
 def _weigh(S, visit, block, lse, queries, visits, scale_log2):
-    """P of this visit from its scores."""
+    """P of this visit from its scores, and what dS is of it."""
     SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
-    S = visits.masked_if_partial(S, visits.key, block * visits.BLOCK_Q, SCORES)
+    S = visits.masked_if_partial(visits.capped(S), visits.key, block * visits.BLOCK_Q, SCORES)
     row_lse = lse.index(queries.buffer(visit)).reshape([visits.BLOCK_Q]).load(gl.SliceLayout(0, SCORES))
-    return gl.exp2(S * scale_log2 - row_lse[None, :])
+    P = gl.exp2(S * scale_log2 - row_lse[None, :])
+    return P.to(queries.blocks.dtype), visits.uncapped(P, S).to(queries.blocks.dtype)
 
 
 @gluon.jit
@@ -91,8 +92,8 @@ def _consume_values(outputs, sums, queues, visits, scale_log2):
     place = visits.first_place()
     S = _start_scores(0, K, queries, visits)
     S = warpgroup_mma_wait(0, deps=[S])
-    P = _weigh(S, 0, place[1], lse, queries, visits, scale_log2).to(K.dtype)
-    _hand_over(weights, 0, P)
+    P, handed = _weigh(S, 0, place[1], lse, queries, visits, scale_log2)
+    _hand_over(weights, 0, handed)
     queries.release(0)
     P = as_operand(P, K.dtype, OPERANDS)
     d_outs.wait_full(0)
@@ -104,9 +105,9 @@ def _consume_values(outputs, sums, queues, visits, scale_log2):
         place = visits.next_place(place)
         S = _start_scores(visit, K, queries, visits)
         S = warpgroup_mma_wait(0, deps=[S])
-        P = _weigh(S, visit, place[1], lse, queries, visits, scale_log2).to(K.dtype)
+        P, handed = _weigh(S, visit, place[1], lse, queries, visits, scale_log2)
         d_scores.wait_full(visit - 1)  # by then the other consumer has read the last P
-        _hand_over(weights, visit, P)
+        _hand_over(weights, visit, handed)
         queries.release(visit)
         d_Q = _start_half_of_d_queries(visit - 1, keys, d_scores, 0)
         P = as_operand(P, K.dtype, OPERANDS)

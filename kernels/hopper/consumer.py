@@ -7,8 +7,9 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from kernels.hopper.clock import now, store_times
 from kernels.hopper.products import held_columns, start_output, start_scores
 from kernels.hopper.schedule import first_keys
+from kernels.hopper.scores import LOG2_E, ends_with_sink
 from kernels.hopper.softmax import softmax_step, weights_of
-from kernels.hopper.tiles import next_placed, next_tile
+from kernels.hopper.tiles import next_packed, next_placed, next_tile
 from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
 
 CLEANED = gl.constexpr(32)  # rows of V at a time
@@ -68,10 +69,11 @@ def _clean(values, visit, held):
         values.wait_full(visit)
         V = values.block(visit).reshape([BLOCK_KV, HEAD_DIM])
         for part in gl.static_range(BLOCK_KV // CLEANED):
-            rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
-            some = V.slice(part * CLEANED, CLEANED, dim=0)
-            kept = some.load(SPREAD)
-            some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
+            if held < (part + 1) * CLEANED:
+                rows = part * CLEANED + gl.arange(0, CLEANED, layout=gl.SliceLayout(1, SPREAD))
+                some = V.slice(part * CLEANED, CLEANED, dim=0)
+                kept = some.load(SPREAD)
+                some.store(gl.where((rows < held)[:, None], kept, gl.zeros_like(kept)))
         fence_async_shared()
 
 
@@ -91,7 +93,7 @@ def _visit_others(
         # S of key block j is issued, then O += P V of block j - 1
         keys.wait_full(visit + 1)
         turns.take()
-        S = start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV)
+        S = start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV, schedule.HOW.COLUMNS)
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
         turns.pass_on()
@@ -131,19 +133,65 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
     out, running_max, running_sum = state
     out_tensor, lse = output
     batch, head = place
-    HEAD_DIM: gl.constexpr = Q_block.shape[3]
-    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    OUT: gl.constexpr = accumulator_layout(out.shape[1])
     out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
     if schedule.splits is not None:
         _leave(out, out_tensor, place, row, schedule)
     else:
-        Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
-        fence_async_shared()
-        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+        _copy_out(out, Q_block, out_tensor, batch, head, row)
     rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
     gl.store(lse_rows, row_lse, mask=rows < schedule.seq_q)
+
+
+@gluon.jit
+def _copy_out(out, Q_block, out_tensor, batch, head, row):
+    """Store O by TMA, which leaves out what is past the tensor's rows and columns."""
+    if out.shape[1] == Q_block.shape[3]:
+        block = Q_block
+    else:  # its first columns
+        block = Q_block._reinterpret(Q_block.dtype, [1, 1, ROWS, out.shape[1]], out_tensor.layout)
+    block.reshape([ROWS, out.shape[1]]).store(out.to(Q_block.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], block)
+
+
+@gluon.jit
+def _store_with_terms(state, Q_block, output, sink, place, row, schedule, total, scale_log2):
+    """As `_store`, with a sink if there is one, and where sequences are packed, up to the end of this one."""
+    out, running_max, running_sum = state
+    out_tensor, lse = output[0], output[1]
+    batch, head = place
+    OUT: gl.constexpr = accumulator_layout(out.shape[1])
+    if schedule.starts is not None:  # what follows the last sequence sees no key
+        running_max = gl.where(schedule.seq_kv > 0, running_max, float("-inf"))
+        running_sum = gl.where(schedule.seq_kv > 0, running_sum, 0.0)
+    if sink is None:
+        share = gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum)
+        row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
+    else:
+        share, row_lse = ends_with_sink(running_max, running_sum, sink, scale_log2)
+    out = out * beside(share, OUT)
+    first = row
+    if schedule.starts is None:
+        _copy_out(out, Q_block, out_tensor, batch, head, row)
+    else:
+        first = schedule.first_query + row
+        if (row + ROWS <= schedule.seq_q) & (schedule.seq_kv > 0):
+            _copy_out(out, Q_block, out_tensor, batch, head, first)
+        else:
+            rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))[:, None]
+            columns = gl.arange(0, out.shape[1], layout=gl.SliceLayout(0, OUT))[None, :]
+            strides = output[3]
+            start = gl.cast(batch, gl.int64) * strides[0] + gl.cast(head, gl.int64) * strides[1]
+            places = gl.cast(first + rows, gl.int64) * strides[2] + columns
+            inside = (row + rows < schedule.seq_q) & (columns < out_tensor.shape[3])
+            some = gl.where(schedule.seq_kv > 0, out, 0.0).to(Q_block.dtype)
+            gl.store(output[2] + start + places, some, mask=inside)
+    rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
+    lse_rows = lse + (batch * schedule.heads + head) * total + first + rows
+    gl.store(lse_rows, row_lse, mask=row + rows < schedule.seq_q)
 
 
 @gluon.jit
@@ -195,29 +243,41 @@ def _hand_back(queries, tile_visit):
 
 
 @gluon.jit
-def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
-    """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's."""
+def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.constexpr):
+    """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's.
+
+    output: O, lse, and where the last tiles are cut, room for pieces of them; where sequences are packed, a
+    pointer to O and its strides.
+    """
     HELD: gl.constexpr = tiles.HOW.HELD
     TRACED: gl.constexpr = tiles.HOW.TRACED
     queries, keys, values, next_tiles = queues
-    HEAD_DIM: gl.constexpr = values.blocks.shape[4]
-    OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
+    V_DIM: gl.constexpr = values.blocks.shape[4]
+    OUT: gl.constexpr = accumulator_layout(V_DIM)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(tiles.BLOCK_KV))
+    PACKED: gl.constexpr = tiles.starts is not None
     KEYS: gl.constexpr = first_keys(tiles.HOW, tiles.BLOCK_KV, CONSUMER)
     LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
 
     turns = Turns(CONSUMER, tiles.HOW.CONSUMERS, tiles.HOW.TURNS)
     turns.begin()
-    tile = tiles.handed(gl.program_id(0))
-    if tiles.HOW.SKIPS:
-        tile_row, batch, head = tiles.place(tile)
+    span = tiles.whole_span()
+    if PACKED:
+        tile, tile_row, batch, head, span = next_packed(next_tiles, 0)
+    else:
+        tile = tiles.handed(gl.program_id(0))
+        if tiles.HOW.SKIPS:
+            tile_row, batch, head = tiles.place(tile)
     tile_visit = 0
     visit = 0
     while tile < tiles.tiles():
         this_tile, began = tile, now(TRACED)
-        if not tiles.HOW.SKIPS:  # once, as shorter code is faster there
+        if not (tiles.HOW.SKIPS or PACKED):  # once, as shorter code is faster there
             tile_row, batch, head = tiles.place(tile)
-        schedule = tiles.of(batch)
+        schedule = tiles.of(batch, head, span)
+        sink = None
+        if sinks is not None:  # asked for long before it is needed
+            sink = gl.load(sinks + head) * LOG2_E
         row = tile_row + CONSUMER * ROWS
         before = schedule.before(tile_row)
         positions = schedule.position(row + gl.arange(0, ROWS, layout=SCORES_ROW)) + before
@@ -228,17 +288,17 @@ def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
         # wait for Q_i and the first K_j: S = Q_i K_j^T alone, and its softmax
         queries.wait_full(tile_visit)
         Q_block = queries.block(tile_visit, CONSUMER)
-        Q = Q_block.reshape([ROWS, HEAD_DIM])
-        out = gl.zeros([ROWS, HEAD_DIM], gl.float32, OUT)
+        Q = Q_block.reshape([ROWS, Q_block.shape[3]])
+        out = gl.zeros([ROWS, V_DIM], gl.float32, OUT)
         keys.wait_full(visit)
         held = held_columns(Q, HELD, schedule.BLOCK_KV)
-        S = start_scores(Q, held, keys, visit, HELD, KEYS)
+        S = start_scores(Q, held, keys, visit, HELD, KEYS, tiles.HOW.COLUMNS)
         if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
             if tile_visit > 0:
                 _hand_back(queries, tile_visit - 1)
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
-        if tiles.lengths is not None:
+        if tiles.lengths is not None or PACKED:
             _clean(values, visit, schedule.seq_kv - (end - 1) * schedule.BLOCK_KV)
         P, running_max, running_sum = _first_weights(S, Q, end - 1, view, scale_log2, schedule, turns, OUT)
         # all other key blocks: Q K^T of one is issued before the softmax that waits for P V of the one before
@@ -250,7 +310,7 @@ def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
         values.wait_full(visit)
         out = start_output(P, values, visit, out)
         place = schedule.out_batch(tile, batch), head
-        if not schedule.HOW.CAUSAL:
+        if not (schedule.HOW.CAUSAL or PACKED):
             tile = next_tile(next_tiles, tile_visit)
             tile_row, batch, head = tiles.place(tile)
         out, P = warpgroup_mma_wait(0, deps=[out, P])
@@ -258,8 +318,10 @@ def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
         visit += 1
         if schedule.HOW.SKIPS:
             visit = skip(first - tile_first, visit, keys, values, turns)
-        if schedule.HOW.CAUSAL:  # drawn late, so asked for once all is handed back
-            if schedule.HOW.PLACED:
+        if schedule.HOW.CAUSAL or PACKED:  # drawn late, so asked for once all is handed back
+            if PACKED:
+                tile, tile_row, batch, head, span = next_packed(next_tiles, tile_visit + 1)
+            elif schedule.HOW.PLACED:
                 tile, tile_row, batch, head = next_placed(next_tiles, tile_visit)
             else:
                 tile = next_tile(next_tiles, tile_visit)
@@ -269,6 +331,8 @@ def consume(output, queues, tiles, scale_log2, blocks, CONSUMER: gl.constexpr):
         state = out, running_max, running_sum
         if schedule.share is not None:
             _store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
+        elif PACKED or sinks is not None:
+            _store_with_terms(state, Q_block, output, sink, place, row, schedule, tiles.seq_q, scale_log2)
         else:
             _store(state, Q_block, output, place, row, schedule, scale_log2)
         if CONSUMER == 0:

@@ -28,8 +28,8 @@ VALUES_BARRIER = gl.constexpr(13)
     ]
 )  # fmt: skip
 def attention_kernel(
-    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks, partial, partial_lse,
-    batch_heads, heads_per_kv_head, heads_together, query_blocks, window, scale_log2, splits, whole, share,
+    q_tensor, k_tensor, v_tensor, out_tensor, lse, counter, blocks, others,
+    batch_heads, heads_per_kv_head, heads_together, query_blocks, window, score, splits, whole, share, beyond,
     HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
@@ -39,8 +39,15 @@ def attention_kernel(
     blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.launch.block_times`.
     splits, if not None: parts of the keys, over each of which out_tensor, a pointer to float32, and lse have
     all batches. whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32
-    [slots, rows of a tile, head_dim], and their lse in partial_lse.
+    [slots, rows of a tile, head_dim], and their lse in partial_lse, the first two of the others. These are
+    tensors that few calls have, or None: sinks, float32 [heads], slopes, out, which is out_tensor as a
+    pointer for sequences that end within a tile, starts and key_starts. Of them, of score's cap and
+    per_slope, and of ahead, prefix and sequences in beyond, see `Schedule` too; the last there are out's
+    strides.
     """
+    scale_log2, cap, per_slope = score
+    partial, partial_lse, sinks, slopes, out, starts, key_starts = others if HOW.OTHERS else (None,) * 7
+    ahead, prefix, sequences, out_strides = beyond if HOW.OTHERS else (None,) * 4
     CONSUMERS: gl.constexpr = HOW.CONSUMERS
     TURNS: gl.constexpr = HOW.TURNS
     HELD: gl.constexpr = HOW.HELD
@@ -50,12 +57,13 @@ def attention_kernel(
     schedule = Schedule(
         batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
         q_tensor.shape[2], k_tensor.shape[2], window, splits, whole, share, None, None,
+        ahead, prefix, cap, slopes, per_slope, None, starts, key_starts, sequences, None, None,
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
-    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS)
+    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS * HOW.K_PIECES)
     v_blocks = blocks_for(v_tensor, HOW.KV_BUFFERS)
-    next_tiles = make_tile_blocks(4 if HOW.PLACED else 1)
+    next_tiles = make_tile_blocks(8 if starts is not None else (4 if HOW.PLACED else 1))
     queues = (
         make_queue(q_blocks, HOW.Q_BUFFERS, CONSUMERS),
         # by name where Q is held: elsewhere that was up to 2% slower, but for V where all take equal turns
@@ -65,8 +73,13 @@ def attention_kernel(
     )
     fence_async_shared()
 
-    output = (out_tensor, lse) if share is None else (out_tensor, lse, partial, partial_lse)
+    if share is not None:
+        output = (out_tensor, lse, partial, partial_lse)
+    elif starts is not None:
+        output = (out_tensor, lse, out, out_strides)
+    else:
+        output = (out_tensor, lse)
     start(
-        consume, (output, queues, schedule, scale_log2, blocks),
+        consume, (output, queues, schedule, scale_log2, blocks, sinks),
         [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False))], HOW,
     )  # fmt: skip

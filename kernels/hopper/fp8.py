@@ -37,7 +37,8 @@ def attention_fp8_kernel(
     BLOCK_KV: gl.constexpr = k_tensor.block_type.shape[2]
     schedule = Schedule(
         batch_heads, heads, heads_per_kv_head, heads_together, query_blocks, seq_q, seq_kv, seq_kv,
-        None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
+        None, None, None, None, None,
+        None, None, None, None, None, None, None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
     k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS)

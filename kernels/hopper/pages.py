@@ -81,7 +81,7 @@ def _produce(given, WHAT: gl.constexpr):
     visit = 0
     while tile < tiles.tiles():
         row, batch, head = tiles.place(tile)
-        schedule = tiles.of(batch)
+        schedule = tiles.of(batch, head, tiles.whole_span())
         own = entries + batch * row_stride
         kv_head = head // schedule.heads_per_kv_head
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
@@ -130,7 +130,7 @@ def paged_attention_kernel(
     tiles = Schedule(
         batch_heads, q_tensor.shape[1], heads_per_kv_head, heads_together, query_blocks,
         q_tensor.shape[2], capacity, gl.to_tensor(0), None, None, None, lengths, added,
-        CONSUMERS * ROWS, BLOCK_KV, HOW,
+        None, None, None, None, None, None, None, None, None, None, None, CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
     KEYS: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, 1, BLOCK_KV, HEAD_DIM], DTYPE)
     q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
@@ -146,7 +146,7 @@ def paged_attention_kernel(
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
-    consumed = (out_tensor, lse), queues, tiles, scale_log2, None
+    consumed = (out_tensor, lse), queues, tiles, scale_log2, None, None
     produced = (q_tensor, k_tensor, v_tensor), queues, tiles, counter, table
     if HOW.PRODUCERS == 1:
         start(consume, consumed, [(_produce, (produced, "both"))], HOW)

@@ -8,9 +8,27 @@ from kernels.hopper.warp_group import ROWS, accumulator_layout
 
 
 @gluon.constexpr_function
-def doublings(start, end):
-    """How often `start` has to be doubled for `end`; 0 for 0."""
-    return (end // start).bit_length() - 1 if start else 0
+def parts_of(columns, held):
+    """(first, columns) of the products that make one of so many columns, the held ones being the first.
+
+    Each is of a power of two of them, as wgmma's operands are, and begins at a multiple of that.
+    """
+    first, parts = held, [(0, held)] if held else []
+    while first < columns:
+        most = 1 << (columns - first).bit_length() - 1
+        parts.append((first, min(most, first & -first) if first else most))
+        first += parts[-1][1]
+    return parts
+
+
+@gluon.constexpr_function
+def part_of(columns, held, part, place):
+    return parts_of(columns, held)[part][place]
+
+
+@gluon.constexpr_function
+def part_count(columns, held):
+    return len(parts_of(columns, held))
 
 
 @gluon.jit
@@ -27,18 +45,31 @@ def held_columns(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
 
 
 @gluon.jit
-def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr):
-    """Issue Q K^T of the first KEYS of this visit's keys; the first HELD columns of Q are in registers."""
-    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
-    K = keys.block(visit).reshape([keys.blocks.shape[3], HEAD_DIM]).slice(0, KEYS, dim=0)
+def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, COLUMNS: gl.constexpr):
+    """Issue Q K^T of the first KEYS of this visit's keys; the first HELD columns of Q are in registers.
+
+    Of K and Q the first COLUMNS are multiplied. K lies in one block, or in several of its columns.
+    """
+    WIDTH: gl.constexpr = keys.blocks.shape[4]
+    PIECES: gl.constexpr = keys.blocks.shape[0] // keys.full.shape[0]
     S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
-    if HELD == 0:
-        S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
+    if PIECES > 1:
+        for piece in gl.static_range(PIECES):
+            K = keys.block(visit, piece).reshape([keys.blocks.shape[3], WIDTH]).slice(0, KEYS, dim=0)
+            some = Q.slice(piece * WIDTH, WIDTH, dim=1)
+            S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=piece > 0, is_async=True)
     else:
-        S = warpgroup_mma(held, K.slice(0, HELD, dim=1).permute((1, 0)), S, use_acc=False, is_async=True)
-        for part in gl.static_range(doublings(HELD, HEAD_DIM)):
-            others = K.slice(HELD << part, HELD << part, dim=1).permute((1, 0))
-            S = warpgroup_mma(Q.slice(HELD << part, HELD << part, dim=1), others, S, is_async=True)
+        K = keys.block(visit).reshape([keys.blocks.shape[3], WIDTH]).slice(0, KEYS, dim=0)
+        if HELD == 0 and COLUMNS == WIDTH:
+            S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
+        else:
+            for part in gl.static_range(part_count(COLUMNS, HELD)):
+                others = K.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
+                if part == 0 and HELD > 0:
+                    some = held
+                else:
+                    some = Q.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
+                S = warpgroup_mma(some, others.permute((1, 0)), S, use_acc=part > 0, is_async=True)
     return S
 
 

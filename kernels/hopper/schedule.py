@@ -3,7 +3,10 @@
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from kernels.hopper.scores import capped, sloped
 from kernels.hopper.warp_group import aggregate, beside
+
+LANES = gl.constexpr(128)  # sequences that are looked at together
 
 
 @gluon.constexpr_function
@@ -34,6 +37,12 @@ class Schedule:
     key blocks of all others each block of threads has an equal share, of two tiles at most: a piece of each,
     whose number is `whole` and that of its first key block, counted from the first of all of these.
     With `lengths`, if not None, sequence i has lengths[i] + added keys, seq_kv at most.
+    With `ahead`, if not None, and CAUSAL, a query sees so many keys behind its own; with `prefix` all of so
+    many first ones. `cap`, if not None, is what products are multiplied by before their tanh. `slopes`, if
+    not None, points to what a score falls by a key of distance, float32 [batch, heads], times per_slope what
+    a product does; `slope` is a tile's.
+    With `starts`, if not None, sequences are packed end to end, `sequences` of them, see `span`; a tile's
+    schedule is that of its own, which begins at first_query and first_key.
     """
 
     batch_heads: gl.tensor
@@ -49,6 +58,17 @@ class Schedule:
     share: object
     lengths: object
     added: object
+    ahead: object
+    prefix: object
+    cap: object
+    slopes: object
+    per_slope: object
+    slope: object
+    starts: object
+    key_starts: object
+    sequences: object
+    first_query: object
+    first_key: object
     BLOCK_Q: gl.constexpr
     BLOCK_KV: gl.constexpr
     HOW: gl.constexpr
@@ -101,18 +121,66 @@ class Schedule:
         return (tile - self.whole) // self.key_blocks() + gl.program_id(0)
 
     @gluon.jit
-    def of(self, batch):
-        """The schedule of one sequence: of as many keys as it has, where `lengths` are on the device."""
-        if self.lengths is None:
-            own = self
-        else:
+    def of(self, batch, head, span):
+        """The schedule of one tile's sequence: of as many keys as it has, where the device says so."""
+        if self.lengths is not None:
             held = gl.minimum(gl.load(self.lengths + batch), self.seq_kv).to(gl.int32) + self.added
-            own = Schedule(
-                self.batch_heads, self.heads, self.heads_per_kv_head, self.heads_together, self.query_blocks,
-                self.seq_q, gl.minimum(held, self.seq_kv), self.window, None, None, None, None, None,
-                self.BLOCK_Q, self.BLOCK_KV, self.HOW,
-            )  # fmt: skip
+            own = self._of((0, self.seq_q, 0, gl.minimum(held, self.seq_kv)), None)
+        elif self.slopes is not None:
+            own = self._of(span, gl.load(self.slopes + batch * self.heads + head) * self.per_slope)
+        elif self.starts is not None:
+            own = self._of(span, None)
+        else:
+            own = self
         return own
+
+    @gluon.jit
+    def _of(self, span, slope):
+        first_query, seq_q, first_key, seq_kv = span
+        return Schedule(
+            self.batch_heads, self.heads, self.heads_per_kv_head, self.heads_together, self.query_blocks,
+            seq_q, seq_kv, self.window, None, None, None, None, None, self.ahead, self.prefix, self.cap,
+            None, None, slope, self.starts, None, None, first_query, first_key, self.BLOCK_Q, self.BLOCK_KV,
+            self.HOW,
+        )  # fmt: skip
+
+    @gluon.jit
+    def whole_span(self):
+        """(first query, queries, first key, keys) where nothing is packed."""
+        return 0, self.seq_q, 0, self.seq_kv
+
+    @gluon.jit
+    def placed(self, tile):
+        """Where a packed tile is: its first row, batch, head, first query, queries, first key, keys.
+
+        Sequence i has the numbers from starts[i] // BLOCK_Q + i on, at most one more than it has tiles: of
+        that one the row is none of its queries. What follows the last sequence is one more, without keys.
+        """
+        row, batch, head = self.place(tile)
+        number = row // self.BLOCK_Q
+        sequence, stride = gl.to_tensor(0), gl.to_tensor(1)
+        while stride * LANES <= self.sequences:
+            stride *= LANES
+        while stride > 0:  # so many at a time, as loads take long to come
+            each = sequence + stride * gl.arange(0, LANES, layout=gl.BlockedLayout([4], [32], [1], [0]))
+            begins = self._edge(self.starts, gl.minimum(each, self.sequences), self.seq_q)
+            reached = (begins // self.BLOCK_Q + each <= number) & (each <= self.sequences)
+            reached = gl.sum(reached.to(gl.int32), axis=0)
+            sequence += gl.maximum(reached - 1, 0) * stride
+            stride = stride // LANES
+        follows = gl.minimum(sequence + 1, self.sequences)
+        first_query = self._edge(self.starts, sequence, self.seq_q)
+        end_query = self._edge(self.starts, follows, self.seq_q)
+        end_query = gl.where(sequence < self.sequences, end_query, self.seq_q)
+        first_key = self._edge(self.key_starts, sequence, self.seq_kv)
+        keys = gl.maximum(self._edge(self.key_starts, follows, self.seq_kv) - first_key, 0)
+        row = (number - first_query // self.BLOCK_Q - sequence) * self.BLOCK_Q
+        return row, batch, head, first_query, end_query - first_query, first_key, keys
+
+    @gluon.jit
+    def _edge(self, starts, sequence, most):
+        """Where one begins: what lies on a GPU may be anything, and must not lead out of the tensors."""
+        return gl.cast(gl.minimum(gl.maximum(gl.load(starts + sequence), 0), most), gl.int32)
 
     @gluon.jit
     def place(self, tile):
@@ -172,6 +240,15 @@ class Schedule:
         return before
 
     @gluon.jit
+    def reached(self, end, before):
+        """Where the keys end that are seen, of a query before which stand the keys before `end`."""
+        if self.ahead is not None:
+            end = gl.minimum(end + self.ahead, self.seq_kv + before)
+        if self.prefix is not None:
+            end = gl.maximum(end, gl.minimum(self.prefix, self.seq_kv) + before)
+        return end
+
+    @gluon.jit
     def seen_blocks(self, row, ROWS: gl.constexpr, before=0):
         """[first, end) of the key blocks that any of ROWS queries from `row` sees; a masked one if none."""
         begin = before
@@ -179,7 +256,7 @@ class Schedule:
         if self.HOW.WINDOWED:
             begin = gl.maximum(self.position(row) + before - self.window + 1, before)
         if self.HOW.CAUSAL:
-            end = self.position(gl.minimum(row + ROWS, self.seq_q)) + before
+            end = self.reached(self.position(gl.minimum(row + ROWS, self.seq_q)) + before, before)
         begin = gl.where(row < self.seq_q, begin, self.seq_kv + before)
         end_block = gl.maximum((end + self.BLOCK_KV - 1) // self.BLOCK_KV, 1)
         return gl.minimum(begin // self.BLOCK_KV, end_block - 1), end_block
@@ -192,23 +269,37 @@ class Schedule:
         if self.HOW.WINDOWED:
             begin = gl.maximum(self.position(row + ROWS) + before - self.window, before)
         if self.HOW.CAUSAL:
-            end = gl.maximum(gl.minimum(self.position(row) + 1, self.seq_kv), 0) + before
+            end = gl.minimum(self.position(row) + 1, self.seq_kv) + before
+            end = gl.maximum(self.reached(end, before), before)
         return (begin + self.BLOCK_KV - 1) // self.BLOCK_KV, end // self.BLOCK_KV + later
+
+    @gluon.jit
+    def last_seen(self, positions, before):
+        """The last key that each row sees."""
+        if self.ahead is not None or self.prefix is not None:
+            positions = self.reached(positions + 1, before) - 1
+        return positions
 
     @gluon.jit
     def masked(
         self, scores, view, key_block, LAST: gl.constexpr, SCORES: gl.constexpr, CONSUMER: gl.constexpr = 0
     ):
-        """scores [rows, keys] with -inf where a row does not see the key.
+        """scores [rows, keys], capped and sloped, with -inf where a row does not see the key.
 
         view: the rows' positions, their `whole_blocks`, and the tile's `before`, which stay as they are. LAST
         is said of a last block.
         """
         positions, whole, before = view
         whole_first, whole_end = whole
+        if self.cap is not None:
+            scores = capped(scores, self.cap)
+        if self.slope is not None:
+            columns, own = self._columns(scores.shape[1], SCORES)
+            keys = key_block * self.BLOCK_KV + columns + own
+            scores = sloped(scores, self.slope, beside(positions, SCORES) - keys)
         if LAST or not self.HOW.ALIGNED:  # noqa: SIM102 (known when compiling, what follows is not)
             if key_block >= whole_end:
-                scores = self._without_later_keys(scores, positions, key_block, SCORES, CONSUMER)
+                scores = self._without_later_keys(scores, positions, before, key_block, SCORES, CONSUMER)
         if self.HOW.WINDOWED and not (LAST and self.HOW.WIDE):  # noqa: SIM102
             if key_block < whole_first:
                 scores = self._without_earlier_keys(scores, positions, before, key_block, SCORES, CONSUMER)
@@ -216,12 +307,12 @@ class Schedule:
 
     @gluon.jit
     def _without_later_keys(
-        self, scores, positions, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
+        self, scores, positions, before, key_block, SCORES: gl.constexpr, CONSUMER: gl.constexpr
     ):  # fmt: skip
         columns, own = self._columns(scores.shape[1], SCORES)
         last = self.seq_kv - 1 - key_block * self.BLOCK_KV
         if self.HOW.CAUSAL:
-            last = beside(positions, SCORES) - key_block * self.BLOCK_KV
+            last = beside(self.last_seen(positions, before), SCORES) - key_block * self.BLOCK_KV
         seen = columns <= last - own
         if self.HOW.EDGES != "anywhere" and CONSUMER % 2 == 1:  # which sees all of the first half
             seen = seen | (columns < self.BLOCK_KV // 2)

@@ -33,6 +33,24 @@ def draw_placed(counter, next_tiles, tile_visit, schedule):
 
 
 @gluon.jit
+def draw_packed(counter, next_tiles, told, tiles):
+    """The tile of packed sequences to come next, and where it is: see `Schedule.placed`."""
+    drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
+    return tell_packed(counter, next_tiles, told, tiles, drawn)
+
+
+@gluon.jit
+def tell_packed(counter, next_tiles, told, tiles, drawn):
+    """The first number from `drawn` on that is a tile of packed sequences, and where it is, see `placed`."""
+    row, batch, head, first_query, queries, first_key, keys = tiles.placed(drawn)
+    while (drawn < tiles.tiles()) & (row >= queries):
+        drawn = gl.num_programs(0) + gl.atomic_add(counter, 1, sem="relaxed")
+        row, batch, head, first_query, queries, first_key, keys = tiles.placed(drawn)
+    _tell(next_tiles, told, (drawn, row, batch, head, first_query, queries, first_key, keys), 8)
+    return drawn, row, batch, head, (first_query, queries, first_key, keys)
+
+
+@gluon.jit
 def _tell(next_tiles, tile_visit, numbers, COUNT: gl.constexpr):
     SCALAR: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
     next_tiles.wait_empty(tile_visit)
@@ -66,3 +84,15 @@ def next_placed(next_tiles, tile_visit):
     head = _told(next_tiles, tile_visit, 3)
     next_tiles.release(tile_visit)
     return tile, row, batch, head
+
+
+@gluon.jit
+def next_packed(next_tiles, told):
+    """As `next_placed`, with the first and the number of its sequence's queries, and of its keys."""
+    next_tiles.wait_full(told)
+    first_query = _told(next_tiles, told, 4)
+    queries = _told(next_tiles, told, 5)
+    first_key = _told(next_tiles, told, 6)
+    keys = _told(next_tiles, told, 7)
+    tile, row, batch, head = next_placed(next_tiles, told)
+    return tile, row, batch, head, (first_query, queries, first_key, keys)

@@ -4,6 +4,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from kernels.backward import shared_key_blocks as shares
+from kernels.hopper.scores import capped
 from kernels.hopper.warp_group import ROWS, aggregate
 
 key_block_at = gluon.jit(shares.key_block_at)
@@ -27,8 +28,24 @@ class Visits:
     seq_q: gl.tensor
     seq_kv: gl.tensor
     window: gl.tensor
+    cap: object
     BLOCK_Q: gl.constexpr
     HOW: gl.constexpr
+
+    @gluon.jit
+    def capped(self, products):
+        """As `kernels.hopper.scores.capped`, where there is a cap."""
+        if self.cap is not None:
+            products = capped(products, self.cap)
+        return products
+
+    @gluon.jit
+    def uncapped(self, weights, scores):
+        """The weights of capped scores, -inf where hidden, times what these rise by with their products."""
+        if self.cap is not None:
+            tanh = gl.maximum(scores, -1.0)
+            weights = weights * (1.0 - tanh * tanh)
+        return weights
 
     @gluon.jit
     def count(self):
@@ -105,7 +122,7 @@ class Visits:
 
 @gluon.jit
 def visits_of(
-    program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, cut,
+    program, batch_heads, kv_heads, heads_together, heads_per_kv_head, seq_q, seq_kv, window, cap, cut,
     BLOCK_Q: gl.constexpr, BLOCK_KV: gl.constexpr, HOW: gl.constexpr,
 ):  # fmt: skip
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
@@ -131,7 +148,7 @@ def visits_of(
         first, end = part * end // parts, (part + 1) * end // parts
     return Visits(
         batch_head // kv_heads, batch_head % kv_heads, key, first, end, kv_heads * heads_per_kv_head,
-        heads_per_kv_head, seq_q, seq_kv, window, BLOCK_Q, HOW,
+        heads_per_kv_head, seq_q, seq_kv, window, cap, BLOCK_Q, HOW,
     )  # fmt: skip
 
 

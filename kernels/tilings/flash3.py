@@ -7,9 +7,20 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
+V_TILING = {  # by head dims of Q and K and of V, where they differ: K comes in pieces of 64 columns
+    (192, 128): {"BLOCK_KV": 128, "Q_BUFFERS": 1, "TURNS": False, "K_PIECES": 3, **_TWO_CONSUMERS},
+}
 FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
 FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
 L2_FOR_KEYS = 32 * 2**20  # bytes of K and V for running blocks: half of an H200's L2, each half keeps a copy
+STEP = 8  # between head dims: what TMA copies is a multiple of 16 bytes
+
+
+def padded(head_dim: int) -> int:
+    """The head dim as which one is computed: TMA fills what lies behind its last column with 0."""
+    return min(size for size in TILING if size >= head_dim)
+
+
 BACKWARD_HOW = {"CONSUMERS": 2, "BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 BACKWARD_TILING = {
     64: {"BLOCK_Q": 128, "BLOCK_KV": 128, **BACKWARD_HOW},

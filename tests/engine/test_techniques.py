@@ -137,7 +137,7 @@ def test_recorded_kernels_are_of_one_problem_near_the_scenario():
 
 @pytest.mark.parametrize(
     ("values", "words"),
-    [({"hardware": "b200"}, "Hopper"), ({"dtype": "float32"}, "float16"), ({"head_dim": 80}, "80")],
+    [({"hardware": "b200"}, "Hopper"), ({"dtype": "float32"}, "float16"), ({"head_dim": 84}, "84")],
 )
 def test_what_the_kernel_does_not_serve_is_said(values, words):
     assert SCENARIO.changed(algorithm="flash3").unserved is None

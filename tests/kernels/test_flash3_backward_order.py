@@ -15,6 +15,7 @@ from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
 from kernels.call.options import Options
+from kernels.call.terms import Terms, score_of
 from kernels.hopper import backward, backward_common, backward_wide
 from kernels.reference import visible_mask
 
@@ -47,16 +48,17 @@ def in_order(sums, block_q):
     return parts.reshape(batch, heads, rows, head_dim)
 
 
-def check(shape, head_dim, causal, window, apart=0.0, cut=None):
+def check(shape, head_dim, causal, window, apart=0.0, cut=None, softcap=None):
     """apart: by how much queries and keys are moved away from each other, which lowers all scores."""
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
     q, d_out = torch.randn(2, batch, heads, seq_q, head_dim)
     k, v = torch.randn(2, batch, kv_heads, seq_kv, head_dim)
     q, k = q + apart, k - apart
-    scale, block_q = head_dim**-0.5, flash3_backward.TILING[head_dim]["BLOCK_Q"]
+    wide = flash3.padded(head_dim)
+    scale, block_q = head_dim**-0.5, flash3_backward.TILING[wide]["BLOCK_Q"]
     leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale)
+    out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale, softcap=softcap)
     exact = torch.autograd.grad((out * d_out).sum(), leaves)
 
     padded = -(-seq_q // block_q) * block_q
@@ -65,15 +67,16 @@ def check(shape, head_dim, causal, window, apart=0.0, cut=None):
     lse_log2 = torch.full_like(delta, math.inf)
     lse_log2[..., :seq_q] = torch.where(lse == -math.inf, 0.0, lse * math.log2(math.e))
     d_k, d_v = torch.full_like(k, math.nan), torch.full_like(v, math.nan)
-    block_kv = 64 if head_dim == 256 else 128
+    block_kv = 64 if wide == 256 else 128
     call = Call(*shape, head_dim, causal, window, scale, "flash2", block_q, block_kv, None)
     of_d_q, of_shares = batch * heads * padded, 2 * cut.count * block_kv if cut else 0
-    sums = torch.full((of_shares + of_d_q, head_dim), math.nan)[of_shares:].zero_()
-    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call, cut)
+    sums = torch.full((of_shares + of_d_q, wide), math.nan)[of_shares:].zero_()
+    score = score_of(call, Terms(None, softcap=softcap))
+    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call, cut, score)
     if cut:
         together = flash3_backward.heads_together(call, q.element_size())
         store_sums((torch.empty_like(q), d_k, d_v), sums, call, cut, together)
-    d_q = in_order(sums.view(batch, heads, padded, head_dim), block_q)[:, :, :seq_q] * scale
+    d_q = in_order(sums.view(batch, heads, padded, wide), block_q)[:, :, :seq_q, :head_dim] * scale
     for ours, right in zip((d_q, d_k, d_v), exact, strict=True):
         torch.testing.assert_close(ours.double(), right, atol=2e-5 * (1 + apart) ** 2, rtol=0)
 
@@ -82,6 +85,20 @@ def check(shape, head_dim, causal, window, apart=0.0, cut=None):
 def test_keys_past_the_end_count_for_nothing_however_low_the_others_scores(on_threads, head_dim):
     """Their score is 0: beside scores below -90 their weight would be infinite, and dQ not a number."""
     check((1, 1, 1, 70, 90), head_dim, False, None, apart=4.0 * (64 / head_dim) ** 0.25)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize(
+    ("mask", "shape"), [("none", SHAPES[4]), ("causal", SHAPES[3]), ("window", SHAPES[2])]
+)
+def test_softcap(on_threads, shape, mask, head_dim):
+    check(shape, head_dim, *MASKS[mask], softcap=9.0)
+
+
+@pytest.mark.parametrize("cut", [None, Shares(0, 2, 2, 0, 1)], ids=["whole", "shared"])
+@pytest.mark.parametrize("head_dim", [72, 96, 160])
+def test_head_dims_between(on_threads, head_dim, cut):
+    check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim, cut is None, None, cut=cut)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

@@ -121,11 +121,12 @@ def test_a_sink_takes_its_share_of_every_row(device):
     assert (sums[:, 0] < 0.999).all()
 
 
-def test_flash3_leaves_ranges_to_flash2(device):
+def test_flash3_leaves_caps_that_need_every_digit_to_flash2(device):
     q, k, v = random_qkv(SHAPES[1], torch.float16, device)
-    assert explain(q, k, v, documents=[21]) == "flash2 runs: flash3 takes causal and a window of keys alone"
-    with pytest.raises(ValueError, match=r"flash3 takes causal and a window of keys alone$"):
-        attention(q, k, v, softcap=30.0, algorithm="flash3")
+    taken = "sides, a prefix, documents, documents of few queries, softcap, sinks and slopes alone"
+    assert explain(q, k, v, softcap=300.0).endswith(taken)
+    with pytest.raises(ValueError, match=taken):
+        attention(q, k, v, softcap=0.5, algorithm="flash3")
 
 
 REFUSED = [

@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused(dims, sentence):
 def test_flash3_refuses_in_the_sentence_that_auto_gives():
     q, k, v = drawn((64, 128), torch.float16, "cpu")
     assert FLASH3.unserved_tensors(q, k, v) == (
-        "flash3 takes V of the head_dim of Q and K alone, got 128 and 64"
+        "flash3 takes V of the head_dim of Q and K, or of 128 beside 192, got 128 and 64"
     )
     assert explain(q, k, v).startswith("flash2 runs: flash3 ")
 

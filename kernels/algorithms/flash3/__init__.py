@@ -5,27 +5,32 @@ from dataclasses import replace
 import torch
 
 from kernels.algorithms.flash3.backward import flash3_backward, pays, unserved
-from kernels.algorithms.flash3.forward import TILING, flash3
+from kernels.algorithms.flash3.forward import flash3
 from kernels.algorithms.flash3.split_kv import flash3_split, split_count
 from kernels.algorithms.flash3.stream_k import cut_of, flash3_cut
-from kernels.algorithms.record import Algorithm, Asked, Backward, Tensors
+from kernels.algorithms.record import EVERY, Algorithm, Asked, Backward, Tensors
 from kernels.algorithms.split_kv import visible_keys
 from kernels.call.call import Call
+from kernels.call.terms import SHORT_DOCUMENT
 from kernels.call.tma import DTYPES, unserved_strides
+from kernels.tilings.flash3 import STEP, TILING, V_TILING
 
-SERVED = frozenset(("causal", "window"))
+PLAIN_MASK = frozenset(("causal", "window"))
+SERVED = EVERY - {"ranges", "fine_softcap"}
+HEAD_DIMS = range(min(TILING), max(TILING) + 1, STEP)
 SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
 FEW_QUERIES = 64  # one warp group's rows: flash3 has two or three of those
 FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so few queries
 
 
-def attend(q, k, v, call: Call, times=None) -> tuple[torch.Tensor, torch.Tensor]:
+def attend(q, k, v, call: Call, times=None, terms=None) -> tuple[torch.Tensor, torch.Tensor]:
     """(O, lse), by parts of the keys or with the last tiles cut where the call says so."""
-    if call.splits not in (None, 1) and times is None:
+    plain = times is None and terms is None
+    if call.splits not in (None, 1) and plain:
         return flash3_split(q, k, v, call)
-    if call.cut is not None and times is None:
+    if call.cut is not None and plain:
         return flash3_cut(q, k, v, call)
-    return flash3(q, k, v, call, times)
+    return flash3(q, k, v, call, times, terms)
 
 
 def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
@@ -36,7 +41,7 @@ def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) ->
 def offered_in_parts(own: Call, asked: Asked) -> tuple[Call, str] | None:
     """Where tiles are too few for the SMs."""
     splits = split_count(own, asked.processors)
-    if splits is None:
+    if splits is None or asked.features:
         return None
     reason = f"it splits the keys of each tile in {splits}, so that most SMs have a part"
     return replace(own, splits=splits, cut=None), reason
@@ -44,6 +49,8 @@ def offered_in_parts(own: Call, asked: Asked) -> tuple[Call, str] | None:
 
 def offered(own: Call, asked: Asked) -> tuple[Call, str] | str:
     """Everywhere but where flash2 is done first: that one's reason then."""
+    if "short_documents" in asked.features:
+        return f"documents of fewer than {SHORT_DOCUMENT} queries on average share tiles in flash2"
     reason = _flash2_first(asked.call, asked.fallback.programs, asked.processors)
     return reason or (own, "auto prefers it on a Hopper GPU")
 
@@ -60,21 +67,32 @@ def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
     return None
 
 
+def unserved_tensors(q, k, v) -> str | None:
+    """One sentence on why their head dims or layouts are not served, or None where they are."""
+    head_dim, v_dim = q.shape[-1], v.shape[-1]
+    if v_dim != head_dim and (head_dim, v_dim) not in V_TILING:
+        own = " or ".join(f"{those} beside {columns}" for columns, those in V_TILING)
+        return f"flash3 takes V of the head_dim of Q and K, or of {own}, got {v_dim} and {head_dim}"
+    if head_dim not in HEAD_DIMS:
+        least, most = HEAD_DIMS[0], HEAD_DIMS[-1]
+        return f"flash3 takes a head_dim of {least} to {most} in steps of {STEP}, got {head_dim}"
+    return unserved_strides(q, k, v)
+
+
 ALGORITHM = Algorithm(
     key="flash3",
     order=3,
     forward=attend,
     serves=SERVED,
     dtypes=DTYPES,
-    head_dims=tuple(TILING),
-    own_v_dim=False,
     capability=9,
-    layout=unserved_strides,
+    layout=unserved_tensors,
     chooses_blocks=True,
     most_splits=1,
     prepared=prepared,
     offers={1: offered_in_parts, 3: offered},
-    backward=Backward(flash3_backward, unserved, pays, SERVED),
+    backward=Backward(flash3_backward, unserved, pays, PLAIN_MASK),
     differentiable=True,
+    takes_seen=True,
     traced=True,
 )

@@ -8,13 +8,16 @@ import torch
 
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3.dq_sums import store_sums
+from kernels.backward.backward import sink_gradient
 from kernels.backward.row_terms import store_row_terms
 from kernels.backward.shared_key_blocks import NONE, Shares, shares_of
 from kernels.call.call import Call
+from kernels.call.terms import Terms, score_of
 from kernels.call.tma import unserved_strides
 from kernels.launch.launch import multiprocessors, on_device
 from kernels.launch.relaunch import Relaunch
 from kernels.tilings.flash3 import BACKWARD_TILING as TILING
+from kernels.tilings.flash3 import padded
 
 L2_FOR_ROWS = 32 * 2**20  # bytes of Q, dO and the sums of dQ for running blocks: half of an H200's L2
 MOST_TOGETHER = 4  # blocks of more heads side by side were slower, but where a window hides most queries
@@ -26,6 +29,8 @@ FEW_BLOCKS = 8  # of threads are few if so many times as many do not fill the GP
 
 def unserved(call: Call) -> str | None:
     """One sentence on why this does not serve a problem that flash3 serves forward, or None where it does."""
+    if call.v_dim is not None:
+        return f"flash3's backward pass takes V of the head_dim of Q and K alone, got {call.v_dim}"
     if call.scale <= 0:  # a hidden score of -inf must stay so
         return f"flash3's backward pass takes a scale above 0, got {call.scale}"
     if torch.are_deterministic_algorithms_enabled():
@@ -54,51 +59,56 @@ def flash3_backward(
     d_lse: torch.Tensor | None,
     call: Call,
     again: dict | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    terms: Terms | None = None,
+) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV like q, k and v, which flash3 serves and `unserved` has no objection to.
 
     out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
-    every time, dQ is not. again gets what does the same for other tensors of these layouts.
+    every time, dQ is not. again gets what does the same for other tensors of these layouts. terms, if any,
+    are a cap and sinks alone, with which comes a fourth gradient, of these, or None.
     """
     copies = unserved_strides(d_out, k, v) is not None
     call = _tiled(call)
-    differentiate = _Pass(call, copies, shared(call, multiprocessors(q.device)))
-    d_qkv = differentiate(q, k, v, out, lse, d_out, d_lse)
+    differentiate = _Pass(call, copies, shared(call, multiprocessors(q.device)), score_of(call, terms))
+    gradients = differentiate(q, k, v, out, lse, d_out, d_lse, terms)
     if again is not None and None not in differentiate.launches:
         again["gradients"] = differentiate
-    return d_qkv
+    return gradients
 
 
 def _tiled(call: Call) -> Call:
     """With the kernel's own blocks."""
-    tiling = TILING[call.head_dim]
+    tiling = TILING[padded(call.head_dim)]
     return replace(call, block_q=tiling["BLOCK_Q"], block_kv=tiling["BLOCK_KV"])
 
 
 class _Pass:
     """The backward pass of a call, for tensors of one layout; copies says that TMA does not take dO's.
 
+    score is what `kernels.call.terms.score_of` says.
+
     The sums of shares [share, dK or dV, block_kv, head_dim], if any, those of dQ [batch, heads, padded_seq_q,
     head_dim], delta and lse_log2 are one allocation.
     """
 
-    def __init__(self, call: Call, copies: bool, cut: Shares | None):
-        self.call, self.copies, self.cut, self.launches = call, copies, cut, ()
+    def __init__(self, call: Call, copies: bool, cut: Shares | None, score: tuple):
+        self.call, self.copies, self.cut, self.score, self.launches = call, copies, cut, score, ()
+        head_dim = padded(call.head_dim)
         self.rows_of_heads = call.batch, call.heads, call.query_blocks * call.block_q
         rows = math.prod(self.rows_of_heads)
-        of_shares = 2 * cut.count * call.block_kv * call.head_dim if cut else 0
-        self.sizes = of_shares, rows * call.head_dim, rows, rows
+        of_shares = 2 * cut.count * call.block_kv * head_dim if cut else 0
+        self.sizes = of_shares, rows * head_dim, rows, rows
         self.size = sum(self.sizes)
         self.places = [FLOAT32_BYTES * place for place in accumulate(self.sizes[:-1])]  # of all but the first
 
-    def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def __call__(self, q, k, v, out, lse, d_out, d_lse, terms=None) -> tuple[torch.Tensor, ...]:
         if self.copies:
             d_out = d_out.clone(memory_format=torch.contiguous_format)
         d_qkv = d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         scratch = torch.empty(self.size, dtype=torch.float32, device=q.device)
         if not self.launches:
             self.launches = self._launch_first(q, k, v, out, lse, d_out, d_lse, d_qkv, scratch)
-            return d_qkv
+            return self._with_sinks(d_qkv, scratch, lse, terms)
         clear, differentiate, store = self.launches
         first, d_out_address = scratch.data_ptr(), d_out.data_ptr()
         sums, delta, lse_log2 = (first + place for place in self.places)
@@ -109,7 +119,13 @@ class _Pass:
         gradients = d_k.data_ptr(), d_v.data_ptr()
         differentiate(*inputs, lse_log2, delta, *gradients, sums)
         store(sums, d_q.data_ptr(), *(gradients if self.cut else ()))
-        return d_qkv
+        return self._with_sinks(d_qkv, scratch, lse, terms)
+
+    def _with_sinks(self, d_qkv: tuple, scratch: torch.Tensor, lse: torch.Tensor, terms) -> tuple:
+        """With the gradient of the sinks where there are terms, or None."""
+        if terms is None:
+            return d_qkv
+        return *d_qkv, sink_gradient(terms, lse, self._tensors(scratch)[1][..., : self.call.seq_q])
 
     def _launch_first(self, q, k, v, out, lse, d_out, d_lse, d_qkv, scratch: torch.Tensor) -> tuple:
         """The three launches by way of Triton; returns what does each again."""
@@ -119,7 +135,7 @@ class _Pass:
         if d_lse is not None:
             self._subtract(d_lse, scratch)
         tensors = q, k, v, d_out, lse_log2, delta, d_k, d_v
-        differentiate = _launch(tensors, sums, self.call, self.cut)
+        differentiate = _launch(tensors, sums, self.call, self.cut, self.score)
         together = heads_together(self.call, q.element_size())
         return clear, differentiate, store_sums(d_qkv, sums, self.call, self.cut, together)
 
@@ -139,7 +155,7 @@ def shared(call: Call, processors: int) -> Shares | None:
     Where a mask hides queries, the last key blocks have few.
     """
     heads = call.heads // call.kv_heads
-    slower = SLOWER.get(call.head_dim, 1)
+    slower = SLOWER.get(padded(call.head_dim), 1)
     return None if call.causal else shares_of(_key_blocks(call), call.query_blocks, heads, processors, slower)
 
 
@@ -149,12 +165,16 @@ def _key_blocks(call: Call) -> int:
 
 
 def _launch(
-    tensors: tuple[torch.Tensor, ...], sums: torch.Tensor, call: Call, cut: Shares | None
+    tensors: tuple[torch.Tensor, ...],
+    sums: torch.Tensor,
+    call: Call,
+    cut: Shares | None,
+    score: tuple | None = None,
 ) -> Relaunch | None:
     """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
     from kernels.hopper.backward import gradient_kernel
 
-    programs, descriptors, arguments = _prepared(tensors, call, cut)
+    programs, descriptors, arguments = _prepared(tensors, call, cut, score)
     if arguments["BULK"]:
         sums = _descriptor_of_sums(sums)
     arguments = flash3.compiled_for(arguments)
@@ -162,7 +182,9 @@ def _launch(
         return flash3.started(gradient_kernel, programs, (*descriptors, sums), arguments)
 
 
-def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None) -> tuple[int, list, dict]:
+def _prepared(
+    tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None, score: tuple | None = None
+) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
     from kernels.hopper.warp_group import ROWS
 
@@ -173,22 +195,24 @@ def _prepared(tensors: tuple[torch.Tensor, ...], call: Call, cut: Shares | None)
     descriptors += [_descriptor_of_terms(terms, block_q) for terms in (lse, delta)]
     descriptors += [flash3._descriptor(gradient, keys) for gradient in (d_k, d_v)]
     square = call.causal and call.seq_q == call.seq_kv and not _is_long_and_narrow(call)
-    bulk = call.head_dim == 128 and square  # else there is no shared memory left for dQ, or that was slower
+    head_dim = padded(call.head_dim)
+    scale_log2, cap = score or score_of(call, None)
+    bulk = head_dim == 128 and square  # else there is no shared memory left for dQ, or that was slower
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "heads_together": heads_together(call, q.element_size()),
         "heads_per_kv_head": call.heads // call.kv_heads,
         "window": call.window or 0,
         **(cut or NONE).arguments(),
-        "scales": (call.scale, call.scale * math.log2(math.e)),
+        "scales": (call.scale, scale_log2, cap),
         "CAUSAL": call.causal,
         "WINDOWED": call.window is not None,
         "SQUARE": square,
         "SHARED": cut is not None,
-        "WIDE": call.head_dim > 128,
+        "WIDE": head_dim > 128,
         "BULK": bulk,
         "FULL": bulk and call.heads == call.kv_heads and call.window is None,
-        **{name: value for name, value in TILING[call.head_dim].items() if name != "BLOCK_Q"},
+        **{name: value for name, value in TILING[head_dim].items() if name != "BLOCK_Q"},
     }
     programs = _key_blocks(call) if cut is None else cut.whole + cut.count
     return programs, descriptors, arguments

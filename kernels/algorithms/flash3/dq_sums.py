@@ -12,6 +12,7 @@ from kernels.call.call import Call
 from kernels.launch.launch import launch
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import head_start, store_tile
+from kernels.tilings.flash3 import padded
 
 SIDE = 64  # rows and columns of a part of a gradient, whose sums lie side by side
 COLUMNS = 16  # of those that a program adds up over shares
@@ -21,7 +22,8 @@ AT_ONCE = tl.constexpr(8)  # shares whose sums are on their way
 class SumsTile(NamedTuple):
     """What the kernel is compiled for."""
 
-    HEAD_DIM: int
+    HEAD_DIM: int  # of the sums; of the gradients WIDTH columns
+    WIDTH: int
     BLOCK_Q: int
     BLOCK_KV: int
     SIDE: int
@@ -74,15 +76,15 @@ def _store_keys(
     rows = key_block * BLOCK_KV + part // (HEAD_DIM // COLUMNS) * SIDE + tl.arange(0, SIDE)
     columns = part % (HEAD_DIM // COLUMNS) * COLUMNS + tl.arange(0, COLUMNS)
     if program % PARTS < PARTS // 2:
-        _store(tile, d_keys[0], strides[1], batch, head, rows, columns, seq_kv, HEAD_DIM)
+        _store(tile, d_keys[0], strides[1], batch, head, rows, columns, seq_kv, TILE.WIDTH)
     else:
-        _store(tile, d_keys[1], strides[2], batch, head, rows, columns, seq_kv, HEAD_DIM)
+        _store(tile, d_keys[1], strides[2], batch, head, rows, columns, seq_kv, TILE.WIDTH)
 
 
 @triton.jit
 def _store_queries(
     program, sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale,
-    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
     """A part of dQ: scale times its sums."""
     PARTS: tl.constexpr = BLOCK_Q * HEAD_DIM // SIDE // SIDE
@@ -97,7 +99,7 @@ def _store_queries(
         columns += part
     tile = tl.load(sums + program.to(tl.int64) * SIDE * SIDE + tl.arange(0, SIDE * SIDE)) * scale
     batch, head = batch_head // heads, batch_head % heads
-    _store(tile, d_q, d_q_strides, batch, head, rows, columns, seq_q, HEAD_DIM)
+    _store(tile, d_q, d_q_strides, batch, head, rows, columns, seq_q, WIDTH)
 
 
 @triton.jit(
@@ -129,6 +131,7 @@ def query_sums_kernel(
         query_blocks,
         scale,
         TILE.HEAD_DIM,
+        TILE.WIDTH,
         TILE.BLOCK_Q,
         TILE.SIDE,
     )
@@ -139,7 +142,8 @@ def store_sums(
 ) -> Relaunch | None:
     """dQ from its sums, and dK and dV of key blocks that are shared; returns what does so again."""
     d_q, d_k, d_v = d_qkv
-    programs_of_keys = 2 * cut.key_blocks * call.block_kv * call.head_dim // (SIDE * COLUMNS) if cut else 0
+    head_dim = padded(call.head_dim)
+    programs_of_keys = 2 * cut.key_blocks * call.block_kv * head_dim // (SIDE * COLUMNS) if cut else 0
     return launch(
         query_sums_kernel,
         programs_of_keys + sums.numel() // SIDE**2,
@@ -159,5 +163,5 @@ def store_sums(
         **(cut or NONE).arguments(),
         shares=(cut or NONE).count,
         programs_of_keys=programs_of_keys,
-        TILE=SumsTile(call.head_dim, call.block_q, call.block_kv, SIDE, COLUMNS),
+        TILE=SumsTile(head_dim, call.head_dim, call.block_q, call.block_kv, SIDE, COLUMNS),
     )

@@ -8,11 +8,13 @@ from functools import cache
 import torch
 
 from kernels.call.call import Call
+from kernels.call.key_ranges import Seen
+from kernels.call.terms import Terms, score_of
 from kernels.call.tma import outer_strides
 from kernels.launch.block_times import BlockTimes
-from kernels.launch.launch import address, multiprocessors, on_device
+from kernels.launch.launch import address, multiprocessors, on_device, output_like
 from kernels.launch.relaunch import Relaunch, current_stream
-from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, L2_FOR_KEYS, TILING
+from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, L2_FOR_KEYS, TILING, V_TILING, padded
 
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
@@ -23,41 +25,80 @@ SHORT_WAITS = (64,)
 # of `Schedule`, where consumers have key blocks of their own and nothing else is known
 ANYWHERE = {"EDGES": "anywhere", "SKIPS": True, "HELD": 0, "TRACED": False}
 ANYWHERE |= dict.fromkeys(("WINDOWED", "SHIFTED", "WIDE", "PAIRED", "CHAINS", "PLACED", "ALL_SEE"), False)
+PLAIN = Terms(None)
+WHOLE = Seen((None, None))
+NO_TENSORS = (None,) * 5  # of terms: sinks, slopes, O as a pointer, and where packed sequences begin
+NO_NUMBERS = (None,) * 4
+EARLY_KEYS = 1024  # of packed sequences on average: up to there the next tile is drawn before the last copies
 COUNTERS = 1024  # filled at a time
 COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer that is no multiple of them
 
 
 def flash3(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, times: BlockTimes | None = None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    call: Call,
+    times: BlockTimes | None = None,
+    terms: Terms | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse) of attention that flash3 serves.
 
-    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q,
-    lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal shows it the
-    keys up to there, window the last `window` of those. A query that sees no key gives 0 and lse -inf. times:
-    to write the tiles down, see `kernels.launch.block_times`. The call's memory keeps the launch.
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q, of v's
+    head_dim, lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal
+    shows it the keys up to there, window the last `window` of those; terms say otherwise, if any. A query
+    that sees no key gives 0 and lse -inf. times: to write the tiles down, see `kernels.launch.block_times`.
+    The call's memory keeps the launch.
     """
     scale, memory = call.scale, call.memory
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
-    out = torch.empty_like(q)
-    if times is None and memory and (known := memory.get("flash3")):
+    out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
+    alike = "flash3" if terms is None else _kind(terms)
+    if times is None and memory and (known := memory.get(alike)):
         again, rows = known
         lse = torch.empty(rows, dtype=torch.float32, device=q.device)
         _held, counter = next_counter(q.device)
-        again(*map(address, (q, k, v, out, lse)), counter)
+        given = () if terms is None else map(address, tensors_of(terms, out))
+        again(*map(address, (q, k, v, out, lse)), counter, *given)
         return out, lse
     rows = tuple(q.shape[:3])
     lse = torch.empty(rows, dtype=torch.float32, device=q.device)
-    again = _launch(q, k, v, out, lse, call.causal, call.window, scale, times)
+    if terms is None:
+        again = _launch(q, k, v, out, lse, call.causal, call.window, scale, times)
+    else:
+        causal, window = plain_part(terms.seen)
+        again = _launch(q, k, v, out, lse, causal, window, score_of(call, terms), times, terms)
     if again is not None and times is None:
-        memory["flash3"] = again, rows
+        memory[alike] = again, rows
     return out, lse
+
+
+def _kind(terms: Terms) -> tuple:
+    """What of a call's terms a launch is made for, beside the tensors."""
+    _, sinks, slopes, softcap, seen, _ = terms
+    starts = seen.starts
+    packed = None if starts is None else (len(starts), starts.dtype, starts is seen.key_starts)
+    return sinks is None, slopes is None, softcap, seen.sides, seen.prefix, packed
+
+
+def tensors_of(terms: Terms, out: torch.Tensor) -> list[torch.Tensor]:
+    """Those that the kernel reads or, where sequences end within tiles, writes; in order, without None."""
+    seen = terms.seen
+    each = terms.sinks, terms.slopes, None if seen.starts is None else out, seen.starts, seen.key_starts
+    return [tensor for tensor in each if tensor is not None]
+
+
+def plain_part(seen: Seen) -> tuple[bool, int | None]:
+    """causal and window as the kernel takes them, which knows of keys behind a query's own beside."""
+    left, right = seen.sides
+    return right is not None, None if left is None else left + 1
 
 
 def tiling(head_dim: int, seq_q: int, seq_kv: int, causal: bool, window: int | None) -> dict:
     """The kernel's blocks, buffers and registers for a problem, window implying causal."""
     few = keys_seen(seq_q, seq_kv, causal, window) < FEW_KEYS
+    head_dim = padded(head_dim)
     return (FEW_KEYS_TILING if few else {}).get(head_dim, TILING[head_dim])
 
 
@@ -67,15 +108,25 @@ def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
     return keys if window is None else min(keys, window)
 
 
-def _launch(q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None) -> Relaunch | None:
-    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
+def _launch(
+    q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None, terms: Terms = PLAIN
+) -> Relaunch | None:
+    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again.
+
+    scale: of the scores, or with terms as `kernels.call.terms.score_of` gives it.
+    """
     from kernels.hopper.forward import attention_kernel
 
-    programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale)
+    programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale, terms)
     arguments["TRACED"] = times is not None
     tiles = arguments["batch_heads"] * arguments["query_blocks"]
     blocks = times and times.room("attention", tiles, q.device)
-    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, None, None)
+    seen = terms.seen or WHOLE
+    others = None
+    if arguments["OTHERS"]:
+        packed = None if seen.starts is None else out
+        others = (None, None, terms.sinks, terms.slopes, packed, seen.starts, seen.key_starts)
+    tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, others)
     with on_device(q.device):
         return started(attention_kernel, programs, tensors, compiled_for(arguments))
 
@@ -99,44 +150,85 @@ def started(
     )
 
 
-def _prepared(q, k, v, out, causal, window, scale) -> tuple[int, list, dict]:
+def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tuple[int, list, dict]:
     """Blocks of threads, descriptors of the tensors, and the kernel's named arguments."""
     from kernels.hopper.warp_group import ROWS
 
     batch, heads, seq_q, head_dim = q.shape
-    kv_heads, seq_kv = k.shape[1:3]
+    kv_heads, seq_kv, v_dim = v.shape[1:]
+    seen = terms.seen or WHOLE
+    sequences = None if seen.starts is None else len(seen.starts) - 1
+    rows, keys = (seq_q, seq_kv) if sequences is None else _typical(seen, seq_q, seq_kv)
     window = window if window is not None and window < seq_kv else None
-    chosen = dict(tiling(head_dim, seq_q, seq_kv, causal, window))
-    block_kv = chosen.pop("BLOCK_KV")
+    ahead = min(seen.sides[1] or 0, seq_q + seq_kv)
+    if v_dim == head_dim:
+        chosen = dict(tiling(head_dim, rows, keys, causal, window and window + ahead))
+    else:
+        chosen = dict(V_TILING[head_dim, v_dim])
+    block_kv, pieces = chosen.pop("BLOCK_KV"), chosen.pop("K_PIECES", 1)
     heads_per_kv_head = heads // kv_heads
-    bytes_of_keys = 2 * (window or seq_kv) * head_dim * k.element_size()  # that a query sees
-    query_blocks = -(-seq_q // (ROWS.value * chosen["CONSUMERS"]))
+    bytes_of_keys = 2 * min(window or keys, keys) * head_dim * k.element_size()  # that a query sees
+    block_q = ROWS.value * chosen["CONSUMERS"]
+    # of packed sequences at most one is cut more for each of them and what follows, see `Schedule.placed`
+    query_blocks = -(-seq_q // block_q) if sequences is None else seq_q // block_q + sequences + 1
+    scale_log2, cap = (scale * math.log2(math.e), None) if terms.seen is None else scale
+    ways = _ways(padded(head_dim), rows, keys, causal, window, block_kv, terms=terms, **chosen)
+    prefix = None if seen.prefix is None else min(seen.prefix, seq_kv)
+    out_strides = None if sequences is None else out.stride()
+    columns = -(-head_dim // 16) * 16  # that products are of
+    while ways["HELD"] > (columns if pieces == 1 else 0):
+        ways["HELD"] //= 2
     arguments = {
         "batch_heads": batch * heads,
         "heads_per_kv_head": heads_per_kv_head,
         "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
         "query_blocks": query_blocks,
         "window": window or 0,
-        "scale_log2": scale * math.log2(math.e),
+        "score": (scale_log2, cap, None if terms.slopes is None else math.log2(math.e) / scale_log2),
         **dict.fromkeys(("splits", "whole", "share")),
-        **_ways(head_dim, seq_q, seq_kv, causal, window, block_kv, **chosen),
+        "beyond": None if terms.seen is None else (ahead or None, prefix, sequences, out_strides),
+        "OTHERS": terms.seen is not None,
+        "EARLY": keys <= EARLY_KEYS,
+        "COLUMNS": columns,
+        "K_PIECES": pieces,
+        **ways,
         **chosen,
     }
-    rows = (ROWS.value, block_kv, block_kv, ROWS.value)
-    descriptors = [_descriptor(*pair) for pair in zip((q, k, v, out), rows, strict=True)]
+    descriptors = [
+        _descriptor(q, ROWS.value),
+        _descriptor(k, block_kv, 64 if pieces > 1 else None),
+        _descriptor(v, block_kv),
+        _descriptor(out, ROWS.value),
+    ]
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
 
 
-def _ways(head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, **_) -> dict:
+def _typical(seen: Seen, seq_q: int, seq_kv: int) -> tuple[int, int]:
+    """Queries and keys of a sequence of the mean length: as many where they are packed alike."""
+    sequences = max(len(seen.starts) - 1, 1)
+    keys = max(seq_kv // sequences, 1)
+    return keys if seen.starts is seen.key_starts else max(seq_q // sequences, 1), keys
+
+
+def _ways(
+    head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, terms: Terms = PLAIN, **_
+) -> dict:
     """What `Schedule` and the kernel are compiled for: the mask, and ways to compute the same."""
     from kernels.hopper.warp_group import ROWS
 
+    seen = terms.seen or WHOLE
+    packed = seen.starts is not None
+    # what is not known of packed sequences, and not worked out for keys behind a query's own
+    known = not (seen.sides[1] or seen.prefix) and (not packed or seen.starts is seen.key_starts)
     ahead = seq_kv - seq_q
     wide = window is not None and window >= block_kv
     # not where a window is up to 64 keys longer than whole blocks: every second tile would take a block more
-    shifted = TURNS and wide and ahead >= 0 and (window - 1) % block_kv >= ROWS.value
-    aligned = not causal or ahead % ROWS.value == 0
+    shifted = TURNS and causal and wide and ahead >= 0 and (window - 1) % block_kv >= ROWS.value
+    shifted = shifted and known and not packed
+    aligned = not causal or (known and ahead % ROWS.value == 0)
     edges = _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS)
+    if not known or (packed and TURNS):
+        edges = "anywhere"
     own_blocks = shifted or edges == "anywhere"
     short_waits = own_blocks and head_dim in SHORT_WAITS
     return {
@@ -145,14 +237,14 @@ def _ways(head_dim, seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS, *
         "ALIGNED": aligned or shifted,
         "EDGES": edges,
         "SHIFTED": shifted,
-        "WIDE": wide and (shifted or not TURNS),
+        "WIDE": causal and known and wide and (shifted or not TURNS),
         "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
         "SKIPS": own_blocks,
-        "PAIRED": causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED),
+        "PAIRED": packed or (causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED)),
         "CHAINS": short_waits and not window,
-        "PLACED": short_waits and causal and (shifted or not window),
+        "PLACED": short_waits and causal and (shifted or not window) and not packed,
         # not said where it made the code no faster, as measured
-        "ALL_SEE": TURNS and causal and not window and aligned and ahead >= 0,
+        "ALL_SEE": TURNS and causal and not window and aligned and ahead >= 0 and not packed,
     }
 
 
@@ -170,13 +262,13 @@ def _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS) -> str:
 
 
 def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):
-    """A TMA descriptor of blocks of `rows` whole rows of one head, or so many columns of them.
+    """A TMA descriptor of blocks of `rows` whole rows of one head, padded, or of so many columns of them.
 
     Blocks never reach into the next head.
     """
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    block = (1, 1, rows, columns or tensor.shape[-1])
+    block = (1, 1, rows, columns or padded(tensor.shape[-1]))
     layout = _block_layout(block, tensor.dtype)
     return TensorDescriptor(tensor, list(tensor.shape), [*outer_strides(tensor), 1], list(block), layout)
 

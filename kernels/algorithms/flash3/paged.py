@@ -32,7 +32,7 @@ FEWEST_TILES = 2 / 3  # for each SM: below, splits of the keys keep more of them
 def serves(q, k_cache, v_cache, call: Call) -> bool:
     """Whether these, causal or without a mask, are served and make tiles enough: no keys are split."""
     heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
-    if call.seq_q < FEWEST_QUERIES or call.scale <= 0:
+    if call.seq_q < FEWEST_QUERIES or call.scale <= 0 or call.head_dim not in PAGED_TILING or call.v_dim:
         return False
     if ALGORITHM.unserved(q, *heads_first, PLAIN, interpreted=False):
         return False
@@ -89,6 +89,7 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
         "page_size": page,
         "scale_log2": call.scale * math.log2(math.e),
         **ANYWHERE,
+        "COLUMNS": call.head_dim,
         "CAUSAL": call.causal,
         "ALIGNED": not call.causal,
         "PAIRED": call.causal and call.head_dim in PAIRED,

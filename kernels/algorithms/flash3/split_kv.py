@@ -58,7 +58,7 @@ def _launch(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
 
     tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
     arguments |= {"splits": call.splits, "TRACED": False}
-    tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None, None)
+    tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None)
     programs = min(multiprocessors(q.device), tiles * call.splits)
     with on_device(q.device):
         return started(attention_kernel, programs, tensors, compiled_for(arguments))

@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 
 from kernels.algorithms.flash3.forward import (
+    NO_NUMBERS,
+    NO_TENSORS,
     TILING,
     _prepared,
     compiled_for,
@@ -62,8 +64,9 @@ def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relau
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
     arguments |= {"whole": call.cut.whole, "share": call.cut.share, "TRACED": False}
+    arguments |= {"OTHERS": True, "beyond": NO_NUMBERS}
     arguments["SKIPS"] &= TILING[call.head_dim]["BLOCK_KV"] < call.cut.block_q  # as measured
-    tensors = (*descriptors, lse, zeroed_counter(q.device), None, *room)
+    tensors = (*descriptors, lse, zeroed_counter(q.device), None, (*room, *NO_TENSORS))
     with on_device(q.device):
         attend = started(attention_kernel, programs, tensors, compiled_for(arguments))
         return attend, _merge(room, out, lse, call, arguments["query_blocks"])

@@ -55,7 +55,7 @@ SAID = (
     ("flash3?seq=4096&head_dim=128", "recorded on NVIDIA",
      "FlashAttention-1 is its paper's Algorithm 1 taken literally"),
     ("flash3?dtype=float32", "float32 is modelled only"),
-    ("flash3?head_dim=96", "96 is modelled only"),
+    ("flash3?head_dim=100", "100 is modelled only"),
     ("masks", "no window and a single document"),
     ("masks?documents=4", "Your scenario has no window, so"),
     ("masks?seq=1024", "A causal mask lets the kernel skip 47% of the tiles (1.88× less work)",

@@ -167,7 +167,8 @@ class Copies(threading.local):
 
         def land():
             shared.memory.zero_()
-            shared.memory[0, 0, before : before + len(rows)] = rows
+            inside = shared.memory[0, 0, before : before + len(rows)]
+            (inside if rows.dim() == 1 else inside[:, : rows.shape[1]]).copy_(rows)
             self.block.under_way -= 1
             barrier.arrive(0, -descriptor.block_type.nbytes)
 
@@ -175,7 +176,7 @@ class Copies(threading.local):
 
     def start_out(self, descriptor, coordinates, shared):
         rows = descriptor.rows(*coordinates)
-        self.leaving.append(lambda: rows.copy_(shared.memory[0, 0, : len(rows)]))
+        self.leaving.append(lambda: rows.copy_(shared.memory[0, 0, : len(rows), : rows.shape[1]]))
 
     def start_add(self, descriptor, coordinates, shared):
         part = descriptor.parts[coordinates[0]]

@@ -13,6 +13,13 @@ def is_scalar(*values):
     return not any(isinstance(value, torch.Tensor) and value.dim() for value in values)
 
 
+def where(condition, one, other):
+    """Of numbers a number: which of two, the same of every number of a tensor, or each number's."""
+    if is_scalar(condition, one, other):
+        return one if condition else other
+    return torch.where(torch.as_tensor(condition), one, other)
+
+
 def nothing(*_args, **_kwargs):
     """What a layout is here."""
 
@@ -55,10 +62,11 @@ ARITHMETIC = {
     "zeros": lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
     "full": lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
     "arange": lambda start, end, layout: torch.arange(start, end),
-    "minimum": lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, b),
+    "minimum": lambda a, b: min(a, b) if is_scalar(a, b) else torch.minimum(a, torch.as_tensor(b)),
     "maximum": lambda a, b: max(a, b) if is_scalar(a, b) else torch.maximum(a, torch.as_tensor(b)),
-    "where": lambda c, a, b: (a if c else b) if is_scalar(c) else torch.where(c, a, b),
+    "where": where,
     "max": reduced_max,
+    "abs": torch.abs,
     "sum": lambda value, axis: value.sum(axis),
 }
 
@@ -70,6 +78,7 @@ ASSEMBLY = {  # by the first of these that it has
     "add.rn.f16x2": sum,
     "cvt.f32.f16": lambda values: values[0],  # of a pair, which is its sum here
     "mul.f32": lambda values: values[0] * values[1],
+    "rcp.approx": lambda values: 1 / values[0],
     "cvt.rn": lambda values: values[0],  # of pairs; here Q is float32
 }
 

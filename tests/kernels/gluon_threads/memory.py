@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import torch
 
+from kernels.tilings.flash3 import padded
+
 
 class Shared:
     """Shared memory: a tensor with Gluon's names for looking at it."""
@@ -33,6 +35,8 @@ class Shared:
         return self.memory.clone()
 
     def _reinterpret(self, _dtype, shape, _layout):
+        if len(shape) == 4:  # its first columns
+            return Shared(self.memory[..., : shape[3]])
         return Boxes(self.memory, *shape[3:])
 
 
@@ -52,14 +56,14 @@ class Boxes:
 
 
 class Descriptor:
-    """What TMA knows of a tensor [batch, heads, seq, ...]: outside its rows it reads 0, writes nothing."""
+    """What TMA knows of a tensor [batch, heads, seq, ...]: outside it it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows, columns=None):
         self.tensor = tensor
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.layout = None
-        shape = [1, 1, rows, *([columns] if columns else tensor.shape[3:])]
+        shape = [1, 1, rows, *([columns or padded(tensor.shape[3])] if tensor.dim() == 4 else [])]
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
     def rows(self, batch, head, row, column=0):

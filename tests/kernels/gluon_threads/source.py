@@ -93,7 +93,12 @@ class OnThreads:
     def __getitem__(self, grid):
         return partial(self._launch, grid[0])
 
+    def _given(self, each):
+        if isinstance(each, tuple):
+            return tuple(map(self._given, each))
+        return pointer_to(each) if isinstance(each, torch.Tensor) else each
+
     def _launch(self, programs, *tensors, num_warps, **arguments):
-        given = [pointer_to(each) if isinstance(each, torch.Tensor) else each for each in tensors]
+        given = [self._given(each) for each in tensors]
         for program in range(programs):
             kernel_of_block(self.kernel, program, programs)(*given, **arguments)
