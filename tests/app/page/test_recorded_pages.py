@@ -202,20 +202,6 @@ def test_the_agreement_page_holds_counters_against_the_model(shelf):
     assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td><td>{ratio:.3f}</td>" in html(page)
 
 
-def test_errors_of_the_model_are_medians_and_worst_ones_in_their_columns():
-    """One call in three is off: half of what was requested, and twice what was read beyond the compulsory."""
-    right = recorded_counters(RECORDING)[0]
-    once, asked = right.simulation.traffic.compulsory.total_read, right.modelled_read
-    read = [(asked, once), (asked, once), (asked / 2, 3 * once)]
-    rows = (counters_of("flash2", tile, dram) for tile, dram in read)
-    (cells,) = chip._deviations(recorded_counters(counted(*rows)))
-    model = right.modelled_dram_read
-    worst = max(abs(model / once - 1), abs(model / (3 * once) - 1))
-    assert cells[:3] == ["Triton Flash 2", "0.0%", "100.0%"]
-    assert cells[4:7] == [f"{worst:.1%}", "2 of 3", "1"]
-    assert cells[7:] == [f"{abs((model - once) / (2 * once) - 1):.1%}"] * 2
-
-
 def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):
     page = unfolded(opened("agreement"), "agreement model errors")
     one, other = (abs(each.modelled_seconds / 1e-3 - 1) for each in recorded_counters(RECORDING))
