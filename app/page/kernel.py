@@ -9,12 +9,13 @@ from app import command_line, scenario, serving
 from app.elements import fold, one_of, smaller_sibling
 from app.figures import watched as figures
 from app.figures.units import heads_text
+from app.page.parts import live
 from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
 from app.scenario.offers import set_subject
 from app.sidebar.unused import CONTROLS, unused
 from app.watched import WATCHED, build
-from engine.measuring.user_kernel import WATCH, WatchedFile, saved, watched_file
+from engine.measuring.user_kernel import WATCH, WatchedFile, asked_for, saved, watched_file
 from engine.watch.labs import Lab, labs
 from engine.watch.process import Limits
 
@@ -67,6 +68,7 @@ def show() -> None:
         else:
             WATCHED.show(build(found), key="watched")
     if found and "failed" not in found:
+        _on_gpu(what, found)
         _tables(found)
     st.caption(_what_runs(what))
 
@@ -169,6 +171,14 @@ def _headline(found: dict[str, Any] | None) -> str:
         f"Right: O of {name} is off by at most {found['largest_error']:.2g}, which rounding explains "
         f"(up to {found['tolerance']:.2g}). Nothing was found in its tiles, bytes and order."
     )
+
+
+def _on_gpu(what: WatchedFile, found: dict[str, Any]) -> None:
+    """The same file on this machine's GPU, once nothing was found; a lab on its own scenario."""
+    if not found["right"] or found["findings"] or (what.lab and what.lab.function != "attention"):
+        return
+    one = what.experiment if what.lab else asked_for(scenario.current())
+    live.show({f"{what.file.name}, beside FlashAttention-2 in the same blocks": one}, file=what.file)
 
 
 def _tables(found: dict[str, Any]) -> None:

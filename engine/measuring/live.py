@@ -10,11 +10,13 @@ from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
 from engine.experiment import Experiment
+from engine.measuring import user_gpu
 from engine.measuring.libraries import torch
 from engine.measuring.machine import machine
 from engine.measuring.sampling import sampled_row
 from engine.measuring.timelines import traced_row
 from engine.measuring.trial import attempt
+from engine.measuring.user_kernel import saved
 from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import BACKWARD_PROVIDER
@@ -59,13 +61,17 @@ def offered() -> bool:
     return any(path.exists() for path in DRIVERS) and all(map(find_spec, ("torch", "triton")))
 
 
-def payload_of(experiments: Sequence[Experiment], orders: Sequence[str] = ()) -> dict[str, Any]:
+def payload_of(
+    experiments: Sequence[Experiment], orders: Sequence[str] = (), file: Path | None = None
+) -> dict[str, Any]:
     """What one measurement depends on: not the GPU that the page's model is of.
 
-    orders: of the first experiment's blocks, whose SMs and times are asked for too.
+    orders: of the first experiment's blocks, whose SMs and times are asked for too. file: whose attention is
+    called in the algorithm's place, as it is saved.
     """
-    here = Experiment.hardware
-    return {"calls": [each.changed(hardware=here).flat() for each in experiments], "orders": list(orders)}
+    calls = [each.changed(hardware=Experiment.hardware).flat() for each in experiments]
+    own = {"file": str(file), "saved": saved(file)} if file else {}
+    return {"calls": calls, "orders": list(orders), **own}
 
 
 def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
@@ -75,11 +81,15 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
     here = machine()
     if not here.cuda:
         raise JobError("there is no GPU here that PyTorch can use")
+    own = None
+    if "file" in payload:
+        yield Update(0.2, "Compiling the file's kernels where it reaches nothing")
+        own = user_gpu.prepared(payload)
     rows, steps = [], len(calls) + len(payload["orders"])
     for number, row in enumerate(calls):
         what = "Checking the kernel against float64, timing it, and sampling its traffic"
         yield Update(0.2 + 0.8 * number / steps, f"{what}: call {number + 1} of {len(calls)}")
-        measured, reason = attempt(partial(sampled_row, row, repeats=1), cuda=True)
+        measured, reason = attempt(partial(sampled_row, row, repeats=1, prepare=own), cuda=True)
         rows.append(measured or replace(row, skipped=reason))
     if all(row.times is None for row in rows):
         raise JobError(rows[0].skipped)

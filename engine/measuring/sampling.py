@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from engine.measuring import clock, fp8
+from engine.measuring.implementations import Prepare
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
@@ -69,10 +70,13 @@ class Sampled:
         return int(self.columns["read"].sum())
 
 
-def sampled_row(row: Samples, repeats: int = REPEATS) -> Samples:
-    """A row with its samples, its result checked against float64 first; or with why it has none."""
+def sampled_row(row: Samples, repeats: int = REPEATS, prepare: Prepare | None = None) -> Samples:
+    """A row with its samples, its result checked against float64 first; or with why it has none.
+
+    prepare: of the call, where it is none of the implementations'.
+    """
     if row.numbers == "float16":
-        prepare, options = prepared(row)
+        prepare, options = (prepare, {}) if prepare else prepared(row)
         found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
     else:
         found = fp8.checked_call(row.numbers, row.problem)

@@ -58,14 +58,17 @@ def watched_file(file: Path, experiment: Experiment, number: int | None) -> Watc
 
 
 def interpretable(experiment: Experiment) -> Experiment:
-    """The experiment without what a user's file is not asked for, with fewer heads and tiles if need be."""
+    """What a file is asked for, with fewer heads and tiles if need be."""
     problem = experiment.problem
     kv_heads = max(1, min(problem.kv_heads, MOST_HEADS // problem.group))
-    kept = (*FILE_VALUES, "hardware")
-    plain = {name: one.default for name, one in PARAMETERS.items() if name not in kept} | {"batch": 1}
     group = min(problem.group, MOST_HEADS)
-    few = experiment.changed(**plain, kv_heads=kv_heads, heads=kv_heads * group)
-    return quick(few, MOST_SECONDS)
+    return quick(asked_for(experiment).changed(kv_heads=kv_heads, heads=kv_heads * group), MOST_SECONDS)
+
+
+def asked_for(experiment: Experiment) -> Experiment:
+    """The experiment without what a user's file is not asked for."""
+    kept = (*FILE_VALUES, "hardware")
+    return experiment.changed(**{name: one.default for name, one in PARAMETERS.items() if name not in kept})
 
 
 def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:

@@ -20,6 +20,7 @@ from typing import Any
 from engine.experiment import Experiment
 from engine.process_tree import Marked
 from engine.root import ROOT
+from engine.watch import launches
 from engine.watch.confined import NO_REPORT, answer_of, end_with, limit, told, understood
 from engine.watch.judge import judged as judged_tape
 from engine.watch.tape import taken
@@ -85,7 +86,8 @@ def run(
         "file": str(file.resolve()), "experiment": experiment.flat(), "stretch": stretch, "judge": judge,
         "function": function, "parent": os.getpid(), **asdict(limits),
     }  # fmt: skip
-    said = answered([sys.executable, "-m", __name__], asked)
+    compiled = ["env", "TRITON_INTERPRET=0"] * (function == launches.__name__)
+    said = answered([*compiled, sys.executable, "-m", __name__], asked)
     if "report" in said:
         return said["report"]
     line = " ".join("".join(each if each.isprintable() else " " for each in said["sentence"]).split())
@@ -146,7 +148,7 @@ def _report(asked: dict[str, Any]) -> dict[str, Any]:
     if asked["judge"] and found is not None:
         signal.setitimer(signal.ITIMER_REAL, seconds)  # whose alarm ends this process
         return judged_tape(found, *given)
-    if not is_report(found):
+    if not (fits(found, launches.SHAPE) if function == launches.__name__ else is_report(found)):
         raise NotServedError(NO_REPORT)
     return found
 

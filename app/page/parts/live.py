@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import streamlit as st
 
@@ -21,15 +22,18 @@ from engine.worker.client import Job
 BEFORE = "Before this change: "
 
 
-def show(calls: Mapping[str, Experiment], orders: Sequence[str] = (), page: str = "") -> Live | None:
+def show(
+    calls: Mapping[str, Experiment], orders: Sequence[str] = (), page: str = "", file: Path | None = None
+) -> Live | None:
     """Calls by what the page calls them, measured here when asked: what was found of these very ones.
 
     Nothing is drawn on a machine without a GPU, and no button for whoever may not run kernels. orders: of the
     first call's blocks, which are written down too. page: whose picture has what was found, on phones too.
+    file: a user's own, whose attention is called.
     """
     if not offered():
         return None
-    payload = payload_of([*calls.values()], orders)
+    payload = payload_of([*calls.values()], orders, file)
     job = job_of(LIVE, payload)
     with st.container(key="live"):
         if serving.may_run():

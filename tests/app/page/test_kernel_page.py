@@ -8,6 +8,8 @@ import pytest
 from app import command_line
 from app.contents import pages
 from app.page import kernel
+from engine.experiment import Experiment
+from engine.measuring.user_kernel import watched_file
 from tests.app.worker_page import again, opened, press
 
 SMALL = {"seq": 32, "heads": 1, "head_dim": 16, "block_q": 16, "block_kv": 16}
@@ -107,3 +109,13 @@ def test_a_lab_gives_the_next_hint_when_it_is_asked_for(monkeypatch, named, own_
         assert said == [f"Hint: {hint}" for hint in hints[:shown]]
         press(page, f"Show hint {shown + 1} of {len(hints)}")
     assert next(button for button in page.button if button.key == "kernel_hint").disabled
+
+
+@pytest.mark.parametrize(("right", "findings"), [(True, []), (False, []), (True, [{"kind": "race"}])])
+def test_a_file_goes_on_the_gpu_once_nothing_was_found(monkeypatch, named, right, findings):
+    asked = []
+    monkeypatch.setattr(kernel.live, "show", lambda calls, file: asked.append((*calls.values(), file)))
+    monkeypatch.setattr(kernel.scenario, "current", lambda: Experiment.of(seq=8192, heads=32, window=64))
+    what = watched_file(named, Experiment.of(seq=8192, heads=32), None)
+    kernel._on_gpu(what, {"right": right, "findings": findings})
+    assert asked == [(Experiment.of(seq=8192, heads=32), named)] * (right and not findings)
