@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.watch.memory import POISON, poisoned
-from engine.watch.user_file import NotServedError, arguments, called, prepared
+from engine.watch.user_file import NotServedError, arguments, ending_in_sentences, prepared
 
 PATTERN = 16  # bytes, repeated, that what a file fills may hold
 MOST_LAUNCHES = 64
@@ -52,8 +52,9 @@ def report(file: Path, experiment: Experiment, stretch: float) -> dict[str, Any]
         patch.object(JITFunction, "run", launched),
         patch.object(triton.compiler, "compile", found.compile),
     ):
-        given = arguments(attention, tensors, problem, experiment.asked)
-        returned = called(attention, given, str(file))
+        positional, named = arguments(attention, tensors, problem, experiment.asked)
+        with ending_in_sentences(str(file)):
+            returned = attention(*positional, **named)
         out = returned[0] if isinstance(returned, tuple | list) else returned
         if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape or not out.is_contiguous():
             raise NotServedError("attention must return O of the shape of q, contiguous")
