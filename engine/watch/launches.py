@@ -48,7 +48,7 @@ def report(file: Path, experiment: Experiment, stretch: float) -> dict[str, Any]
 
     with (
         prepared(file, experiment, "attention") as (attention, notes),
-        poisoned(torch, set()),
+        poisoned(torch),
         patch.object(JITFunction, "run", launched),
         patch.object(triton.compiler, "compile", found.compile),
     ):
@@ -85,9 +85,8 @@ class Launches:
 
     def compile(self, src, target, options, **_):
         """As Triton's own, up to the code that is the same on every GPU."""
-        from triton._C.libtriton import ir
         from triton.backends.compiler import Language
-        from triton.compiler.compiler import make_backend
+        from triton.compiler.compiler import ir, make_backend
 
         backend, context, stages = make_backend(target), ir.context(), {}
         settings = backend.parse_options(dict(options))
