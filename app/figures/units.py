@@ -169,13 +169,6 @@ def number_text(value: float, figures: int = 3) -> str:
     return text.replace("-", "−")
 
 
-def told_apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers with as many digits as tell them apart: three at least, and where they are equal."""
-    most = 18 if one != other else 4
-    pairs = ((number_text(one, figures), number_text(other, figures)) for figures in range(3, most))
-    return next((pair for pair in pairs if pair[0] != pair[1]), (number_text(one), number_text(other)))
-
-
 def bound_text(bound: float) -> str:
     """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
     if bound == 0:

@@ -9,7 +9,7 @@ from app.elements import chart, numbers
 from app.figures import decoding as figures
 from app.figures.colours import Palette
 from app.figures.units import number_text, unbroken
-from app.page.parts.stepper import stepper
+from app.scenario import widgets
 from engine.studies.decoding import Parts
 
 SHOWN = 10  # rows of the table of parts
@@ -24,7 +24,7 @@ FORMULA = (
 def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
     most = len(parts.lse)
-    step = stepper("Parts merged", most, 1, name="decoding step", unit="part")
+    step = _stepped(most)
     picture, values = st.columns([1, 1.25], gap="medium")
     with picture:
         chart(figures.merge(parts, step, colours), "What each part counts for")
@@ -34,6 +34,17 @@ def show(parts: Parts, scenario_keys: int, colours: Palette) -> None:
         _parts_table(parts, step)
         _merged_table(parts, step)
         st.caption(_what_ran(parts, scenario_keys))
+
+
+def _stepped(most: int) -> int:
+    """A slider over the parts that are merged, between two buttons: what a lecturer clicks through."""
+    counter = widgets.counter("decoding step", most, 1)
+    with st.container(key="in_a_row_decoding_step"):
+        before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
+    for place, sign, word, by in (before, "◀", "previous", -1), (after, "▶", "next", 1):
+        arguments = (counter["key"], by, most)
+        place.button(sign, help=f"{word} part", on_click=widgets.count, args=arguments, width="stretch")
+    return slider.slider("Parts merged", 0, most, **counter)
 
 
 def _sentence(parts: Parts, step: int) -> str:
