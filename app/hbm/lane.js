@@ -169,12 +169,12 @@ export class FlowPanel extends LaneChart {
   ended(pen) {
     const { lane, plot, zero, small } = this,
       { u } = pen,
-      x = this.x(lane.end) + 8 * u,
+      [x, after] = [lane.end, lane.interval * lane.columns.written.length].map((at) => this.x(at) + 8 * u),
       room = plot.x + plot.w - x;
     if (room < 160 * u) return;
     pen.text(`done after ${duration(lane.seconds)}`, x, zero - 7 * u, { size: small + 1, weight: 650 });
     if (this.flow > TIGHT * u && room > 330 * u)
-      pen.note("written later, from L2", x + 6 * u, zero + 17 * u, { size: small });
+      pen.note("written later, from L2", after, zero + 17 * u, { size: small });
   }
 
   axis(pen) {
