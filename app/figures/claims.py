@@ -1,16 +1,12 @@
-"""Claims as pages show them: a card each, and the course of a broken update."""
+"""Claims as pages show them: a card each."""
 
 from html import escape
 from math import inf
 
-from app.figures.base import Figure, drawn, line
-from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import described
-from engine.studies.claims import BrokenUpdate
 from engine.studies.claims.verdict import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
 
-SMALLEST = 1e-17  # of the error axis: what is exactly 0 stands here
 LOOKS = {RIGHT: "right", DEPENDS: "depends", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
 UNITS = {
     "B": bytes_text,
@@ -57,31 +53,4 @@ def card(one: Checked, link: str = "") -> str:
         f"<p>{escape(one.why)}</p>"
         f"<p class='note'>Source: {source}. {link or 'Scenario'}: "
         f"{escape(scenario)}, {claim.experiment.gpu.name}</p></section>"
-    )
-
-
-def broken(course: BrokenUpdate, colours: Palette) -> Figure:
-    """The largest error of O after every block, of the right update and of the broken one, logarithmic."""
-    blocks = list(range(1, len(course.right) + 1))
-    lines = (
-        ("with the earlier sum rescaled", course.right, colours.good),
-        ("as written", course.broken, colours.bad),
-    )
-    traces = [
-        line(
-            blocks,
-            [max(float(error), SMALLEST) for error in errors],
-            colour,
-            f"{name}, block %{{x}}: %{{customdata}}",
-            **{"name": name, "mode": "lines+markers", "marker": {"size": 8, "symbol": symbol}},
-            customdata=[f"{error:.1e}" for error in errors],
-        )
-        for (name, errors, colour), symbol in zip(lines, ("circle", "x"), strict=True)
-    ]
-    return drawn(
-        traces,
-        colours,
-        height=230,
-        x={"title_text": "block of the row, maxima rising", "dtick": 1},
-        y={"type": "log", "title_text": "error of O, relative", "dtick": 4, "exponentformat": "e"},
     )

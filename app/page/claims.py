@@ -9,18 +9,14 @@ import streamlit as st
 
 from app import scenario
 from app.contents import PAGES
-from app.elements import chart, one_of
+from app.elements import one_of
 from app.figures import claims as figures
-from app.gallery import svg
-from app.gallery.html_page import both
 from app.gallery.picture import Drawn, Picture, SiteFile
-from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
-from engine.studies.claims import BROKEN, checked, rising
+from engine.studies.claims import checked
 from engine.studies.claims.verdict import VERDICTS, Checked
 
 ABOUT = "What papers and articles say of attention, each held against a counted, modelled or recorded number."
-ALT = "Error of O, block by block"
 
 
 def show() -> None:
@@ -41,7 +37,7 @@ def _headline(everything: tuple[Checked, ...]) -> str:
 
 
 def _claims(everything: tuple[Checked, ...]) -> None:
-    """Those of the verdict that is picked, with the picture of the one that has one."""
+    """Those of the verdict that is picked."""
     there = [verdict for verdict in VERDICTS if any(one.verdict == verdict for one in everything)]
     names = {name: name.capitalize() for name in ("all", *there)}
     with st.container(horizontal=True, vertical_alignment="center", key="claims_filter"):
@@ -49,14 +45,6 @@ def _claims(everything: tuple[Checked, ...]) -> None:
         shown = [one for one in everything if picked in ("all", one.verdict)]
         st.html(f"<span>{len(shown)} of {len(everything)}</span>", width="content")
     st.html(f"<div class='claims'>{''.join(figures.card(one, _link(one)) for one in shown)}</div>")
-    for one in shown:
-        if one.claim is BROKEN:
-            st.markdown(f"**{_title(one)}**")
-            chart(figures.broken(rising(), theme.colours()), ALT, "broken update")
-
-
-def _title(one: Checked) -> str:
-    return f"The update of claim {one.number} on a row of 16 scores, two in a block"
 
 
 def _link(one: Checked) -> str:
@@ -67,12 +55,8 @@ def _link(one: Checked) -> str:
 
 
 def _drawn(*_) -> Drawn:
-    """Every claim, and the update that one of them gets wrong, for the static site and phones."""
-    everything, course = checked(), rising()
-    broken = next(one for one in everything if one.claim is BROKEN)
-    picture = both(lambda colours: svg.chart(figures.broken(course, colours), ALT))
-    cards = "".join(map(figures.card, everything))
-    return Drawn(f"<div class='claims'>{cards}</div><p><b>{_title(broken)}</b></p>{picture}")
+    """Every claim, for the static site and phones."""
+    return Drawn(f"<div class='claims'>{''.join(map(figures.card, checked()))}</div>")
 
 
 PICTURE = Picture(_drawn, lambda: [SiteFile("claims.html", "Claims", ABOUT, _drawn)])

@@ -9,8 +9,10 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
+from engine.problem.inputs import make_inputs
+from engine.problem.problem import Problem
 from engine.recordings.file import recordings
-from engine.studies.claims import CLAIMS, FUSED_KERNELS, broken_update, checked, rising
+from engine.studies.claims import CLAIMS, FUSED_KERNELS, checked
 from engine.studies.claims.verdict import ABOUT, DEPENDS, RIGHT, UNKNOWN, WRONG, check, verdict
 from engine.trace.softmax import PRESETS
 
@@ -167,18 +169,17 @@ def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_v
     assert check(1, CLAIMS[CROSSOVER], (replace(H200, timings=slow),)).verdict == RIGHT
 
 
-def test_the_broken_update_by_hand_and_where_it_is_right():
-    """Scores 0 and log 4, one a block: weights 1/5 and 4/5; forgotten, the first counts 1 instead of 1/4."""
-    course = broken_update(np.array([0.0, np.log(4)]), np.eye(2), 1)
-    assert course.broken[1] == pytest.approx((1 / 1.25 - 0.2) / 0.8)
-    course = rising()
-    assert course.right.max() < 1e-14
-    assert course.broken[0] == 0
-    assert course.broken[1:].min() > 0.3
-    assert found(BROKEN) == (course.broken[-1],) * 2
-    scores = np.array(PRESETS["rising"].scores)[::-1].copy()
-    scores[0] = 9.0  # the first block has the largest: nothing is to be corrected
-    assert broken_update(scores, np.eye(len(scores)), 2).broken.max() < 1e-14
+def test_the_broken_update_is_that_of_a_loop_over_the_blocks():
+    scores = np.array(PRESETS["rising"].scores)
+    _, _, (v,) = make_inputs(Problem(seq_q=1, seq_kv=len(scores), head_dim=16, dtype="float32"))
+    right = broken = total = 0.0
+    m = -np.inf
+    for at in range(0, len(scores), 2):
+        larger = max(m, scores[at : at + 2].max())
+        alpha, weights = np.exp(m - larger), np.exp(scores[at : at + 2] - larger)
+        right, broken = alpha * right + weights @ v[at : at + 2], broken + weights @ v[at : at + 2]
+        m, total = larger, alpha * total + weights.sum()
+    assert found(BROKEN) == pytest.approx((np.abs(broken - right).max() / np.abs(right).max(),) * 2)
 
 
 def test_outputs_differ_in_every_data_type_by_a_rounding():

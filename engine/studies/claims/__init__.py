@@ -1,7 +1,6 @@
 """What papers, their authors' own texts and popular articles claim about attention on GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import log2
@@ -32,40 +31,7 @@ from engine.studies.claims.verdict import (
 )
 from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
 from engine.trace.forward import execute
-from engine.trace.softmax import PRESETS, online_steps
-
-
-@dataclass(frozen=True)
-class BrokenUpdate:
-    """The largest error of one row's O after every block, float64, by both updates.
-
-    right, broken: [blocks] relative to the largest number of the exact O over the same keys.
-    """
-
-    right: np.ndarray
-    broken: np.ndarray
-
-
-def broken_update(scores: np.ndarray, values: np.ndarray, block: int) -> BrokenUpdate:
-    """Both updates of O on one row: scores [keys], values [keys, d], `block` keys at a time.
-
-    Right: O = exp(m - m') O + exp(S - m') V. Broken: O = O + exp(S - m') V.
-    """
-    steps, start, errors = online_steps(scores, block), 0, []
-    sums = np.zeros((2, values.shape[1]))  # right, and broken
-    for stop, alpha, weights, total in zip(steps.stops, steps.alpha, steps.weights, steps.l, strict=True):
-        sums = np.array([[alpha], [1.0]]) * sums + weights[start:stop] @ values[start:stop]
-        exact, start = weights @ values / total, stop
-        errors.append(np.abs(sums / total - exact).max(1) / np.abs(exact).max())
-    return BrokenUpdate(*np.array(errors).T)
-
-
-def rising(block: int = 2) -> BrokenUpdate:
-    """Both updates on the softmax page's row of rising maxima."""
-    scores = np.array(PRESETS["rising"].scores)
-    _, _, v = make_inputs(Problem(seq_q=1, seq_kv=len(scores), head_dim=16, dtype="float32"))
-    return broken_update(scores, v[0].astype(np.float64), block)
-
+from engine.trace.softmax import PRESETS, falling, online_steps
 
 FLASH1 = ("FlashAttention, 2022", "https://arxiv.org/abs/2205.14135")
 FLASH2 = ("FlashAttention-2, 2023", "https://arxiv.org/abs/2307.08691")
@@ -167,8 +133,14 @@ def _busy() -> Iterator[float]:
         yield 100 * min(1.0, blocks / DECODE.gpu.sms)
 
 
-def _broken() -> list[float]:
-    return [float(rising().broken[-1])]
+def _broken(block: int = 2) -> Iterator[float]:
+    """Of the softmax page's row of rising maxima: O is never rescaled, l is."""
+    scores = np.array(PRESETS["rising"].scores)
+    _, _, values = make_inputs(Problem(seq_q=1, seq_kv=len(scores), head_dim=16, dtype="float32"))
+    steps = online_steps(scores, block)
+    kept = falling(scores, np.repeat(steps.m, block)[: len(scores)]) / steps.l[-1]
+    exact, found = (weights @ values[0].astype(np.float64) for weights in (steps.final, kept))
+    yield float(np.abs(found - exact).max() / np.abs(exact).max())
 
 
 def _identical() -> Iterator[float]:
@@ -197,14 +169,6 @@ def _crossover(h200: Recording) -> Iterator[float | None]:
     return (speedup(h200, *shape) for shape in shapes)
 
 
-BROKEN = Claim(  # whose update a picture shows
-    CODE,
-    "To bring in a block, add P V exp(m_block − m_new) to O, and leave as it is what was accumulated before.",
-    *("softmax", SMALL, "error of O after a row of rising maxima", "error", (0, 1e-12), _broken, WRONG),
-    "Without the factor exp(m − m_new) the earlier blocks keep weights that were relative to a smaller "
-    "maximum, so they count too much whenever the maximum rises.",
-    COMPUTED,
-)
 CLAIMS = (
     Claim(
         FLASH1,
@@ -326,7 +290,15 @@ CLAIMS = (
         "shared memory of all SMs together.",
         DATASHEET,
     ),
-    BROKEN,
+    Claim(
+        CODE,
+        "To bring in a block, add P V exp(m_block − m_new) to O, and leave as it is what was accumulated "
+        "before.",
+        *("softmax", SMALL, "error of O after a row of rising maxima", "error", (0, 1e-12), _broken, WRONG),
+        "Without the factor exp(m − m_new) the earlier blocks keep weights that were relative to a smaller "
+        "maximum, so they count too much whenever the maximum rises.",
+        COMPUTED,
+    ),
     Claim(
         AWARE,
         "FlashAttention's outputs are bit-identical to standard attention's.",
