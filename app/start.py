@@ -1,7 +1,6 @@
 """The opening: why attention is slow, and the same work twice on one clock, as a GPU sampled it."""
 
 from app.figures.units import bytes_text, digits, seconds_text
-from app.hbm import words
 from app.hbm.payload import build
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
@@ -40,8 +39,3 @@ def conclusion(calls: list[SampledCall]) -> str:
         f"Standard attention moved {stored}; FlashAttention-2 moved {fused}: {digits(moved[0] / moved[1])} "
         f"times fewer bytes and {digits(seconds[0] / seconds[1])} times less time for the same result."
     )
-
-
-def origin(calls: list[SampledCall]) -> str:
-    """Where the numbers come from."""
-    return words(calls, WORK)

@@ -7,7 +7,7 @@ from app.contents import NAME
 from app.gallery.html_page import page, styles
 from app.gallery.picture import Drawn, SiteFile
 from app.glossary import listed
-from app.hbm import HBM
+from app.hbm import HBM, words
 
 GLOSSARY = SiteFile("glossary.html", "Glossary", "Every term that the pages use.", lambda: Drawn(listed()))
 
@@ -42,6 +42,6 @@ def _index(groups: dict[str, list[SiteFile]]) -> str:
     opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
     if not (calls := start.race()):
         return page(NAME, start.SENTENCE, ways + lists)
-    told = f"<p><b>{start.conclusion(calls)}</b></p><p class='note'>{start.origin(calls)}</p>"
+    told = f"<p><b>{start.conclusion(calls)}</b></p><p class='note'>{words(calls, start.WORK)}</p>"
     below = f"<div class='prose'>{told}{lists}</div>"
     return HBM.offline(start.payload(calls), NAME, f"{opening}</div>", below)

@@ -37,11 +37,6 @@ export class Flow {
   moved(time) {
     return this.until("read", time) + this.until("written", time);
   }
-
-  /** The kernel that runs at a moment, [start, end, words]; undefined where none does. */
-  kernelAt(time) {
-    return this.kernels.find(([start, end]) => time >= start && time < end);
-  }
 }
 
 /** Of each way: its name, its colour, and to which side of the line it stands. */

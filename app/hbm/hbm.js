@@ -21,7 +21,7 @@ const BAR = {
   options: [
     {
       ...{ name: "open", key: "o", words: "On the chip", pressed: true },
-      act: (player) => player.choose("open", !player.open),
+      act: (player) => Object.assign(player, { open: !player.open }).fit(true),
       told: "SMs, tensor cores and exponentials below the bytes",
     },
     {
@@ -46,7 +46,7 @@ export function sentence({ lanes }, time) {
     same = other < 0 ? lanes : lanes.slice(0, other),
     running = same.find(({ end }) => time < end);
   if (running) {
-    const [, , words] = running.kernelAt(time) ?? [],
+    const [, , words] = running.kernels.find(([start, end]) => time >= start && time < end) ?? [],
       told = [running.name, words].filter(Boolean).join(", "),
       done = same.filter(({ end }) => time >= end),
       ended = done.map(({ name, seconds }) => `${name} was done after ${duration(seconds)}`).join(" and ");
@@ -72,12 +72,6 @@ class HbmPlayer extends TimedPlayer {
     this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled.length);
     const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
     this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
-  }
-
-  /** Unfolded, or folded again, the lanes are laid out anew. */
-  choose(name, value) {
-    super.choose(name, value);
-    if (name === "open") this.fit(true);
   }
 
   press(event) {

@@ -2,10 +2,9 @@
 
 import streamlit as st
 
-from app import scenario, start
+from app import hbm, scenario, start
 from app.contents import NAME
 from app.gallery.picture import Drawn, Picture
-from app.hbm import HBM
 from app.page.parts import live
 from app.scenario import presentation
 from engine.experiment import Experiment
@@ -24,9 +23,9 @@ def show() -> None:
     if calls := start.race():
         found = live.show({call.experiment.record.label: call.experiment for call in calls}, page="start")
         calls = _calls(found)
-        HBM.show(start.payload(calls), key="opening")
+        hbm.HBM.show(start.payload(calls), key="opening")
         st.markdown(f"**{start.conclusion(calls)}**")
-        st.caption(start.origin(calls))
+        st.caption(hbm.words(calls, start.WORK))
     else:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     if lecture:
@@ -43,7 +42,7 @@ def _calls(found: Live | None) -> list[SampledCall]:
 
 
 def _drawn(_: Experiment, measured: Live | None = None) -> Drawn:
-    return Drawn(moving=HBM, data=start.payload(calls)) if (calls := _calls(measured)) else Drawn()
+    return Drawn(moving=hbm.HBM, data=start.payload(calls)) if (calls := _calls(measured)) else Drawn()
 
 
 PICTURE = Picture(_drawn)  # the static site's first page has it by itself
