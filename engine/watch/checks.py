@@ -37,16 +37,12 @@ class Tiles:
 
 def tiling_seen(watch: Watch, problem: Problem, asked: Tiling) -> Tiling:
     """The blocks in which the kernel multiplied: those asked for, unless its tiles were others."""
-
-    def height(tensor: str, wanted: int, length: int) -> int:
+    heights, asked_of = [], {"q": (asked.block_q, problem.seq_q), "k": (asked.block_kv, problem.seq_kv)}
+    for tensor, (wanted, length) in asked_of.items():
         tiles = [getattr(visit, tensor) for visit in watch.visits]
         seen = max((tile.high - tile.low + 1 for tile in tiles), default=wanted)
-        return wanted if seen == min(wanted, length) else seen
-
-    return Tiling(
-        height("q", asked.block_q, problem.seq_q),
-        height("k", asked.block_kv, problem.seq_kv),
-    )
+        heights.append(wanted if seen == min(wanted, length) else seen)
+    return Tiling(*heights)
 
 
 def tiles(watch: Watch, problem: Problem, asked: Tiling) -> Tiles:

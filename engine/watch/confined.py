@@ -17,11 +17,12 @@ from errno import ENOSYS, ENOTTY, EPERM
 from pathlib import Path
 from typing import Any
 
+from engine.process_tree import end_with
 from engine.watch.user_file import NotServedError
 
 LARGEST, MOST_FILES = 16 * 2**20, 64  # bytes of a file, an answer too, and how many are open at once
 LOOKED_EVERY = 0.01  # s
-DEATH_SIGNAL, NO_NEW_PRIVILEGES = 1, 38  # of prctl
+NO_NEW_PRIVILEGES = 38  # of prctl
 NO_CAPABILITIES = struct.pack("Ii", 0x20080522, 0), bytes(24)
 NEW_SPACES = 0x10000000 | 0x20000  # user and mounts
 SCRATCH, SCRATCH_SIZE = "/dev/shm", b"size=64m"
@@ -94,13 +95,6 @@ def told(name: str, work: Callable[[], dict[str, Any]]) -> str:
         return json.dumps({"sentence": str(error)})
     except MemoryError:
         return json.dumps({"sentence": "it needs more memory than it may use"})
-
-
-def end_with(parent: int) -> None:
-    """Let this process end when its parent has, since nobody waits for its answer then."""
-    ctypes.CDLL(None).prctl(DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # gone before that
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def limit(memory: int) -> None:

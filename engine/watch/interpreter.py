@@ -12,8 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from engine.watch.tags import NOTHING, Pointer, Product
-from engine.watch.watch import Watch
+from engine.watch.watch import NOTHING, Pointer, Product, Watch
 
 
 @contextmanager

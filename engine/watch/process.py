@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.process_tree import Marked
+from engine.process_tree import Marked, end_with
 from engine.root import ROOT
 from engine.watch import launches
-from engine.watch.confined import NO_REPORT, answer_of, end_with, limit, told, understood
+from engine.watch.confined import NO_REPORT, answer_of, limit, told, understood
 from engine.watch.judge import judged as judged_tape
 from engine.watch.tape import taken
 from engine.watch.user_file import CONTRACTS, NotServedError, report, watched_by

@@ -138,7 +138,8 @@ class Tape:
         """A handle that no operation gave: an argument, a constant of one element, or another's tensor.T."""
         for place, each in enumerate(self._held if handle.data.size > 1 else ()):
             data = getattr(each, "data", None)
-            if isinstance(data, np.ndarray) and _lies(data.T) == _lies(handle.data):
+            lies = handle.data.__array_interface__
+            if isinstance(data, np.ndarray) and data.T.__array_interface__ == lies:
                 axes = list(range(data.ndim))[::-1]
                 self._operations.append(["create_trans", [{"held": [place]}, axes], {}, line_of(self.file)])
                 self._keep(handle)
@@ -196,10 +197,6 @@ class Tape:
             "it gives its kernel a tensor of numbers that is neither one that it was given, nor its copy, "
             "nor new: what was done to it is not judged, and must be done in the kernel"
         )
-
-
-def _lies(array: np.ndarray) -> tuple:
-    return array.__array_interface__["data"], array.shape, array.strides
 
 
 def plain_type(kind) -> dict[str, list]:

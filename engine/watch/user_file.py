@@ -63,12 +63,8 @@ def report(
 
 def arguments(attention: Callable, tensors: list, problem: Problem, tiling: Tiling) -> tuple[list, dict]:
     """q, k and v by place, the rest by the names that the function has; raises NotServedError."""
-    values = {
-        "scale": problem.scale,
-        "block_q": tiling.block_q,
-        "block_kv": tiling.block_kv,
-        "causal": problem.mask.causal,
-    }
+    asked = problem.scale, tiling.block_q, tiling.block_kv, problem.mask.causal
+    values = dict(zip(ARGUMENTS, asked, strict=True))
     applied = getattr(attention, "__self__", None)  # the autograd function whose apply this is
     forward = getattr(applied, "forward", None)
     try:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import weakref
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,7 +11,55 @@ import numpy as np
 
 from engine.watch.finding import MOST_NOTED, Finding, Program, Step, at, rows
 from engine.watch.memory import POISON, Memory, Region, View
-from engine.watch.tags import NOTHING, Product, Tags, Tile
+
+NOTHING: frozenset = frozenset()
+
+
+class Pointer(NamedTuple):
+    """The numbers are addresses; `base` is the one that they were counted from."""
+
+    base: int
+
+
+class Tile(NamedTuple):
+    """Rows low to high (high included) of a head of Q, K or V, and such columns of them."""
+
+    tensor: str
+    head: int
+    low: int
+    high: int
+    first_column: int
+    last_column: int
+
+
+class Product(NamedTuple):
+    """Products of Q and K, element by element, that are yet to be summed."""
+
+
+class Tags:
+    """Where numbers came from, by the array that owns the memory: a transposed or broadcast view has it."""
+
+    def __init__(self):
+        self._held: dict[int, tuple[weakref.ref, frozenset]] = {}
+
+    def of(self, array) -> frozenset:
+        """The tags of an array."""
+        held = self._held.get(id(_owner(array)))
+        return NOTHING if held is None else held[1]
+
+    def put(self, array, tags: frozenset) -> None:
+        """Let an array have exactly these tags."""
+        owner = _owner(array)
+        key = id(owner)
+        self._held.pop(key, None)
+        if tags:
+            self._held[key] = weakref.ref(owner, lambda _: self._held.pop(key, None)), tags
+
+
+def _owner(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 class Visit(NamedTuple):

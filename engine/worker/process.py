@@ -1,19 +1,19 @@
 """The process that runs the kernels: pickled jobs come in by stdin, one at a time; replies go out by stdout.
 
 Triton's interpreter is not thread-safe and torch is slow to import, so both live here, never in the server.
-The process ends with its parent, whose end closes stdin. An exception that is not a JobError is a bug: it
-ends the process with a traceback in the server's log, and the client starts another.
+The process ends with its parent, whose end closes stdin; in the middle of a job where Linux tells it. An
+exception that is not a JobError is a bug: it ends the process with a traceback in the server's log, and the
+client starts another.
 """
 
 import os
 import pickle
 import sys
-import threading
 from importlib import import_module
 from importlib.util import find_spec
-from queue import SimpleQueue
 from typing import BinaryIO
 
+from engine.process_tree import end_with
 from engine.worker.jobs import JobError, LostError
 
 MISSING = "PyTorch is not installed here, and kernels need it; pip install -r requirements.txt brings it."
@@ -23,20 +23,13 @@ def main() -> None:
     """Serve jobs until stdin closes."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints goes to the log, not between the replies
-    jobs: SimpleQueue = SimpleQueue()
-    threading.Thread(target=_receive, args=(sys.stdin.buffer, jobs), daemon=True).start()
-    while True:
-        kind, payload = jobs.get()
-        _run(kind, payload, replies)
-
-
-def _receive(requests: BinaryIO, jobs: SimpleQueue) -> None:
-    """Queue what arrives; leave at once, in the middle of a job too, when the parent is gone."""
+    end_with(os.getppid())
     while True:
         try:
-            jobs.put(pickle.load(requests))
+            kind, payload = pickle.load(sys.stdin.buffer)
         except EOFError:
             os._exit(0)
+        _run(kind, payload, replies)
 
 
 def _run(kind: str, payload: dict, replies: BinaryIO) -> None:

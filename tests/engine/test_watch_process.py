@@ -68,7 +68,7 @@ def test_what_is_killed_and_starts_something_yet_is_looked_for_again(monkeypatch
 def test_it_ends_with_whoever_asked():
     code = """
 import os, subprocess, sys
-child = "from engine.watch.confined import end_with as end; end({}); print(1, flush=True); input()"
+child = "from engine.process_tree import end_with as end; end({}); print(1, flush=True); input()"
 pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 command = [sys.executable, "-c", child.format(os.getpid())]
 child = subprocess.Popen(command, start_new_session=True, **pipes)
@@ -88,7 +88,7 @@ os._exit(0)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
 def test_it_ends_where_whoever_asked_is_gone_already():
-    code = "from engine.watch.confined import end_with as end; end(0); print('it goes on')"
+    code = "from engine.process_tree import end_with as end; end(0); print('it goes on')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"")
 
