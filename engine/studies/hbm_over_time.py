@@ -110,6 +110,7 @@ def _moves(run: Launch, timeline: Timeline, index: int, operation: Operation, te
 
 def _over(edges: np.ndarray, begin: np.ndarray, lasts: np.ndarray, amount: np.ndarray) -> np.ndarray:
     """[intervals] of amounts that each come evenly, from when on and for how long."""
+    begin, lasts, amount = (each[amount != 0] for each in (begin, lasts, amount))  # L2 answers most moves
     lasts = np.maximum(lasts, edges[1] / 1000)
     times = np.clip(np.concatenate((begin, begin + lasts)), 0, edges[-1])
     change, bins = np.concatenate((amount / lasts, -amount / lasts)), np.ceil(times / edges[1]).astype(int)
