@@ -253,10 +253,11 @@ def tile_share(launch: Launch, outer: np.ndarray) -> np.ndarray:
     The last tile of a head may have rows for some of its warp groups alone. It ends early, and the next head
     begins out of step on that SM.
     """
+    if not launch.pipeline.specialised:
+        return np.ones(len(outer))
     rows = launch.tiling.block_q
     groups = -(-np.minimum(launch.problem.seq_q - outer * rows, rows) // WARP_GROUP_ROWS)
-    share = ROWS_SHARE if launch.pipeline.specialised else 0.0
-    return 1 - share * np.maximum(1 - groups * WARP_GROUP_ROWS / rows, 0.0)
+    return 1 - ROWS_SHARE * np.maximum(1 - groups * WARP_GROUP_ROWS / rows, 0.0)
 
 
 def _reached(grid: Kernel, together: int, slots: int, chunks: int) -> int:

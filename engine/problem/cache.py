@@ -87,8 +87,8 @@ class Cache:
         return self._results[key]
 
     def _drop_oldest(self) -> None:
-        """Forget what is too much; some of the latest are counted the next time, as counting takes long."""
-        if len(self._used) > self._most // 4:
+        """Forget what is too much; a few of the latest are counted the next time, as counting takes long."""
+        if len(self._used) > self._most // 16:
             self._count()
         while len(self._results) > self._most or sum(self._sizes.values()) > self._most_bytes:
             key, _ = self._results.popitem(last=False)

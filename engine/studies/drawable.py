@@ -63,4 +63,6 @@ def at_length(experiment: Experiment, keys: int) -> Experiment:
     problem = experiment.problem
     one = problem.seq_q == 1 < problem.seq_kv
     queries = 1 if one else max(1, round(keys * problem.seq_q / problem.seq_kv))
-    return experiment.changed(seq=min(queries, LARGEST_SEQUENCE), seq_kv=keys)
+    mask = problem.mask.resized(keys, problem.seq_kv)
+    longer = replace(problem, seq_q=min(queries, LARGEST_SEQUENCE), seq_kv=keys, mask=mask)
+    return replace(experiment, problem=longer)

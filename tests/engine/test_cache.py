@@ -37,7 +37,7 @@ def test_the_oldest_go_when_the_bytes_are_too_many():
 def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_kept():
     made = []
 
-    @cached(most=3, most_bytes=1100)
+    @cached(most=10, most_bytes=1100)
     def make(number):
         made.append(number)
         return Grows(number)
