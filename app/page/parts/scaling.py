@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from app.across.payload import NAMES
-from app.elements import chart, numbers
+from app.elements import chart, fold, numbers
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import records, scrolled
@@ -149,7 +149,7 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
         return
     gpus = max(one.row.gpus for one in found)
     st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
-    st.html(_table(recording))
+    fold(f"rows {recording.heading}", lambda: st.html(_table(recording)), "Recorded numbers")
     half, most = map(share_text, errors(found))
     st.caption(
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "

@@ -22,7 +22,7 @@ from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import ORDERS, WAYS, Round, runs_of, spread_of
 from tests.app.player.test_player_payload import unpack
-from tests.app.worker_page import again, html, opened, words
+from tests.app.worker_page import again, html, opened, unfolded, words
 
 
 def runs(gpus: int = 4, beside: str = ORDERS, causal: bool = True):
@@ -81,7 +81,7 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     assert plain.seconds == pytest.approx(0.03 + beyond / 0.85, rel=0.02)
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
-    shown = html(page)
+    shown = html(unfolded(page, *(f"rows {each.heading}" for each in cluster_recordings(None))))
     for one in held(cluster_recordings(None)):
         assert f"<td>{seconds_text(one.row.times.median)}</td>" in shown
         assert f"<td>{seconds_text(one.modelled)}</td>" in shown
