@@ -60,9 +60,10 @@ def show() -> None:
         if sources != [MODELLED]:
             source = one_of("Timeline", {key: SOURCES[key] for key in sources}, f"gpu_source {len(here)}")
         call = _call(rows, experiment) if source in (BESIDE, RECORDED) else None
-        lanes = here if source == HERE else _modelled(experiment)
         if call is not None:
             lanes = _recorded(recording, rows, call, source)
+        else:
+            lanes = here if source == HERE else _modelled(experiment)
     if call is not None:
         unused(
             "This shows a recorded call as it ran. Choose 'this scenario' to change it.",

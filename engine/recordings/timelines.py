@@ -113,7 +113,9 @@ def recorded_timeline(
     }
     blocks_of = attrgetter("problem", "algorithm", "tiling.block_q", "tiling.block_kv")
     for row, recording in calls.items():
-        if row.order == order and blocks_of(_experiment(row, experiment.hardware)) == blocks_of(experiment):
+        if (row.order, row.provider) != (order, experiment.algorithm):
+            continue
+        if blocks_of(_experiment(row, experiment.hardware)) == blocks_of(experiment):
             return timeline_of(row, recording.origin, experiment.hardware)
     closest = nearest_call(list(calls), experiment)
     if closest is None:
