@@ -166,14 +166,18 @@ class Work:
 def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(sm, start, end), each [blocks], of blocks that take `seconds` [blocks] where all places are taken."""
     places = len(speeds) - 1
-    free = [(0.0, slot) for slot in range(min(len(seconds), sms * places))]
-    taken = []
-    for length in seconds.tolist():
-        start, slot = free[0]
-        heapq.heapreplace(free, (start + length, slot))
-        taken.append((start, slot))
-    starts, slots = np.array(taken).T
-    slots = slots.astype(np.int64)
+    at_once = min(len(seconds), sms * places)
+    if all(np.ptp(part) == 0 for part in (seconds[:at_once], seconds[at_once:]) if len(part)):
+        rounds = np.append(0.0, seconds[::at_once].cumsum()[:-1])  # all places fall free together
+        starts, slots = np.repeat(rounds, at_once)[: len(seconds)], np.arange(len(seconds)) % at_once
+    else:
+        free = [(0.0, slot) for slot in range(at_once)]
+        taken = []
+        for length in seconds.tolist():
+            taken.append(free[0])
+            heapq.heapreplace(free, (free[0][0] + length, free[0][1]))
+        starts, slots = np.array(taken).T
+        slots = slots.astype(np.int64)
     ends = starts + seconds
     running = ends > starts[-1]  # when the last is launched
     left = np.zeros(sms * places)
