@@ -59,11 +59,12 @@ def show() -> None:
     live.show(live.named(experiment))
     gains.show(experiment, chosen_recording())
     st.caption(
-        "Press Measure to time the real kernels on this machine; a result is timed only after it matches "
-        "float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of memory, "
-        "because it stores two N × N matrices."
+        "Press Measure all lengths to time the real kernels on this machine; a result is timed only after it "
+        "matches float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of "
+        "memory, because it stores two N × N matrices."
     )
-    job_panel(SWEEP, sweep_payload(experiment), "Measure on this machine", lambda job: _draw(experiment, job))
+    label = "Measure all lengths on this machine"
+    job_panel(SWEEP, sweep_payload(experiment), label, lambda job: _draw(experiment, job))
 
 
 def _headline(experiment: Experiment) -> str:

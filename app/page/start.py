@@ -21,11 +21,13 @@ def show() -> None:
         lecture = st.button("Start the lecture", type="primary")
         explore = st.button("Explore")
     if calls := start.race():
+        picture = st.container()
         found = live.show({call.experiment.record.label: call.experiment for call in calls}, page="start")
         calls = _calls(found)
-        hbm.HBM.show(start.payload(calls), key="opening")
-        st.markdown(f"**{start.conclusion(calls)}**")
-        st.caption(hbm.words(calls, start.WORK))
+        with picture:
+            hbm.HBM.show(start.payload(calls), key="opening")
+            st.markdown(f"**{start.conclusion(calls)}**")
+            st.caption(hbm.words(calls, start.WORK))
     else:
         st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
     if lecture:

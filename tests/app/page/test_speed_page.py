@@ -14,7 +14,7 @@ from tests.app.worker_page import again, html, new_visitor, opened, press, until
 JOBS = "tests.engine.worker_jobs"
 PATIENCE = 600  # s
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 32}
-MEASURE = "Measure on this machine"
+MEASURE = "Measure all lengths on this machine"
 
 
 def test_nothing_runs_before_the_button(own_worker):
