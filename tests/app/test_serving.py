@@ -97,6 +97,7 @@ def test_a_site_that_is_named_may_show_it_in_a_frame(monkeypatch):
     rules = dict(rule.strip().split(" ", 1) for rule in headers["content-security-policy"].split(";"))
     assert rules["frame-ancestors"] == f"'self' {' '.join(sites)}"
     assert rules["default-src"] == "'self'"
+    assert b"x-frame-options" not in guard._headers()  # which can name no site
     monkeypatch.setattr(sys, "argv", words[:1])
     assert "frame-ancestors 'self'" in answer("/tiles")[1]["content-security-policy"]
 
@@ -154,9 +155,16 @@ OWN = {"host": "localhost:8501"}
         ),
     ],
 )
-def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(listens, address, headers, here):
+def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(
+    listens, monkeypatch, address, headers, here
+):
     listens("localhost")  # whatever the configuration says
     assert serving.here(address, headers) == here
+    if address and headers:  # a window's
+        monkeypatch.setattr(st, "context", SimpleNamespace(ip_address=address, headers=headers))
+        assert serving.may_run() == here
+        monkeypatch.setattr(sys, "argv", ["app/main.py", serving.OPENED])
+        assert serving.may_run()
 
 
 @pytest.mark.parametrize("more", [{"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"}])
