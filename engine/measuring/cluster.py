@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.algorithms import FORWARD
-from engine.measuring import sampling
 from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.ranks import Ranks
@@ -25,7 +24,6 @@ from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANS
 from engine.problem.dtype import dtype_named
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.worker.jobs import JobError
 
 LENGTHS = (32_768, 131_072, 16_384, 65_536, 262_144)  # the most telling first
 LAST = 524_288  # takes as long as all others together
@@ -272,20 +270,6 @@ def _profiled(ranks: Ranks, problem: Problem, one: Contender) -> list[tuple[str,
         for event in events
         if event.get("ph") == "X" and event.get("cat") in kinds
     ]
-
-
-def with_links(ranks: Ranks, links: sampling.Links, row: ClusterTimeline, one: Contender) -> ClusterTimeline:
-    """A row with what each GPU sends while its call runs once more, on all ranks alike; raises JobError."""
-    tensors = random_tensors(ranks, row.problem, row.problem.seq_q // ranks.size, ranks.rank)
-    with one.session(ranks, True):
-        call = partial(passed, one, tensors, True, FORWARD)
-        for action in (call, links.start, call):
-            _, sentence = ranks.attempt(action)
-            if sentence:
-                raise JobError(sentence)
-    sent = ranks.every(links.read())[0]
-    marks = (replace(mark, sent=each) for mark, each in zip(row.marks, sent, strict=True))
-    return replace(row, marks=tuple(marks), interval=sampling.LINK_INTERVAL * 1e-9)
 
 
 def marks_of(events: list[tuple[str, float, float]]) -> GpuMarks:

@@ -26,12 +26,11 @@ from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import random_calls
 from engine.measuring.trial import training_problem
-from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
-from engine.recordings.samples import SECTOR, Samples
+from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Timing
 from engine.worker.jobs import JobError
 
@@ -201,22 +200,6 @@ def record_cluster(recorder: Recorder) -> None:
     ranks.close()
 
 
-def record_links(recorder: Recorder) -> None:
-    """What each GPU sends over NVLink while a ring runs, beside its lanes that are recorded already."""
-    ranks = Ranks()
-    links, sentence = ranks.attempt(lambda: sampling.Links(ranks.size if ranks.first else 0))
-    if sentence:
-        raise JobError(sentence)
-    entered = {one.provider: one for one in cluster.contenders(ranks)}
-    for row in list(recorder.rows["cluster_timelines"].values()):
-        if row.marks and row.provider in (RING, RING_SEND):
-            found = cluster.with_links(ranks, links, row, entered[row.provider])
-            recorder.add("cluster_timelines", [found])
-            moved = ", ".join(f"{SECTOR * sum(of.sent) / 1e6:,.1f} MB" for of in found.marks)
-            recorder.tell(f"links: {row.provider} N {row.problem.seq_q}: sent {moved}")
-    ranks.close()
-
-
 def compile_ahead(recorder: Recorder, rows: Iterable[Row]) -> list[Row]:
     """Those of this project's kernels that were compiled in time."""
     kernels = {row: Kernel.of_row(row) for row in rows}
@@ -238,9 +221,7 @@ RECORD = {
     "timelines": record_timelines,
     "samples": record_samples,
     "cluster": record_cluster,
-    "links": record_links,
 }
-SEVERAL = ("cluster", "links")  # need several GPUs
 
 
 def main(arguments: list[str]) -> int:
@@ -251,14 +232,13 @@ def main(arguments: list[str]) -> int:
         print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
         return 2
     sections += [name for name in ("counters", "timelines") if getattr(options, name)]
-    several = next((name for name in SEVERAL if name in sections), None)
-    if several and len(sections) > 1:
+    if "cluster" in sections and len(sections) > 1:
         print(
-            f"only is {several} and more; several GPUs are recorded alone, in a file of their own",
+            "only is cluster and more; several GPUs are recorded alone, in a file of their own",
             file=sys.stderr,
         )
         return 2
-    if several and not started():
+    if "cluster" in sections and not started():
         return _under_torchrun(arguments)
     try:
         recorder = Recorder(options.out, device(options.commit), options.budget, _say)

@@ -35,9 +35,8 @@ METRICS = {  # a column's name, what the chip counts, and how much of it is one
     "l2": ("lts__t_bytes.sum", SECTOR),
 }
 NEEDED = ("read", "written", "sms")
-SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request", "response"))  # over NVLink
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
-SHORTEST, LINK_INTERVAL = 1000, 10_000  # ns between two samples
+SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 2000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
@@ -183,47 +182,6 @@ def _one_pass(
         raise JobError(_refusal(error)) from error
     finally:
         collector.disable()
-
-
-class Links:
-    """What leaves each of so many GPUs over NVLink, as they sample it from `start` to `read`, or JobError.
-
-    One process samples the GPUs of all, the others make this with none; made once in a process, in which
-    PyTorch's profiler does not run: either, a second time, ends it.
-    """
-
-    def __init__(self, gpus: int):
-        self._collectors: list[Any] = []
-        pm_sampling = library() if gpus else None
-        try:
-            for gpu in range(gpus):
-                with torch.cuda.device(gpu):
-                    self._collectors.append(pm_sampling.Collector(device_index=gpu))
-                    self._collectors[-1].enable()
-                    _configure(pm_sampling, self._collectors[-1], [METRICS["sms"][0], *SENT], LINK_INTERVAL)
-        except _TooMuchError:
-            raise JobError("this chip cannot sample what leaves it over NVLink") from None
-        except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
-            raise JobError(_refusal(error)) from error
-
-    def start(self) -> None:
-        """Sample from now on."""
-        for collector in self._collectors:
-            collector.start()
-
-    def read(self) -> tuple[tuple[int, ...], ...]:
-        """By GPU its sectors of each interval, from the first in which it works or sends to the last."""
-        found = []
-        for collector in self._collectors:
-            collector.stop()
-        for gpu, collector in enumerate(self._collectors):
-            with torch.cuda.device(gpu):
-                samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]
-            sms, *sent = np.array([sample.metric_values for sample in samples]).T
-            sectors = np.rint(sum(sent) / SECTOR).astype(int)
-            busy = np.flatnonzero((sms > 1) | (sectors > 0))  # per cent
-            found.append(tuple(sectors[busy[0] : busy[-1] + 1].tolist()) if len(busy) else ())
-        return tuple(found)
 
 
 def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: int) -> None:

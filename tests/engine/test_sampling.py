@@ -2,7 +2,6 @@
 
 import json
 import types
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -20,15 +19,7 @@ from engine.recordings.samples import Samples, nearest_samples
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
-BUSY = {
-    "sent": 320,
-    "read": 4096,
-    "written": 2048,
-    "sms": 100.0,
-    "tensor": 50.0,
-    "exponentials": 7,
-    "l2": 8192,
-}
+BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
 HELD = {"read": 32, "sms": 0.7}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
 
@@ -74,7 +65,7 @@ class Chip:
         at = 1000
         yield types.SimpleNamespace(start_timestamp=0, metric_values=[0.0] * len(self.passes[-1][0]))
         for state in [None] * 5 + [HELD] * 9 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None]:
-            values = [(state or {}).get(names.get(metric, "sent"), 0.0) for metric in self.passes[-1][0]]
+            values = [(state or {}).get(names[metric], 0.0) for metric in self.passes[-1][0]]
             yield types.SimpleNamespace(start_timestamp=at, metric_values=values)
             at += 1000
 
@@ -239,23 +230,6 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     assert np.isnan(counted.total("tile_read"))
     assert sum("DRAM read" in line for line in said) == 1
     assert "ncu is not installed" in said[0]
-
-
-def test_what_leaves_gpus_is_sampled_by_one_process_for_all(chip, monkeypatch):
-    import torch
-
-    monkeypatch.setattr(torch.cuda, "device", lambda gpu: nullcontext())
-    device = chip()
-    assert sampling.Links(0).read() == ()
-    links = sampling.Links(2)
-    links.start()
-    first, second = links.read()
-    assert device.passes[0] == ((sampling.METRICS["sms"][0], *sampling.SENT), sampling.LINK_INTERVAL)
-    assert first == second
-    assert first[:5] == (20, 20, 20, 20, 0)
-    chip(together=2)
-    with pytest.raises(JobError, match="over NVLink"):
-        sampling.Links(1)
 
 
 # calls that read everything once, as all of it fits L2 while it is used; standard: what each kernel must read
