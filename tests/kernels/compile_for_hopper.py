@@ -36,7 +36,9 @@ from kernels.algorithms.flash3 import stream_k as flash3_cut
 from kernels.algorithms.fp8 import forward as fp8
 from kernels.call import arguments
 from kernels.call.call import Call
-from kernels.call.terms import Terms
+from kernels.call.key_ranges import seen_of
+from kernels.call.options import Options
+from kernels.call.terms import Terms, score_of, terms_with
 from kernels.dispatch import dispatch
 from kernels.distributed.combine import MOST_PARTS, Piece, combine
 from kernels.launch.block_times import BlockTimes
@@ -148,9 +150,14 @@ def call_of(q, causal=False, window=None, **other) -> Call:
     return replace(call, causal=causal or window is not None, **other)
 
 
-def launch_flash3(q, times=None, causal=False, window=None) -> None:
-    """flash3's launch in the tilings for many keys and for few."""
+def launch_flash3(q, times=None, causal=False, window=None, **every_term) -> None:
+    """flash3's launch in the tilings for many keys and for few; or with every term that there is."""
     lse = torch.empty(q.shape[:3])
+    if every_term:
+        options, call = Options(**every_term), call_of(q)
+        terms = terms_with(None, q, options, seen_of(q, q, options))
+        flash3._launch(q, q, q, torch.empty_like(q), lse, False, None, score_of(call, terms), None, terms)
+        return
     for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
         flash3.FEW_KEYS = few_keys
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
@@ -170,9 +177,9 @@ def launch_flash3_cut(q) -> None:
 
 def launch_flash3_backward(q, causal=False, window=None) -> None:
     """The launches of flash3's backward pass, where key blocks are shared and where not."""
-    block_q = flash3_backward.TILING[q.shape[-1]]["BLOCK_Q"]
+    block_q = flash3_backward.TILING[flash3.padded(q.shape[-1])]["BLOCK_Q"]
     call = call_of(q, causal, window, algorithm="flash2", block_q=block_q, block_kv=128)
-    terms, sums = torch.empty(q.shape[:3]), torch.empty(q.shape)
+    terms, sums = torch.empty(q.shape[:3]), torch.empty(*q.shape[:3], flash3.padded(q.shape[-1]))
     for cut in dict.fromkeys((None, flash3_backward.shared(call, 16))):
         flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call, cut)
         flash3_sums.store_sums((q, q, q), sums, call, cut, 1)

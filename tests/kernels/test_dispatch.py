@@ -12,6 +12,8 @@ from kernels.algorithms import flash2 as flash2_module
 from kernels.algorithms.flash2.forward import flash2
 from kernels.algorithms.record import Algorithm, Backward
 from kernels.call.call import Call
+from kernels.call.key_ranges import Seen
+from kernels.call.terms import Terms
 from kernels.dispatch import dispatch
 
 Q = torch.zeros(1, 32, 200, 64, dtype=torch.float16)
@@ -120,6 +122,14 @@ def test_auto_splits_the_keys_of_flash3s_tiles(
         assert reason == f"it splits the keys of each tile in {splits}, so that most SMs have a part"
         asked, _ = dispatch.chosen(q, k, k, False, None, None, "flash3", None, None)
         assert asked.splits is None  # by its name it is what the paper describes
+
+
+@pytest.mark.parametrize(("count", "algorithm"), [(100, "flash3"), (101, "flash2")])
+def test_documents_of_few_queries_share_tiles_in_flash2(monkeypatch, count, algorithm):
+    on_gpu(monkeypatch)
+    q, starts = torch.zeros(1, dtype=torch.float16).expand(1, 32, 4800, 64), torch.zeros(count + 1)
+    features = Terms(None, seen=Seen((None, 0), None, starts, starts)).features(4800)
+    assert chosen(q, q, features=features)[0] == algorithm
 
 
 def test_auto_and_split_kv_take_the_same_blocks(monkeypatch):

@@ -9,6 +9,7 @@ import torch
 
 from kernels.call.call import Call
 from kernels.call.key_ranges import Seen
+from kernels.call.remember import remember
 from kernels.call.terms import Terms, score_of
 from kernels.call.tma import outer_strides
 from kernels.launch.block_times import BlockTimes
@@ -70,7 +71,7 @@ def flash3(
         causal, window = plain_part(terms.seen)
         again = _launch(q, k, v, out, lse, causal, window, score_of(call, terms), times, terms)
     if again is not None and times is None:
-        memory[alike] = again, rows
+        remember(memory, alike, (again, rows))  # there may be as many as numbers of sequences
     return out, lse
 
 
