@@ -196,6 +196,15 @@ def test_whatever_fails_is_one_sentence_and_the_page_goes_on(gpu, name, payload,
     assert "Bytes by tensor and direction" in words(page)
 
 
+def test_times_are_told_where_bytes_cannot_be_had_and_that_another_uses_the_gpu(gpu, monkeypatch):
+    monkeypatch.setenv("REFUSED", "the driver lets only administrators read this chip's counters")
+    gpu()
+    said = words(until_done(press(opened("traffic"), LABEL)))
+    assert "FlashAttention-2: **210 µs** (*modelled* " in said
+    assert said.count("Bytes were not measured: the driver lets only administrators read this chip's") == 1
+    assert "another process seems to use this GPU too." in said
+
+
 def test_who_may_run_nothing_sees_what_another_has_measured(gpu, monkeypatch):
     gpu()
     until_done(press(opened("traffic"), LABEL))
