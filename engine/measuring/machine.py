@@ -34,12 +34,20 @@ class Machine:
 
 
 def machine() -> Machine:
-    """This machine: its GPU if PyTorch can use one, else its CPU; raises JobError without PyTorch."""
+    """This machine: its GPU if PyTorch can use one, else its CPU.
+
+    Raises JobError without PyTorch, and with one that is built for AMD GPUs.
+    """
     versions = {"python": platform.python_version(), **_installed("triton")}
     try:
         versions["torch"] = torch.version.__version__
     except ImportError as error:
         raise JobError(f"nothing can be measured here: {error}") from None
+    if torch.version.hip is not None:
+        raise JobError(
+            f"nothing can be measured here: PyTorch is built for AMD GPUs (HIP {torch.version.hip}), which"
+            " the kernels do not serve yet"
+        )
     has_triton = "triton" in versions
     if not torch.cuda.is_available():
         name = f"{_processor()}, {torch.get_num_threads()} threads"
