@@ -145,7 +145,7 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
     options of `chosen`, to splits; terms: what is beyond a plain mask.
     """
     features = PLAIN if terms is None else terms.features(q.shape[2])
-    call, _ = chosen(q, k, v, *options, features)
+    call, _ = chosen(q, k, v, *options, features=features)
     if q.is_neg() or k.is_neg() or v.is_neg():
         return run(*resolved(q, k, v), options, terms)
     record = ALGORITHMS[call.algorithm]
