@@ -78,7 +78,9 @@ def python_int(value) -> int | None:
 
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
-    return not isinstance(value, bool) and isinstance(value, float | int | Real) and 0 < value <= LARGEST
+    if isinstance(value, bool) or not isinstance(value, float | int | Real):
+        return False
+    return 0 < getattr(value, "item", lambda: value)() <= LARGEST  # NumPy would round it to a narrow dtype
 
 
 def traced(*tensors) -> bool:

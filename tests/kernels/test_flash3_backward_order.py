@@ -95,7 +95,10 @@ def test_softcap(on_threads, shape, mask, head_dim):
     check(shape, head_dim, *MASKS[mask], softcap=9.0)
 
 
-@pytest.mark.parametrize("cut", [None, Shares(0, 2, 2, 0, 1)], ids=["whole", "shared"])
+SHARED = pytest.param(Shares(0, 2, 2, 0, 1), id="shared", marks=ON_CPU)  # whose sums a Triton kernel adds
+
+
+@pytest.mark.parametrize("cut", [pytest.param(None, id="whole"), SHARED])
 @pytest.mark.parametrize("head_dim", [72, 96, 160])
 def test_head_dims_between(on_threads, head_dim, cut):
     check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim, cut is None, None, cut=cut)
