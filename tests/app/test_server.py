@@ -48,9 +48,10 @@ hideWelcomeMessage = false
 """
 
 
-def test_it_listens_on_this_machine_alone_and_takes_no_large_files():
-    server = tomllib.loads((ROOT / "app" / ".streamlit" / "config.toml").read_text("utf-8"))["server"]
-    assert (server["address"], server["maxUploadSize"]) == ("localhost", 16)
+def test_it_listens_on_this_machine_alone_takes_no_large_files_and_asks_nobody_for_its_address():
+    config = tomllib.loads((ROOT / "app" / ".streamlit" / "config.toml").read_text("utf-8"))
+    assert (config["server"]["address"], config["server"]["maxUploadSize"]) == ("localhost", 16)
+    assert config["logger"]["hideWelcomeMessage"]  # printing it asks
 
 
 def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_path):

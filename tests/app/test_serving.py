@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import tomllib
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +17,6 @@ from app.serving import guard, inside_streamlit
 from tests.app.worker_page import SCRIPT
 
 NETWORK = "0.0.0.0"
-CONFIG = Path(__file__).resolve().parents[2] / "app" / ".streamlit" / "config.toml"
 
 
 @pytest.fixture
@@ -318,10 +316,6 @@ def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
     for client, host in (("192.168.1.7", LECTURE), (PROXY, LECTURE), (PROXY, "[")):
         assert answer(*upload, client, host)[::2] == (403, serving.REFUSED)
     assert answer(*upload, PROXY, HERE)[0] != 403  # the machine's own browser, without the proxy
-
-
-def test_nothing_asks_outside_for_this_machines_address():
-    assert tomllib.loads(CONFIG.read_text("utf-8"))["logger"]["hideWelcomeMessage"]  # printing it asks
 
 
 def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):

@@ -26,9 +26,9 @@ from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import backward_flops, one_kernel_backward_bytes, two_kernel_backward_bytes
 from tests.engine.strategies import exact_attention, exact_gradients, experiments
 from tests.engine.test_bounds import tile_counts
+from tests.engine.test_execute import EPSILON
 
 BACKWARD = experiments(algorithms=("backward",))
-EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def one_key_head(experiment: Experiment) -> Experiment:

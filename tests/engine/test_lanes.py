@@ -42,10 +42,12 @@ def marks(block, *operations, lane=None):
 
 
 @pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each.overlapped], ids=str)
-def test_a_unit_works_for_one_warp_group_at_a_time_when_they_take_turns(experiment, pipeline):
+def test_a_unit_works_for_one_group_at_a_time_and_a_group_on_one_unit_when_they_take_turns(
+    experiment, pipeline
+):
     block = inside(experiment, pipeline)
-    for operations in ((QK, PV), (SOFTMAX,)):
-        row = marks(block, *operations)
+    own = [marks(block, QK, PV, SOFTMAX, lane=group) for group in range(1, len(block.lanes))]
+    for row in (marks(block, QK, PV), marks(block, SOFTMAX), *own):
         assert all(before.end <= after.start + NEAR for before, after in pairwise(row))
 
 
@@ -105,14 +107,6 @@ def test_softmax_runs_under_another_groups_products_only_with_overlap():
 
     assert together(Pipeline(True, True, True)) > 0.5e-6
     assert together(Pipeline(True, True, False)) == pytest.approx(0, abs=NEAR)
-
-
-@pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each.overlapped], ids=str)
-def test_a_groups_softmax_never_runs_under_its_own_products(experiment, pipeline):
-    block = inside(experiment, pipeline)
-    for group in range(1, len(block.lanes)):
-        own = marks(block, QK, PV, SOFTMAX, lane=group)
-        assert all(before.end <= after.start + NEAR for before, after in pairwise(own))
 
 
 def test_a_block_that_ends_with_its_tile_waits_for_the_next_ones_first_copies():

@@ -74,18 +74,6 @@ def sweep_without_end(payload: dict):
     time.sleep(3600)
 
 
-def no_torch(payload: dict):
-    """Fails as measuring fails on a machine without PyTorch."""
-    yield Update(0.0, "looking for PyTorch")
-    raise JobError("nothing can be measured here: No module named 'torch'")
-
-
-def killed(payload: dict):
-    """Ends as the system ends a process that takes too much memory."""
-    yield Update(0.5, "taking memory")
-    os.kill(os.getpid(), 9)
-
-
 def fork(payload: dict):
     """Starts a process in a group of its own, as a kernel's file runs in, which detaches another."""
     code = (

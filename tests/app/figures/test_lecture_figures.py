@@ -1,7 +1,7 @@
 """The lecture's pictures: the numbers they show, read back from HTML, against arithmetic written here."""
 
 import re
-from math import exp, log, sqrt
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -10,13 +10,9 @@ from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures.colours import LIGHT
 from engine.studies.by_hand import by_hand
+from tests.engine import test_by_hand
 
-Q, K, V = (
-    [(1, 0), (0, 1), (1, 1), (1, -2)],
-    [(1, 0), (0, 1), (1, 2), (2, 1)],
-    [(1, 0), (0, 1), (2, 0), (0, 2)],
-)
-S = np.array([[(a * c + b * d) / sqrt(2) for c, d in K] for a, b in Q])
+S, V = np.array(test_by_hand.S), test_by_hand.V
 P = np.exp(S) / np.exp(S).sum(1, keepdims=True)
 
 

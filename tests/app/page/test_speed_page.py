@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from app.page import speed
 from engine import simulate
 from engine.experiment import Experiment
@@ -105,19 +103,6 @@ def test_what_was_measured_before_a_job_was_cancelled_is_kept(own_worker, monkey
     assert any("kept" in caption.value for caption in page.caption)
     assert [button.label for button in page.button] == [MEASURE]
     assert own_worker.current is None
-
-
-@pytest.mark.parametrize(
-    ("job", "said"),
-    [
-        ("no_torch", "Nothing can be measured here: No module named 'torch'."),
-        ("killed", "The worker process was killed by the system"),
-    ],
-)
-def test_what_went_wrong_is_one_sentence(own_worker, monkeypatch, job, said):
-    monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:{job}")
-    page = until_done(press(opened("speed", **TINY), MEASURE))
-    assert page.error[0].value.startswith(said)
 
 
 def test_a_full_queue_is_one_sentence(monkeypatch):

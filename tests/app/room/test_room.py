@@ -88,22 +88,6 @@ def test_the_last_vote_of_each_phone_counts_and_hands_are_added(led):
     assert state(room)["votes"] == counts
 
 
-def test_a_vote_that_cannot_count_is_refused_by_its_status(led, clock):
-    room, session = led
-    number = state(room)["number"]
-    assert refusal(room, "stranger", number, 0) == 403
-    room.enter("phone")
-    assert refusal(room, "phone", number + 1, 0) == 409
-    assert refusal(room, "phone", number, 3) == 400
-    for _ in range(3):
-        room.vote("phone", number, 1)
-    assert refusal(room, "phone", number, 1) == 429
-    clock.now += 2
-    room.publish(session, told(ASKED))
-    assert refusal(room, "phone", number, 2) == 409
-    assert state(room)["votes"] == [0, 1, 0]
-
-
 def test_only_the_session_that_leads_publishes_and_the_last_to_begin_leads(led):
     room, first = led
     second = object()
@@ -156,31 +140,12 @@ def test_a_question_of_the_lecture_before_is_asked_anew_and_one_on_the_screen_is
     assert [row[3] for row in csv.reader(io.StringIO(room.csv()))][1:] == ["0", "1", "0"] + ["0"] * 6
 
 
-def test_a_phone_is_sent_no_votes_and_no_answer_before_they_are_told(led):
-    room, session = led
-    assert not state(room).keys() & {"votes", "right", "replies"}
-    room.publish(session, told(ASKED))
-    assert (state(room)["right"], state(room)["replies"]) == (1, ["no", "yes", "no"])
-    assert json.loads(room.tally.text)["votes"] == [0, 0, 0]
-
-
-def test_a_phone_that_comes_again_finds_its_votes_and_pushes_its_oldest_stream_out(led):
-    room, _ = led
-    first, own = room.enter("phone")
-    assert own == {}
-    room.vote("phone", state(room)["number"], 2)
-    later = [room.enter("phone") for _ in range(rooms.MOST_STREAMS)]
-    assert later[-1][1] == {state(room)["number"]: 2}
-    assert not room.stays("phone", first)
-    assert all(room.stays("phone", stream) for stream, _ in later)
-    assert room.phones == 1
-
-
 def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkeypatch):
     monkeypatch.setattr(rooms, "MOST_PHONES", 2)
     room, _ = led
     room.enter("a")
     room.enter("b")
+    room.enter("b")  # in another window
     with pytest.raises(FullError):
         room.enter("c")
     room.leave("a")
@@ -265,7 +230,6 @@ def test_a_code_has_six_characters_that_nobody_mistakes():
 
 def test_the_phones_page_is_small_asks_for_nothing_and_names_what_it_runs():
     document, policy = routes.phone_page()
-    assert len(document) < 6500
     assert not re.search(rb"https?:|//\w|@import|url\(", document)
     for tag, directive in (("style", "style-src"), ("script", "script-src")):
         (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), document, re.S)
