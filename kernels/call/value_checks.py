@@ -78,9 +78,12 @@ def python_int(value) -> int | None:
 
 def positive(value) -> bool:
     """Whether it is a finite number above 0."""
-    if isinstance(value, bool) or not isinstance(value, float | int | Real):
-        return False
-    return 0 < getattr(value, "item", lambda: value)() <= LARGEST  # NumPy would round it to a narrow dtype
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return 0 < value <= LARGEST
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return (
+        number and 0 < getattr(value, "item", lambda: value)() <= LARGEST
+    )  # NumPy would round it to its own
 
 
 def traced(*tensors) -> bool:
