@@ -80,22 +80,18 @@ def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
     assert page.locator(".help").is_hidden()
 
 
-def test_a_loop_starts_again_at_the_end(page, tmp_path):
-    with filed(page, tmp_path, **FOUR_BY_FOUR) as alone:
-        alone.keyboard.press("l")
-        seek(alone, state(alone)["last"] - 1)
-        alone.keyboard.press(" ")
-        alone.wait_for_function("() => window.__player.state().position < 40")
-        assert state(alone)["playing"]
-
-
-def test_without_a_loop_it_stops_at_the_end(page, tmp_path):
+def test_it_stops_at_the_end_and_with_a_loop_starts_again(page, tmp_path):
     with filed(page, tmp_path, **FOUR_BY_FOUR) as alone:
         assert 4 * 4 / state(alone)["speed"] < 15  # seconds of the whole run, watched from end to end
         seek(alone, state(alone)["last"] - 1)
         alone.keyboard.press(" ")
         alone.wait_for_function("() => !window.__player.state().playing")
         assert state(alone)["position"] == state(alone)["last"]
+        alone.keyboard.press("l")
+        seek(alone, state(alone)["last"] - 1)
+        alone.keyboard.press(" ")
+        alone.wait_for_function("() => window.__player.state().position < 40")
+        assert state(alone)["playing"]
 
 
 def test_nothing_is_complained_about_and_no_request_leaves_the_machine(page, dashboard):

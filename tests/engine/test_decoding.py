@@ -142,11 +142,14 @@ def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it
 
 
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])
-def test_a_gpu_reads_the_keys_of_grouped_heads_once(keys):
+def test_a_gpu_reads_the_keys_of_grouped_heads_once_in_the_splits_that_the_kernel_chooses(keys):
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
     counted = recorded_reads(recordings()[0], decoding)
     assert counted.kernels[0].dram_read == pytest.approx(key_reads(simulate(decoding)), rel=0.01)
     assert recorded_reads(recordings()[0], decoding.changed(kv_heads=32)) is None
+    like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
+    (grid, *_) = recorded_reads(recordings()[0], like).kernels[0].grid.split(" x ")
+    assert grid == str(kernel_splits(like) * like.problem.kv_heads)
 
 
 def test_no_recorded_read_is_faster_than_what_is_said_to_be_possible():
@@ -175,14 +178,6 @@ def test_heads_that_share_keys_are_set_beside_such_heads(heads, kv_heads, record
     decoding = decoding_of(Experiment.of(**{**LONG, "heads": heads, "kv_heads": kv_heads}))
     rows = recorded_near(recordings()[0], decoding)
     assert {row.problem.kv_heads for row in rows} == {recorded}
-
-
-@pytest.mark.parametrize("keys", [8192, 65536, 131072])
-def test_a_gpu_ran_as_many_splits_as_the_kernel_chooses_in_its_recorded_blocks(keys):
-    decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
-    like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
-    grid = recorded_reads(recordings()[0], like).kernels[0].grid
-    assert grid.split(" x ")[0] == str(kernel_splits(like) * like.problem.kv_heads)
 
 
 @pytest.mark.parametrize("values", [LONG, {"heads": 128, "kv_heads": 1, "batch": 2, "seq_kv": 100}], ids=str)

@@ -70,15 +70,6 @@ def test_what_the_scenario_lacks_is_an_eighth_of_its_keys():
     assert masks_of(Experiment.of(seq=4096, window=100, documents=3))[-1] == Mask(True, 100, 3)
 
 
-def test_four_documents_visit_a_quarter_of_the_tiles_by_hand():
-    (documents,) = [
-        one for one in under_masks(Experiment.of(seq=1024, documents=4)) if one.own and not one.mask.causal
-    ]
-    counts = documents.simulation.traffic.per_head
-    assert (counts.tiles_visited, counts.tiles_full, counts.tiles_skipped) == (64, 64, 192)
-    assert (documents.seen, documents.wasted) == (0.25, 0.0)
-
-
 def test_a_million_tokens_are_drawn_without_listing_their_tiles():
     experiment = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
     bounds = key_bounds(experiment.problem, experiment.tiling)

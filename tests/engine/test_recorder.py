@@ -24,6 +24,10 @@ def recorder(path: Path, **device) -> Recorder:
     return Recorder(path, replace(DEVICE, **device), 60.0, lambda line: None)
 
 
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
 def test_rows_are_there_after_kill_nine(tmp_path):
     out = tmp_path / "mine.json"
     program = (
@@ -106,9 +110,6 @@ def test_a_missing_folder_is_noticed_before_anything_is_measured(tmp_path):
 
 @pytest.mark.parametrize("moment", ["before", "while"])
 def test_a_full_disk_is_a_sentence_and_keeps_what_there_was(tmp_path, monkeypatch, moment):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     sentence = "cannot be written: No space left on device; what was measured before is kept"
     if moment == "before":
         monkeypatch.setattr(os, "fsync", full)
@@ -130,9 +131,6 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_there_was(tmp_path, monkeypatc
 
 
 def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(file.os, "fsync", full)
     with pytest.raises(SystemExit, match="2"):
         engine_main(["trace", "--seq", "128", "--out", str(tmp_path / "trace.json")])

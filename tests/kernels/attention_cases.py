@@ -61,6 +61,11 @@ def dtype_name(dtype):
     return str(dtype).removeprefix("torch.")
 
 
+def drawn(*shape, dtype=torch.float32, seed=0):
+    """Numbers from a generator of their own."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
 def random_qkv(shape: Shape, dtype, device, seed=0):
     """q, k, v from a generator of their own: the same numbers on every device."""
     generator = torch.Generator().manual_seed(seed)

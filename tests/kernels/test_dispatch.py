@@ -173,7 +173,7 @@ def test_flash3_says_why_it_does_not_serve():
         attention(Q, Q, Q, algorithm="flash3")
 
 
-@pytest.mark.parametrize("algorithm", ["flash3", "split_kv"])
+@pytest.mark.parametrize("algorithm", ["flash3", "fp8", "split_kv"])
 def test_not_all_have_a_probe(algorithm, device):
     q = Q.to(device)
     with pytest.raises(

@@ -7,7 +7,7 @@ import torch
 from attention_cases import HOPPER, on_hopper
 from test_flash3 import tensors
 
-from kernels import attention, attention_fp8, explain, probe_attention, reference_attention
+from kernels import attention, attention_fp8, explain, reference_attention
 from kernels.algorithms.fp8 import ALGORITHM as FP8
 from kernels.algorithms.record import Algorithm
 
@@ -59,12 +59,10 @@ def test_other_masks_and_terms_are_refused(options, sentence, device):
         attention(*tensors(*SHAPE, device=device), algorithm="fp8", **options)
 
 
-def test_gradients_and_probes_are_refused():
+def test_gradients_are_refused():
     q, k, v = tensors(*SHAPE)
     with pytest.raises(ValueError, match="'fp8' and k requires grad, it must be one of"):
         attention(q, k.requires_grad_(), v, algorithm="fp8")
-    with pytest.raises(ValueError, match="has no probe"):
-        probe_attention(q, k, v, algorithm="fp8")
 
 
 def test_unknown_scales_are_refused():

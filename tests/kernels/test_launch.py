@@ -106,17 +106,15 @@ def test_the_interpreter_leaves_nothing_to_remember(kernel, monkeypatch):
     assert not launch._LAUNCHED
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
-@pytest.mark.parametrize(("resident", "stages"), [(0, 3), (256, 2), (512, 1), (4096, 1)])
-def test_stages_are_what_fits_beside_the_rows_that_stay(resident, stages):
-    assert launch.stages(torch.zeros(1).half(), streamed=256 * 128, resident=resident * 128) == stages
+ALONE = ((10, 3), (605, 3), (606, 2), (908, 2), (909, 1), (5000, 1))
+BESIDE_OTHERS = ((512, 0, 3), (512, 512, 2), (512, 1024, 1), (512, 8192, 1))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
-@pytest.mark.parametrize(("streamed", "stages"), [(10, 3), (605, 3), (606, 2), (908, 2), (909, 1), (5000, 1)])
-def test_three_tiles_at_most_fill_227_kib_to_the_row(streamed, stages):
-    """227 KiB are 1,816 rows of 64 numbers of two bytes, or half as many of four."""
-    assert launch.stages(torch.zeros(1).half(), streamed=64 * streamed, resident=0) == stages
-    assert launch.stages(torch.zeros(1), streamed=64 * streamed, resident=0) == min(
-        3, max(1, 908 // streamed)
-    )
+@pytest.mark.parametrize(
+    ("streamed", "resident", "stages"), [*((rows, 0, count) for rows, count in ALONE), *BESIDE_OTHERS]
+)
+def test_three_tiles_at_most_fill_227_kib_to_the_row_beside_the_rows_that_stay(streamed, resident, stages):
+    """227 KiB are 1,816 rows of 64 numbers of two bytes, or of 32 of four."""
+    for one, numbers in ((torch.zeros(1).half(), 64), (torch.zeros(1), 32)):
+        assert launch.stages(one, streamed=numbers * streamed, resident=numbers * resident) == stages

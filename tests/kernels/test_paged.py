@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import ON_CPU, largest_difference
+from attention_cases import ON_CPU, drawn, largest_difference
 from torch._subclasses import FakeTensorMode
 
 from kernels import attention_paged, reference_attention
@@ -11,10 +11,6 @@ from kernels.pages.plan import paged_call
 
 NOWHERE = -(2**30)  # a page that no table may lead to
 F16, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
-
-
-def drawn(*shape, dtype=F32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 class Cache:

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from attention_cases import ON_CPU, largest_difference
+from attention_cases import ON_CPU, drawn, largest_difference
 from torch._subclasses import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -35,10 +35,6 @@ MASKS = {
     },
 }  # fmt: skip
 ALGORITHMS = ("standard", "flash1", "flash2", "split_kv")
-
-
-def drawn(*shape, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
 
 
 Q, K, V = drawn(3, 2, 2, 12, 16).unbind()

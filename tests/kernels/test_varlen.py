@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import ON_CPU, largest_difference
+from attention_cases import ON_CPU, drawn, largest_difference
 
 from kernels import attention, attention_varlen, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -24,10 +24,6 @@ BLOCKS = {"block_q": 16, "block_kv": 16}
 
 def edges(lengths, device, dtype=torch.int32):
     return torch.tensor([0, *lengths], device=device).cumsum(0).to(dtype)
-
-
-def drawn(*shape, dtype=torch.float32, seed=0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def packed(lengths, dtype, device, more=0):

@@ -115,15 +115,6 @@ def test_grouped_heads_show_what_is_saved_and_what_a_gpu_counted():
     assert shown.count("<td>not recorded</td>") == 2
 
 
-def test_grouped_heads_are_recorded_beside_heads_with_keys_of_their_own():
-    for kv_heads in (8, 32):
-        page = unfolded(
-            opened("decoding", **{**LONG, "kv_heads": kv_heads}), "decoding heads", "decoding times"
-        )
-        assert f"32 heads on {kv_heads} KV heads, d 128, float16" in words(page)
-        assert "The dotted line is modelled with key blocks of 128;" in words(page)
-
-
 def test_pages_show_what_is_unused_and_whose_each_is():
     """Six sequences of up to 2,048 keys in pages of 16, worked out here; then of 256 in the same memory."""
     page = unfolded(opened("decoding", **LONG), "decoding pages")

@@ -100,18 +100,6 @@ def test_any_length_is_drawn_with_few_pixels(seq):
     assert ("Each pixel stands for" in page.caption[1].value) == (seq == 2**20)
 
 
-def test_alibi_fades_by_the_heads_slopes():
-    """2^(-8 h / 4) falls by half every 4, 1 and 0.25 times ln 2 keys and more; the last by 177."""
-    page = unfolded(opened("masks", seq=1024, heads=4), "alibi")
-    (said,) = [text.value for text in page.main.markdown if "ALiBi" in text.value]
-    assert said.strip("*").endswith("fade by half every 2.77 keys in head 1, and every 177 in head 4.")
-    shown = html(page)
-    assert "Weight that ALiBi leaves in each tile" in shown
-    assert "slope 0.25" in shown
-    # of head 1's 16 x 16 tiles only those within one of the diagonal hold a pair nearer than 28 keys
-    assert f"{1 - 46 / 256:.0%} of the tiles keep under 0.1%" in shown
-
-
 def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
     plan = {way: variants.plan(way) for way in (FORWARD, BACKWARD)}
     rates = {FORWARD: [500.0, 400.0, 300.0, 300.0, 200.0, *[300.0] * 6], BACKWARD: [200.0] * 11}

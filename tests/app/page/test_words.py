@@ -35,6 +35,9 @@ SAID = (
      "With so few keys, more splits are no faster."),
     ("decoding?heads=1#decoding heads",
      "One head has **nothing to share.** Set more heads in the sidebar."),
+    *((f"decoding?heads=32&kv_heads={keys}&seq=1&seq_kv=65536&head_dim=128#decoding heads,decoding times",
+       f"32 heads on {keys} KV heads, d 128, float16", "The dotted line is modelled with key blocks of 128;")
+      for keys in (8, 32)),
     ("decoding?heads=6&kv_heads=1#decoding heads", "6 heads on 1 KV head: **6 times fewer bytes**"),
     ("decoding?head_dim=256&block_kv=1024&hardware=t4&dtype=float32#decoding merge",
      "The parts cannot be computed: a thread block needs "),
@@ -63,6 +66,10 @@ SAID = (
     ("masks?seq=1000&documents=3", "3 of 333 or 334 keys"),
     ("masks?seq=1024&window=1", "Windowits own key"),
     ("masks?seq=1024&window=300", "Windowthe last 300 keys"),
+    # 2^(-8 h / 4) falls by half every 4, 1 and 0.25 times ln 2 keys and more; of head 1's 16 x 16 tiles only
+    # those within one of the diagonal hold a pair nearer than 28 keys
+    ("masks?seq=1024&heads=4#alibi", "fade by half every 2.77 keys in head 1, and every 177 in head 4.",
+     "slope 0.25", f"{1 - 46 / 256:.0%} of the tiles keep under 0.1%"),
     ("masks?seq=3&documents=3&window=1:1#alibi",
      "Documents, window3 of 1 key, 1 key before, 1 after"),
     ("masks?seq=1&heads=1024#alibi", "Head 1,024", "scenario's mask on 1 key."),
