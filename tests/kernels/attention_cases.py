@@ -63,7 +63,8 @@ def dtype_name(dtype):
 
 def drawn(*shape, dtype=torch.float32, seed=0):
     """Numbers from a generator of their own."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
+    return numbers.to(dtype)
 
 
 def random_qkv(shape: Shape, dtype, device, seed=0):

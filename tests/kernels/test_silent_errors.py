@@ -325,7 +325,7 @@ def test_an_error_comes_back_from_pickle():
 
 @pytest.mark.parametrize("kind", [np.uint8])
 def test_numpys_numbers_are_numbers(kind, device):
-    q = Q.to(device).requires_grad_()
+    q = Q.to(device).clone().requires_grad_()
     given = {"window": 5, "block_q": 16, "block_kv": 32, "prefix": 4}
     cases = [({name: kind(each)}, {name: each}) for name, each in given.items()]
     cases += [({"window": (kind(3), kind(2))}, {"window": (3, 2)})]
