@@ -28,21 +28,17 @@ def test_every_step_has_a_sentence_and_the_three_kernels_follow_each_other(page,
     assert page.watch.complaints == []
 
 
-def test_it_opens_on_a_tile_and_each_kernel_paints_its_own_gradients(page, dashboard):
+def test_it_opens_on_a_tile_without_a_race_and_each_kernel_paints_its_own_gradients(page, dashboard):
     opened(page, dashboard)
     assert "dS = P ∘ (dP − δ)" in state(page)["sentence"]
+    assert page.locator("[data-do=race]").is_hidden()
+    page.keyboard.press("r")
+    assert not state(page)["race"]
     pictures = set()
     for part in (0.02, 0.3, 0.6, 0.9, 1.0):
         seek(page, int(part * state(page)["last"]))
         pictures.add(pixels(page))
     assert len(pictures) == 5
-
-
-def test_there_is_no_race_and_its_key_does_nothing(page, dashboard):
-    opened(page, dashboard)
-    assert page.locator("[data-do=race]").is_hidden()
-    page.keyboard.press("r")
-    assert not state(page)["race"]
 
 
 def test_the_tiles_page_keeps_its_own_moment(page, dashboard):

@@ -20,6 +20,7 @@ UNMASKED = st.builds(
     lambda **values: Experiment.of(heads=3, **values),
     seq=st.integers(1, 700),
     seq_kv=st.integers(1, 700),
+    dtype=st.sampled_from(("float16", "float32")),
     head_dim=st.sampled_from((16, 64, 80)),
     block_q=st.sampled_from((16, 64, 128)),
     block_kv=st.sampled_from((32, 64)),

@@ -5,7 +5,7 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.schedule.step import Tensor
-from tests.engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
+from tests.engine.closed_form import flash2_bytes, io_order, standard_bytes, standard_flops
 from tests.engine.strategies import experiments, on_one_gpu
 from tests.engine.test_bounds import tile_counts
 
@@ -15,11 +15,6 @@ def test_standard_must_move_four_n_squared_and_four_n_d(experiment):
     traffic = simulate(experiment.changed(heads=1, kv_heads=1, batch=1)).traffic
     assert traffic.compulsory.total == standard_bytes(experiment)
     assert traffic.flops == standard_flops(experiment)
-
-
-@given(experiments(algorithms=("flash1",), masked=False))
-def test_flash1_asks_for_what_the_paper_says(experiment):
-    assert simulate(experiment).traffic.per_head.requested.total == flash1_bytes(experiment)
 
 
 @given(experiments(algorithms=("flash2",)))
