@@ -19,14 +19,14 @@ class Grows:
         return np.zeros(1000, np.uint8)
 
 
-def test_the_oldest_go_when_the_bytes_are_too_many():
+def noting(most_bytes: int, make=Grows, most: int = 10):
+    """What is made is kept; and a list of what was asked to be made."""
     made = []
+    return cached(most=most, most_bytes=most_bytes)(lambda given: (made.append(given), make(given))[1]), made
 
-    @cached(most=10, most_bytes=250)
-    def make(number):
-        made.append(number)
-        return Grows(number)
 
+def test_the_oldest_go_when_the_bytes_are_too_many():
+    make, made = noting(250)
     for number in (100, 101, 100, 102):  # 101 is the one that nobody has asked for again
         make(number)
     assert (made, make.bytes) == ([100, 101, 102], 202)
@@ -35,13 +35,7 @@ def test_the_oldest_go_when_the_bytes_are_too_many():
 
 
 def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_kept():
-    made = []
-
-    @cached(most=10, most_bytes=1100)
-    def make(number):
-        made.append(number)
-        return Grows(number)
-
+    make, made = noting(1100)
     assert array_bytes(make(100)) == 100
     assert array_bytes(make(100).later) == 1000
     make(50)
@@ -52,14 +46,11 @@ def test_arrays_that_come_later_count_and_a_result_too_large_is_given_but_not_ke
 
 
 def test_what_many_ask_for_at_once_is_made_once():
-    made = []
-
-    @cached(most=2, most_bytes=100)
-    def make(name):
-        made.append(name)
+    def slowly(name: str) -> str:
         time.sleep(0.05)
         return f"the text of {name}"
 
+    make, made = noting(100, slowly, most=2)
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(make, ["it"] * 8))) == 1
     assert made == ["it"]
@@ -88,13 +79,10 @@ def test_from_when_it_is_begun_there_is_no_moment_at_which_nobody_makes_it_or_ha
 
 
 def test_what_cannot_be_made_is_tried_again():
-    tries = []
-
-    @cached(most=2, most_bytes=100)
-    def make(name):
-        tries.append(name)
+    def refused(name: str):
         raise ValueError(name)
 
+    make, tries = noting(100, refused, most=2)
     for _ in range(2):
         with pytest.raises(ValueError, match="it"):
             make("it")
