@@ -9,14 +9,6 @@ from engine.studies.answers import answer
 from tests.app.worker_page import press_key
 
 
-def test_a_link_to_no_tour_is_a_sentence_and_shows_the_first(open_app):
-    app = open_app("tour", tour="<b>mine")
-    says = "The link's tour is '<b>mine'; it must be one of attention. Shown instead: attention."
-    assert says in [text.value for text in app.text]
-    assert app.query_params["tour"] == "attention"
-    assert app.header[0].value == file.load("attention").steps[0].title
-
-
 def told(app) -> list[str]:
     return [metric.value for metric in app.metric if metric.label.startswith("Answer")]
 
@@ -100,6 +92,10 @@ def test_a_link_to_no_step_or_tour_is_one_sentence(open_app, values):
     assert not app.exception
     (sentence,) = [text.value for text in app.text]
     assert "must be" in sentence
+    if "tour" in values:
+        said = "The link's tour is '../secrets'; it must be one of attention. Shown instead: attention."
+        shown = file.load("attention").steps[0].title
+        assert (sentence, app.query_params["tour"], app.header[0].value) == (said, "attention", shown)
 
 
 @pytest.mark.parametrize("step", range(1, 18))
