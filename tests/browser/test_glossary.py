@@ -15,6 +15,7 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 
 
 def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_anew(page, dashboard):
+    page.set_viewport_size({"width": 1280, "height": 1100})  # the picture stands above all words
     page.goto(f"{dashboard}/traffic")
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
     settled(page)
