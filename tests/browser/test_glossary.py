@@ -15,10 +15,12 @@ MARKED = """() => [...CSS.highlights.get('attention-term') ?? []].map((range) =>
 
 
 def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_anew(page, dashboard):
-    page.set_viewport_size({"width": 1280, "height": 1100})  # the picture stands above all words
     page.goto(f"{dashboard}/traffic")
     page.wait_for_function(f"({MARKED})().some(([word]) => word === 'HBM')")
     settled(page)
+    page.evaluate(
+        "document.querySelector('[data-testid=stMain]').scrollTop = 350"
+    )  # the picture is above all words
     words = [word for word, _, _ in page.evaluate(MARKED)]
     assert len(words) == len(set(words)) > 5  # the first of each alone is underlined
     tip = page.get_by_role("tooltip")
@@ -26,7 +28,7 @@ def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_a
     page.mouse.move(x, y)
     tip.wait_for()
     assert tip.inner_text().startswith("HBM: The GPU's large memory")
-    page.mouse.move(x, y + 400)
+    page.mouse.move(x, y + 250)
     tip.wait_for(state="hidden")
     terms, told = page.locator(".terms"), []
     terms.focus()
