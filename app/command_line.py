@@ -23,10 +23,12 @@ def kernel() -> Path | None:
 def check() -> None:
     """End with one sentence, and exit code 2, where a word is not known or no site can be named so."""
     known, unknown = _parsed(tuple(sys.argv[1:]))
-    wrong = [site for site in known.embed if not serving.SITE.fullmatch(site)]
+    named = [(serving.EMBED, site) for site in known.embed]
+    named += [(serving.EMBED_VARIABLE, site) for site in serving.embedders_of_environment()]
+    wrong = [(where, site) for where, site in named if not serving.SITE.fullmatch(site)]
     if wrong:
         must = "it must be a site such as https://lms.example.org, without a path"
-        said = f"{serving.EMBED} is {wrong[0]!r:.80}; {must}."
+        said = f"{wrong[0][0]} is {wrong[0][1]!r:.80}; {must}."
     elif unknown:
         said = (
             f"The dashboard does not know {shlex.join(unknown)}: what may follow the two dashes is "

@@ -1,6 +1,7 @@
 """Who may come in and what for: the network may look, whoever sits at the machine runs kernels too."""
 
 import ipaddress
+import os
 import re
 import sys
 from collections import Counter
@@ -17,6 +18,7 @@ COOKIE = "visitor"  # which the document brings, and no script can read
 _windows, _lock = Counter(), Lock()  # of every visitor who has asked for a job
 OPENED = "--visitors-run-kernels"  # after the two dashes: the one setting that opens kernels and uploads
 EMBED = "--embed"  # after the two dashes: a site whose pages may show the dashboard in a frame
+EMBED_VARIABLE = "ATTENTION_TILES_EMBED"  # the same from the environment, for hosts that give no command
 # a scheme and a host, maybe all below one, and a port: nothing that would say more in a policy
 SITE = re.compile(r"https?://(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:\d{1,5})?", re.IGNORECASE | re.ASCII)
 REFUSED = (
@@ -48,7 +50,13 @@ def on_network() -> bool:
 def embedders() -> tuple[str, ...]:
     """Sites whose pages may show the dashboard in a frame: as whoever started it named them."""
     words = [part for word in sys.argv for part in re.split(f"(?<=^{EMBED})=", word, maxsplit=1)]
-    return tuple(site for flag, site in pairwise(words) if flag == EMBED and SITE.fullmatch(site))
+    named = [site for flag, site in pairwise(words) if flag == EMBED]
+    return tuple(site for site in [*named, *embedders_of_environment()] if SITE.fullmatch(site))
+
+
+def embedders_of_environment() -> list[str]:
+    """What the variable names, as it stands."""
+    return os.environ.get(EMBED_VARIABLE, "").split()
 
 
 def base_path() -> str:

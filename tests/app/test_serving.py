@@ -117,6 +117,15 @@ def test_what_is_no_site_ends_the_start_in_one_sentence(monkeypatch, capsys, sit
     assert serving.embedders() == ()
 
 
+def test_a_host_that_gives_no_command_names_sites_in_the_environment(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["app/main.py"])
+    monkeypatch.setenv(serving.EMBED_VARIABLE, "https://a.org *.b.org/x")
+    assert serving.embedders() == ("https://a.org",)
+    with pytest.raises(SystemExit):
+        command_line.check()
+    assert capsys.readouterr().err.startswith(f"{serving.EMBED_VARIABLE} is '*.b.org/x'; it must be a site")
+
+
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"])
 def test_at_this_machine_alone_nobody_else_comes(listens, address):
     listens(address)
