@@ -1,4 +1,4 @@
-// Numbers as people read them. Bytes count in powers of ten, on the chip too: a tile weighs the same wherever it is.
+// Numbers as people read them. Bytes that move count in powers of ten, those that a chip holds in KiB.
 
 const MINUS = "−";
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -50,15 +50,22 @@ export function traffic(bytes) {
   return `${significant(bytes / 1000 ** power)} ${PREFIXES[power]}B`;
 }
 
-/** The part of an amount in kB that another is, without its unit: "3.07" of "232 kB". */
-export const inKb = (bytes) => significant(bytes / 1e3);
+/** Bytes on the chip, in KiB as vendors state its memory. */
+export const inKib = (bytes) => (bytes < 1024 ? `${bytes} B` : `${significant(bytes / 1024)} KiB`);
 
 /** Bytes a second of a memory: all of them in one unit, to be compared. */
 export const rate = (bytesPerSecond) =>
   `${Number((bytesPerSecond / 1e12).toFixed(bytesPerSecond < 1e13 ? 2 : 1))} TB/s`;
 
+const LONG = [
+  [86400, "days"],
+  [3600, "h"],
+  [60, "min"],
+]; // told from two of them on
+
 export function duration(seconds) {
-  const [unit, name] = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"];
+  const short = seconds < 999.5e-6 ? [1e-6, "µs"] : seconds < 0.9995 ? [1e-3, "ms"] : [1, "s"],
+    [unit, name] = LONG.find(([size]) => seconds >= 2 * size) ?? short;
   return `${seconds === 0 ? "0.00" : significant(seconds / unit)} ${name}`;
 }
 

@@ -16,6 +16,7 @@ LABELS = {
     **{each: each.name for each in (Tensor.Q, Tensor.K, Tensor.V, Tensor.S, Tensor.P, Tensor.O)},
     **{Tensor.STATISTICS: "m, l", Tensor.LSE: "lse"},
 }
+HATCHED = (Tensor.P, Tensor.STATISTICS, Tensor.LSE)  # else they look like S and Q
 
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
@@ -38,7 +39,7 @@ def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) 
     for tensor, value in by.items():
         label = LABELS[tensor]
         told = f"{label}, {short(name)}, {direction}: {bytes_text(value)}"
-        parts.append((label, colours.tensor(label), tensor == Tensor.P, value, told))
+        parts.append((label, colours.tensor(label), tensor in HATCHED, value, told))
     return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
 
 

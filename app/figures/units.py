@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+LONG = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"))  # told from two of them on
 DURATIONS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -62,7 +63,7 @@ def chip_bytes_text(value: float) -> Quantity:
 
 def seconds_text(value: float) -> Quantity:
     """A duration."""
-    for size, unit in DURATIONS:
+    for size, unit in (*((size, unit) for size, unit in LONG if value >= 2 * size), *DURATIONS):
         if float(f"{value:.3g}") >= size or unit == "ns":
             return Quantity(f"{number_text(value / size)} {unit}", value, "s")
     raise ValueError(f"seconds is {value}; it must be a number")

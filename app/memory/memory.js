@@ -1,6 +1,6 @@
 // The memories of a GPU: their sizes as areas, the ways between them as thick as they are fast, and bytes that pass at one speed.
 
-import { clamp, grouped, rate, times, traffic } from "../canvas/format.js";
+import { clamp, grouped, inKib, rate, times, traffic } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { NARROW, roomUnit } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
@@ -113,7 +113,7 @@ export class MemoriesView extends CanvasView {
       [memory.name, { size: 15, weight: 700 }],
       [traffic(memory.bytes), { size: 13, mono: true }],
     ];
-    const each = `${grouped(memory.parts)} × ${traffic(memory.bytes / memory.parts)}`;
+    const each = `${grouped(memory.parts)} × ${inKib(memory.bytes / memory.parts)}`;
     if (memory.parts > 1) lines.push([each, { size: 12, color: theme.muted }]);
     const aside = clamp(x + w / 2, 60 * u, width - 60 * u); // where words stay inside
     lines.forEach(([words, style], n) => {
@@ -133,7 +133,7 @@ export function about(memories) {
   return (
     `HBM is ${grouped(enlargedOf(memories))} times as large as L2; the dot in it shows L2 at HBM's scale, and ` +
     `the areas on the chip are to one scale of their own. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
-    "brings as many times the bytes per second. Rates are peaks; the sidebar names the source of L2's."
+    "brings as many times the bytes per second. What one SM has is in KiB of 1,024 bytes. Rates are peaks; the sidebar names the source of L2's."
   );
 }
 

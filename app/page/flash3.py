@@ -12,7 +12,6 @@ from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
     bytes_text,
     ratio_digits,
-    ratio_text,
     seconds_text,
     share_text,
     short,
@@ -21,7 +20,6 @@ from app.figures.units import (
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.page.parts import fp8, live
 from app.page.parts.gains import too_large
-from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
 from app.scenario.offers import set_subject
 from app.scenario.presentation import presenting
@@ -57,7 +55,7 @@ PAPERS_IDEA = (
     "made the kernel 5% slower (measured on an H200)."
 )
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
-KERNELS = ("kernel", "adds", "recorded", "rate", "modelled", "ratio")
+KERNELS = ("kernel", "adds", "recorded", "rate")
 
 
 def show() -> None:
@@ -273,8 +271,8 @@ def _recorded(recording: Recording, experiment: Experiment) -> None:
     cells = [_kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
     numbers(KERNELS, cells, "Kernels that use the techniques", words=(0, 1), height=TALL)
     st.caption(
-        "Each kernel runs with its own blocks, while the model uses FlashAttention-3's for all fused ones. "
-        f"The ratio is modelled over recorded time. {LAST_TILES} {caveats(row.kernel for row in rows)}"
+        "Each kernel runs in blocks of its own; the bars on the left are modelled in FlashAttention-3's. "
+        f"{caveats(row.kernel for row in rows)}"
     )
 
 
@@ -285,8 +283,6 @@ def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
         words,
         seconds_text(row.seconds),
         f"{row.tflops:,.0f} TFLOP/s",
-        "does not fit" if row.modelled_seconds is None else seconds_text(row.modelled_seconds),
-        "" if row.modelled_seconds is None else ratio_text(row.modelled_seconds, row.seconds),
     ]
 
 

@@ -42,7 +42,7 @@ def show() -> None:
     found = studies.under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
-    live.show({_name(one.mask, one.keys)[0]: one.simulation.experiment for one in found})
+    live.show({_title(one): one.simulation.experiment for one in found})
     with st.container(key="masks_sliders"):
         documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(
@@ -66,7 +66,7 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
         tiles = (counts.tiles_visited, counts.tiles_full, counts.tiles_partial, counts.tiles_skipped)
         rows.append(
             [
-                _name(one.mask, one.keys)[0] + ", the scenario's" * one.own,
+                _title(one) + ", the scenario's" * one.own,
                 *(f"{count:,}" for count in tiles),
                 *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
                 bytes_text(traffic.requested.total),
@@ -199,6 +199,11 @@ def _panels(found: tuple[studies.Masked, ...]) -> list[figures.Panel]:
         costs = (counted(one.simulation.per_head.tiles_visited, "tile"), share, *own)
         panels.append(figures.Panel(*_name(one.mask, one.keys), one.density, costs, one.own))
     return panels
+
+
+def _title(one: studies.Masked) -> str:
+    """A mask's name with its extent: there may be two windows."""
+    return ": ".join(_name(one.mask, one.keys))
 
 
 def _name(mask: Mask, keys: int) -> tuple[str, str]:

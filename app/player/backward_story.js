@@ -61,9 +61,8 @@ function lineOf(run, step) {
 }
 
 function opening(model) {
-  const { drawn } = model;
   return (
-    `The backward pass of one head, ${sizeWords(drawn)}, takes dO and returns dQ, dK and dV. ` +
+    `${sizeWords(model)}. Its backward pass takes dO and returns dQ, dK and dV. ` +
     "The forward pass did not store P, so two kernels recompute it, tile by tile."
   );
 }

@@ -1,6 +1,6 @@
 // What the chip holds at a step, and how much of it that takes.
 
-import { clamp, inKb, subscript, traffic } from "../canvas/format.js";
+import { clamp, inKib, subscript, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 import { onChip } from "./on_chip.js";
 import { NONE } from "./run.js";
@@ -55,7 +55,7 @@ export class ChipPanel {
       fits = whole <= chip.capacity;
     const y = box.y + 16 * u,
       style = { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad };
-    const amount = `${inKb(fits ? held : whole)} of ${traffic(chip.capacity)}`,
+    const amount = `${inKib(fits ? held : whole)} of ${inKib(chip.capacity)}`,
       width = pen.text(amount, box.x + box.w, y, style);
     const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
     pen.text(`${whose}, modelled`, box.x, y, { size: 12.5, weight: 600, room: box.w - width - 4 * u });
@@ -87,7 +87,7 @@ export class ChipPanel {
       tall = h / u; // in a low tile type is smaller
     const look = { mono: true, color: words ? theme.ink : theme.muted },
       label = pen.text(name, x + 14 * u, base, { size: Math.min(15, tall), weight: 700, ...look }),
-      size = pen.right(traffic(part.bytes), x + w - 9 * u, base, { size: 12.5, ...look });
+      size = pen.right(inKib(part.bytes), x + w - 9 * u, base, { size: 12.5, ...look });
     const from = x + 14 * u + Math.max(label + 10 * u, 52 * u);
     const room = x + w - 9 * u - size - 8 * u - from,
       facts = [words || "free", ...(part.inRegisters ? ["registers"] : [])];

@@ -17,7 +17,7 @@ const GUIDE = {
     "what of that L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
   striped: "written; the rest of a bar is read",
   "on chip":
-    "what one thread block keeps on its SM, modelled; 1 kB = 1,000 bytes, so the 227 KiB that a block of an H200 may use are 232 kB",
+    "what one thread block keeps on its SM, modelled; in KiB of 1,024 bytes, as vendors state shared memory",
   pipes:
     "as thick as they are fast: HBM at its peak, L2 at what all SMs together can take from it, as the sidebar's figures of the GPU have it with their sources; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
   "pale bars": "the whole run; the other algorithms stand at the same share of their own modelled time",

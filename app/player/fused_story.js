@@ -52,14 +52,15 @@ function lineOf(run, operation, tensor) {
   return ARITHMETIC[operation] ?? -1;
 }
 
-function opening({ drawn, queryBlocks, keyBlocks }, run) {
+function opening(model, run) {
+  const { queryBlocks, keyBlocks } = model;
   const how = run.keysOutside
     ? "Each key tile stays on the chip while the query tiles pass by."
     : run.reverse
       ? "Each query tile stays on the chip while the key tiles pass by, the last first."
       : "Each query tile stays on the chip while the key tiles pass by.";
   const beside = run.overlapped ? " The page of this algorithm shows what runs at the same time." : "";
-  return `One head has ${sizeWords(drawn)}, in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
+  return `${sizeWords(model)}, in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
 }
 
 function step(told) {

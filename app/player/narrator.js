@@ -35,7 +35,8 @@ function place(run, step) {
 }
 
 /** The sentence for this moment; at speeds too fast to read, that of the tile or of the whole block. */
-function headline({ model, run, playing, speed: visits, row }, step) {
+function headline({ model, run, playing, speed: visits, row: followed, tellsRow }, step) {
+  const row = tellsRow ? followed : -1; // of a row whose numbers are not on the screen nothing is said
   const steps = visits * (run.steps / run.visits);
   if (!playing || !run.has(step) || steps <= 3) return sentence(model, run, step, row);
   if (visits > 1.5) return blockSentence(model, run, step, run.outerSteps(step) / steps >= READABLE);

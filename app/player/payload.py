@@ -60,7 +60,7 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
 
 def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dict:
     """What is said of what was asked for, of what is drawn, and of algorithms that cannot run on the GPU."""
-    moved = simulate(drawn).traffic
+    moved = simulate(asked).traffic
     return {
         "algorithm": asked.algorithm,
         "asked": sizes(asked),
@@ -68,7 +68,7 @@ def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dic
         "chip": chip(asked.gpu),
         "misfits": _misfits(asked, names),
         "flaws": FLAWS,
-        "all": {"requested": moved.requested.total, "crossing": moved.dram.total},  # bytes of all heads
+        "all": {"requested": moved.requested.total, "crossing": moved.dram.total},  # of all heads, whole
         **steps_tables(),
     }
 

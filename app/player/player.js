@@ -3,6 +3,7 @@
 import { clamp, traffic } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
+import { BackwardRowPanel } from "./backward_panels.js";
 import { BAR, Controls } from "./controls.js";
 import { takeHome } from "./film.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
@@ -10,6 +11,7 @@ import { layoutOf } from "./layout.js";
 import { FLIGHT_SECONDS } from "./memory_panel.js";
 import { Model } from "./model.js";
 import { wordsOf } from "./narrator.js";
+import { RowPanel } from "./row_panel.js";
 import { NONE } from "./run.js";
 
 const FEW_TILES = 36,
@@ -191,7 +193,9 @@ class Player extends TimedPlayer {
 
   layout() {
     this.paintTicks();
-    return layoutOf(this.stage, this.model, this.race);
+    const panels = layoutOf(this.stage, this.model, this.race);
+    this.tellsRow = panels.some(([Panel]) => Panel === RowPanel || Panel === BackwardRowPanel);
+    return panels;
   }
 
   paintTicks() {

@@ -20,6 +20,16 @@ const STATISTICS = [
   statistic("lse", "lse", ["m + log l", "m + log l", "m + log l"], "S", decimal),
 ];
 
+/** Of l and lse, what they are of while a tile is at work: m is known first, then α, and both at last. */
+function duringTile(key, { now, done, m, alpha, l, before, next }) {
+  if (now < 0 || m === before.m || (key !== "l" && key !== "lse")) return undefined;
+  if (key === "lse") return done === now ? undefined : "m + log l before this tile";
+  if (before.l === 0) return undefined;
+  const scaled = `α × ${sum(before.l)}`;
+  if (done === now) return `${scaled} + ${sum(l - next.alpha * before.l)}`;
+  return alpha === next.alpha ? `${scaled} before this tile` : "sum before this tile";
+}
+
 /** A rule, whose row it is, and what is said of it; how much of a line that takes. */
 export function rowHeading(pen, box, what, { model, row, following, still }, kept = KEPT) {
   const { u } = pen,
@@ -68,9 +78,7 @@ export class RowPanel {
       absent = whole && key === "alpha";
     const width = pen.text(sign, box.x, y, { size: 20, weight: 700, color: tint, mono: true }),
       taken = pen.value(show(state[key]), box.x + box.w, y);
-    // of the tile at work m is known before l
-    const waits = key === "lse" && state.now >= 0 && state.done !== state.now && state.m !== state.before.m;
-    const said = box.w < SHORT * u ? words.short : words[run.rows] + (waits ? " before this tile" : "");
+    const said = box.w < SHORT * u ? words.short : (duringTile(key, state) ?? words[run.rows]);
     const room = box.w - width - taken - 14 * u;
     if (room > 7 * said.length * u) pen.note(said, box.x + width + 10 * u, y - 1 * u, { size: 13, room });
     if (box.h < LEAST * u) return;

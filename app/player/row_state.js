@@ -16,7 +16,7 @@ export function rowState(model, run, step, index) {
   const next = model.after(index, now);
   state.next = next;
   if (run.reached(step, "maximum")) state.m = next.m;
-  if (run.reached(step, "rescale")) state.alpha = next.alpha;
+  if (run.reached(step, "rescale")) Object.assign(state, { alpha: next.alpha, l: next.alpha * before.l });
   if (run.reached(step, "accumulate")) Object.assign(state, { l: next.l, lse: next.lse, done: now });
   return state;
 }

@@ -10,13 +10,17 @@ export function compared(bytes, others, name = "") {
   return part <= 0.95 ? `${times(1 / part)} times more${than}` : `about as much${name && ` as ${name}`}`;
 }
 
-/** A problem's size in words: "1,024 queries and 1,024 keys". */
-export const sizeWords = ({ seq_q, seq_kv }) =>
-  `${plural(seq_q, "query", "queries")} and ${plural(seq_kv, "key")}`;
+/** What is drawn in words: "One head has 1,024 queries and 1,024 keys", or how many of them a picture has room for. */
+export function sizeWords({ drawn, asked, scaled }, whose = "One head") {
+  const [queries, keys] = [drawn, asked].map(
+    ({ seq_q, seq_kv }) => `${plural(seq_q, "query", "queries")} and ${plural(seq_kv, "key")}`,
+  );
+  return scaled ? `${whose} has ${keys}, of which ${queries} are drawn` : `${whose} has ${queries}`;
+}
 
 /** The end of a forward run: what it asked for and what of it crossed HBM, beside the run that it is compared with. */
-export function closingWords({ against }, run) {
-  const asked = `Done. This head's tiles requested ${traffic(run.total)}`,
+export function closingWords({ against, scaled }, run) {
+  const asked = `Done. ${scaled ? "The part of the head that is drawn" : "This head's tiles"} requested ${traffic(run.total)}`,
     crossed = traffic(run.crossing);
   if (run.unfused) {
     return (

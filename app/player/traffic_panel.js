@@ -52,14 +52,13 @@ export class TrafficPanel {
     this.foot(pen, box, model);
   }
 
-  /** What one head's bytes are of all. */
+  /** What all heads move; where only a part is drawn, at the full length. */
   foot(pen, box, { asked, all, scaled }) {
-    const words =
-      asked.heads === 1
-        ? ""
-        : `One head; all ${grouped(asked.heads)}: ${traffic(all.requested)} and ${traffic(all.crossing)}`;
+    const moved = `${traffic(all.requested)} and ${traffic(all.crossing)}`,
+      heads = asked.heads === 1 ? "the head" : `all ${grouped(asked.heads)} heads`,
+      words = scaled ? `Part of a head; ${heads} whole: ${moved}` : `One head; ${heads}: ${moved}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
-    pen.note(scaled ? `${words || "The head"}, as drawn` : words, box.x, y, { room: box.w });
+    if (scaled || asked.heads > 1) pen.note(words, box.x, y, { room: box.w });
   }
 }
 

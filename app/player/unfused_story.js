@@ -30,9 +30,10 @@ function code(run, step) {
   return [CODE, { load: loads, store: stores }[run.operation(step)] ?? arithmetic];
 }
 
-function opening({ drawn, queryBlocks, keyBlocks }) {
+function opening(model) {
+  const { queryBlocks, keyBlocks } = model;
   return (
-    `One head has ${sizeWords(drawn)}, in ${queryBlocks} × ${keyBlocks} tiles. ` +
+    `${sizeWords(model)}, in ${queryBlocks} × ${keyBlocks} tiles. ` +
     "Three kernels pass over every tile, and S and P go through HBM between them."
   );
 }

@@ -57,6 +57,12 @@ def _ideal_bytes(experiment: Experiment) -> int:
     return (queries + keys) * problem.head_dim * problem.itemsize
 
 
+def _layer_rest(experiment: Experiment) -> int:
+    """FLOPs of a layer's matrices: 24 h² for each token of a hidden size h."""
+    problem = experiment.problem
+    return 4 * LAYER_FLOPS * problem.batch * problem.seq_q * problem.hidden_size**2
+
+
 def _blocks(experiment: Experiment) -> tuple[int, int]:
     """Query blocks and key blocks."""
     problem, tiling = experiment.problem, experiment.tiling
@@ -144,6 +150,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         # at the GPU's peak: the DRAM bytes, the matrix products, the exponentials
         "dram_seconds": lambda e: _traffic(e).dram.total / e.gpu.memory_bytes_per_second,
         "matrix_seconds": lambda e: _traffic(e).flops / e.gpu.products_per_second(e.problem.dtype),
+        # what a transformer layer computes beside attention, with the MLP of `layer_share`
+        "layer_rest_seconds": lambda e: _layer_rest(e) / e.gpu.products_per_second(e.problem.dtype),
         "exponential_seconds": lambda e: _traffic(e).exponentials / e.gpu.exponentials_per_second,
     },
     (INTENSITY, MODELLED): {"intensity": lambda e: _traffic(e).intensity("dram")},

@@ -16,7 +16,7 @@ from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
 from engine.model.seconds import modelled_time
 from engine.model.traffic import Traffic, traffic
-from engine.problem.hardware import KIB, gpu_named
+from engine.problem.hardware import KIB
 from engine.problem.problem import Problem, Tiling
 from engine.recordings.nearest import nearest_length
 from engine.recordings.recording import Recording
@@ -195,7 +195,6 @@ class RecordedKernel:
     Attributes:
         stages: how many tiles its copies run ahead, where that is not the kernel's own choice.
         seconds: the recorded median.
-        modelled_seconds: the model's of the same problem, with flash3's blocks.
     """
 
     kernel: str
@@ -204,13 +203,12 @@ class RecordedKernel:
     problem: Problem
     seconds: float
     tflops: float
-    modelled_seconds: float | None
 
 
 def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
     """Those of `kernels` that were timed on the recorded problem nearest to the scenario, in their order."""
-    gpu, shape = gpu_named(recording.device.gpu), nearest_shape(recording, experiment)
-    if gpu is None or shape is None:
+    shape = nearest_shape(recording, experiment)
+    if shape is None:
         return ()
     timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in kernels().values()]
     lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
@@ -225,8 +223,7 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     if waiting:
         rows.append((WAITING, "flash2", 1, min(waiting, key=lambda row: row.times.p50)))
     rows.sort(key=lambda row: len(row[0]))
-    like = Experiment(problem=problem, hardware=gpu.key)
     return tuple(
-        RecordedKernel(name, stages, used, problem, row.times.p50, row.tflops, variant(like, used).seconds)
+        RecordedKernel(name, stages, used, problem, row.times.p50, row.tflops)
         for used, name, stages, row in rows
     )

@@ -98,10 +98,8 @@ def test_what_a_link_may_hold():
 
 
 def test_what_the_players_help_says():
-    """A race's slowest lane at speed 1; and an H200's shared memory of a block, in both units."""
+    """A race's slowest lane at speed 1, and what a KiB is."""
     player = ROOT / "app" / "player"
     guide, position = ((player / f"{name}.js").read_text("utf-8") for name in ("controls", "player"))
     assert said(r"the slowest takes (\d+) s", guide) == said(r"RACE_SECONDS = (\d+),", position)
-    shared = GPUS["h200"].shared_bytes_block
-    assert said(r"the (\d+) KiB that a block of an H200", guide) == shared // KIB
-    assert said(r"are (\d+) kB", guide) == round(shared / 1000)
+    assert said(r"in KiB of 1,(\d+) bytes", guide) == KIB - 1000

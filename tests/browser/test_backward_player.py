@@ -22,7 +22,7 @@ def test_every_step_has_a_sentence_and_the_three_kernels_follow_each_other(page,
     kernels = [sentence[:8] for sentence in said[1:-1]]
     assert kernels == sorted(kernels)
     assert set(kernels) == {"Kernel 1", "Kernel 2", "Kernel 3"}
-    assert said[0].startswith("The backward pass of one head, 128 queries and 128 keys, takes dO")
+    assert said[0].startswith("One head has 128 queries and 128 keys. Its backward pass takes dO")
     assert said[-1].startswith("Done. This head's tiles requested ")
     assert any("of all 2 heads that share it" in sentence for sentence in said)
     assert page.watch.complaints == []

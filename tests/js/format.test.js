@@ -8,7 +8,7 @@ import {
   duration,
   factor,
   grouped,
-  inKb,
+  inKib,
   microseconds,
   percent,
   plural,
@@ -43,7 +43,8 @@ says(
   [0, 2.5e-6, 999.4e-6, 999.6e-6, 0.9996],
   ["0.00 µs", "2.50 µs", "999 µs", "1.00 ms", "1.00 s"],
 );
-says(inKb, [64, 232_448], ["0.0640", "232"]);
+says(inKib, [64, 4096, 232_448], ["64 B", "4.00 KiB", "227 KiB"]);
+says(duration, [90, 150, 7300, 690_170], ["90.0 s", "2.50 min", "2.03 h", "7.99 days"]);
 says(grouped, [0, 999, 1000, 1_048_576, 999.6], ["0", "999", "1,000", "1,048,576", "1,000"]);
 says(decimal, [-0.001, -1.5, 2, -Infinity, Infinity, NaN], ["0.00", "−1.50", "2.00", "−∞", "∞", "–"]);
 says(

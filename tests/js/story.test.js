@@ -91,7 +91,7 @@ test("a row's state changes with the step that changes it, not one earlier", () 
   const at = (step) => rowState(model, run, step, ROW);
   each([24, 25, 26, 27], (step) => at(step).m, [-1, 0.25, 0.25, 0.25]);
   each([24, 25, 26, 27], (step) => at(step).alpha, [0, 0, 0.25, 0.25]);
-  each([24, 25, 26, 27], (step) => at(step).l, [1.5, 1.5, 1.5, 2.5]);
+  each([24, 25, 26, 27], (step) => at(step).l, [1.5, 1.5, 0.375, 2.5]); // l, l, α l, and with the tile
   assert.deepEqual([at(3).m, at(3).done, at(30).lse, at(30).done], [-Infinity, -1, 1.25, 1]);
 });
 

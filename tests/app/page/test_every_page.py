@@ -6,9 +6,11 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from app import scenario, sidebar
+from app import player, scenario, sidebar
 from app.contents import HOME, OWN, PAGES
 from app.frame.document import CHARTS
+from engine.experiment import Experiment
+from engine.model.simulation import simulate
 
 MAIN = Path(__file__).resolve().parents[3] / "app" / "dashboard.py"
 ALIKE = (HOME, "claims")  # pages that draw nothing of the scenario
@@ -88,3 +90,20 @@ def test_nothing_plays_in_blocks_that_do_not_fit(open_app):
     page = open_app("tiles", block_q="256", block_kv="256", head_dim="256", dtype="float32")
     (told,) = [text.value for text in page.main.text if "Nothing plays" in text.value]
     assert "These tiles are too big for an H200: one thread block may use 227 KiB" in told
+    (mends,) = [button for button in page.main.button if button.label.startswith("Use FlashAttention-2")]
+    mends.click().run()
+    assert simulate(page.session_state["experiment"]).footprint.fits
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"algorithm": "flash3", "hardware": "mi300x", "head_dim": 256},
+        {"algorithm": "standard", "block_q": 256, "block_kv": 256, "head_dim": 256},
+    ],
+)
+def test_blocks_that_fit_are_offered_for_the_same_problem(values):
+    asked = Experiment.of(**values)
+    other = player._that_fits(asked)
+    assert [simulate(each).footprint.fits for each in (asked, other)] == [False, True]
+    assert (other.problem, other.hardware) == (asked.problem, asked.hardware)

@@ -106,7 +106,7 @@ def test_all_techniques_off_is_unfused_attention(open_app):
     assert app.header[0].value.startswith(f"Unfused attention takes {metrics(app)['Time, modelled']}")
 
 
-def test_recorded_kernels_have_their_medians_beside_the_model():
+def test_recorded_kernels_have_their_medians():
     """16,384 tokens of 16 heads of d 128 at N 4,096, in the raw rows."""
     recording = recordings()[0]
     every = recorded_kernels(recording, Experiment.of(seq=4096, head_dim=128))
@@ -121,8 +121,6 @@ def test_recorded_kernels_have_their_medians_beside_the_model():
         cells = dict(zip(flash3.KERNELS, flash3._kernel_row(row, frozenset()), strict=True))
         assert cells["recorded"] == seconds_text(timing)
         assert cells["rate"] == f"{4 * 4 * 16 * 4096**2 * 128 / timing / 1e12:,.0f} TFLOP/s"
-        assert cells["modelled"] == seconds_text(row.modelled_seconds)
-        assert cells["ratio"] == f"{row.modelled_seconds / timing:.2f}"
 
 
 def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
