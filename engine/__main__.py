@@ -19,6 +19,7 @@ WIDTH = 30  # of a column of numbers: those of the largest problem
 COMMANDS = {  # where the main of each stands
     "simulate": (__name__, "_simulate"),
     "trace": (__name__, "_trace"),
+    "model": ("engine.layers.command", "main"),
     "measure": ("engine.measuring.measure", "main"),
     "bench": ("engine.measuring.bench_model", "main"),
     "bench-kernels": ("engine.measuring.bench_kernels", "main"),
@@ -35,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "command",
         choices=COMMANDS,
-        help="model, export a timeline, time kernels, time the model, compare on a GPU, record one, watch "
-        "a kernel of yours, or check a lab",
+        help="model attention, export a timeline, model a whole model, time kernels, time the model, compare "
+        "on a GPU, record one, watch a kernel of yours, or check a lab",
     )
     module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
     return getattr(import_module(module), name)(arguments[1:]) or 0

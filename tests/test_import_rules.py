@@ -40,7 +40,7 @@ ORDER = {
     ),
     "engine": (
         *("root", "process_tree", "problem", "schedule", "algorithms", "parameter", "experiment", "parser"),
-        *("model", "trace", "recordings", "studies", "watch", "worker", "measuring"),
+        *("model", "trace", "recordings", "layers", "studies", "watch", "worker", "measuring"),
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),

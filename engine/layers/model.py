@@ -1,0 +1,256 @@
+"""What a model is made of: kinds of layers, the matrices of each, and what they take of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from engine.problem.dtype import dtype_named
+
+FP4_BITS = 4.25  # of a number in mxfp4: 32 numbers of 4 bits share a scale of 8
+SCALED = 128  # rows and columns of a block of FP8 weights, which has a scale of 4 bytes
+
+
+class Matrix(NamedTuple):
+    """Weights that a token's numbers are multiplied by, or `copies` alike, of which it takes `active`."""
+
+    name: str
+    rows: int
+    columns: int
+    copies: int = 1
+    active: int = 1
+
+    @property
+    def parameters(self) -> int:
+        """Numbers of all copies."""
+        return self.rows * self.columns * self.copies
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Attention of one kind of layer.
+
+    Attributes:
+        heads, kv_heads, head_dim, head_dim_v: of Q, K and V.
+        window: keys that a query sees, its own included; None: all.
+        chunk: the sequence is cut into pieces of so many keys, and a query sees its own piece; None: not cut.
+        softcap, sinks, slopes: terms of its scores.
+        latent, rope_dim: numbers of a token that K and V of all heads are made from, and those of its
+            position, which all heads share; None and 0: K and V themselves are kept.
+        q_latent: numbers that Q of all heads is made from; None: it is made from the token.
+        gated: O is multiplied by a gate, which Q's matrix gives too.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    head_dim_v: int
+    window: int | None = None
+    chunk: int | None = None
+    softcap: float | None = None
+    sinks: bool = False
+    slopes: bool = False
+    latent: int | None = None
+    rope_dim: int = 0
+    q_latent: int | None = None
+    gated: bool = False
+
+    @property
+    def text(self) -> str:
+        """It in a few words."""
+        terms = " with sinks" * self.sinks + " with a cap" * bool(self.softcap) + " with slopes" * self.slopes
+        reach = f" within {self.window:,} keys" if self.window else ""
+        reach += f" within pieces of {self.chunk:,} keys" if self.chunk else ""
+        return f"{'latent ' if self.latent else ''}attention{terms}{reach}"
+
+    def heads_of(self, parallel: int) -> tuple[int, int]:
+        """Query heads and key heads of each of so many GPUs; a key head may lie on several."""
+        return self.heads // parallel, max(1, self.kv_heads // parallel)
+
+    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
+        """Those of each of so many GPUs."""
+        heads, kv_heads = self.heads_of(parallel)
+        output = Matrix("O", hidden, heads * self.head_dim_v)
+        queries = heads * (self.head_dim + self.gated * self.head_dim_v)
+        if self.latent is None:
+            return Matrix("Q, K, V", queries + kv_heads * (self.head_dim + self.head_dim_v), hidden), output
+        down, from_token = self.latent + self.rope_dim, self.q_latent is None
+        keys = heads * (self.head_dim - self.rope_dim + self.head_dim_v)
+        first = Matrix("latents", down + (queries if from_token else self.q_latent), hidden)
+        second = () if from_token else (Matrix("Q of its latent", queries, self.q_latent),)
+        return first, *second, Matrix("K, V of their latent", keys, self.latent), output
+
+    def cache_numbers(self, tokens: int, parallel: int = 1) -> int:
+        """Numbers of K and V that one sequence of so many tokens keeps in each of so many GPUs."""
+        kept = min(tokens, self.window or tokens, self.chunk or tokens)
+        if self.latent is not None:
+            return kept * (self.latent + self.rope_dim)
+        return kept * self.heads_of(parallel)[1] * (self.head_dim + self.head_dim_v)
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """A layer in attention's place that keeps a state of fixed size: its name, and its matrices' shapes."""
+
+    name: str
+    shapes: tuple[tuple[int, int], ...]
+
+    @property
+    def text(self) -> str:
+        """It in a word or two."""
+        return self.name
+
+    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
+        """Those of each of so many GPUs; one side is always the layer's own, which they share out."""
+        named = zip(("in", *("inner",) * (len(self.shapes) - 2), "out"), self.shapes, strict=True)
+        return tuple(
+            Matrix(name, rows, -(-columns // parallel))
+            if rows == hidden
+            else Matrix(name, -(-rows // parallel), columns)
+            for name, (rows, columns) in named
+        )
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """Two matrices with an activation between them, or three with a gate: once, or as experts.
+
+    Attributes:
+        width: numbers between the matrices, of one expert.
+        gated: whether the activation's input is multiplied by a gate.
+        experts, active: how many there are, and how many a token takes; 1 and 1 where there is no choice.
+        shared: width of what every token takes beside its experts.
+    """
+
+    width: int
+    gated: bool = True
+    experts: int = 1
+    active: int = 1
+    shared: int = 0
+
+    @property
+    def text(self) -> str:
+        """It in a few words."""
+        return "MLP" if self.experts == 1 else f"{self.active} of {self.experts} experts"
+
+    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
+        """Those of each of so many GPUs: every expert is shared out by its width."""
+        widths = [(-(-self.width // parallel), self.experts, self.active)]
+        widths += [(-(-self.shared // parallel), 1, 1)] * bool(self.shared)
+        found = [Matrix("router", self.experts, hidden)] * (self.experts > 1)
+        for width, *chosen in widths:
+            found += [Matrix("up", (1 + self.gated) * width, hidden, *chosen)]
+            found += [Matrix("down", hidden, width, *chosen)]
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One kind of layer.
+
+    Attributes:
+        mixer: what lets tokens see one another; None: nothing.
+        mlp: what follows; None: nothing.
+        norms: normalisations of a token.
+        others: numbers beside the matrices: biases, norms, sinks, filters.
+    """
+
+    mixer: Attention | Recurrent | None
+    mlp: Mlp | None
+    norms: int = 2
+    others: int = 0
+
+    @property
+    def kind(self) -> str:
+        """It in a few words: attention within 4,096 keys, MLP."""
+        return ", ".join(part.text for part in (self.mixer, self.mlp) if part)
+
+    @property
+    def attention(self) -> Attention | None:
+        """Its attention, if it has any."""
+        return self.mixer if isinstance(self.mixer, Attention) else None
+
+    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
+        """Those of each of so many GPUs."""
+        return tuple(
+            matrix for part in (self.mixer, self.mlp) if part for matrix in part.matrices(hidden, parallel)
+        )
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, as far as its config.json says.
+
+    >>> from engine.layers.config import shipped
+    >>> shipped("llama-3-8b").parameters
+    8030261248
+
+    Attributes:
+        name: of its file.
+        layers: its kinds of layers, each with how many there are.
+        hidden, vocab: numbers of a token, and tokens that there are.
+        tied: whether the embedding serves as the last matrix too.
+        dtype: of weights, K and V.
+        quantized: how a checkpoint keeps most weights: "mxfp4" its experts, "fp8" its layers; empty: no way.
+        causal: whether a token sees none after it.
+        others: numbers beside the layers and the vocabulary: positions, the last norm.
+        said: what was taken, or left out, in sentences.
+        source, date: where its config was read, and when.
+    """
+
+    name: str
+    layers: tuple[tuple[Layer, int], ...]
+    hidden: int
+    vocab: int
+    tied: bool
+    dtype: str
+    quantized: str = ""
+    causal: bool = True
+    others: int = 0
+    said: tuple[str, ...] = field(default=(), compare=False)
+    source: str = ""
+    date: str = ""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number of K and V, and of a weight that is not quantized."""
+        return dtype_named(self.dtype).bytes
+
+    @property
+    def parameters(self) -> int:
+        """Numbers of all weights."""
+        inside = sum(
+            count * (layer.others + sum(matrix.parameters for matrix in layer.matrices(self.hidden)))
+            for layer, count in self.layers
+        )
+        return inside + self.vocab * self.hidden * (1 if self.tied else 2) + self.others
+
+    def bytes_of(self, matrix: Matrix) -> float:
+        """Bytes of a matrix's weights, all copies."""
+        if self.quantized == "mxfp4" and matrix.copies > 1:
+            return matrix.parameters * FP4_BITS / 8
+        if self.quantized == "fp8" and matrix.name != "router":
+            return matrix.parameters * (1 + 4 / SCALED**2)
+        return matrix.parameters * self.itemsize
+
+    def weight_bytes(self, parallel: int = 1) -> int:
+        """Bytes of the weights in each of so many GPUs; biases and norms lie on all."""
+        words = -(-self.vocab // parallel) * self.hidden * (1 if self.tied else 2) + self.others
+        inside = sum(
+            count
+            * (
+                layer.others * self.itemsize
+                + sum(self.bytes_of(matrix) for matrix in layer.matrices(self.hidden, parallel))
+            )
+            for layer, count in self.layers
+        )
+        return round(words * self.itemsize + inside)
+
+    def cache_bytes(self, tokens: int, parallel: int = 1) -> int:
+        """Bytes of K and V of one sequence of so many tokens in each of so many GPUs, all layers."""
+        each = (
+            count * layer.attention.cache_numbers(tokens, parallel)
+            for layer, count in self.layers
+            if layer.attention
+        )
+        return self.itemsize * sum(each)

@@ -1,0 +1,290 @@
+"""A phase of a model on a GPU: attention of each kind of layer as an experiment, the rest as a roofline.
+
+All seconds are modelled. Attention's are those of the model of its kernel. A matrix product takes as long as
+its FLOPs or its bytes take at the rates that large products and reads reach, whichever is longer, and what
+lies between products as long as its bytes take; every kernel takes its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from engine.algorithms import flash2, flash3, split_kv
+from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.layers.model import Attention, Layer, Matrix, Model
+from engine.model.cluster.kernel import BACKWARD
+from engine.model.rates import LAUNCH, Rates
+from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS
+
+PREFILL, DECODE, TRAIN = PHASES = ("prefill", "decode", "train")
+PARALLEL = (1, 2, 4, 8)
+AUTO = "auto"
+STEPS = 3  # products of a training step for one of a forward pass: by inputs and by weights, too
+DECODED_KEYS = 128  # of split_kv's blocks, up to a head dim of 128, as its kernel chooses
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a model does: a prompt's tokens at once, one token for each of a batch, or a training step.
+
+    >>> from engine.layers.config import shipped
+    >>> Phase(DECODE, tokens=8192, batch=16).of(shipped("llama-3-8b")).attention_share > 0.1
+    True
+
+    Attributes:
+        name: one of PHASES.
+        tokens: of each sequence; in decoding, those that it has.
+        batch: sequences.
+        parallel: GPUs that share out heads and widths.
+        hardware: the key of a preset.
+        algorithm: of attention: AUTO, what the kernels take by themselves, or a key.
+    """
+
+    name: str = PREFILL
+    tokens: int = 4096
+    batch: int = 1
+    parallel: int = 1
+    hardware: str = "h200"
+    algorithm: str = AUTO
+
+    def __post_init__(self):
+        for field, value, allowed in (("phase", self.name, PHASES), ("parallel", self.parallel, PARALLEL)):
+            if value not in allowed:
+                raise ExperimentError(field, value, f"one of {', '.join(map(str, allowed))}")
+        for field, name in (("tokens", "seq"), ("batch", "batch"), ("hardware", "hardware")):
+            value, one = getattr(self, field), PARAMETERS[name]
+            if not one.holds(value):
+                raise ExperimentError(field, value, one.must)
+
+    @property
+    def rows(self) -> int:
+        """Tokens that pass through the layers."""
+        return self.batch * (1 if self.name == DECODE else self.tokens)
+
+    def of(self, model: Model) -> Evaluated:
+        """What it takes of a model; raises ExperimentError where its heads cannot be shared out."""
+        return _evaluated(model, self)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of layer in a phase.
+
+    Attributes:
+        layer: the kind.
+        count: how many there are.
+        experiment: its attention on one GPU; None: it has none.
+        attention_seconds, other_seconds: of one of them.
+        said: where the experiment is not quite its attention, in sentences.
+    """
+
+    layer: Layer
+    count: int
+    experiment: Experiment | None
+    attention_seconds: float
+    other_seconds: float
+    said: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Of one of them."""
+        return self.attention_seconds + self.other_seconds
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A model in a phase: bytes are of each GPU.
+
+    Attributes:
+        parts: its kinds of layers.
+        head_seconds: of the matrix that turns tokens into words.
+    """
+
+    model: Model
+    phase: Phase
+    parts: tuple[Part, ...]
+    head_seconds: float
+
+    @cached_property
+    def attention_seconds(self) -> float:
+        """Of all layers."""
+        return sum(part.count * part.attention_seconds for part in self.parts)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Of the whole phase."""
+        return self.head_seconds + sum(part.count * part.seconds for part in self.parts)
+
+    @property
+    def attention_share(self) -> float:
+        """What attention takes of the time."""
+        return self.attention_seconds / self.seconds
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all weights."""
+        return self.model.weight_bytes(self.phase.parallel)
+
+    @property
+    def sequence_bytes(self) -> int:
+        """K and V of one sequence."""
+        return self.model.cache_bytes(self.phase.tokens, self.phase.parallel)
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """K and V of the batch."""
+        return self.phase.batch * self.sequence_bytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the GPU has."""
+        return GPUS[self.phase.hardware].memory_bytes
+
+    @property
+    def sequences(self) -> int | None:
+        """How many sequences' K and V fit beside the weights; None where they take nothing."""
+        left = self.memory_bytes - self.weight_bytes
+        return max(0, left // self.sequence_bytes) if self.sequence_bytes else None
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What was taken or left out, in sentences."""
+        phase = self.phase
+        parallel = "What GPUs send one another is left out."
+        step = f"Attention's backward pass is taken as {BACKWARD} forward passes; the optimizer is left out."
+        choice = "Every token is taken to choose its experts by lot."
+        found = (*self.model.said, *(each for part in self.parts for each in part.said))
+        found += (parallel,) * (phase.parallel > 1) + (step,) * (phase.name == TRAIN)
+        has_choice = any(part.layer.mlp and part.layer.mlp.experts > 1 for part in self.parts)
+        return tuple(dict.fromkeys((*found, *(choice,) * has_choice)))
+
+    def summary(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        phase = self.phase
+        layers = [
+            {
+                "kind": part.layer.kind,
+                "count": part.count,
+                "experiment": part.experiment and part.experiment.flat(),
+                "attention_seconds": part.attention_seconds,
+                "other_seconds": part.other_seconds,
+                "said": list(part.said),
+            }
+            for part in self.parts
+        ]
+        return {
+            **{"model": self.model.name, "phase": phase.name, "tokens": phase.tokens, "batch": phase.batch},
+            **{"hardware": phase.hardware, "parallel": phase.parallel, "layers": layers},
+            "attention_share": self.attention_share,
+            "parameters": self.model.parameters,
+            "weight_bytes": self.weight_bytes,
+            "kv_cache_bytes": self.kv_cache_bytes,
+            "memory_bytes": self.memory_bytes,
+            "sequences_that_fit": self.sequences,
+            "seconds": self.seconds,
+            "said": list(self.said),
+        }
+
+
+@lru_cache(maxsize=1024)
+def _evaluated(model: Model, phase: Phase) -> Evaluated:
+    parts = tuple(_part(model, phase, layer, count) for layer, count in model.layers)
+    words = Matrix("words", -(-model.vocab // phase.parallel), model.hidden)
+    rows = phase.rows if phase.name == TRAIN else phase.batch
+    head = _product_seconds(model, phase, words, rows) * (STEPS if phase.name == TRAIN else 1)
+    return Evaluated(model, phase, parts, head)
+
+
+def _part(model: Model, phase: Phase, layer: Layer, count: int) -> Part:
+    experiment, said = None, ()
+    if layer.attention:
+        experiment, said = experiment_of(model, phase, layer.attention)
+    times = BACKWARD + 1 if phase.name == TRAIN else 1
+    seconds = simulate(experiment).modelled.seconds * times if experiment else 0.0
+    return Part(layer, count, experiment, seconds, _other_seconds(model, phase, layer), said)
+
+
+def experiment_of(model: Model, phase: Phase, attention: Attention) -> tuple[Experiment, tuple[str, ...]]:
+    """The attention of one kind of layer in a phase, on one GPU, and where it is not quite that."""
+    if attention.heads % phase.parallel or max(attention.kv_heads, phase.parallel) % phase.parallel:
+        must = f"a number that divides the {attention.heads} heads and the {attention.kv_heads} key heads"
+        raise ExperimentError("parallel", phase.parallel, must)
+    heads, kv_heads = attention.heads_of(phase.parallel)
+    decoding = phase.name == DECODE
+    values: dict[str, Any] = {
+        **{"batch": phase.batch, "heads": heads, "kv_heads": kv_heads, "head_dim": attention.head_dim},
+        **{"seq": 1 if decoding else phase.tokens, "seq_kv": phase.tokens, "causal": model.causal},
+        **{"dtype": model.dtype, "hardware": phase.hardware},
+    }
+    said = list(_not_there_yet(attention))
+    if attention.latent and decoding:
+        values |= {"kv_heads": 1, "head_dim": min(256, attention.latent + attention.rope_dim)}
+        said.append("Decoding from the latent is counted as one key head of 256 numbers for K and for V.")
+    if attention.window and attention.window < phase.tokens:
+        values["window"] = (
+            attention.window if model.causal else f"{attention.window // 2}:{attention.window // 2}"
+        )
+    if attention.chunk and attention.chunk < phase.tokens:
+        if decoding:
+            values["window"] = attention.chunk
+        else:
+            whole, rest = divmod(phase.tokens, attention.chunk)
+            values["documents"] = [attention.chunk] * whole + [rest] * bool(rest)
+    return _with_algorithm(Experiment.of(**values), phase), tuple(said)
+
+
+def _not_there_yet(attention: Attention) -> Iterable[str]:
+    """What an experiment cannot say."""
+    if attention.head_dim_v != attention.head_dim:
+        yield f"V is counted with {attention.head_dim} numbers; it has {attention.head_dim_v}."
+    terms = {"sinks": attention.sinks, "a cap": attention.softcap, "slopes": attention.slopes}
+    for name in (name for name, there in terms.items() if there):
+        yield f"What {name} of its scores would cost is left out."
+
+
+def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
+    """The experiment as the kernels run it by themselves, or under the algorithm asked for."""
+    problem = experiment.problem
+    if phase.algorithm != AUTO:
+        return experiment.changed(algorithm=phase.algorithm).in_own_tiling()
+    if phase.name == DECODE:
+        rows = split_kv.packed_rows(problem)
+        keys = DECODED_KEYS if problem.head_dim <= 128 else DECODED_KEYS // 2
+        split = experiment.changed(algorithm=split_kv.ALGORITHM.key, block_q=rows, block_kv=keys)
+        return split.changed(splits=split_kv.own_splits(problem, split.tiling, split.gpu.sms))
+    served = flash3.ALGORITHM.unserved(problem, experiment.gpu) is None
+    return experiment.changed(algorithm=(flash3 if served else flash2).ALGORITHM.key).in_own_tiling()
+
+
+def _product_seconds(model: Model, phase: Phase, matrix: Matrix, rows: int) -> float:
+    """Of so many tokens times a matrix, or times the experts that they choose."""
+    rates = Rates.of(GPUS[phase.hardware], model.dtype)
+    touched, rows = matrix.copies, rows * matrix.active
+    if matrix.copies > 1:
+        touched *= 1 - (1 - matrix.active / matrix.copies) ** (rows / matrix.active)
+    weights = model.bytes_of(matrix) * touched / matrix.copies
+    read, written = weights + rows * matrix.columns * model.itemsize, rows * matrix.rows * model.itemsize
+    flops = 2 * rows * matrix.rows * matrix.columns
+    return max(flops / rates.matrix, rates.hbm_seconds(read, written)) + LAUNCH
+
+
+def _other_seconds(model: Model, phase: Phase, layer: Layer) -> float:
+    """Of all of a layer but its attention's kernel."""
+    rates, rows = Rates.of(GPUS[phase.hardware], model.dtype), phase.rows
+    products = layer.matrices(model.hidden, phase.parallel)
+    seconds = sum(_product_seconds(model, phase, matrix, rows) for matrix in products)
+    between = [(model.hidden * 2, model.hidden * 2)] * layer.norms  # sum, norm
+    if layer.attention:  # Q and K are turned by their positions
+        heads = sum(layer.attention.heads_of(phase.parallel)) * layer.attention.head_dim
+        between.append((heads, heads))
+    ups = [matrix for matrix in products if matrix.name == "up"]
+    for matrix in ups:  # the activation, and the gate
+        wide = matrix.rows * matrix.active
+        between.append((wide, wide // 2 if layer.mlp.gated else wide))
+    for read, written in between:
+        seconds += rates.hbm_seconds(rows * read * model.itemsize, rows * written * model.itemsize) + LAUNCH
+    return seconds * (STEPS if phase.name == TRAIN else 1)
