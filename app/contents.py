@@ -21,6 +21,7 @@ GROUPS = MappingProxyType(
             "claims": "Claims",
         },
         "Watch": {
+            "zoom": "Zoom",
             "tiles": "Tiles",
             "softmax": "Softmax",
             "masks": "Masks",

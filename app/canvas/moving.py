@@ -67,15 +67,17 @@ class Moving(Component):
         """An HTML file that shows the same without server and network, between some HTML of its own."""
         return html_file(self.html, self.css, self.js, _coloured(data), title, above, below)
 
-    def show(self, data: Any, *, key: str, title: str = "", height: int | None = None) -> None:
+    def show(self, data: Any, *, key: str, title: str = "", height: int | None = None, **heard) -> Any:
         """Show data, bytes or what JSON holds; changed data under the same key keep the place in the run.
+
+        Returns what it tells the page, of the names that are `heard`: `on_depth_change=lambda: None`.
 
         A title of what these data are stands for the picture's own. Pixels of `height` are kept free before
         the picture is there; without, it has its own.
         """
         title = title or self.title
         offer(title, partial(self.offline, data, title))
-        self.mount(key=key, data=_coloured(data), height=height or "content")
+        return self.mount(key=key, data=_coloured(data), height=height or "content", **heard)
 
 
 def _coloured(data: Any) -> Any:

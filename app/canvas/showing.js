@@ -7,10 +7,11 @@
  */
 export function showing(Shown, name = "") {
   const views = new WeakMap();
-  return ({ data, parentElement }) => {
+  return ({ data, parentElement, setStateValue }) => {
     if (!data) return undefined;
     const view = views.get(parentElement) ?? new Shown(parentElement);
     views.set(parentElement, view);
+    view.setStateValue = setStateValue; // by which it tells the page something; a file has none
     view.update(data);
     if (name) window[name] = view.asked;
     return () => view.release();

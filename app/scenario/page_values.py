@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import paging, several_gpus
+from engine.studies import paging, several_gpus, zoom
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class Own:
 
 OWN: Mapping[str, Own] = {
     name: Own(page, options, usual)
-    for page, asked in (("across", several_gpus.CHOICES), ("decoding", paging.CHOICES))
+    for page, asked in (
+        *(("across", several_gpus.CHOICES), ("decoding", paging.CHOICES), ("zoom", zoom.CHOICES)),
+    )
     for name, (options, usual) in asked.items()
 }
 

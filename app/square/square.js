@@ -1,20 +1,15 @@
 // One canvas, one clock: a square of scores at several sizes, from each of which it moves to the next.
 
-import { clamp } from "../canvas/format.js";
+import { FramesPlayer } from "../canvas/frames.js";
 import { showing } from "../canvas/showing.js";
-import { NARROW } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
-import { TimedPlayer } from "../canvas/timed_player.js";
-import { unpack } from "../canvas/unpack.js";
 
-const FRAME = 2.5; // seconds from one size to the next
 const SCORES = 32; // of a side, so many of which are drawn one by one
-const ROW = 56,
-  COLUMN = 190; // units of a fact: its height and its width at least
 const LABELLED = 26; // units of a side that has room for its length
 const BAR = {
   label: "A square of scores",
   slider: "Size",
+  frame: "size",
   speeds: [0.5, 1, 2, 4],
   arrows: "to the size before, or next",
   guide: {
@@ -22,20 +17,6 @@ const BAR = {
     "a band": "a block of queries: it reads all of K and V",
   },
 };
-
-class Square {
-  constructor(bytes) {
-    Object.assign(this, unpack(bytes).header);
-    this.longest = this.frames.length - 1;
-  }
-
-  /** The frame at a place, the next, and how far it is on its way there. */
-  at(place) {
-    const n = clamp(Math.floor(place), 0, this.longest),
-      part = place - n;
-    return { n, now: this.frames[n], next: this.frames[n + 1], part: part * part * (3 - 2 * part) };
-  }
-}
 
 class SquarePanel {
   follows = ["at"];
@@ -107,63 +88,9 @@ class SquarePanel {
   }
 }
 
-class FactsPanel {
-  follows = ["at"];
-
-  paint(pen, box, { at }) {
-    const { model } = this,
-      { u, theme } = pen,
-      { facts } = model.frames[Math.round(at)],
-      columns = box.h < ROW * facts.length * u && box.w > 2 * COLUMN * u ? 2 : 1,
-      wide = box.w / columns,
-      line = Math.min(76 * u, (box.h - 20 * u) / Math.ceil(facts.length / columns));
-    facts.forEach(([name, words, color], n) => {
-      const x = box.x + (n % columns) * wide,
-        y = box.y + (Math.floor(n / columns) + 0.25) * line;
-      pen.text(name, x, y, { size: 14, color: theme.muted, room: wide });
-      pen.text(words, x, y + 27 * u, { size: 24, weight: 700, mono: true, color: theme[color], room: wide });
-    });
-    pen.note(model.note, box.x, box.y + box.h - 6 * u, { room: box.w });
-  }
-}
-
-class SquarePlayer extends TimedPlayer {
+class SquarePlayer extends FramesPlayer {
   static bar = BAR;
-  static Model = Square;
-
-  eventBeside(by) {
-    return by > 0 ? Math.floor(this.at) + 1 : Math.ceil(this.at) - 1;
-  }
-
-  passing(seconds) {
-    return (seconds * this.speed) / FRAME;
-  }
-
-  layout() {
-    const { width: w, height: h, u } = this.stage,
-      narrow = w < NARROW,
-      side = narrow ? w : Math.min(0.6 * w, h),
-      facts = narrow
-        ? { x: 0, y: 0.52 * h, w, h: 0.48 * h }
-        : { x: side + 40 * u, y: 20 * u, w: w - side - 40 * u, h: h - 20 * u };
-    return [
-      [SquarePanel, { x: 0, y: 0, w: side, h: narrow ? 0.5 * h : h }],
-      [FactsPanel, facts],
-    ];
-  }
-
-  moment() {
-    const { at, model } = this,
-      { n, now, next, part } = model.at(at),
-      shown = next && part > 0.5 ? next : now;
-    return {
-      view: { at },
-      title: "A square of scores",
-      sentence: shown.sentence,
-      where: `size ${n + 1} of ${model.frames.length}`,
-      length: "",
-    };
-  }
+  static Picture = SquarePanel;
 }
 
 const show = showing(SquarePlayer, "__square");

@@ -1,0 +1,131 @@
+"""From a layer to one score: which heads, tiles and warps hold it, and what it does to its row."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.algorithms import flash2
+from engine.experiment import Experiment
+from engine.model.launch import Launch, launch
+from engine.model.occupancy import WARP, is_online, threads_of
+from engine.problem.bounds import visible_keys
+from engine.problem.inputs import make_inputs
+from engine.studies.drawable import drawable
+from engine.trace.rows import masked_scores, row_statistics
+
+DEPTHS = ("layer", "head", "tile", "warp", "score")
+CHOICES = {"zoom": (tuple(range(len(DEPTHS))), 0)}  # what a page may ask, and what it usually does
+MOST_NUMBERS = 2**22  # of K, that are drawn for the scores of one head
+WARP_ROWS = 16  # of a product that one warp takes: PTX ISA, wgmma.mma_async and mma
+
+
+@dataclass(frozen=True)
+class Zoom:
+    """One score of the first head, and what it lies in. Rows are queries, columns keys, from 0 on.
+
+    Attributes:
+        experiment: whose numbers these are: the same, or with fewer tokens, or under FlashAttention-2.
+        run: its launch.
+        tile: query block and key block.
+        warps: of the thread block.
+        pieces: [warps, 4] the first rows that each warp computes of the tile and the keys: first row, stop,
+            first key, stop, counted within the tile.
+        warp: which of them has the score.
+        scores: [rows, block_kv] float32 the tile's scaled scores, -inf where masked or past the last key.
+        row, key: of the score.
+        q, k: [d] the row of Q and of K.
+        score: q k / sqrt(d), the largest of its row so far.
+        m, l: before the tile and after it; alpha: what l and O are multiplied by.
+    """
+
+    experiment: Experiment
+    run: Launch
+    tile: tuple[int, int]
+    warps: int
+    pieces: np.ndarray
+    warp: int
+    scores: np.ndarray
+    row: int
+    key: int
+    q: np.ndarray
+    k: np.ndarray
+    score: float
+    m: tuple[float, float]
+    l: tuple[float, float]  # noqa: E741 - the field's name
+    alpha: float
+
+
+@lru_cache(maxsize=16)
+def zoom(experiment: Experiment) -> Zoom:
+    """The last score that raises its row's maximum, in the middle query row of the middle query block.
+
+    Example:
+        >>> zoom(Experiment.of(seq=512, head_dim=64)).scores.shape
+        (128, 64)
+    """
+    experiment = _told(experiment)
+    run, tiling = launch(experiment), experiment.tiling
+    alone = experiment.changed(batch=1, heads=1, kv_heads=1)
+    q, k, _ = (each[0] for each in make_inputs(alone.problem))
+    rows, width = tiling.block_q, tiling.block_kv
+    middle = len(run.schedule.query_rows) // 2 * rows + rows // 2
+    row = middle if middle < len(q) and _seen(alone, middle) else len(q) - 1  # which sees the last key
+    i = row // rows
+    found = row_statistics(alone, q, k, [row])
+    order = np.flatnonzero(~np.isnan(found.m[0]))
+    if any(phase.reverse for phase in run.schedule.phases):
+        order = order[::-1]
+    alpha, m, total = (each[0, order] for each in (found.alpha, found.m, found.l))
+    rises = np.flatnonzero((alpha > 0) & (alpha < 1))
+    at = int(rises[-1]) if len(rises) else 0
+    j = int(order[at])
+    here = slice(j * width, (j + 1) * width)
+    scores = masked_scores(alone, q, k, np.arange(i * rows, min(i * rows + rows, len(q))))[:, here]
+    scores[row - i * rows] = masked_scores(alone, q, k, [row])[0, here]  # as its statistics were rounded
+    key = j * width + int(scores[row - i * rows].argmax())
+    pieces = warp_pieces(rows, width, threads_of(run.schedule, run.schedule.phases[0]) // WARP)
+    within = row - i * rows, key - j * width
+    before = (float(m[at - 1]), float(total[at - 1])) if at else (-np.inf, 0.0)
+    return Zoom(
+        *(experiment, run, (i, j), len(pieces), pieces, _holds(pieces, *within), scores, row, key),
+        *(q[row], k[key], float(scores[within])),
+        *((before[0], float(m[at])), (before[1], float(total[at])), float(alpha[at])),
+    )
+
+
+def _seen(experiment: Experiment, row: int) -> int:
+    low, high = visible_keys(experiment.problem, np.array([row]))
+    return max(0, int(high[0] - low[0]))
+
+
+def warp_pieces(rows: int, keys: int, warps: int) -> np.ndarray:
+    """[warps, 4] what each takes first of a tile: 16 rows with all keys, or of few rows a part of the keys.
+
+    Where there are more rows than that, each goes on with those that are 16 x warps further down.
+    """
+    number = np.arange(warps)
+    if rows >= WARP_ROWS * warps:
+        first, keys_first, tall, wide = number * WARP_ROWS, 0 * number, WARP_ROWS, keys
+    else:
+        wide = -(-keys // warps)
+        first, keys_first, tall = 0 * number, number * wide, rows
+    stop = np.minimum(first + tall, rows), np.minimum(keys_first + wide, keys)
+    return np.stack([first, stop[0], keys_first, stop[1]], axis=1)
+
+
+def _holds(pieces: np.ndarray, row: int, key: int) -> int:
+    """The warp that has a score, whose rows come again further down."""
+    by_rows = pieces[-1, 0] > 0
+    return row // WARP_ROWS % len(pieces) if by_rows else int(np.searchsorted(pieces[:, 3], key, "right"))
+
+
+def _told(experiment: Experiment) -> Experiment:
+    """The experiment where one kernel takes all keys of its queries in turn, else FlashAttention-2's."""
+    problem, tiling = experiment.problem, experiment.tiling
+    across = max(tiling.block_q, tiling.block_kv)
+    experiment = drawable(experiment, max(1, MOST_NUMBERS // (problem.head_dim * across)))
+    phases = launch(experiment).schedule.phases
+    if len(phases) == 1 and is_online(phases[0]) and experiment.tiling.splits == 1:
+        return experiment
+    return experiment.changed(algorithm=flash2.ALGORITHM.key)
