@@ -33,6 +33,7 @@ LOOKS = {
     "flash1": Look("k", "square", "dash"),
     "flash2": Look("v", "diamond"),
     "flash3": Look("o", "star", "dot"),
+    "split_kv": Look("rose", "pentagon", "longdash"),
     "eager": Look("ink", "x", name="PyTorch unfused"),
     "sdpa": Look("violet", name="PyTorch fused"),
     "sdpa_flash": Look("violet", name="PyTorch flash"),
@@ -83,4 +84,5 @@ def caveats(keys: Iterable[str]) -> str:
 def implementation(row: Mapping[str, Any]) -> str:
     """The short name of what a row's "provider" names, or the row's own "label" for it."""
     key = row["provider"]
-    return kernel(key) if key in offered() else look(key).name or row["label"]
+    ours = key in ALGORITHMS and ALGORITHMS[key].on_one_gpu
+    return kernel(key) if ours else look(key).name or row["label"]

@@ -5,14 +5,13 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, numbers, one_of
+from app.elements import fold, one_of
 from app.figures import decoding as figures
-from app.figures.algorithms import implementation, look
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, counted, heads_text, percent_text, scaled, seconds_text
+from app.figures.units import counted, scaled, seconds_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import kv_cache, live, merging
+from app.page.parts import decoded, kv_cache, live, merging
 from app.player import PLAYER
 from app.player.payload import build
 from app.scenario import theme
@@ -23,15 +22,10 @@ from app.tour.pictures import PICTURES
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
-from engine.model.timeline import MODELLED
-from engine.problem.hardware import gpu_named
-from engine.recordings.recording import Recording
-from engine.recordings.timing import Decoding
 from engine.studies import decoding as studies
 from engine.trace.chip import SramOverflow
 
 OWN = split_kv.ALGORITHM.key
-RECORDED = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 
 
@@ -70,7 +64,7 @@ def show() -> None:
     fold("decoding pages", pages, "How does a paged KV cache save memory?")
     fold("decoding heads", heads, "What do heads that share keys save?")
     if recording:
-        timed = partial(_recorded, recording, decoding, chosen, colours)
+        timed = partial(decoded.recorded, recording, decoding, chosen, colours)
         fold("decoding times", timed, "How long did a GPU take?")
     fold("decoding", partial(_counted, simulation))
 
@@ -145,8 +139,10 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
     # of the data sheet, as reads come nearer to it than a copy does (an H200's: 4.46 TB/s of 4.8, and 4.27)
     peak, splits = decoding.gpu.memory_bytes_per_second, decoding.tiling.splits
-    limit = _limit("at the memory's peak", simulate(decoding), peak, "datasheet", colours)
-    _speed_by_splits([_line(found, "split keys", colours), limit], metric, list(found), splits, colours)
+    limit = decoded.limit("at the memory's peak", simulate(decoding), peak, "datasheet", colours)
+    decoded.speed_by_splits(
+        [decoded.line(found, "split keys", colours), limit], metric, list(found), splits, colours
+    )
     best, now = studies.fastest(found), found[splits].modelled
     merge = "One split needs no second kernel."
     if "combine" in now.parts:
@@ -156,84 +152,6 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
         f"{counted(splits, 'split')} take{'s' * (splits == 1)} {seconds_text(now.seconds)}; the fastest "
         f"number of splits is {best:,}, with {seconds_text(found[best].modelled.seconds)}. {merge}"
     )
-
-
-def _speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
-    alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
-    figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
-    chart(figure, alt)
-    with st.container(key=f"decoding_key_{lines[0].origin[:8]}"):
-        st.html(figures.key(lines, metric))
-
-
-def _line(found: dict[int, Simulation], name: str, colours: Palette) -> figures.Line:
-    points = [(one.modelled.seconds, studies.rate(one)) for one in found.values()]
-    return figures.Line(name, MODELLED, colours.k, list(found), points)
-
-
-def _limit(name: str, simulation: Simulation, fastest: float, origin: str, colours: Palette) -> figures.Line:
-    """The level of K and V that come as fast as bytes can."""
-    return figures.Line(name, origin, colours.bad, [], [(studies.seconds_at(simulation, fastest), fastest)])
-
-
-def _recorded(recording: Recording, decoding: Experiment, metric: str, colours: Palette) -> None:
-    """What was recorded over the splits at the nearest number of keys, its model, and its rivals."""
-    rows = studies.recorded_near(recording, decoding)
-    timed = [row for row in rows if row.times is not None]
-    if not timed:
-        return
-    problem = timed[0].problem
-    st.markdown(f"**{recording.heading}**: {problem.seq_kv:,} keys")
-    gpu = gpu_named(recording.device.gpu)
-    like = studies.recorded_decoding(rows, (gpu or decoding.gpu).key)
-    lines = _recorded_lines(timed, recording.origin, colours)
-    if gpu:
-        lines.insert(1, _line(studies.by_splits(like), "the same, modelled", colours))
-    copy = next((row.bytes_per_second for row in timed if row.provider == "copy"), 0.0)
-    if copy:
-        lines.append(_limit("at a copy's speed", simulate(like), copy, recording.origin, colours))
-    _speed_by_splits(lines, metric, studies.SPLITS, None, colours)
-    st.caption(
-        f"One query with {heads_text(problem.heads, problem.kv_heads)}, d {problem.head_dim}, "
-        f"{problem.dtype}, reads {bytes_text(studies.key_reads(simulate(like)))} of K and V. The dotted "
-        f"line is modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A "
-        f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
-    )
-    cells = [_recorded_row(row, copy) for row in rows]
-    numbers(RECORDED, cells, "Recorded decoding times by splits", words=(0, len(RECORDED) - 1), height=330)
-
-
-def _commit(row: Decoding) -> str:
-    """Of which commit rows are, where it is not the recording's."""
-    return f" These rows are of commit {row.commit[:7]}." if row.commit else ""
-
-
-def _recorded_lines(timed: list[Decoding], origin: str, colours: Palette) -> list[figures.Line]:
-    """A line over the splits that were swept, and a level for what has none to set."""
-
-    def line(name: str, colour: str, *rows: Decoding) -> figures.Line:
-        points = [(row.times.p50, row.bytes_per_second) for row in rows]
-        return figures.Line(name, origin, colour, [row.splits for row in rows if row.splits], points)
-
-    swept = sorted((row for row in timed if row.splits), key=lambda row: row.splits)
-    lines = [line("split keys", colours.k, *swept)] if swept else []
-    for row in timed:
-        if row.provider == OWN and row.splits is None:
-            lines.append(line("auto", colours.ink, row))
-        elif row.provider not in (OWN, "copy") and not row.page_size:
-            name = implementation({"provider": row.provider, "label": row.label})
-            lines.append(line(name, look(row.provider).colour(colours), row))
-    return lines
-
-
-def _recorded_row(row: Decoding, copy: float) -> list[str]:
-    """The cells of RECORDED, beside a copy's bytes per second; 0: not recorded."""
-    splits = str(row.splits or "auto") * (row.provider == OWN)
-    if row.times is None:
-        return [row.label, splits, "", "", "", "", "", row.skipped]
-    times = map(seconds_text, (row.times.p20, row.times.p50, row.times.p80))
-    share = percent_text(row.bytes_per_second, copy) if copy else ""
-    return [row.label, splits, *times, scaled(row.bytes_per_second, "B/s"), share, ""]
 
 
 def _drawn(experiment: Experiment) -> Drawn:

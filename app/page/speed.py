@@ -10,12 +10,13 @@ from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.colours import Palette
+from app.figures.decoding import TIME
 from app.figures.recorded import model_against_time
 from app.figures.tables import records, scrolled
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import bottleneck, gains, live, model_errors, recorded
+from app.page.parts import bottleneck, decoded, gains, live, model_errors, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -34,6 +35,7 @@ from engine.studies.comparison import (
     roofline,
     under_roof,
 )
+from engine.studies.decoding import decoding_of
 from engine.studies.gains import fused_of, modelled_gain, products_share
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
@@ -101,7 +103,10 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         st.caption(f"{_caption(metric, measured)} {caveats(side_by_side(experiment))}")
     if recording:
         with there:
-            recorded.curves(recording, experiment, metric, colours)
+            if experiment.algorithm == decoded.OWN:
+                decoded.recorded(recording, decoding_of(experiment), TIME, colours)
+            else:
+                recorded.curves(recording, experiment, metric, colours)
     _second_row(experiment, measured, recording, colours)
     _rooflines(experiment, measured, recording, colours)
     if rows:

@@ -39,7 +39,26 @@ function byQueries({ reverse, specialised, overlapped }) {
   ];
 }
 
+// of split keys: what a part's program does, and what the second kernel makes of all parts
+const BY_PARTS = [
+  "for each query tile i, each part p:",
+  "  load Q[i];  m = −∞;  l = 0;  O = 0",
+  "  for each key tile j of part p:",
+  ...byQueries({}).slice(3, 9),
+  "  store part p: O / l, lse = m + log l",
+  "kernel 2, for each row of Q:",
+  "  load O, lse of all parts;  m = max lse",
+  "  O = Σ e^(lse − m) O / Σ e^(lse − m)",
+  "  store O, lse",
+];
+
+function lineOfPart(run, step) {
+  if (run.phase[step]) return { load: 11, store: 13 }[run.operation(step)] ?? 12;
+  return lineOf(run, run.operation(step), run.tensor(step));
+}
+
 function code(run, step) {
+  if (run.parts?.length) return [BY_PARTS, run.has(step) ? lineOfPart(run, step) : -1];
   return [
     run.keysOutside ? BY_KEYS : byQueries(run),
     run.has(step) ? lineOf(run, run.operation(step), run.tensor(step)) : -1,
@@ -54,6 +73,11 @@ function lineOf(run, operation, tensor) {
 
 function opening(model, run) {
   const { queryBlocks, keyBlocks } = model;
+  if (run.parts?.length)
+    return (
+      `${sizeWords(model, "Each KV head, with the heads of Q that share it,")}. The ${plural(keyBlocks, "key tile")} are split into ` +
+      `${plural(run.parts.length, "part")}, each with a thread block of its own, and a second kernel merges what they found.`
+    );
   const how = run.keysOutside
     ? "Each key tile stays on the chip while the query tiles pass by."
     : run.reverse
@@ -65,6 +89,8 @@ function opening(model, run) {
 
 function step(told) {
   const { operation } = told;
+  if (operation === "combine")
+    return "Every part's O is multiplied by exp(lse − m), the sum is divided by the sum of these weights, and the result is exact.";
   return operation === "load"
     ? loadSentence(told)
     : operation === "store"
@@ -80,6 +106,19 @@ function origin(run, step) {
 
 function loadSentence({ model, run, step, i, j, tensor, size }) {
   const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
+  if (run.phase[step])
+    return tensor === "partial O"
+      ? `The second kernel reads O of every part back, ${size}, for all rows that share this KV head.`
+      : `It reads the parts' lse: ${size}. The largest of them is m, to which all parts are scaled.`;
+  const part = run.partAt(step);
+  if (part >= 0 && tensor === "Q") {
+    const { first, stop } = run.parts[part],
+      keys = stop > first ? `key tiles ${first} to ${stop - 1}` : "no key tile, as none is left";
+    return (
+      `Part ${part} has ${keys}. Its thread block loads ${size} of Q and begins with m, l and O of its own. ` +
+      `Here the parts come one after another; on the GPU they run at the same time.`
+    );
+  }
   if (run.keysOutside) {
     return {
       K: `Key tile ${j} is loaded onto the chip: ${keys}. It stays while every query tile that sees it passes by.`,
@@ -98,7 +137,13 @@ function loadSentence({ model, run, step, i, j, tensor, size }) {
   }[tensor];
 }
 
-function storeSentence({ model, run, index, own, i, j, tensor, size }) {
+function storeSentence({ model, run, step, index, own, i, j, tensor, size }) {
+  const part = run.partAt(step);
+  if (tensor === "partial O")
+    return `Part ${part} has seen its keys. Its O, divided by its own l, is written to HBM in float32: ${size}.`;
+  if (tensor === "partial lse")
+    return `With it goes its lse, m + log l of its own keys, by which the parts are weighed later: ${size}.`;
+  if (run.phase[step] && tensor === "O") return `The merged O is written once for each row: ${size}.`;
   if (run.rewrites) {
     return tensor === "O"
       ? `O of query tile ${i} is not finished, but it must make room: ${size} are written back, to be read again for the next key tile.`
@@ -131,7 +176,8 @@ const OF_ALL_ROWS = {
 /** A tile visit on the chip: scores, maximum, rescale, accumulate. */
 function tileSentence({ model, run, step, index, own, i, j, operation }) {
   const row = `row ${model.rows[index]}`,
-    meets = `Query tile ${i} meets key tile ${j}.`;
+    part = run.parts?.length ? run.partAt(step) : -1,
+    meets = `${part < 0 ? `Query tile ${i}` : `Part ${part}`} meets key tile ${j}.`;
   if (operation === "scores" || !own) return meets + (OF_ALL_ROWS[operation]?.(model, i, j) ?? "");
   const state = rowState(model, run, step, index),
     { before, next } = state;
@@ -185,6 +231,10 @@ function block(model, run, step, numbered) {
   const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];
   const passing =
     stop[i] - first[i] > 1 ? `key tiles ${ends.join(" ")} pass by` : `key tile ${first[i]} passes by`;
+  const part = run.parts?.[run.partAt(step)];
+  if (part)
+    return `Part ${run.partAt(step)} runs over key tiles ${part.first} to ${part.stop - 1} with m, l and O of its own, and writes O and lse at the end.`;
+  if (run.parts?.length) return "The second kernel merges the parts: each O weighed by exp(lse − m).";
   if (!numbered)
     return "Each query tile stays on the chip while the key tiles that it sees pass by. S never leaves the chip, and O is written once, at the end.";
   return `Query tile ${i} stays on the chip while ${passing}. S never leaves the chip, and O is written once, at the end.`;

@@ -15,6 +15,11 @@ export class GridPanel {
     this.painter = new GridPainter(model, model.run, this.grid, theme, u);
   }
 
+  /** The row of the problem at a height within the tiles. */
+  rowAt(y) {
+    return Math.floor((y - this.grid.y0) / this.grid.perQuery);
+  }
+
   /** Where the tile at a point lies, and its words. */
   pointed(x, y) {
     const { model, run } = this.painter;
@@ -99,7 +104,7 @@ export class GridPanel {
 }
 
 /** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
-function tileWords(model, run, i, j) {
+export function tileWords(model, run, i, j) {
   const wasted = run.visitsHidden && !model.seen(i, j),
     kind = !model.seen(i, j) ? "skipped" : model.partial(i, j) ? "partial" : "full";
   const rows = model.rowStart[i + 1] - model.rowStart[i];

@@ -11,6 +11,7 @@ import { GridPanel } from "./grid_panel.js";
 import { MemoryPanel } from "./memory_panel.js";
 import { RacePanel } from "./race_panel.js";
 import { RowPanel } from "./row_panel.js";
+import { SplitGridPanel } from "./split_grid.js";
 import { TrafficPanel } from "./traffic_panel.js";
 
 const BETWEEN = 16; // units between panels
@@ -22,7 +23,7 @@ const LEAST = { grid: 230, memory: 145, traffic: 200, chip: 204, code: 182, row:
 function panelsOf(model) {
   return model.backward
     ? [BackwardGridPanel, BackwardTrafficPanel, BackwardRowPanel]
-    : [GridPanel, TrafficPanel, RowPanel];
+    : [model.run.parts.length > 1 ? SplitGridPanel : GridPanel, TrafficPanel, RowPanel];
 }
 
 /** New panels for a model and a mode, on a stage of this size: as many as it has room for at a legible size. */

@@ -8,10 +8,10 @@ import numpy as np
 
 from app.canvas.pack import pack, with_header
 from app.figures.shared_tables import steps_tables, tensor_name
-from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, offered, standard
+from engine.algorithms import ALGORITHMS, Algorithm, compared, flash2, standard
 from engine.experiment import Experiment
 from engine.model.footprint import IN_REGISTERS, misfit
-from engine.model.launch import Launch, launch
+from engine.model.launch import Launch, launch, schedule_of
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import outline
 from engine.problem.hardware import Gpu
@@ -26,6 +26,7 @@ from engine.studies.memories import memories
 from engine.trace.broken import FLAWS, errors
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 
+FLASH2 = flash2.ALGORITHM.key
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
 VALUE_BUDGET = 2**15  # numbers sent for each statistic
@@ -41,19 +42,21 @@ def build(experiment: Experiment, agreement: str = "", agrees: bool = True) -> b
         agreement: a sentence shown beside the row's numbers, such as how far kernel and scheduler differ.
         agrees: whether that sentence is good news.
     """
-    if experiment.algorithm not in offered():
-        experiment = experiment.changed(algorithm=flash2.ALGORITHM.key)
+    if not experiment.record.on_one_gpu:
+        experiment = experiment.changed(algorithm=FLASH2)
     drawn, record = _drawn(experiment), experiment.record
-    apart = record.chooses_tiling or record.caveat
-    runs, columns = _runs(drawn if apart else drawn.changed(algorithm=flash2.ALGORITHM.key))
+    packs = _packs(experiment)
+    apart = record.chooses_tiling or record.caveat or packs
+    runs, columns = _runs(drawn if apart else drawn.changed(algorithm=FLASH2))
     # unfused attention rounds S and reduces rows whole, flash3 goes backwards: other m and l
-    rows = record.key if record.chooses_tiling or record.unfused else flash2.ALGORITHM.key
-    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "algorithm": rows}
+    rows = record.key if record.chooses_tiling or record.unfused or packs else FLASH2
+    heads = drawn.problem.group if packs else 1
+    alone = {"batch": 1, "heads": heads, "kv_heads": 1, "algorithm": rows}
     against = _total(drawn, flash2.ALGORITHM if record.unfused else standard.ALGORITHM)
     said = {"agreement": agreement, "agrees": agrees, "against": against}
     header = {**header_of(experiment, drawn, _side_by_side(experiment)), "runs": runs, **said}
     statistics = _statistics(drawn.changed(**alone))
-    if not record.unfused:
+    if not record.unfused and not packs:
         statistics |= {f"wrong.{flaw}": off for flaw, off in _broken(drawn.changed(**alone)).items()}
     return pack(header, {**columns, **statistics})
 
@@ -73,6 +76,11 @@ def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dic
     }
 
 
+def _packs(experiment: Experiment) -> bool:
+    """Whether a thread block takes all heads that share a key head, which nothing is that takes one head."""
+    return schedule_of(experiment).phases[0].shared
+
+
 def begun(payload: bytes, *, race: bool = False) -> bytes:
     """The same payload, shown first at the start of its run, or of its race."""
     return with_header(payload, begin={"race": race})
@@ -80,7 +88,7 @@ def begun(payload: bytes, *, race: bool = False) -> bytes:
 
 def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = schedule_of(experiment).problem, experiment.tiling
     return {
         "heads": problem.batch * problem.heads,
         "seq_q": problem.seq_q,
@@ -117,7 +125,9 @@ def _misfits(experiment: Experiment, names: Sequence[str]) -> dict[str, tuple[st
 
 def _side_by_side(experiment: Experiment) -> tuple[str, ...]:
     """The algorithms that are shown together, each on the tiles that it runs on everywhere else."""
-    own = standard.ALGORITHM.key, flash2.ALGORITHM.key, experiment.algorithm
+    own = standard.ALGORITHM.key, FLASH2, experiment.algorithm
+    if _packs(experiment):
+        return (experiment.algorithm,)
     if experiment.record.chooses_tiling:
         return own
     return tuple(name for name in compared() if name in own or not ALGORITHMS[name].caveat)
@@ -127,17 +137,19 @@ def _drawn(experiment: Experiment) -> Experiment:
     """The experiment, or its sibling of which no algorithm has too many tiles to draw."""
     each = [drawable(experiment.changed(algorithm=name)) for name in _side_by_side(experiment)]
     smallest = min(each, key=lambda one: (one.problem.seq_q, one.problem.seq_kv))
-    return smallest.changed(algorithm=experiment.algorithm)
+    tiles = -(-smallest.problem.seq_kv // smallest.tiling.block_kv)
+    return smallest.changed(algorithm=experiment.algorithm, splits=min(smallest.tiling.splits, tiles))
 
 
 def _total(experiment: Experiment, algorithm: Algorithm) -> dict:
-    """What another algorithm moves for one head, to compare a run with."""
+    """What another algorithm moves for the heads that the run takes at a time, to compare it with."""
     moved = simulate(experiment.changed(algorithm=algorithm.key)).traffic
+    together = moved.heads // schedule_of(experiment).problem.heads // experiment.problem.batch
     return {
         "name": algorithm.key,
         "title": title(algorithm),
-        "total": moved.per_head.requested.total,
-        "crossing": moved.dram.total / moved.heads,
+        "total": moved.per_head.requested.total * together,
+        "crossing": moved.dram.total * together / moved.heads,
     }
 
 
@@ -204,6 +216,7 @@ def about(run: Launch) -> dict:
         "rows": like.rows.value,
         "unfused": run.algorithm.unfused,
         "blocks": max(each.blocks for each in run.kernels),
+        "splits": run.schedule.phases[0].programs.splits,
         "visitsHidden": like.visits_hidden,
         "rewrites": like.rewrites,
         "specialised": run.pipeline.specialised,
@@ -237,12 +250,12 @@ def title(algorithm: Algorithm) -> str:
 def _statistics(experiment: Experiment) -> dict[str, np.ndarray]:
     """m, l, α and lse of some rows of every query block, as many as the budgets allow; every tile's share."""
     rows = sampled_rows(experiment, SCORE_BUDGET, VALUE_BUDGET)
-    q, k, _ = _inputs(experiment.problem)
+    q, k, _ = _inputs(schedule_of(experiment).problem)
     found = row_statistics(experiment, q, k, rows)
     share = tile_share(rows, found.weight, experiment.tiling.block_q)
     values = {"m": found.m, "l": found.l, "alpha": found.alpha, "lse": found.lse_so_far, "share": share}
     sent = {name: column.astype(np.float32).ravel() for name, column in values.items()}
-    return {"rows": rows.astype(np.uint32), **sent}
+    return {"rows": rows.astype(np.uint32), "whole": found.lse.astype(np.float32), **sent}
 
 
 @lru_cache(maxsize=16)

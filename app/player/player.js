@@ -176,9 +176,10 @@ class Player extends TimedPlayer {
   press({ offsetX: x, offsetY: y }) {
     super.press();
     if (this.race) return;
-    const { grid } = this.stage.panels[0];
+    const [panel] = this.stage.panels,
+      { grid } = panel;
     if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
-    this.choose("pinned", this.model.rows[this.model.nearest(Math.floor((y - grid.y0) / grid.perQuery))]);
+    this.choose("pinned", this.model.rows[this.model.nearest(panel.rowAt(y))]);
   }
 
   link() {

@@ -9,6 +9,7 @@ export function rowState(model, run, step, index) {
   const first = model.arrays.first[block],
     last = model.arrays.stop[block] - 1;
   if (run.rows === "whole") return wholeRow(model, run, step, index, block, first, last);
+  if (run.splits > 1 && step >= run.phase.indexOf(1)) return merged(model, index, first, last);
   const { done, now } = tilesAdded(run, step, block, first, last);
   const before = model.after(index, done);
   const state = { ...before, before, next: before, done, now, first, last };
@@ -29,6 +30,8 @@ export function tilesAdded(run, step, block, first, last) {
   if (step >= run.steps) return { done: all, now: -1 };
   const i = run.query[step],
     j = run.key[step];
+  const part = run.parts?.[run.partAt(step)];
+  if (part) return tilesOfPart(part, i === block, j, run.operation(step), none);
   if (i === block && j !== NONE) return { done: run.reverse ? j + 1 : j - 1, now: j };
   if (run.keysOutside) {
     const passed = i !== NONE && i > block ? j : j - 1;
@@ -36,6 +39,19 @@ export function tilesAdded(run, step, block, first, last) {
   }
   const ended = i > block || (i === block && run.operation(step) === "store");
   return { done: ended ? all : none, now: -1 };
+}
+
+/** The same where keys are split, and each part begins with nothing. */
+function tilesOfPart({ first, stop }, own, j, operation, none) {
+  if (!own) return { done: none, now: -1 };
+  if (j !== NONE) return { done: j === first ? none : j - 1, now: j };
+  return { done: operation === "store" && stop > first ? stop - 1 : none, now: -1 };
+}
+
+/** What is known of a row once its parts are merged: no maximum and no sum of one program any more. */
+function merged(model, index, first, last) {
+  const values = { m: NaN, l: NaN, alpha: NaN, lse: model.arrays.whole[index] };
+  return { ...values, before: values, next: values, done: last, now: -1, first, last };
 }
 
 /** Unfused attention knows nothing of a row until the softmax reads it whole. */

@@ -68,13 +68,21 @@ export class Run {
     this.outerOf = new Int32Array(steps);
     this.visitStart = [];
     this.outerStart = [];
+    this.parts = []; // where keys are split: what each part's program visits, { start, i, first, stop }
     let open = -1,
       outer = -1;
     for (let s = 0; s < steps; s++) {
       const now = this.phases[phase[s]].outer === "query" ? query[s] : key[s];
-      if (s === 0 || phase[s] !== phase[s - 1] || now !== outer) {
+      const part = this.splits > 1 && this.operation(s) === "load" && this.tensor(s) === "Q";
+      if (part) this.parts.push({ start: s, i: query[s], first: NONE, stop: 0 });
+      if (part || s === 0 || phase[s] !== phase[s - 1] || now !== outer) {
         this.outerStart.push(s);
         open = -1;
+      }
+      if (this.parts.length && key[s] !== NONE) {
+        const own = this.parts.at(-1);
+        own.first = Math.min(own.first, key[s]);
+        own.stop = key[s] + 1;
       }
       outer = now;
       this.outerOf[s] = this.outerStart.length - 1;
@@ -86,6 +94,13 @@ export class Run {
     }
     this.visits = this.visitStart.length;
     this.findTransfers();
+  }
+
+  /** The number of the part that a step works on, counted over all query tiles; -1 where keys are not split. */
+  partAt(step) {
+    return this.has(step) && this.phase[step] === 0
+      ? countWhile(this.parts, ({ start }) => start <= step) - 1
+      : -1;
   }
 
   /** How many steps the outer block has that a step belongs to. */

@@ -97,7 +97,10 @@ function visitColumns(run) {
 /** m, l and alpha of the middle sampled row of the visit's query tile, after the visit. */
 function statisticColumns(run, start) {
   const row = (model, visit) => model.rowOf(run.query[start(visit)], 0.5);
-  const after = (model, visit) => model.after(row(model, visit), run.key[start(visit)]);
+  const after = (model, visit) => {
+    const j = run.key[start(visit)]; // none where parts are merged
+    return j === NONE ? { m: NaN, l: NaN, alpha: NaN } : model.after(row(model, visit), j);
+  };
   return [
     numbers("row", (model, visit) => model.rows[row(model, visit)]),
     numbers("m", (model, visit) => after(model, visit).m, decimal),

@@ -55,8 +55,8 @@ export class TrafficPanel {
   /** What all heads move; where only a part is drawn, at the full length. */
   foot(pen, box, { asked, all, scaled }) {
     const moved = `${traffic(all.requested)} and ${traffic(all.crossing)}`,
-      heads = asked.heads === 1 ? "the head" : `all ${grouped(asked.heads)} heads`,
-      words = scaled ? `Part of a head; ${heads} whole: ${moved}` : `One head; ${heads}: ${moved}`;
+      heads = asked.heads === 1 ? "the head" : `all ${grouped(asked.heads)}`,
+      words = scaled ? `Drawn part; whole, ${heads}: ${moved}` : `One head; ${heads}: ${moved}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
     if (scaled || asked.heads > 1) pen.note(words, box.x, y, { room: box.w });
   }

@@ -140,6 +140,11 @@ class Algorithm:
         return self.offered and not self.chooses_tiling
 
     @property
+    def on_one_gpu(self) -> bool:
+        """Whether it is attention forward on one GPU, offered for every scenario or for decoding alone."""
+        return self.direction == FORWARD and not self.several_gpus
+
+    @property
     def unfused(self) -> bool:
         """Whether S lies in device memory."""
         return Tensor.S in self.tensors

@@ -220,7 +220,7 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
         and _has_totals(row)
         and row.problem.head_dim == problem.head_dim
         and row.problem.mask.looks_ahead == problem.mask.looks_ahead
-        and row.problem.seq_q > 1
+        and (row.problem.seq_q > 1) == (problem.seq_q > 1)
     ]
     return [
         {

@@ -88,7 +88,8 @@ def _moves(steps, operation: Operation, tensor: Tensor) -> bool:
 def _phase(phase: Phase, last: bool) -> PhaseTraits:
     steps = (*phase.before, *phase.each, *phase.after)
     done = {step.operation for step in phase.each}
-    gathers = Operation.ACCUMULATE in done and _moves(phase.after, Operation.STORE, Tensor.O)
+    left = any(_moves(phase.after, Operation.STORE, tensor) for tensor in (Tensor.O, Tensor.PARTIAL))
+    gathers = Operation.ACCUMULATE in done and left
     return PhaseTraits(
         loads=tuple(dict.fromkeys(step.tensor for step in steps if step.operation == Operation.LOAD)),
         leaves=_leaves(phase, last),

@@ -32,8 +32,8 @@ class Gain:
 
 
 def fused_of(experiment: Experiment) -> Experiment:
-    """The experiment itself where it is fused, else under FlashAttention-2."""
-    unfused = experiment.record.unfused or not experiment.record.offered
+    """The experiment itself where it is fused, and of one GPU; else under FlashAttention-2."""
+    unfused = experiment.record.unfused or not experiment.record.on_one_gpu
     return experiment.changed(algorithm=flash2.ALGORITHM.key) if unfused else experiment
 
 

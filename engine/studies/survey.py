@@ -59,8 +59,13 @@ class TilingCost:
 
 
 def side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another."""
-    return offered() if experiment.record.chooses_tiling else compared()
+    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another.
+
+    With split keys they are among them.
+    """
+    record = experiment.record
+    others = offered() if record.chooses_tiling else compared()
+    return others if record.offered or not record.on_one_gpu else (*others, record.key)
 
 
 def by_algorithm(experiment: Experiment, of: Callable[[Experiment], Value] = simulate) -> dict[str, Value]:

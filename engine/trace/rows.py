@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import schedule_of
-from engine.problem.bounds import blocks, key_bounds, visible, visible_keys
+from engine.problem.bounds import blocks, visible, visible_keys
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs
 from engine.trace.softmax import falling, log_sum_exp
@@ -20,7 +20,8 @@ class RowStatistics:
     Attributes:
         rows: [rows] query rows.
         m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each block,
-            NaN where it is not visited. Unfused attention has one block, the whole row, and no alpha.
+            NaN where it is not visited; of split keys those of the part that the block is in. Unfused
+            attention has one block, the whole row, and no alpha.
         weight: [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited.
         lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
         lse_so_far: [rows, key blocks] the same of the keys up to and with each block, as m and l are.
@@ -38,7 +39,8 @@ class RowStatistics:
 def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -> RowStatistics:
     """m, l, alpha and weights of some rows of one head, as `execute` computes them, all rows at once.
 
-    q is [seq_q, d] and k [seq_kv, d]; costs O(rows * seq_kv * d).
+    q is [seq_q, d] and k [seq_kv, d]; costs O(rows * seq_kv * d). Where the schedule packs the heads that
+    share keys, q and the rows are packed likewise.
     """
     rows = np.asarray(rows, np.int64)
     unfused = experiment.record.unfused
@@ -47,12 +49,17 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     if unfused:
         scores = round_to(scores, experiment.problem.dtype)
     tiles = scores.reshape(len(rows), -1, experiment.tiling.block_kv)[:, ::along]
-    m = np.maximum.accumulate(tiles.max(2), axis=1)
+    m, begins = tiles.max(2), _begins(experiment, rows, tiles.shape[1])
+    for block in range(1, m.shape[1]):
+        m[:, block] = np.where(begins[:, block], m[:, block], np.maximum(m[:, block - 1], m[:, block]))
     masses = falling(tiles, m[:, :, None]).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
-    alpha = falling(before, m)
+    alpha = falling(np.where(begins, np.float32(-np.inf), before), m)
     sums = _running_sum(alpha, masses)
     final, total = m[:, -1:], sums[:, -1:]
+    if begins[:, 1:].any():  # over all parts
+        final = m.max(1, keepdims=True)
+        total = (masses * falling(m, final)).sum(1, keepdims=True)
     weight = masses * falling(m, final) / np.where(total == 0, np.float32(1), total)
     lse = log_sum_exp(final, total)[:, 0]
     if unfused:
@@ -73,7 +80,7 @@ def sampled_rows(experiment: Experiment, scores: int, values: int) -> np.ndarray
         scores: how many scores of all rows may be computed.
         values: how many numbers of all rows there may be, one for each key block.
     """
-    problem, tiling = experiment.problem, experiment.tiling
+    problem, tiling = schedule_of(experiment).problem, experiment.tiling
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     most = min(scores // problem.seq_kv, values // key_blocks)
     each = max(1, min(tiling.block_q, most // query_blocks))
@@ -134,7 +141,7 @@ def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray
 
 def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """[rows, keys of whole blocks] float32 scaled scores, -inf where masked or past the last key."""
-    problem, width = experiment.problem, experiment.tiling.block_kv
+    problem, width = schedule_of(experiment).problem, experiment.tiling.block_kv
     scores = np.full((len(rows), blocks(problem.seq_kv, width) * width), -np.inf, np.float32)
     low, high = visible_keys(problem, rows)
     first, stop = int(low.min()), int(high.max())
@@ -148,9 +155,19 @@ def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np
 
 def visited_blocks(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
     """[rows, key blocks] bool: whether a row's query block visits the key block."""
-    bounds, block = key_bounds(experiment.problem, experiment.tiling), rows // experiment.tiling.block_q
+    bounds, block = schedule_of(experiment).bounds, rows // experiment.tiling.block_q
     keys = np.arange(count)
     return (keys >= bounds.first[block][:, None]) & (keys < bounds.stop[block][:, None])
+
+
+def _begins(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
+    """[rows, key blocks] bool: whether a program begins there, with a maximum and a sum of its own."""
+    begins, programs = np.zeros((len(rows), count + 1), bool), schedule_of(experiment).phases[0].programs
+    if programs.splits > 1:
+        block = rows // experiment.tiling.block_q
+        first, stop = (each.reshape(-1, programs.splits)[block] for each in programs.listed)
+        np.put_along_axis(begins, np.where(first < stop, first, count), True, axis=1)
+    return begins[:, :count]
 
 
 def _running_sum(alpha: np.ndarray, masses: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
 const model = new Model(toy()),
   { run } = model;
 const said = (step, index = 0) => sentence(model, run, step, index);
+const NO = 255; // on no tile
 const ROW = 2; // a sampled row of query tile 1, by its index
 
 test("it opens with the problem and closes with what was asked for, beside another run", () => {
@@ -232,4 +233,39 @@ test("the race names who is done, who is not, and who cannot start", () => {
   const two = { ...racing, finishing: [], algorithms: ["a", "b"] };
   assert.match(raceSentence(two, 0), /^Neither of the two fits the GPU/);
   assert.equal(misfitSentence(racing.misfits.c), "Does not fit: it needs 2 KiB, but a GPU has 1 KiB.");
+});
+
+test("split keys begin anew in every part, and are merged by a second kernel", () => {
+  const phases = [PHASE, { ...PHASE, name: "combine", wholeRows: false }],
+    visit = (j) => [[0, 0, NO], ...[1, 2, 3, 4, 5, 6].map((kind) => [kind, 0, j]), [7, 0, NO]],
+    steps = [...visit(0), ...visit(1), [RUN.kinds.length, 0, NO]],
+    column = (n) => ["uint8", steps.map((row) => row[n])];
+  const combine = [1, OPERATIONS.length, 1, 0, 0, 0, 0, 0];
+  const split = new Model(
+    toy({
+      run: { splits: 2, phases, kinds: [...RUN.kinds, combine] },
+      header: { operations: [...OPERATIONS, "combine"] },
+      arrays: {
+        "toy.kind": column(0),
+        "toy.query": column(1),
+        "toy.key": column(2),
+        whole: ["float32", [9, 9, 9]],
+      },
+    }),
+  );
+  assert.deepEqual(
+    split.run.parts.map(({ start, first, stop }) => [start, first, stop]),
+    [
+      [0, 0, 1],
+      [8, 1, 2],
+    ],
+  );
+  const at = (step) => rowState(split, split.run, step, 0);
+  assert.deepEqual([at(6).m, at(9).m, at(9).done], [1, -Infinity, -1]); // the second part knows nothing of the first
+  assert.deepEqual([at(16).lse, at(16).m], [9, NaN]);
+  assert.match(
+    sentence(split, split.run, 8, 0),
+    /^Part 1 has key tiles 1 to 1\. Its thread block loads 32 B of Q/,
+  );
+  assert.match(sentence(split, split.run, 16, 0), /^Every part's O is multiplied by exp\(lse − m\)/);
 });

@@ -9,8 +9,8 @@ from plotly.graph_objects import Figure
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.decoding import RECORDED, _commit, _recorded, _recorded_row
 from app.page.parts import kv_cache
+from app.page.parts.decoded import RECORDED, _commit, _recorded_row, recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.recordings.timing import Decoding, Times
@@ -157,7 +157,7 @@ def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
     rows = [row for row in recorded_near(recording, decoding) if row.times and not row.splits]
     few = [row for row in rows if row.provider == provider]
     assert len(few) == 1
-    _recorded(replace(recording, decoding=tuple(few)), decoding, figures.TIME, COLOURS)
+    recorded(replace(recording, decoding=tuple(few)), decoding, figures.TIME, COLOURS)
 
 
 def test_more_splits_than_key_blocks_leave_some_without_keys():

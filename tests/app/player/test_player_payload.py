@@ -16,6 +16,7 @@ from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
 from engine.studies.crossing import step_seconds
 from engine.trace.rows import row_statistics
+from engine.trace.split_kv import execute_split
 
 SCENARIOS = {
     "default": {},
@@ -139,6 +140,27 @@ def test_standard_attention_moves_what_the_papers_formula_says():
 def test_an_algorithm_without_a_picture_of_tiles_is_stood_for_by_flash2():
     header, _ = unpack(payload.build(Experiment.of(algorithm="backward")))
     assert header["algorithm"] == "flash2"
+
+
+def test_split_keys_are_played_as_they_run():
+    """Four parts of four key tiles; its rows are the heads that share a key head, of which there are two."""
+    one = Experiment.of(
+        algorithm="split_kv", seq=1, seq_kv=1024, heads=8, kv_heads=2, block_q=16, splits=4, causal=True
+    )
+    block = payload.build(one)
+    header, arrays = unpack(block)
+    traffic, unfused = (simulate(one.changed(algorithm=name)).traffic for name in ("split_kv", "standard"))
+    assert header["runs"]["split_kv"]["splits"] == 4
+    assert moved(block, "split_kv") == pytest.approx((traffic.requested.total / 2, traffic.dram.total / 2))
+    assert header["against"]["total"] == pytest.approx(unfused.requested.total / 2)
+    alpha = arrays["alpha"].reshape(-1, 16)
+    assert (alpha[:, ::4] == 0).all()  # each part begins with nothing
+    assert (alpha[:, 1::4] > 0).all()
+    q, k, v = (each[0] for each in make_inputs(schedule_of(one).problem))
+    trace = execute_split(one, q, k, v).trace
+    np.testing.assert_allclose(arrays["m"].reshape(-1, 16), trace.m[0].T[:4], rtol=1e-5)
+    np.testing.assert_allclose(arrays["l"].reshape(-1, 16), trace.l[0].T[:4], rtol=1e-5)
+    np.testing.assert_allclose(arrays["whole"], trace.lse, rtol=1e-5)
 
 
 def test_the_rows_carry_the_engines_statistics(scenario):
