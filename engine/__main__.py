@@ -91,35 +91,10 @@ def _simulate(arguments: list[str]) -> int:
 
 def table(simulation: Simulation) -> str:
     """The summary for reading: aligned, with units, and with where each number comes from."""
-    moved, chip, summary = simulation.traffic, simulation.footprint, simulation.summary()
-    rows = [
-        ("tile requests", moved.requested.total_read, moved.requested.total_written, "counted"),
-        ("compulsory", moved.compulsory.total_read, moved.compulsory.total_written, "counted"),
-        ("DRAM", moved.dram.total_read, moved.dram.total_written, "modelled"),
-    ]
-    if moved.dram_range.is_wide:
-        ends = zip(moved.dram_range.read, moved.dram_range.written, strict=True)
-        names = "DRAM, at least", "DRAM, at most"
-        rows += [(name, *end, "modelled") for name, end in zip(names, ends, strict=True)]
     lines = [f"{'':<14}  {'read, bytes':>{WIDTH}}  {'written, bytes':>{WIDTH}}"]
-    lines += [
-        f"{name:<14}  {read:>{WIDTH},}  {written:>{WIDTH},}  {origin}" for name, read, written, origin in rows
-    ]
-    single = [
-        ("tiles visited", f"{moved.tiles_visited:,}", "counted"),
-        ("tiles skipped", f"{moved.tiles_skipped:,}", "counted"),
-        ("FLOPs", f"{moved.flops:,}", "counted"),
-        ("on chip, bytes", f"{chip.sram_bytes:,}", "counted"),
-        ("memory, bytes", f"{summary['memory_bytes']:,}", "counted"),
-        ("largest context", f"{summary['largest_context']:,}", "modelled"),
-        (
-            "time, us",
-            f"{simulation.modelled.seconds * 1e6:,.1f}",
-            f"modelled, {simulation.modelled.bound} bound",
-        ),
-    ]
-    lines += [f"{name:<14}  {value:>{WIDTH}}  {origin}" for name, value, origin in single]
-    return "\n".join([*lines, chip.sentence])
+    for name, *values, origin in simulation.told():
+        lines.append("  ".join([f"{name:<14}", *(f"{value:>{WIDTH}}" for value in values), origin]))
+    return "\n".join([*lines, simulation.footprint.sentence])
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ ALONE = {("app/dashboard.py", "pandas")}
 MEASURING = "engine/measuring/"  # run where the kernels run
 SERVING = {  # what stands between a socket and the pages, and what turns words into pages
     "app/room/": ("segno", "starlette", "uvicorn"),
+    "app/notebook/": ("IPython", "anywidget", "traitlets"),
     "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
@@ -58,7 +59,7 @@ ORDER = {
             "zoom",
         ),
         *("glossary", "take_home"),
-        *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame"),
+        *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame", "notebook"),
         *("__main__", "main", "dashboard"),
     ),
 }

@@ -12,12 +12,16 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 DATA = "attention-data"
 START = f"""
 const carried = document.getElementById("{DATA}");
-const start = () => show({{
-  data: carried.type === "application/json" ? JSON.parse(carried.textContent)
-    : Uint8Array.from(atob(carried.textContent), (character) => character.charCodeAt(0)),
-  parentElement: document.body,
-}});
+let data = carried.type === "application/json" ? JSON.parse(carried.textContent)
+  : Uint8Array.from(atob(carried.textContent), (character) => character.charCodeAt(0));
+const start = () => show({{ data, parentElement: document.body }});
 start();
+// Whoever frames it can give it other data: a notebook whose sliders moved.
+addEventListener("message", (sent) => {{
+  if (sent.source !== parent || !(sent.data instanceof Uint8Array)) return;
+  data = sent.data;
+  start();
+}});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", start);
 """
 

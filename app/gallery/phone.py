@@ -38,7 +38,7 @@ def draw(payload: dict[str, Any]) -> Generator[Update, None, bytes]:
     name = payload["page"]
     try:
         experiment = Experiment.of(**payload["values"])
-        text = _document(name, contents.picture(name).of(experiment, **payload.get("asked", {})))
+        text = in_document(name, contents.picture(name).of(experiment, **payload.get("asked", {})))
     except (AnswerError, ExperimentError) as error:
         raise JobError(f"This picture cannot be computed: {error}.") from None
     finally:
@@ -49,8 +49,8 @@ def draw(payload: dict[str, Any]) -> Generator[Update, None, bytes]:
     return packed
 
 
-def _document(page: str, drawn: Drawn) -> str:
-    """A document for a phone, with a picture between words."""
+def in_document(page: str, drawn: Drawn) -> str:
+    """A document for a phone or a frame, with a picture between words, which tells how tall it is."""
     title, says = drawn.title or page, f"<p>{drawn.says}</p>" * bool(drawn.says)
     above = LINK.sub("", f"<style>{styles()}{STYLE}</style><div class='prose'>{says}{drawn.html}</div>")
     below = LINK.sub("", f"<div class='prose'>{drawn.below}</div>") + TALL

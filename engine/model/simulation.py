@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from html import escape
 from typing import Any
 
 from engine.experiment import Experiment
@@ -87,6 +88,40 @@ class Simulation:
             "modelled_seconds": self.modelled.seconds,
             "modelled_bound": self.modelled.bound,
         }
+
+    def told(self) -> list[tuple[str, ...]]:
+        """For reading, rows of what, bytes read and written or one value with its unit, and whose number."""
+        moved, chip, summary = self.traffic, self.footprint, self.summary()
+        rows = [
+            ("tile requests", moved.requested.total_read, moved.requested.total_written, "counted"),
+            ("compulsory", moved.compulsory.total_read, moved.compulsory.total_written, "counted"),
+            ("DRAM", moved.dram.total_read, moved.dram.total_written, "modelled"),
+        ]
+        if moved.dram_range.is_wide:
+            ends = zip(moved.dram_range.read, moved.dram_range.written, strict=True)
+            names = "DRAM, at least", "DRAM, at most"
+            rows += [(name, *end, "modelled") for name, end in zip(names, ends, strict=True)]
+        rows += [
+            ("tiles visited", moved.tiles_visited, "counted"),
+            ("tiles skipped", moved.tiles_skipped, "counted"),
+            ("FLOPs", moved.flops, "counted"),
+            ("on chip, bytes", chip.sram_bytes, "counted"),
+            ("memory, bytes", summary["memory_bytes"], "counted"),
+            ("largest context", summary["largest_context"], "modelled"),
+        ]
+        told = [(name, *(f"{value:,}" for value in values), origin) for name, *values, origin in rows]
+        return [
+            *told,
+            ("time, us", f"{self.modelled.seconds * 1e6:,.1f}", f"modelled, {self.modelled.bound} bound"),
+        ]
+
+    def _repr_html_(self) -> str:
+        """The same as a notebook shows it."""
+        rows = ["<tr><th></th><th>read, bytes</th><th>written, bytes</th><th></th></tr>"]
+        for name, *values, origin in self.told():
+            cells = "".join(f"<td style='text-align:right'>{value}</td>" for value in (*values, "")[:2])
+            rows.append(f"<tr><th style='text-align:left'>{name}</th>{cells}<td>{origin}</td></tr>")
+        return f"<table>{''.join(rows)}</table><p>{escape(self.footprint.sentence)}</p>"
 
 
 @lru_cache(maxsize=4096)

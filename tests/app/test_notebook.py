@@ -1,0 +1,71 @@
+"""The pictures in a notebook: what `show` gives, what its sliders answer, and the notebooks themselves."""
+
+import html
+import json
+import re
+
+import pytest
+
+from app.notebook import fields, show
+from engine import Experiment, simulate
+from engine.root import ROOT
+
+pytest.importorskip("IPython")
+NOTEBOOKS = sorted((ROOT / "assets" / "notebooks").glob("*.ipynb"))
+
+
+def document(shown) -> str:
+    return html.unescape(re.search(r"srcdoc='(.*?)'", shown._repr_html_(), re.DOTALL)[1])
+
+
+def test_a_picture_is_one_frame_that_asks_nothing_of_any_server(tmp_path):
+    shown = show("tiles", seq=256, causal=True)
+    assert "default-src 'none'" in document(shown)
+    assert not re.search(r"(?:src|href)=['\"]https?:", document(shown))
+    shown.save(tmp_path / "tiles.html")
+    assert (tmp_path / "tiles.html").read_text() == document(shown)
+    assert show(Experiment.of(seq=64), beside=Experiment.of(seq=128))._repr_html_().count("<iframe") == 2
+
+
+@pytest.mark.parametrize("given", [{"what": "tile"}, {"what": "tour"}, {"seq": 0}, {"sequence": 4}])
+def test_what_cannot_be_shown_is_one_sentence(given):
+    with pytest.raises(ValueError, match=r"^\w+ is .*; it must be .*$"):
+        show(**{"what": "tiles", **given})
+
+
+def test_sliders_bring_the_same_frame_new_numbers_and_say_what_is_wrong():
+    controls = pytest.importorskip("app.notebook.controls")
+    one = Experiment.of(seq=256)
+    drawn = []
+    made = controls.Controls.of(
+        "frame", one, show(one).drawn[0], lambda each: drawn.append(each) or show(each).drawn[0]
+    )
+    assert {each["name"]: each["value"] for each in fields(one)} == {
+        "seq": 256, "block_q": 64, "block_kv": 64, "causal": False
+    }  # fmt: skip
+    made.values = {"seq": 512}
+    assert (drawn[-1].problem.seq_q, drawn[-1].problem.seq_kv) == (512, 512)
+    assert made.data == show("tiles", seq=512).drawn[0].data
+    assert not made.document
+    made.values = {"seq": -1}
+    assert made.said == "seq is -1; it must be a whole number from 1 to 1,048,576."
+
+
+def test_a_simulation_prints_as_a_table_with_the_numbers_of_its_summary():
+    found = simulate(Experiment.of(seq=2048, causal=True))
+    cells = re.sub(r"<[^>]+>", " ", found._repr_html_())
+    for name in ("tile_read_bytes", "tiles_visited", "flops", "memory_bytes"):
+        assert f"{found.summary()[name]:,}" in cells
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_a_notebook_runs_from_its_first_cell_to_its_last(file, tmp_path, monkeypatch):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    monkeypatch.chdir(tmp_path)
+    shell = InteractiveShell()
+    for cell in json.loads(file.read_text("utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            shell.run_cell("".join(cell["source"]), store_history=True).raise_error()
+    assert len(NOTEBOOKS) == 4
