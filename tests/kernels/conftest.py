@@ -1,14 +1,42 @@
 import kernels.interpreter  # noqa: F401, I001 (before torch._inductor or anything else imports triton)
 import pytest
 import torch
+from gluon_threads import Descriptor, OnThreads
 from quick_interpreter import quicken
 
+from kernels.algorithms.flash3 import forward as flash3
+from kernels.hopper import forward
+
+STAND_INS = {  # for what a launch asks of a GPU
+    "_descriptor": Descriptor,
+    "multiprocessors": lambda device: 2,
+    "zeroed_counter": lambda device: torch.zeros(1, dtype=torch.int32),
+}
 quicken()
 
 
 @pytest.fixture(scope="session")
 def device():
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture
+def put_on_threads(monkeypatch):
+    """A function that runs a kernel for Hopper as threads: two blocks of them share the tiles."""
+
+    def put(module, kernel, *launches):
+        monkeypatch.setattr(module, kernel, OnThreads(getattr(module, kernel)))
+        for launch in launches:
+            for name, stand_in in STAND_INS.items():
+                monkeypatch.setattr(launch, name, stand_in, raising=False)
+
+    return put
+
+
+@pytest.fixture
+def on_threads(put_on_threads):
+    """flash3 on threads."""
+    put_on_threads(forward, "attention_kernel", flash3)
 
 
 @pytest.fixture(autouse=True)

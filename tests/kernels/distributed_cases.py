@@ -1,9 +1,7 @@
-"""Calls of ring attention for the tests, what they must give, and mistakes that they must notice."""
+"""Calls of ring attention for the tests, and what they must give."""
 
 import contextlib
 import functools
-import sys
-import time
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +12,6 @@ import torch
 from kernels.call.options import Options
 from kernels.distributed import all_to_all, combine, job, ring, ring_attention, shard, symmetric
 from kernels.distributed import layout as plan
-from kernels.distributed.symmetric import CopyEngines
 from kernels.reference import reference_attention, visible_mask
 
 
@@ -68,15 +65,6 @@ INTERPRETED = [
     Case("kernels-causal-ring", kernels=True, dtype="float16", heads=2, kv_heads=1, head_dim=16, tokens=19),
     Case("kernels-window", kernels=True, heads=1, kv_heads=1, window=9, tokens=21, method="all_gather"),
 ]
-PLANTED = {  # a mistake, and a case that must notice it
-    "the last part is not merged": "plain-ring_send",
-    "the window is a key short": "window-near-all_gather",
-    "others' gradients are lost": "causal-all_gather-copied",
-    "a rank's own keys are not masked": "causal-ring-copied",
-    "later ranks' keys meet all queries": "causal-ring_send",
-    "nobody waits for the others": "causal-ring-copied",
-    "heads come to the wrong tokens": "causal-all_to_all",
-}
 EXACT = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
@@ -163,9 +151,8 @@ def arranged(case: Case, files: Files):
             stack.enter_context(mock.patch.object(symmetric, "unavailable", return_value=None))
             stack.enter_context(mock.patch.object(symmetric, "rendezvous", files.rendezvous))
             stack.enter_context(mock.patch.object(symmetric, "GRAIN", 64))
-            stack.enter_context(
-                mock.patch("kernels.tilings.methods.GROUP_BYTES", 1)
-            )  # as many groups as there may be
+            # as many groups as there may be
+            stack.enter_context(mock.patch("kernels.tilings.methods.GROUP_BYTES", 1))
             stack.enter_context(mock.patch.object(ring, "MOST_PARTS", 2))
             for module in (plan, ring):
                 stack.enter_context(mock.patch.object(module, "EPOCH", 2))
@@ -222,49 +209,3 @@ def ran(case: Case, files: Files, turns: int = 2) -> dict:
         warnings.simplefilter("error")
         errors = checked(case, turns)
     return {name: error / EXACT[case.dtype] for name, error in errors.items()}
-
-
-@contextlib.contextmanager
-def planted(mistake: str):
-    """The code with a mistake in it."""
-    rounds_of, keys_of, opened = plan._ring, plan._keys_of, CopyEngines.open
-
-    whole = dense_combine
-
-    def without_last(pieces, call, out, lse=None):
-        whole(pieces[:-1] if lse is not None else pieces, call, out, lse)
-
-    def a_key_short(span, *mask):
-        start, stop = keys_of(span, *mask)
-        return start + 1 if start else start, stop
-
-    def unmasked(*arguments):
-        return [(blocks, (replace(part, causal=False),)) for blocks, (part,) in rounds_of(*arguments)]
-
-    def all_queries(*arguments):
-        every = slice(0, arguments[0].rows(arguments[1]))
-        return [(blocks, (replace(part, queries=every),)) for blocks, (part,) in rounds_of(*arguments)]
-
-    def opened_late(engines, *sizes):
-        memory = opened(engines, *sizes)
-        time.sleep(0.03 * engines.team.rank)
-        return memory
-
-    def misplaced(source, target, take, put, rows):
-        return plan.Transfer(source, target, take, 0, rows)
-
-    patches = {
-        "the last part is not merged": [(sys.modules[__name__], "dense_combine", without_last)],
-        "the window is a key short": [(plan, "_keys_of", a_key_short)],
-        "others' gradients are lost": [(ring.Keys, "delivered", lambda *_: None)],
-        "a rank's own keys are not masked": [(plan, "_ring", unmasked)],
-        "later ranks' keys meet all queries": [(plan, "_ring", all_queries)],
-        "nobody waits for the others": [
-            (CopyEngines, "open", opened_late), (CopyEngines, "ready", lambda engines: None)
-        ],
-        "heads come to the wrong tokens": [(all_to_all, "Transfer", misplaced)],
-    }  # fmt: skip
-    with contextlib.ExitStack() as stack:
-        for patch in patches[mistake]:
-            stack.enter_context(mock.patch.object(*patch))
-        yield

@@ -44,8 +44,10 @@ def run(tensors, algorithm, mask, gradients):
 
 
 @pytest.mark.parametrize("where", [slice(9, 20), slice(TOKENS, None)], ids=["sequence", "past the last"])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("algorithm", ["flash2", "split_kv", "flash1", "standard"])
+@pytest.mark.parametrize(
+    ("algorithm", "mask"),
+    [*(("flash2", mask) for mask in MASKS), *zip(("split_kv", "flash1", "standard"), MASKS, strict=True)],
+)
 def test_one_sequence_never_reaches_another(algorithm, mask, where):
     gradients = algorithm in ("flash2", "split_kv")
     spoiled = [each.clone() for each in tensors()]

@@ -157,29 +157,39 @@ def test_a_choice_holds_for_its_own_layout_only(device):
         dispatch.chosen(q, q, q, False, True, *options[2:])
 
 
-@pytest.mark.parametrize("block", ["block_q", "block_kv"])
-@pytest.mark.parametrize("function", [attention, explain])
-def test_flash3_takes_no_blocks(function, block, device):
+@pytest.mark.parametrize(
+    ("function", "asked", "sentence"),
+    [
+        (
+            attention,
+            {"algorithm": "flash3", "block_q": 64},
+            "block_q is 64, it must be None with",
+        ),
+        (
+            explain,
+            {"algorithm": "flash3", "block_kv": 64},
+            "block_kv is 64, it must be None with",
+        ),
+        *(
+            (
+                probe_attention,
+                {"algorithm": name},
+                f"algorithm is '{name}', which has no probe: it must",
+            )
+            for name in ("flash3", "fp8", "split_kv")
+        ),
+    ],
+)
+def test_what_an_algorithm_does_not_take_is_named(function, asked, sentence, device):
     q = Q.to(device)
-    with pytest.raises(ValueError, match=f"^{block} is 64, it must be None with algorithm 'flash3'"):
-        function(q, q, q, algorithm="flash3", **{block: 64})
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        function(q, q, q, **asked)
 
 
 @ON_CPU
 def test_flash3_says_why_it_does_not_serve():
-    with pytest.raises(
-        ValueError, match=r"^algorithm is 'flash3', which does not serve this call: flash3 is"
-    ):
+    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which does not serve this call: flash3"):
         attention(Q, Q, Q, algorithm="flash3")
-
-
-@pytest.mark.parametrize("algorithm", ["flash3", "fp8", "split_kv"])
-def test_not_all_have_a_probe(algorithm, device):
-    q = Q.to(device)
-    with pytest.raises(
-        ValueError, match=f"^algorithm is '{algorithm}', which has no probe: it must be auto,"
-    ):
-        probe_attention(q, q, q, algorithm=algorithm)
 
 
 def test_gradients_that_flash3_does_not_serve(monkeypatch, device):
@@ -221,22 +231,21 @@ def differentiate(monkeypatch):
     return run
 
 
+UNALIGNED = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
+
+
 @pytest.mark.parametrize("name", ["q", "k", "v", "out", "d_out"])
 def test_a_backward_pass_is_remembered_by_the_layout_of_all_that_autograd_saved(differentiate, name):
     """Hooks on saved tensors may hand them back in another layout than the forward pass had."""
-    heads_inside_rows = torch.zeros(1, 64, 2, 64).half().transpose(1, 2)
-    unaligned = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
-    for other in (heads_inside_rows, unaligned):
+    for other in (torch.zeros(1, 64, 2, 64).half().transpose(1, 2), UNALIGNED):
         assert differentiate(**{name: other}) == "first"
         assert differentiate(**{name: other}) == "again"
 
 
 def test_a_backward_pass_is_remembered_by_which_tensors_lie_where_none_is_aligned(differentiate):
     """Kernels are compiled for it: one that takes dO for aligned would read it at wrong places."""
-    unaligned = torch.zeros(2 * 64 * 64 + 1).half()[1:].view(1, 2, 64, 64)
-    assert differentiate(q=unaligned) == "first"
-    assert differentiate(q=unaligned, d_out=unaligned) == "first"
-    assert differentiate(k=unaligned) == "first"
+    for several in ({"q": UNALIGNED}, {"q": UNALIGNED, "d_out": UNALIGNED}, {"k": UNALIGNED}):
+        assert differentiate(**several) == "first"
 
 
 @pytest.mark.parametrize("plain", [True, False])

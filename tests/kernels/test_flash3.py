@@ -67,23 +67,6 @@ def test_without_a_hopper_gpu_it_says_so():
     assert "needs a Hopper GPU" in FLASH3.unserved_device(torch.device("cpu"), interpreted=False)
 
 
-@pytest.mark.parametrize(
-    ("problem", "consumers"),
-    [
-        ((512, 512, False, None), 2),
-        ((1024, 1024, True, None), 2),
-        ((1024, 1024, False, None), 3),
-        ((2048, 2048, True, None), 3),
-        ((1, 1024, True, None), 3),
-        ((16384, 16384, True, 512), 2),
-        ((16384, 16384, True, 1024), 3),
-    ],
-)
-def test_few_keys_take_two_consumers_at_head_dim_64(problem, consumers):
-    assert flash3.tiling(64, *problem)["CONSUMERS"] == consumers
-    assert flash3.tiling(128, *problem) == flash3.TILING[128]
-
-
 class Recorded:
     """Stands in for attention_kernel, and for what starts it again: keeps what it is launched with."""
 

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from gluon_threads import DeadlockError, Descriptor, OnThreads, Products
+from gluon_threads import DeadlockError, Descriptor, Products
 
 from engine.algorithms.flash3 import BLOCKS, schedule
 from engine.model.traffic import requested_bytes
@@ -16,7 +16,7 @@ from engine.schedule.step import Tensor
 from kernels import reference_attention
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.call.options import Options
-from kernels.hopper import consumer, forward
+from kernels.hopper import consumer
 from kernels.launch.block_times import BlockTimes
 from kernels.reference import visible_mask
 
@@ -38,15 +38,6 @@ def grid():
         alike = (64, "few keys") if (s + m) % 2 else (128, "many keys")
         for head_dim, tiling in (alike, (64, "many keys"), (256, "many keys")):
             yield pytest.param(shape, mask, head_dim, tiling, id=f"{shape}-{mask}-{head_dim}-{tiling}")
-
-
-@pytest.fixture
-def on_threads(monkeypatch):
-    """flash3 with its launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
 
 
 @pytest.fixture
@@ -145,11 +136,21 @@ def test_half_a_last_key_block_of_a_window_is_not_multiplied(on_threads, monkeyp
         ((64, 4096, 4032, 1024), False, "anywhere"),  # rows that see nothing
         ((64, 4096, 4096, 512), False, "between"),  # two consumers
         ((128, 4096, 4096, 1024), False, "between"),
+        ((128, 1024, 1024, None), False, "halved"),
+        ((128, 4096, 4096, None), False, "between"),  # many blocks follow: it holds up the second consumer
+        ((128, 4096, 4096, 500), False, "anywhere"),
+        ((128, 4095, 4223, None), False, "between"),
+        ((128, 1024, 1088, None), False, "anywhere"),  # the diagonal ends in the midst of a block
+        ((128, 1152, 1024, None), False, "anywhere"),  # rows that see nothing
+        ((64, 1024, 1024, None), False, "halved"),
+        ((64, 4096, 4096, None), False, "anywhere"),  # three consumers
+        ((256, 1024, 1024, None), False, "anywhere"),  # blocks of 64 keys
     ],
 )
-def test_which_key_blocks_begin_where_tiles_do(on_threads, problem, shifted, edges):
+def test_where_key_blocks_begin_and_the_edges_of_a_mask_lie(on_threads, problem, shifted, edges):
     arguments = prepared(*problem)
     assert (arguments["SHIFTED"], arguments["EDGES"]) == (shifted, edges)
+    assert prepared(*problem[:3], None, causal=False)["EDGES"] == "anywhere"
 
 
 @pytest.mark.parametrize("window", [128, 200, 320])
@@ -180,26 +181,6 @@ def test_where_every_row_sees_a_key_of_its_first_block(on_threads, monkeypatch, 
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
     assert prepared(64, 320, 320 + ahead, None)["ALL_SEE"] == (ahead in (0, 64))
     check((1, 1, 1, 320, 320 + ahead), 64, True, None)
-
-
-@pytest.mark.parametrize(
-    ("problem", "edges"),
-    [
-        ((128, 1024, 1024, None), "halved"),
-        ((128, 4096, 4096, None), "between"),  # where many blocks follow, it holds up the second consumer
-        ((128, 4096, 4096, 512), "between"),
-        ((128, 4096, 4096, 500), "anywhere"),
-        ((128, 4095, 4223, None), "between"),
-        ((128, 1024, 1088, None), "anywhere"),  # the diagonal ends in the midst of a block
-        ((128, 1152, 1024, None), "anywhere"),  # rows that see nothing
-        ((64, 1024, 1024, None), "halved"),
-        ((64, 4096, 4096, None), "anywhere"),  # three consumers
-        ((256, 1024, 1024, None), "anywhere"),  # blocks of 64 keys
-    ],
-)
-def test_where_the_edges_of_a_mask_lie_between_blocks(on_threads, problem, edges):
-    assert prepared(*problem)["EDGES"] == edges
-    assert prepared(*problem[:3], None, causal=False)["EDGES"] == "anywhere"
 
 
 @pytest.mark.parametrize("head_dim", [64, 128])

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from attention_cases import ON_CPU
-from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
 from kernels import attention_paged
@@ -17,12 +16,8 @@ from kernels.pages import plan as paged_plan
 
 
 @pytest.fixture
-def on_threads(monkeypatch):
-    """The launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(pages, "paged_attention_kernel", OnThreads(pages.paged_attention_kernel))
-    monkeypatch.setattr(flash3_pages, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3_pages, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3_pages, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+def on_threads(put_on_threads):
+    put_on_threads(pages, "paged_attention_kernel", flash3_pages)
 
 
 def attended(cache, q, causal, added):

@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 import torch
 from attention_cases import ON_CPU, on_hopper
-from gluon_threads import Descriptor, OnThreads
 
 from kernels import attention, reference_attention
 from kernels.algorithms.flash3 import forward as flash3
@@ -26,14 +25,8 @@ PROCESSORS = 132
 
 
 @pytest.fixture
-def on_threads(monkeypatch):
-    """The GPU parts of both launches replaced; room that is asked for holds NaN."""
-    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    for way in (flash3_split, flash3_cut):
-        monkeypatch.setattr(way, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
+def on_threads(put_on_threads):
+    put_on_threads(forward, "attention_kernel", flash3, flash3_split, flash3_cut)
 
 
 @pytest.fixture
@@ -58,19 +51,19 @@ def check(attend, call):
 
 
 @ON_CPU
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize(("splits", "processors"), [(2, 132), (3, 1), (5, 132)])
-@pytest.mark.parametrize("shape", [(1, 1, 1, 450, 640), (2, 4, 2, 130, 1030), (1, 2, 1, 1, 700)], ids=str)
-def test_parts_of_the_keys_are_combined(on_threads, monkeypatch, shape, splits, head_dim, processors):
+@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("shape", [(1, 1, 1, 450, 640), (1, 4, 2, 130, 1030), (2, 2, 1, 1, 700)], ids=str)
+def test_parts_of_the_keys_are_combined(on_threads, monkeypatch, shape, turn):
     """One block of threads takes all parts, or each its own; rows and keys end inside a tile."""
+    splits, processors = ((2, 132), (3, 1), (5, 132))[turn]
+    head_dim = (64, 128, 256)[(turn + shape[2] + shape[0]) % 3]
     monkeypatch.setattr(flash3_split, "multiprocessors", lambda device: processors)
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
     check(flash3_split.flash3_split, call_of(*shape, head_dim, splits=splits))
 
 
 @ON_CPU
-@pytest.mark.parametrize("head_dim", [128, 256])
-@pytest.mark.parametrize("processors", [4, 5])
+@pytest.mark.parametrize(("head_dim", "processors"), [(128, 4), (256, 5)])
 @pytest.mark.parametrize(
     "shape", [(1, 1, 1, 750, 640), (2, 3, 1, 330, 1030), (1, 2, 1, 380, 512), (1, 7, 7, 1, 130)], ids=str
 )

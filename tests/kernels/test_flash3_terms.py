@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from gluon_threads import Descriptor, OnThreads
 
 from kernels import reference_attention
 from kernels.algorithms.flash3 import forward as flash3
@@ -12,16 +11,8 @@ from kernels.call.call import Call
 from kernels.call.key_ranges import Seen, seen_of
 from kernels.call.options import Options
 from kernels.call.terms import terms_with
-from kernels.hopper import forward
 
-
-@pytest.fixture(autouse=True)
-def on_threads(monkeypatch):
-    """flash3 with its launch's GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(forward, "attention_kernel", OnThreads(forward.attention_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(flash3, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+pytestmark = pytest.mark.usefixtures("on_threads")
 
 
 def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim, v_dim=None):
@@ -70,10 +61,14 @@ MASKS = [
 ]
 
 
-@pytest.mark.parametrize(("head_dim", "few"), [(64, 0), (64, 10**9), (256, 0)])
+TILINGS, SIZES = ((64, 0), (64, 10**9), (256, 0)), ((321, 449), (449, 321), (1, 300))  # few keys; rows, keys
+
+
+@pytest.mark.parametrize("turn", range(3))
 @pytest.mark.parametrize("given", MASKS, ids=str)
-@pytest.mark.parametrize(("rows", "keys"), [(321, 449), (449, 321), (1, 300)])
-def test_masks_and_terms(monkeypatch, rows, keys, given, head_dim, few):
+def test_masks_and_terms(monkeypatch, given, turn):
+    """Each in every tiling and of every size, which take turns."""
+    (head_dim, few), (rows, keys) = TILINGS[turn], SIZES[(turn + MASKS.index(given)) % 3]
     monkeypatch.setattr(flash3, "FEW_KEYS", few)
     check((1, 2, 1, rows, keys, head_dim), **given)
 
@@ -83,13 +78,12 @@ LENGTHS = [[1, 127, 128, 129, 0, 64, 3], [8] * 40, [0, 0, 5, 300, 0]]
 
 @pytest.mark.parametrize(("head_dim", "few"), [((64,), 0), ((128,), 10**9), ((192, 128), 0)], ids=str)
 @pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}], ids=str)
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-def test_documents(monkeypatch, lengths, mask, head_dim, few):
+def test_documents(monkeypatch, mask, head_dim, few):
     """Tiles end where a document does: as many queries as keys, fewer, and more."""
     monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    total = sum(lengths)
-    for batch, rows in ((2, total), (1, total - 3), (1, total + 70)):
-        check((batch, 2, 1, rows, total, *head_dim), documents=lengths, **mask)
+    for lengths, batch, more in zip(LENGTHS, (2, 1, 1), (0, -3, 70), strict=True):
+        total = sum(lengths)
+        check((batch, 2, 1, total + more, total, *head_dim), documents=lengths, **mask)
 
 
 CAPPED = {"causal": True, "softcap": 20.0, "sinks": SINKS}

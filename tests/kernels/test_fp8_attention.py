@@ -21,53 +21,36 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"dtype": torch.float32}, "takes float16 and bfloat16, got torch.float32"),
-        ({"head_dim": 80}, "takes a head_dim of 64, 128 or 256, got 80"),
-    ],
-)
-def test_what_is_not_served_says_why(changed, reason):
-    assert reason in FP8.unserved_tensors(*tensors(*SHAPE, **changed))
-
-
-@pytest.mark.parametrize("v_dim", [64, 256])
-def test_values_of_another_head_dimension_are_not_served(v_dim):
+def test_what_is_not_served_says_why():
     q, k, _ = tensors(*SHAPE)
-    assert f"the head_dim of Q and K alone, got {v_dim}" in FP8.unserved_tensors(
-        q, k, torch.zeros(2, 2, 64, v_dim)
-    )
-
-
-def test_any_strides_are_served():
-    columns_first = (tensor.mT.contiguous().mT for tensor in tensors(*SHAPE))
-    assert FP8.unserved_tensors(*columns_first) is None
+    for given, reason in (
+        (tensors(*SHAPE, dtype=torch.float32), "takes float16 and bfloat16, got torch.float32"),
+        (tensors(*SHAPE, head_dim=80), "takes a head_dim of 64, 128 or 256, got 80"),
+        *((((q, k, torch.zeros(2, 2, 64, v_dim)), f"of Q and K alone, got {v_dim}")) for v_dim in (64, 256)),
+    ):
+        assert reason in FP8.unserved_tensors(*given)
+    assert FP8.unserved_tensors(*(tensor.mT.contiguous().mT for tensor in tensors(*SHAPE))) is None
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("function", "options", "sentence"),
     [
-        ({"window": 3}, "fp8 takes causal alone"),
-        ({"softcap": 30.0}, "takes causal alone"),
-        ({"block_q": 64}, "its blocks are its own"),
-        ({"splits": 2}, "only split_kv splits"),
+        (attention, {"algorithm": "fp8", "window": 3}, "fp8 takes causal alone"),
+        (attention, {"algorithm": "fp8", "softcap": 30.0}, "takes causal alone"),
+        (attention, {"algorithm": "fp8", "block_q": 64}, "its blocks are its own"),
+        (attention, {"algorithm": "fp8", "splits": 2}, "only split_kv splits"),
+        (attention_fp8, {"scales": "row"}, "scales is 'row', it must be one of block, tensor"),
     ],
 )
-def test_other_masks_and_terms_are_refused(options, sentence, device):
+def test_other_masks_terms_and_scales_are_refused(function, options, sentence, device):
     with pytest.raises(ValueError, match=sentence):
-        attention(*tensors(*SHAPE, device=device), algorithm="fp8", **options)
+        function(*tensors(*SHAPE, device=device), **options)
 
 
 def test_gradients_are_refused():
     q, k, v = tensors(*SHAPE)
     with pytest.raises(ValueError, match="'fp8' and k requires grad, it must be one of"):
         attention(q, k.requires_grad_(), v, algorithm="fp8")
-
-
-def test_unknown_scales_are_refused():
-    with pytest.raises(ValueError, match="scales is 'row', it must be one of block, tensor"):
-        attention_fp8(*tensors(*SHAPE), scales="row")
 
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")

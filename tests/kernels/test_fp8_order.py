@@ -5,7 +5,6 @@ from itertools import product
 
 import pytest
 import torch
-from gluon_threads import Descriptor, OnThreads
 
 from kernels import reference_attention
 from kernels.algorithms.flash3 import forward as flash3
@@ -25,12 +24,8 @@ HEAD_DIMS = (64, 128, 256)
 
 
 @pytest.fixture
-def on_threads(monkeypatch):
-    """The launch with its GPU parts replaced: two blocks of threads share the tiles."""
-    monkeypatch.setattr(fp8_kernel, "attention_fp8_kernel", OnThreads(fp8_kernel.attention_fp8_kernel))
-    monkeypatch.setattr(flash3, "_descriptor", Descriptor)
-    monkeypatch.setattr(fp8, "multiprocessors", lambda device: 2)
-    monkeypatch.setattr(flash3, "zeroed_counter", lambda device: torch.zeros(1, dtype=torch.int32))
+def on_threads(put_on_threads):
+    put_on_threads(fp8_kernel, "attention_fp8_kernel", flash3, fp8)
 
 
 def stored(values, keys):

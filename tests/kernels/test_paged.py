@@ -6,7 +6,6 @@ from attention_cases import ON_CPU, drawn, largest_difference
 from torch._subclasses import FakeTensorMode
 
 from kernels import attention_paged, reference_attention
-from kernels.flash_attn import flash_attn_with_kvcache
 from kernels.pages.plan import paged_call
 
 NOWHERE = -(2**30)  # a page that no table may lead to
@@ -197,17 +196,3 @@ def test_pages_that_are_not_followed_may_be_anything():
     new = torch.zeros(2, 2, 1, 16)
     with pytest.raises(ValueError, match=r"^block_table names page 99"):
         attention_paged(q, pool, pool, table, torch.tensor([47, 16]), window=20, k_new=new, v_new=new)
-
-
-def test_the_adapter_takes_pages(device):
-    cache = Cache([20, 3], 32, 1, 16, F32, device, new=2)
-    q = drawn(2, 2, 2, 16, seed=3).to(device)
-    out, lse = flash_attn_with_kvcache(
-        q.transpose(1, 2), *cache.pools, *(new.transpose(1, 2) for new in cache.added),
-        cache_seqlens=cache.held, block_table=cache.table, causal=True, softcap=2.0, num_splits=2,
-        return_softmax_lse=True,
-    )  # fmt: skip
-    exact, exact_lse = cache.exact(q, causal=True, softcap=2.0)
-    assert largest_difference(out.transpose(1, 2), exact) < 1e-5
-    assert largest_difference(lse, exact_lse) < 1e-5
-    assert torch.equal(cache.pools[1].nan_to_num(99), cache.after[1].nan_to_num(99))

