@@ -55,6 +55,7 @@ ORDER = {
             "rescale",
             "square",
             "start",
+            "warps",
             "watched",
             "zoom",
         ),
