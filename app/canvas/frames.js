@@ -52,6 +52,11 @@ class FactsPanel {
 export class FramesPlayer extends TimedPlayer {
   static Model = Frames;
 
+  load(part) {
+    if (part === null) this.at = this.model.first ?? 0;
+    else super.load(part);
+  }
+
   /** A key leads to the next frame in one movement, or at once for those who ask for less motion. */
   step(by, far = false) {
     const from = this.goal ?? this.at,

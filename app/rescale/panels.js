@@ -4,6 +4,7 @@ import { clamp, decimal, factor } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 
 const SHOWN = 4; // numbers of O
+const GRIP = 30; // units around the end of a bar, in which a finger takes it
 const between = (from, to, part) => from + (to - from) * part;
 
 /** A panel of bars, one a key, in groups of a tile. */
@@ -59,6 +60,12 @@ export class ScoresPanel extends KeysPanel {
       const [from, wide] = this.place(key);
       return x >= from - 0.1 * this.pitch && x < from + wide + 0.1 * this.pitch;
     });
+  }
+
+  /** Whether a point is at the end of a score's bar. */
+  gripped(x, y) {
+    const score = this.model.scores[this.keyAt(x, y)];
+    return Number.isFinite(score) && Math.abs(y - this.height(score)) < GRIP * this.u;
   }
 
   paint(pen, box, { now, chosen }) {

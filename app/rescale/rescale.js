@@ -118,6 +118,21 @@ class Rescaler extends TimedPlayer {
   static bar = BAR;
   static Model = Row;
 
+  /** A finger that takes a score by its end drags that; anywhere else it scrolls the page. */
+  constructor(parent) {
+    super(parent);
+    const { canvas } = this.stage;
+    canvas.addEventListener(
+      "touchstart",
+      (event) => {
+        const { left, top } = canvas.getBoundingClientRect(),
+          [{ clientX, clientY }] = event.touches;
+        if (this.scores.gripped(clientX - left, clientY - top)) event.preventDefault();
+      },
+      { passive: false },
+    );
+  }
+
   load(part) {
     if (part === null) this.at = this.model.telling;
     else this.fraction = part;
@@ -165,8 +180,9 @@ class Rescaler extends TimedPlayer {
 
   press(event) {
     super.press();
-    const key = this.scores.keyAt(event.offsetX, event.offsetY);
-    if (key < 0) return;
+    const { offsetX: x, offsetY: y, pointerType } = event,
+      key = this.scores.keyAt(x, y);
+    if (key < 0 || (pointerType === "touch" && !this.scores.gripped(x, y))) return;
     this.held = key;
     this.stage.canvas.setPointerCapture(event.pointerId);
     this.score(key, this.scores.valueAt(event.offsetY));

@@ -12,7 +12,7 @@ from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
 from engine.schedule.step import STATISTIC_BYTES, Tensor
-from engine.studies import by_hand, fp8, survey
+from engine.studies import by_hand, fp8, layer_time, survey
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
@@ -160,6 +160,10 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
     },
     (NUMBER, MODELLED): {
         "largest_context": lambda e: largest_context(e),
+        # of a layer of the lecture's model, a prompt of as many tokens as there are keys
+        "layer_gain": lambda e: layer_time.taught(e).gain,
+        "layer_attention_gain": lambda e: layer_time.taught(e).attention_gain,
+        "layer_attention_share": lambda e: layer_time.taught(e).shares[0],
         "ring_plain": _faster(False),
         "ring_zigzag": _faster(True),
     },
