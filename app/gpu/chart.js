@@ -8,6 +8,8 @@ import { COLOURINGS, NOWHERE } from "./placement.js";
 import { blockWords } from "./story.js";
 
 const STRENGTHS = 24; // shades of a colour
+const SOME = 4, // of so many SMs one is drawn where all have no room
+  THINNEST = 1.2; // units of height of an SM that is drawn with all others
 const PALE = 0.28; // of what is still to come
 
 export class ChartPanel extends LaneChart {
@@ -28,7 +30,8 @@ export class ChartPanel extends LaneChart {
     this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
     this.flow = flow && { ...this.plot, y: this.strip.y + strip + gap, h: flow - gap };
     this.high = h + gap + strip + flow;
-    this.row = h / lane.sms;
+    this.every = h < THINNEST * u * lane.sms ? SOME : 1;
+    this.row = h / Math.ceil(lane.sms / this.every);
   }
 
   /** Where the block at a point lies in the window, and its words. */
@@ -36,8 +39,8 @@ export class ChartPanel extends LaneChart {
     const { plot, lane } = this;
     if (!this.holds(px, py)) return null;
     const place = (py - plot.y) / this.row,
-      sm = Math.floor(place),
-      n = lane.blockAt(sm, place - sm, this.timeAt(px, window));
+      row = Math.floor(place),
+      n = lane.blockAt(row * this.every, place - row, this.timeAt(px, window));
     if (n === NOWHERE) return null;
     const [top, thick] = this.line(n),
       left = Math.max(plot.x, this.x(lane.start[n], window)),
@@ -49,7 +52,7 @@ export class ChartPanel extends LaneChart {
   line(n) {
     const { lane, plot, row } = this,
       thick = row / lane.resident[lane.kernel[n]];
-    return [plot.y + lane.sm[n] * row + lane.slot[n] * thick, thick];
+    return [plot.y + (lane.sm[n] / this.every) * row + lane.slot[n] * thick, thick];
   }
 
   paint(pen, box, { time, window, colouring }) {
@@ -76,7 +79,8 @@ export class ChartPanel extends LaneChart {
       y = box.y + 14 * u;
     const alone = low && this.model.lanes.length < 2,
       width = alone ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
-    const facts = `${duration(lane.microseconds / 1e6)} · SMs busy ${percent(lane.busy)} · tail ${duration(lane.tail / 1e6)}`;
+    const some = this.every > 1 ? "every 4th SM" : `SMs busy ${percent(lane.busy)}`,
+      facts = `${duration(lane.microseconds / 1e6)} · ${some} · tail ${duration(lane.tail / 1e6)}`;
     const style = { size: 13, mono: true, room: plot.w };
     const source = { size: 12.5, color: theme.good };
     if (narrow) {
@@ -85,7 +89,10 @@ export class ChartPanel extends LaneChart {
       return;
     }
     const more = pen.text(facts, plot.x + width + 12 * u, y, style);
-    pen.right(lane.origin, plot.x + plot.w, y, { ...source, room: plot.w - width - more - 36 * u });
+    pen.right(low ? lane.source : lane.origin, plot.x + plot.w, y, {
+      ...source,
+      room: plot.w - width - more - 36 * u,
+    });
   }
 
   drawn(ctx, strength, colouring, ...span) {
@@ -122,6 +129,7 @@ export class ChartPanel extends LaneChart {
     );
     const border = mix(theme.ground, theme.panel, strength);
     for (let n = 0; n < lane.count; n++) {
+      if (lane.sm[n] % this.every) continue;
       const from = Math.max(plot.x, this.x(lane.start[n], window)),
         to = Math.min(plot.x + plot.w, this.x(lane.end[n], window));
       if (to <= from) continue;

@@ -77,7 +77,7 @@ export class HeadsPanel {
         [low, high] = rowsOf(lane, n, queryBlocks);
       for (let i = low; i <= high; i++) {
         const at = i * model.heads + lane.head[n];
-        states[at] = Math.max(states[at], done ? DONE : RUNNING);
+        for (let h = at; h < at + model.together; h++) states[h] = Math.max(states[h], done ? DONE : RUNNING);
       }
     }
     return states;
@@ -117,7 +117,8 @@ export class TilesPanel {
       const wide = (model.stop[i] - model.first[i]) * cw;
       pen.box(grid.x + model.first[i] * cw, grid.y + i * ch, wide, ch - (ch > 4 ? 1 : 0), theme.cell, 0);
     }
-    for (const n of this.blocks[head]) this.block(pen, n, lane.progress(n, time), cw, ch);
+    for (const n of this.blocks[head - (head % model.together)])
+      this.block(pen, n, lane.progress(n, time), cw, ch);
     ctx.fillStyle = theme.ground;
     if (cw >= 5 * u)
       for (let j = 1; j < keyBlocks; j++) ctx.fillRect(grid.x + j * cw - 0.5, grid.y, 1, grid.h);
@@ -138,9 +139,7 @@ export class TilesPanel {
     const [low, high] = rowsOf(lane, n, model.queryBlocks);
     if (lane.query[n] === NOWHERE) return this.columns(pen, progress, color, cw, ch);
     for (let i = low; i <= high; i++) {
-      const whole = model.unfused || lane.key[n] !== NOWHERE;
-      const from = lane.key[n] !== NOWHERE ? lane.key[n] : whole ? 0 : model.first[i];
-      const to = lane.key[n] !== NOWHERE ? lane.key[n] + 1 : whole ? model.keyBlocks : model.stop[i];
+      const [from, to] = model.keysOf(lane, n, i);
       const visited = (to - from) * progress,
         begin = lane.reverse ? to - visited : from,
         part = ch / lane.parts[n];

@@ -31,6 +31,8 @@ def build(timelines: Sequence[Timeline]) -> bytes:
         "queryBlocks": len(schedule.query_rows),
         "keyBlocks": len(schedule.key_rows),
         "unfused": experiment.record.unfused,
+        "splits": schedule.phases[0].programs.splits,
+        "together": problem.group if schedule.phases[0].shared else 1,  # heads that a block takes
         "lanes": [_lane(several, *beside) for beside in zip(timelines, flows, strict=True)],
     }
     arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}

@@ -94,6 +94,18 @@ export class Recorded {
     this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
   }
 
+  /** The key blocks that a block visits of a query block, first and one past the last. */
+  keysOf(lane, n, i) {
+    const key = lane.key[n],
+      whole = this.unfused || (key !== NOWHERE && this.splits === 1);
+    const [first, stop] = whole ? [0, this.keyBlocks] : [this.first[i], this.stop[i]];
+    if (key === NOWHERE) return [first, stop];
+    if (this.splits === 1) return [key, key + 1];
+    const share = Math.ceil((stop - first) / this.splits),
+      from = Math.min(stop, first + key * share);
+    return [from, Math.min(stop, from + share)];
+  }
+
   /** When a block of any lane next starts or ends, or last did. */
   eventBeside(time, by) {
     const events = this.lanes.map((lane) => lane.eventBeside(time, by));

@@ -32,12 +32,15 @@ export function sentence(model, time) {
 export function blockWords(model, lane, n) {
   const query = lane.query[n],
     key = lane.key[n];
-  const where = [`head ${lane.head[n]}`, query === NOWHERE ? "all query blocks" : `query block ${query}`];
-  if (key !== NOWHERE) where.push(`key block ${key}`);
-  const visits =
-    query !== NOWHERE && key === NOWHERE && !model.unfused
-      ? [`visits ${plural(model.stop[query] - model.first[query], "tile")}`]
-      : [];
+  const last = lane.head[n] + model.together - 1,
+    heads = last > lane.head[n] ? `heads ${lane.head[n]} to ${last}` : `head ${last}`;
+  const where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`];
+  if (key !== NOWHERE) where.push(model.splits > 1 ? `split ${key}` : `key block ${key}`);
+  const [from, to] = query === NOWHERE ? [0, 0] : model.keysOf(lane, n, query),
+    visits =
+      query !== NOWHERE && (key === NOWHERE || model.splits > 1) && !model.unfused
+        ? [`visits ${plural(to - from, "tile")}`]
+        : [];
   return [
     `SM ${lane.sm[n]}${lane.kernels.length > 1 ? `, ${lane.kernels[lane.kernel[n]]}` : ""}`,
     where.join(", "),

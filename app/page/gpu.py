@@ -15,6 +15,7 @@ from app.page.parts import live, model_errors
 from app.page.parts.recorded import LAST_TILES
 from app.scenario import theme
 from app.scenario.offers import TRACE, offer, set_subject
+from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from app.tour.file import PICTURES
@@ -48,17 +49,21 @@ OPENING = (
 def show() -> None:
     """Draw the page."""
     experiment, recording = scenario.current(), chosen_recording()
-    st.markdown(OPENING)
+    opening = st.container()
     rows = timelines.traced_calls(recording) if recording else []
     drawn = watchable(experiment)
     orders = [launch(drawn).order] if drawn.record.traced else []
     found = live.show(live.named(drawn), orders, page="gpu")
     here = _here(experiment, found)
-    sources = [*[HERE] * bool(here), *[BESIDE, RECORDED] * bool(rows), MODELLED]
+    near = bool(rows) and timelines.tells_of(recording, _nearest(rows, experiment), experiment)
+    recorded = [BESIDE, RECORDED] * bool(rows)
+    sources = [*[HERE] * bool(here), *([*recorded, MODELLED] if near else [MODELLED, *recorded])]
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = MODELLED
         if sources != [MODELLED]:
-            source = one_of("Timeline", {key: SOURCES[key] for key in sources}, f"gpu_source {len(here)}")
+            source = one_of(
+                "Timeline", {key: SOURCES[key] for key in sources}, f"gpu_source {len(here)} {near}"
+            )
         call = _call(rows, experiment) if source in (BESIDE, RECORDED) else None
         if call is not None:
             lanes = _recorded(recording, rows, call, source)
@@ -70,6 +75,7 @@ def show() -> None:
             *("block_q", "block_kv", "kv_heads", "dtype", "documents"),
         )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
+    opening.markdown(" ".join(filter(None, ("" if presenting() else OPENING, _whose(experiment, call)))))
     REPLAY.show(build(lanes), key="gpu")
     if source == HERE:
         hbm.show(experiment, measured=live.sampled(found, experiment))
@@ -93,10 +99,25 @@ def _here(experiment: Experiment, found: Live | None) -> tuple[Timeline, ...]:
     )
 
 
+def _whose(experiment: Experiment, call: TracedCall | None) -> str:
+    """That a recorded call is another than the scenario, where it is; its numbers are its own."""
+    if call is None or (call.provider, call.problem) == (experiment.algorithm, experiment.problem):
+        return ""
+    return (
+        f"**The numbers are of a recorded call, {_named(call)}**, and not of your scenario, "
+        f"{experiment.record.label} with {_shape(experiment.problem)}."
+    )
+
+
+def _nearest(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
+    """The recorded call nearest to the scenario, of those in the kernel's own order."""
+    return timelines.nearest_call([row for row in rows if row.times is not None], experiment)
+
+
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call to show: the one nearest to the scenario unless another is chosen."""
     usual = [row for row in rows if row.times is not None]
-    nearest = _named(timelines.nearest_call(usual, experiment))
+    nearest = _named(_nearest(rows, experiment))
     names = list(dict.fromkeys(map(_named, usual)))
     chosen = st.selectbox(
         "Recorded call",
@@ -184,8 +205,9 @@ def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:
     recording = recording_of(experiment.hardware)
     if recording is None:
         return Drawn()
-    timed = [row for row in timelines.traced_calls(recording) if row.times is not None]
-    call = timelines.nearest_call(timed, experiment)
+    call = _nearest(timelines.traced_calls(recording), experiment)
+    if not timelines.tells_of(recording, call, experiment):
+        return Drawn(moving=REPLAY, data=build((simulate_timeline(watchable(experiment)),)))
     says = f"{name(call.provider)}, {call.problem.seq_kv:,} tokens, {call.problem.all_heads} heads."
     return Drawn(moving=REPLAY, data=build(_recorded(recording, [], call, BESIDE)), says=says)
 

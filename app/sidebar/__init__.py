@@ -14,7 +14,7 @@ from app.sidebar import recording
 from app.sidebar.unused import look
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
-from engine.experiment import PARAMETERS
+from engine.experiment import PARAMETERS, described
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
@@ -142,12 +142,15 @@ def _more() -> None:
 
 def _fit() -> str:
     """A few short lines, green or red: what a thread block of what the page shows keeps on the chip."""
-    experiment = subject()
+    experiment, whose = subject(), ""
+    if experiment != scenario.current():
+        what = described(experiment).replace(experiment.algorithm, experiment.record.label, 1)
+        whose = f":gray[The page shows {what}.]  \n"
     footprint, record = simulate(experiment).footprint, experiment.record
     words = " ".join(filter(None, (record.parts_words, record.caveat, unchecked(experiment.gpu))))
     told = f"{footprint.consequence}{footprint.spilled}"
     colour = "green" if footprint.fits else "red"
-    return f":{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"
+    return f"{whose}:{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"
 
 
 def _figures(hardware: str) -> None:

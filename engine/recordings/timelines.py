@@ -12,10 +12,12 @@ from engine.model.launch import ORDERS, launch
 from engine.model.simulated_timeline import check_blocks
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.hardware import gpu_named
-from engine.recordings.nearest import MASK, SIZES, WIDTH, nearest
+from engine.recordings.nearest import MASK, SIZES, WIDTH, all_heads, doublings, length, nearest
 from engine.recordings.recording import Recording, TracedCall, identity
 from engine.recordings.rows import experiment_of
 
+NEAR = 2  # doublings of length and heads together
+_far = doublings(length, all_heads)
 LONGEST_TICK = 1e-3  # seconds
 MOST_TICKS = 10**12
 
@@ -89,6 +91,23 @@ def nearest_call(rows: Sequence[TracedCall], experiment: Experiment) -> TracedCa
     """The traced call closest to an experiment: of its algorithm and mask first, then of its size."""
     own = [row for row in rows if row.provider == experiment.algorithm] or rows
     return nearest(own, experiment, MASK, WIDTH, SIZES)
+
+
+def tells_of(recording: Recording, call: TracedCall, experiment: Experiment) -> bool:
+    """Whether a traced call is near enough to a scenario to stand for it.
+
+    It is of its GPU, algorithm, kind of mask and head dimension, and its length and heads are no more than
+    two doublings away.
+    """
+    gpu, problem = gpu_named(recording.device.gpu), experiment.problem
+    alike = gpu is not None and gpu.key == experiment.hardware and call.provider == experiment.algorithm
+    square = problem.seq_q == problem.seq_kv
+    return (
+        alike
+        and square
+        and not MASK(call, experiment) + WIDTH(call, experiment)
+        and _far(call, experiment) <= NEAR
+    )
 
 
 def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:

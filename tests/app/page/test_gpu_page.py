@@ -184,3 +184,23 @@ def test_the_runs_on_screen_can_be_taken_home_as_traces(open_app, recorded):
         slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
         assert len(slices) == len(recorded.timelines[0].kernels[0].start)
         assert all(event["dur"] > 0 and event["ts"] >= 0 for event in slices)
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        ({"seq": 4096, "head_dim": 128}, view.BESIDE),
+        ({}, view.BESIDE),  # of 4,096 tokens, two doublings away
+        ({"hardware": "a100"}, view.MODELLED),
+        ({"seq": 2**20, "head_dim": 128}, view.MODELLED),
+        ({"algorithm": "split_kv", "seq": 1, "seq_kv": 65536, "block_q": 16, "splits": 16}, view.MODELLED),
+        ({"seq": 1024, "head_dim": 256}, view.MODELLED),
+    ],
+)
+def test_it_opens_on_the_scenario_where_no_recorded_call_is_near(open_app, values, first):
+    page = open_app("gpu", **{name: str(value) for name, value in values.items()})
+    (source,) = [each for each in page.segmented_control if each.label == "Timeline"]
+    assert source.value == first
+    said, beside = (" ".join(text.value for text in each.markdown) for each in (page.main, page.sidebar))
+    assert ("not of your scenario" in said) == (values == {})
+    assert ("The page shows FlashAttention-2, N 4,096" in beside) == (first == view.BESIDE)
