@@ -16,6 +16,14 @@ class Reason:
     end: float
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a call stands under the roofline: FLOPs per byte across HBM, and FLOPs per modelled second."""
+
+    intensity: float
+    rate: float
+
+
 def busy(simulation: Simulation, unit: str) -> float:
     """Seconds in which a unit of the GPU works, all kernels together."""
     return sum(kernel[unit] for kernel in simulation.modelled.busy.values())
@@ -48,3 +56,18 @@ def bytes_less(experiment: Experiment) -> float:
     """How many times fewer bytes cross HBM than in standard attention."""
     standard = simulate(experiment.changed(algorithm="standard"))
     return standard.traffic.dram.total / simulate(experiment).traffic.dram.total
+
+
+def places(experiment: Experiment) -> tuple[Place, ...]:
+    """A place for each of the reasons: standard attention's, then where the experiment would stand with them.
+
+    Example:
+        >>> standard, bytes_alone, *_ = places(Experiment())
+        >>> bytes_alone.intensity > standard.intensity
+        True
+    """
+    standard, own = simulate(experiment.changed(algorithm="standard")), simulate(experiment)
+    first, *others = reasons(experiment)
+    found = [Place(standard.traffic.intensity("dram"), standard.traffic.flops / first.end)]
+    intensity = own.traffic.intensity("dram")
+    return (*found, *(Place(intensity, own.traffic.flops / each.end) for each in others))

@@ -100,5 +100,6 @@ def test_the_entries_are_those_that_pages_show():
             "zoom",
             "warps",
             "layer",
+            "bridge",
         ),
     }

@@ -1,0 +1,52 @@
+"""From so many times fewer bytes to so many times less time: one reason after the other takes its slice."""
+
+from pathlib import Path
+
+from app.canvas.moving import Played
+from app.canvas.pack import pack
+from app.figures.units import digits, scaled, seconds_text
+from engine.experiment import Experiment
+from engine.studies.bytes_to_time import bytes_less, places, reasons
+
+BRIDGE = Played("from_bytes_to_time", Path(__file__).with_name("bridge.js"), "From fewer bytes to less time")
+TOLD = (
+    "Standard attention takes {end}: it waits for memory, far below the roof of the tensor cores.",
+    "{name} moves {fewer} times fewer bytes. If nothing else took time, it would be done in {end}.",
+    "The products are as many as before. They take {end}, so memory is no longer what it waits for.",
+    "The tensor cores wait for the part of the softmax that does not run beside them: {end} so far.",
+    "With its loads, waits, launch and tail it takes {end}, {gain} times less than standard attention.",
+)
+COLOURS = ("muted", "Q", "S", "statistics", "K")
+
+
+def payload(experiment: Experiment) -> bytes:
+    """The payload of a scenario in the blocks that its kernel takes by itself, a frame for each reason."""
+    experiment = experiment.in_own_tiling()
+    gpu, dtype = experiment.gpu, experiment.problem.dtype
+    steps, fewer = reasons(experiment), bytes_less(experiment)
+    said = {
+        "name": experiment.record.label,
+        "fewer": digits(fewer),
+        "gain": digits(steps[0].end / steps[-1].end),
+    }
+    frames = [
+        {
+            "sentence": TOLD[n].format(end=seconds_text(step.end), **said),
+            "facts": [
+                ["time so far" if n else "time", seconds_text(step.end), "ink"],
+                ["times less than standard", digits(steps[0].end / step.end), "O"],
+                ["FLOPs per byte across HBM", digits(place.intensity), "Q"],
+                ["FLOPs per second", scaled(place.rate, "FLOP/s"), "S"],
+            ],
+            **{"name": step.name, "start": step.start, "end": step.end, "color": COLOURS[n]},
+            **{"words": seconds_text(step.end), "intensity": place.intensity, "rate": place.rate},
+        }
+        for n, (step, place) in enumerate(zip(steps, places(experiment), strict=True))
+    ]
+    header = {
+        "frames": frames,
+        "note": f"{experiment.record.label} in its own blocks, {gpu.name}, modelled",
+        "peak": gpu.products_per_second(dtype),
+        "memory": gpu.memory_bytes_per_second,
+    }
+    return pack(header, {})

@@ -1,0 +1,123 @@
+// One canvas, one clock: each reason takes its slice of the time, while the call walks under the roofline.
+
+import { clamp } from "../canvas/format.js";
+import { FramesPlayer } from "../canvas/frames.js";
+import { showing } from "../canvas/showing.js";
+import { veil } from "../canvas/theme.js";
+
+const BAR = {
+  label: "From fewer bytes to less time",
+  slider: "Reason",
+  frame: "reason",
+  speeds: [0.5, 1, 2, 4],
+  arrows: "to the reason before, or next",
+  guide: {
+    bar: "the time that a reason takes, from where the one above it ends",
+    roofline: "sloped: what memory allows; level: what the tensor cores do at most, by the data sheet",
+    point: "the call: FLOPs per byte that crosses HBM, and FLOPs per second, with the reasons so far",
+  },
+};
+
+class BridgePanel {
+  follows = ["at"];
+
+  paint(pen, box, { at }) {
+    const { u } = pen,
+      high = Math.min((this.narrow ? 0.62 : 0.5) * box.h, 250 * u);
+    this.bars(pen, { ...box, h: high }, at);
+    const top = box.y + high + 34 * u;
+    this.roof(pen, { x: box.x + 16 * u, y: top, w: box.w - 30 * u, h: box.y + box.h - top - 26 * u }, at);
+  }
+
+  bars(pen, { x, y, w, h }, at) {
+    const { theme, model } = this,
+      { u } = pen,
+      { frames } = model,
+      pitch = h / frames.length,
+      scale = (w - 4 * u) / frames[0].end;
+    frames.forEach(({ name, start, end, color, words }, n) => {
+      const done = clamp(at - n + 1, 0, 1),
+        top = y + n * pitch,
+        thick = pitch - 24 * u;
+      if (!done) return;
+      pen.heading(n > 1 ? `+ ${name}` : name, done === 1 ? words : "", x, top + 14 * u, w);
+      pen.box(x, top + 19 * u, w, thick, theme.panel, 2);
+      pen.box(
+        x + start * scale,
+        top + 19 * u,
+        Math.max(2, (end - start) * scale * done),
+        thick,
+        theme[color],
+        2,
+      );
+      if (n > 1 && done === 1)
+        pen.box(x + end * scale - 0.5, top + 19 * u, 1, thick + 24 * u, veil(theme.ink, 0.4), 0);
+    });
+  }
+
+  /** Both axes in powers of ten; the point keeps a trace of the way that it has come. */
+  roof(pen, { x, y, w, h }, at) {
+    const { theme, model } = this,
+      { u, ctx } = pen,
+      { frames, peak, memory } = model,
+      log = Math.log10,
+      of = (name) => frames.map((each) => log(each[name])),
+      ridge = log(peak / memory),
+      [left, right] = [Math.min(...of("intensity"), ridge) - 0.3, Math.max(...of("intensity"), ridge) + 0.3],
+      [low, most] = [Math.min(...of("rate")) - 0.3, Math.max(...of("rate"), log(peak)) + 0.2],
+      X = (value) => x + (w * (value - left)) / (right - left),
+      Y = (value) => y + (h * (most - value)) / (most - low),
+      line = (points, color, width) => {
+        Object.assign(ctx, { strokeStyle: color, lineWidth: width * u, lineJoin: "round" });
+        ctx.beginPath();
+        for (const [a, b] of points) ctx.lineTo(X(a), Y(b));
+        ctx.stroke();
+      };
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(x, y - 4 * u, w, h + 8 * u);
+    ctx.clip();
+    pen.box(x, y, w, h, theme.panel, 3);
+    const under = (value) => value + log(memory);
+    line(
+      [
+        [ridge, log(peak)],
+        [right, under(right)],
+      ],
+      veil(theme.muted, 0.35),
+      2,
+    );
+    line(
+      [
+        [left, under(left)],
+        [ridge, log(peak)],
+        [right, log(peak)],
+      ],
+      theme.muted,
+      3,
+    );
+    pen.right("peak of the tensor cores", x + w - 8 * u, Y(log(peak)) - 8 * u, {
+      size: 13,
+      color: theme.muted,
+    });
+    pen.text("peak of HBM", X(left) + 8 * u, Y(under(left)) + 22 * u, { size: 13, color: theme.muted });
+    const { n, now, next, part } = model.at(at),
+      place = (name) => log(now[name]) + (next ? part * (log(next[name]) - log(now[name])) : 0),
+      here = [place("intensity"), place("rate")],
+      trace = frames.slice(0, n + 1).map(({ intensity, rate }) => [log(intensity), log(rate)]);
+    line([...trace, here], veil(theme.O, 0.5), 2);
+    for (const [a, b] of trace) pen.box(X(a) - 4 * u, Y(b) - 4 * u, 8 * u, 8 * u, veil(theme.O, 0.5), 4);
+    pen.box(X(here[0]) - 8 * u, Y(here[1]) - 8 * u, 16 * u, 16 * u, theme.O, 8);
+    ctx.restore();
+    pen.heading("FLOPs per second", "over FLOPs per byte across HBM", x - 16 * u, y - 10 * u, w);
+  }
+}
+
+class BridgePlayer extends FramesPlayer {
+  static bar = BAR;
+  static Picture = BridgePanel;
+  static wide = true;
+}
+
+const show = showing(BridgePlayer, "__bridge");
+export default show;
