@@ -18,6 +18,7 @@ GROUPS = MappingProxyType(
         "Learn": {
             "start": "Start",
             "tour": "Tour",
+            "model": "Your model",
             "claims": "Claims",
         },
         "Watch": {

@@ -68,6 +68,20 @@ MASKS = """
   .masks-key { display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 0.93rem; align-items: center; }
   .masks-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
 """
+LAYERS = """
+  .stack h4, .memory h4 { font-size: 0.93rem; font-weight: 600; margin: 6px 0 3px; padding: 0; }
+  .stack h4 span { font-weight: 400; opacity: 0.8; font-size: 0.86rem; margin-left: 0.3rem; }
+  .stack i { display: flex; gap: 1px; height: clamp(4px, calc(23rem / 64), 12px); margin-bottom: 2px; }
+  .stack s { display: block; border-radius: 2px; min-width: 1px; }
+  .stack.one i { height: 30px; }
+  .stack .key { display: flex; justify-content: space-between; font-size: 0.86rem; margin: 4px 0 0; }
+  .stack p { font-size: 0.86rem; margin: 2px 0; }
+  .memory .whole { height: 15rem; border: 2px solid; border-radius: 6px; overflow: hidden; }
+  .memory .whole { display: flex; flex-direction: column; justify-content: flex-end; margin-bottom: 6px; }
+  .memory p { font-size: 0.93rem; margin: 2px 0; }
+  .memory u { display: inline-block; width: 0.9rem; height: 0.9rem; margin-right: 0.5rem; }
+  .memory u { outline: 1px solid #8886; }
+"""
 CLAIMS = f"""
   .claims {{ columns: 2 27rem; column-gap: 1.2rem; }}
   .claim {{ break-inside: avoid; margin: 0 0 1rem; padding: 0.7rem 1rem; border: 1px solid {LINE}; }}
@@ -81,4 +95,4 @@ CLAIMS = f"""
   .claim.depends {{ --verdict: light-dark(#7a4fc0, #b79bf0); }}
   .claim.wrong {{ --verdict: light-dark(#c4314b, #ff7b8a); }}
 """
-RULES = TABLES + SMS + MASKS + CLAIMS
+RULES = TABLES + SMS + MASKS + LAYERS + CLAIMS

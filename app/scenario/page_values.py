@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import paging, several_gpus, zoom
+from engine.studies import paging, several_gpus, your_model, zoom
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ OWN: Mapping[str, Own] = {
     name: Own(page, options, usual)
     for page, asked in (
         *(("across", several_gpus.CHOICES), ("decoding", paging.CHOICES), ("zoom", zoom.CHOICES)),
+        ("model", your_model.CHOICES),
     )
     for name, (options, usual) in asked.items()
 }

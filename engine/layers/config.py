@@ -164,7 +164,7 @@ class _Reader:
 
     def __init__(self, config: dict[str, Any], name: str):
         self.name, self.faults, self.said = name, [], []
-        self.outside, self.asked = config, {"source", "date", *INSIDE}
+        self.outside, self.asked = config, {"title", "source", "date", *INSIDE}
         inside = next((config[key] for key in INSIDE if isinstance(config.get(key), dict)), {})
         self.config = {**config, **inside} if inside else config
         self.type, self.family = "", PLAIN
@@ -261,6 +261,7 @@ class _Reader:
             quantized=self._quantized(),
             causal=family.causal,
             others=hidden * (positions + family.norm_parts * bool(family.norms)),
+            title=str(self.outside.get("title", ""))[:60] or self.name,
             source=str(self.outside.get("source", "")),
             date=str(self.outside.get("date", "")),
         )

@@ -195,6 +195,7 @@ class Model:
         causal: whether a token sees none after it.
         others: numbers beside the layers and the vocabulary: positions, the last norm.
         said: what was taken, or left out, in sentences.
+        title: what it is called, for reading.
         source, date: where its config was read, and when.
     """
 
@@ -208,6 +209,7 @@ class Model:
     causal: bool = True
     others: int = 0
     said: tuple[str, ...] = field(default=(), compare=False)
+    title: str = ""
     source: str = ""
     date: str = ""
 

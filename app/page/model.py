@@ -1,0 +1,224 @@
+"""The page Your model: what attention takes of a model's time and memory, from its config.json."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+
+import streamlit as st
+
+from app import scenario, serving
+from app.elements import chart, fold, one_of
+from app.figures import model as figures
+from app.figures.colours import Palette
+from app.figures.units import counted, share_text, short, times_text
+from app.gallery.picture import Drawn, Picture, SiteFile
+from app.gallery.without_streamlit import in_both_themes
+from app.scenario import theme
+from app.scenario.page_values import OWN
+from app.scenario.presentation import presenting
+from app.sidebar.unused import CONTROLS, unused
+from engine.algorithms import ALGORITHMS
+from engine.experiment import Experiment, ExperimentError
+from engine.layers.config import MOST_BYTES, ConfigError, names, read, shipped
+from engine.layers.model import Model
+from engine.layers.phase import DECODE, PREFILL, TRAIN, Evaluated, Phase
+from engine.problem.hardware import GPUS
+from engine.studies import your_model as studies
+
+PHASES = {PREFILL: "Prefill", DECODE: "Decoding", TRAIN: "Training step"}
+OPENED = {
+    "tiles": "Tiles",
+    "traffic": "Traffic",
+    "masks": "Masks",
+    "gpu": "On the GPU",
+    "decoding": "Decoding",
+}
+PASTED = "model config"
+PASTE_HELP = (
+    "The numbers of any model: the config.json that its publisher gives with the weights. It is read field "
+    "by field, stays in this window, and goes when the window does."
+)
+
+
+def show() -> None:
+    """Draw the page."""
+    head = st.container(key="model_head")
+    unused("The model says this; its page has a phase, tokens and a batch of its own.", *(
+        name for name in CONTROLS if name != "hardware"
+    ))  # fmt: skip
+    above = st.container() if presenting() else None  # in a room the picture has the first screen
+    model, phase = _asked()
+    try:
+        found = phase.of(model)
+    except ExperimentError as error:
+        st.warning(f"{error}.")
+        return
+    with head:
+        st.header(_headline(found), anchor=False)
+        st.markdown(_beside(found))
+    with above or nullcontext():
+        _picture(found, theme.colours())
+    _open(found)
+    fold("model said", partial(_said, found), "What is taken, and what is left out?")
+
+
+def _asked() -> tuple[Model, Phase]:
+    """The controls' model and phase."""
+    with st.container(horizontal=True, vertical_alignment="center", key="model_row"):
+        name = one_of(
+            "Phase", PHASES, first=scenario.own("phase"), **scenario.tie("phase", scenario.own("phase"))
+        )
+        model = _model()
+    with st.container(key="model_sliders"):
+        columns = st.columns(3, gap="medium")
+    labels = {
+        "context": ("Tokens of a sequence", short),
+        "sequences": ("Sequences", str),
+        "parallel": ("GPUs", str),
+    }
+    values = {}
+    for column, (own, (label, text)) in zip(columns, labels.items(), strict=True):
+        value = scenario.own(own)
+        values[own] = column.select_slider(
+            label, OWN[own].options, value, format_func=text, **scenario.tie(own, value)
+        )
+    gpu = scenario.current().hardware
+    return model, Phase(name, values["context"], values["sequences"], values["parallel"], gpu)
+
+
+def _model() -> Model:
+    """The shipped model that is chosen, or the one whose config was pasted."""
+    pasted = scenario.kept(PASTED, {})
+    options = [*names(), *[studies.OWN] * ("model" in pasted)]
+    value = scenario.own("model") if scenario.own("model") in options else options[0]
+    titles = {name: shipped(name).title for name in names()} | {studies.OWN: "Your config.json"}
+    name = st.selectbox(
+        "Model", options, options.index(value), format_func=titles.get, label_visibility="collapsed",
+        width=240, **scenario.tie("model", value),
+    )  # fmt: skip
+    with st.popover("Your config.json", help=PASTE_HELP):
+        _paste(pasted)
+    return pasted["model"] if name == studies.OWN else shipped(name)
+
+
+def _paste(pasted: dict) -> None:
+    """Where a config.json is pasted or chosen; each field that is wrong has its sentence."""
+    text = st.text_area("Paste it here", height=200, max_chars=MOST_BYTES, key="model config text")
+    if serving.may_run() and (file := st.file_uploader("or choose the file", type="json", max_upload_size=1)):
+        text = file.getvalue()
+    if text and pasted.get("text") != text:
+        pasted.update(text=text, faults=())
+        try:
+            pasted["model"] = replace(read(text), title="your model")
+        except ConfigError as error:  # the last that was read stays
+            pasted["faults"] = error.faults
+        else:
+            scenario.go(model=studies.OWN)
+            st.rerun()
+    for fault in pasted.get("faults", ()):
+        st.text(fault)
+
+
+def _headline(found: Evaluated) -> str:
+    phase = found.phase
+    what = {
+        PREFILL: f"a prefill of {counted(phase.tokens, 'token')}",
+        DECODE: f"a decoding step at {counted(phase.tokens, 'token')}",
+        TRAIN: f"a training step on {counted(phase.tokens, 'token')}",
+    }[phase.name]
+    many = f", {phase.batch:,} sequences" * (phase.batch > 1)
+    return f"In {found.model.title}, attention takes {share_text(found.attention_share)} of {what}{many}."
+
+
+def _beside(found: Evaluated) -> str:
+    """The same by standard attention, and where none of it matters."""
+    plain = studies.by_standard(found.model, found.phase)
+    gpu, many = GPUS[found.phase.hardware].name, found.phase.parallel
+    gpus = f"{many} GPUs, {gpu}" if many > 1 else gpu
+    words = (
+        f"With standard attention it would take {share_text(plain.attention_share)}, and the model "
+        f"{times_text(plain.seconds, found.seconds)} as long (modelled, {gpus})."
+    )
+    until = studies.unnoticed_until(studies.shares(found.model, found.phase))
+    return words if until is None else (
+        f"{words} Up to {until:,} tokens none of it matters: attention takes less than "
+        f"{share_text(studies.LITTLE)}."
+    )  # fmt: skip
+
+
+def _picture(found: Evaluated, colours: Palette) -> None:
+    """Layers, one layer's time with its share over the length, and memory."""
+    stack, time, memory = st.columns([1, 1.5, 0.9], gap="large")
+    with stack:
+        st.html(figures.stack(found, colours))
+    with time:
+        plain = studies.by_standard(found.model, found.phase)
+        part, other = max(
+            zip(found.parts, plain.parts, strict=True), key=lambda pair: pair[0].attention_seconds
+        )
+        runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
+        st.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
+        curves = studies.by_algorithm(found.model, found.phase)
+        chart(
+            figures.share(curves, found.phase.tokens, colours),
+            "Attention's share of the time over the length, modelled", key="model share",
+        )  # fmt: skip
+    with memory:
+        st.html(figures.memory(found, colours))
+        st.caption(figures.memory_words(found))
+
+
+def _open(found: Evaluated) -> None:
+    """Buttons that open a kind of layer, exactly as it is here, on another page."""
+    kinds = {part.layer.kind: part.experiment for part in found.parts if part.experiment}
+    if not kinds:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="model_open"):
+        kind = next(iter(kinds))
+        if len(kinds) > 1:
+            kind = one_of("Kind of layer", list(kinds), "model kind")
+        st.html("<span>open it on</span>", width="content")
+        for page, title in OPENED.items():
+            fits = page != "decoding" or found.phase.name == DECODE
+            if fits and st.button(title, key=f"model to {page}"):
+                scenario.replace(kinds[kind])
+                scenario.turn_to(page)
+
+
+def _said(found: Evaluated) -> None:
+    model = found.model
+    st.markdown(
+        "Attention's time is that of the scenario which the buttons open, modelled as on Speed. Matrix "
+        "products take as long as their FLOPs or their bytes take at the rates that large products and reads "
+        "reach on this GPU, whichever is longer; what lies between them, as long as its bytes take. Weights, "
+        "K and V are counted."
+    )
+    for sentence in found.said:
+        st.text(sentence)
+    if model.source:
+        st.caption(f"The config was read on {model.date}: {model.source}")
+
+
+def _elsewhere(found: Evaluated, _: Experiment, colours: Palette) -> None:
+    st.markdown(f"**{_headline(found)}** {_beside(found)}")
+    _picture(found, colours)
+
+
+def _drawn(experiment: Experiment, **asked: str) -> Drawn:
+    """What phones and files show."""
+    values = {
+        name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.CHOICES.items()
+    }
+    if values["model"] == studies.OWN:
+        return Drawn(says="A config.json of one's own stays in the window where it was pasted.")
+    asked_phase = Phase(
+        values["phase"], values["context"], values["sequences"], values["parallel"], experiment.hardware
+    )
+    found = asked_phase.of(shipped(values["model"]))
+    return in_both_themes(partial(_elsewhere, found), experiment)
+
+
+ABOUT = "What attention takes of a model's time and memory, modelled."
+PICTURE = Picture(
+    _drawn, lambda: [SiteFile("model.html", "Your model", ABOUT, lambda: _drawn(Experiment.of()))]
+)

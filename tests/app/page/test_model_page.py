@@ -1,0 +1,78 @@
+"""Your model: the page says the layers' numbers, and a config that is pasted is shown or refused."""
+
+import json
+
+import pytest
+
+from app.figures import model as figures
+from app.figures.colours import DARK
+from app.figures.units import share_text
+from app.page import model as page
+from engine.layers.config import shipped
+from engine.layers.phase import DECODE, PREFILL, Phase
+from engine.root import ROOT
+from engine.studies import your_model as studies
+from tests.app.worker_page import opened, words
+
+LLAMA = shipped("llama-3-8b")
+
+
+def test_the_headline_is_the_share_of_the_layers_times_in_the_address():
+    shown = opened(
+        "model", model="gemma-3-27b", phase=DECODE, context="32768", sequences="16", hardware="h100"
+    )
+    found = Phase(DECODE, 32768, 16, 1, "h100").of(shipped("gemma-3-27b"))
+    share = sum(part.count * part.attention_seconds for part in found.parts) / found.seconds
+    assert shown.header[0].value == (
+        f"In Gemma 3 27B, attention takes {share_text(share)} of a decoding step at 32,768 tokens, "
+        "16 sequences."
+    )
+    assert "H100" in words(shown)
+
+
+def test_a_button_opens_a_kind_of_layer_as_it_is_here(open_app):
+    app = open_app("model", phase=DECODE, context="16384")
+    app.button(key="model to decoding").click().run()
+    assert not app.exception
+    layer = Phase(DECODE, 16384).of(LLAMA).parts[0]
+    assert app.session_state["experiment"] == layer.experiment
+    assert (layer.experiment.problem.seq_q, layer.experiment.problem.kv_heads) == (1, 8)
+
+
+def test_a_pasted_config_is_shown_and_a_wrong_one_says_each_field():
+    config = json.loads((ROOT / "assets" / "models" / "qwen3-8b.json").read_text("utf-8"))
+    del config["title"]
+    shown = opened("model")
+    shown.text_area(key="model config text").set_value(json.dumps(config)).run()
+    assert shown.header[0].value.startswith("In your model, attention takes")
+    shown.text_area(key="model config text").set_value(
+        json.dumps({**config, "num_attention_heads": -3})
+    ).run()
+    assert "num_attention_heads is -3; it must be a whole number from 1 to 1,024." in words(shown)
+    assert not shown.exception
+
+
+def test_the_share_grows_with_the_length_and_standard_attention_takes_most():
+    curves = studies.by_algorithm(LLAMA, Phase(PREFILL))
+    plain, _, runs = curves.values()
+    assert all(a.share >= b.share for a, b in zip(plain, runs, strict=True))
+    until = studies.unnoticed_until(runs)
+    assert max(each.share for each in runs if each.tokens == until) < studies.LITTLE
+    figure = figures.share(curves, 8192, DARK)
+    assert [list(trace["x"]) for trace in figure["data"]] == [list(studies.LENGTHS)] * 3
+    assert figure["data"][2]["y"][6] == pytest.approx(100 * Phase(PREFILL, 8192).of(LLAMA).attention_share)
+
+
+def test_memory_is_drawn_in_proportion_and_says_when_it_is_too_small():
+    found = Phase(DECODE, 8192, 16).of(LLAMA)
+    drawn = figures.memory(found, DARK)
+    assert f"height:{100 * found.weight_bytes / found.memory_bytes:.2f}%" in drawn
+    assert f"height:{100 * found.kv_cache_bytes / found.memory_bytes:.2f}%" in drawn
+    assert found.sequences == (found.memory_bytes - found.weight_bytes) // (2 * 32 * 8 * 128 * 2 * 8192)
+    assert "share them out over more GPUs" in figures.memory_words(Phase(DECODE).of(shipped("deepseek-v3")))
+
+
+def test_phones_get_the_picture_of_what_was_asked_and_no_config_of_ones_own():
+    drawn = page.PICTURE.of(page.Experiment.of(), model="gpt2", context="1024")
+    assert "In GPT-2, attention takes" in drawn.html
+    assert not page.PICTURE.of(page.Experiment.of(), model="own").html
