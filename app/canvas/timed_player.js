@@ -1,5 +1,6 @@
 // What pictures with a playhead over a run of their own share: a stage of panels, and the bar that they are played with.
 
+import { Film } from "./film.js";
 import { capital, clamp } from "./format.js";
 import { frameOf, helpPage } from "./frame.js";
 import { Stage } from "./stage.js";
@@ -112,6 +113,12 @@ export class TimedPlayer extends PlayedView {
       ...structuredClone(bar.state ?? { speed: 1 }),
     });
     this.controls = new Controls(root, this, bar);
+    root.player = this; // whoever makes files of the page finds it here
+  }
+
+  /** What it gives to take home: its title, a film, and files of its own by kind. */
+  get takeHome() {
+    return { title: this.stage.canvas.dataset.title, film: (options) => new Film(this, options), files: {} };
   }
 
   /** New data or a new theme: the picture changes within this task, and its place in the run stays. */

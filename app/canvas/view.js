@@ -80,6 +80,10 @@ export class PlayedView extends View {
     return this.clock.playing;
   }
 
+  get now() {
+    return performance.now();
+  }
+
   get fraction() {
     return this.at / this.last;
   }
@@ -110,7 +114,7 @@ export class PlayedView extends View {
 
   /** Words for now, which `words()` makes; while it plays they stand for so many ms at least before others replace them. */
   standing(least, words) {
-    const now = performance.now();
+    const { now } = this;
     if (!this.playing || !this.said || now - this.spoke > least)
       Object.assign(this, { spoke: now, said: words() });
     return this.said;

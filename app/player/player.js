@@ -5,7 +5,6 @@ import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { BackwardRowPanel } from "./backward_panels.js";
 import { BAR, Controls } from "./controls.js";
-import { takeHome } from "./film.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
 import { layoutOf } from "./layout.js";
 import { FLIGHT_SECONDS } from "./memory_panel.js";
@@ -13,6 +12,7 @@ import { Model } from "./model.js";
 import { wordsOf } from "./narrator.js";
 import { RowPanel } from "./row_panel.js";
 import { NONE } from "./run.js";
+import { visitsCsv } from "./steps_table.js";
 
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
@@ -43,7 +43,6 @@ class Player extends TimedPlayer {
   }
 
   load(part) {
-    this.root.takeHome ??= takeHome(this);
     this.run = this.model.run;
     if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();
@@ -108,7 +107,7 @@ class Player extends TimedPlayer {
   }
 
   set speed(speed) {
-    this.speeds[this.race ? "race" : "single"] = speed;
+    this.speeds = { ...this.speeds, [this.race ? "race" : "single"]: speed };
     if (!this.race) this.chosen = true;
   }
 
@@ -182,6 +181,22 @@ class Player extends TimedPlayer {
     this.choose("pinned", this.model.rows[this.model.nearest(panel.rowAt(y))]);
   }
 
+  get takeHome() {
+    return {
+      ...super.takeHome,
+      title: "Player: picture, animation, tile visits",
+      labels: {
+        PNG: "Player's picture",
+        GIF: "Player's run",
+        MP4: "Player's run",
+        CSV: "Player's tile visits",
+      },
+      name: `attention-${this.race ? "race" : this.run.name}`,
+      link: this.link(),
+      files: { CSV: () => visitsCsv(this) },
+    };
+  }
+
   link() {
     const url = new URL(location.href);
     const place = this.race ? { race: this.fraction.toFixed(4) } : { step: this.position };
@@ -192,8 +207,12 @@ class Player extends TimedPlayer {
 
   // drawing
 
+  fit(anyway = false) {
+    super.fit(anyway);
+    if (this.stage.pen) this.paintTicks();
+  }
+
   layout() {
-    this.paintTicks();
     const panels = layoutOf(this.stage, this.model, this.race);
     this.tellsRow = panels.some(([Panel]) => Panel === RowPanel || Panel === BackwardRowPanel);
     return panels;
@@ -210,16 +229,16 @@ class Player extends TimedPlayer {
     this.controls.paintTicks(parts, this.theme.muted);
   }
 
+  moment() {
+    const { view, position, last, playing, race, loop, speed, flaw, model, row, run } = this,
+      stands = { position, part: position / last, last, playing, race, loop, speed, flaw };
+    return { view, ...wordsOf(this, view.step), ...stands, row: model.rows[row], algorithm: run.name };
+  }
+
   paint() {
-    const { stage, view, position, last, playing, race, loop, speed, flaw, model, row, run } = this;
-    stage.paint(view);
-    const stands = { position, part: position / last, last, playing, race, loop, speed, flaw };
-    this.controls.show({
-      ...wordsOf(this, view.step),
-      ...stands,
-      row: model.rows[row],
-      algorithm: run.name,
-    });
+    const { view, ...told } = this.moment();
+    this.stage.paint(view);
+    this.controls.show(told);
     clearTimeout(this.tableTimer);
     if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
   }

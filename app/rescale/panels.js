@@ -68,14 +68,14 @@ export class ScoresPanel extends KeysPanel {
     return Number.isFinite(score) && Math.abs(y - this.height(score)) < GRIP * this.u;
   }
 
-  paint(pen, box, { now, chosen }) {
+  paint(pen, box, { now, chosen, still }) {
     const { u, theme } = pen,
       { model } = this,
       { tile, kind, part } = now;
     this.heading(pen, box, [
       ["scores of one row", theme.S],
       ["m, the running maximum", theme.statistics],
-      ...(this.narrow ? [] : [["drag a score", theme.muted, true]]),
+      ...(this.narrow || still ? [] : [["drag a score", theme.muted, true]]),
     ]);
     const zero = this.height(0);
     pen.rule(box.x, zero, box.w);

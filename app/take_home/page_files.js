@@ -1,7 +1,8 @@
-// Files of what the page shows now: players as PNG, GIF and CSV, charts as PNG and SVG, tables as CSV. All made here, in the browser.
+// Files of what the page shows now: moving pictures as PNG, GIF and MP4, charts as PNG and SVG, tables as CSV. All made here, in the browser.
 
 import { csvFile } from "../canvas/csv.js";
 import { APP, HTML, MAIN, MARKDOWN } from "../canvas/streamlit.js";
+import { filmFiles } from "./films.js";
 import { HtmlPicture, shape } from "./html_svg.js";
 
 const SHARP = 2; // pixels of a chart's PNG for each of the screen's
@@ -112,31 +113,39 @@ function isPicture(element) {
   );
 }
 
+const players = () =>
+  inPage(".player")
+    .map(({ player }) => player)
+    .filter((player) => player?.model);
+
 /** Every thing on the page that can be taken: its title, the name of its files, and how each kind of them is made. */
 function things(scenario) {
   const found = (selector, otherwise, fits, files) =>
     inPage(selector)
       .filter(fits)
       .map((element) => ({ title: titleOf(element, otherwise), files: files(element) }));
-  const apart = (element) => !element.closest(".player")?.takeHome,
+  const apart = (element) => !element.closest(".player")?.player,
     drawn = (chart) => ({ PNG: () => chartPng(chart), SVG: () => chartSvg(chart) }),
     chart = (element) => large(element) && isPicture(element),
     picture = (canvas) => large(canvas) && apart(canvas),
     table = (element) => element.rows.length && apart(element);
-  const others = [
+  const all = [
+    ...players().map((player) => ({
+      ...player.takeHome,
+      files: { ...filmFiles(player), ...player.takeHome.files },
+    })),
     ...found(`.js-plotly-plot, svg, ${HTML}`, "Chart", chart, drawn),
     ...found("canvas[role=img]", "Picture", picture, (canvas) => ({ PNG: () => canvasPng(canvas) })),
     ...found("table", "Table", table, (element) => ({ CSV: () => tableCsv(element) })),
   ];
   const seen = new Map();
-  for (const thing of others) {
+  for (const thing of all) {
     const nth = (seen.get(thing.title) ?? 0) + 1;
     seen.set(thing.title, nth);
     if (nth > 1) thing.title += `, ${nth}`; // where titles repeat
-    thing.name = () => `${scenario}-${fileName(thing.title)}`;
+    thing.name ??= `${scenario}-${fileName(thing.title)}`;
   }
-  const players = inPage(".player").map((root) => root.takeHome);
-  return [...players.filter(Boolean), ...others];
+  return all;
 }
 
 /** A line of the list, with a button for each kind of file. */
@@ -145,10 +154,10 @@ function line({ title, files, labels = {}, name }) {
     long = Object.values(files).some((make) => make.length);
   const buttons = Object.entries(files).map(([kind, make]) => {
     const label = `${labels[kind] ?? title} as ${kind}`,
-      file = () => `${name()}.${kind.toLowerCase()}`,
+      file = [name, ...kind.toLowerCase().split(" ").reverse()].join("."), // "MP4 4K" ends in .4k.mp4
       button = made("button", { textContent: kind, ariaLabel: label });
     if (make.length) slow(button, share, label, () => begin(label, make, file));
-    else button.onclick = async () => save(await make(), file());
+    else button.onclick = async () => save(await make(), file);
     return button;
   });
   return made("li", {}, made("span", { textContent: title }), ...(long ? [share] : []), ...buttons);
@@ -160,6 +169,7 @@ function slow(button, share, label, start) {
   button.onclick = () => (making.has(label) ? making.get(label).abort.abort() : start());
   const show = (said) => {
     const now = making.get(label);
+    share.className = said ? "said" : "";
     share.textContent = said ?? (now ? `${Math.floor(100 * now.share)}%` : "");
     button.textContent = now ? "cancel" : kind;
     button.ariaLabel = now ? `Cancel the ${kind}` : label;
@@ -177,17 +187,16 @@ async function begin(label, make, file) {
       now.share = share;
       shows.get(label)();
     };
-    save(await make(progress, now.abort.signal), file());
+    save(await make(progress, now.abort.signal), file);
   } catch (error) {
-    if (error.name !== "AbortError") end = "failed";
+    if (error.name !== "AbortError") end = error.message;
   }
   making.delete(label);
   shows.get(label)(end);
 }
 
 async function copyLink(control) {
-  const player = inPage(".player").find((root) => root.takeHome),
-    url = player?.takeHome.link() ?? location.href;
+  const url = players()[0]?.takeHome.link ?? location.href;
   let copied = true;
   await navigator.clipboard.writeText(url).catch(() => (copied = false));
   control.textContent = copied ? "Link copied" : url;

@@ -96,7 +96,6 @@ class WatchedPlayer extends TimedPlayer {
       { own, longest } = model,
       position = Math.floor(this.at),
       over = position > own.steps;
-    this.source.show(position && !over ? Math.max(0, own.line[position - 1]) : 0);
     return {
       view: { model, position, beside: model.tiled ? model.beside(position) : 0 },
       title: `Tiles and bytes of ${own.name}`,
@@ -105,7 +104,13 @@ class WatchedPlayer extends TimedPlayer {
       length: "counted in Triton's interpreter",
       part: position / longest,
       position,
+      line: position && !over ? Math.max(0, own.line[position - 1]) : 0,
     };
+  }
+
+  tell(title, { line, ...words }) {
+    this.source.show(line);
+    super.tell(title, words);
   }
 
   passing(seconds) {

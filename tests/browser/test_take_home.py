@@ -1,5 +1,6 @@
 """Files that a page gives, each read by a reader of its format."""
 
+import base64
 import csv
 import io
 import json
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from engine import Experiment, simulate
+from tests.browser.players import FIND
 
 pytestmark = pytest.mark.browser
 
@@ -42,10 +44,18 @@ def blocks(picture: np.ndarray, side: int) -> np.ndarray:
     return picture.reshape(height // side, side, width // side, side, 3).mean((1, 3))
 
 
-# slow: 256 pictures are drawn, quantised and packed, whatever the scenario
-def test_the_animation_can_be_cancelled_and_is_a_gif_of_256_pictures_that_begins_and_ends_as_the_player_does(
-    page, dashboard
-):
+def likeness(page, frames: list[np.ndarray], side: int) -> None:
+    """The first and the last picture of a film are what the player shows there, by blocks of `side` px."""
+    for frame, key in zip(frames, ("Home", "End"), strict=True):
+        page.evaluate("(end) => window.__player.seek(end ? Infinity : 0)", key == "End")
+        still = blocks(pixels(taken(page, "picture as PNG")), 16)
+        difference = np.abs(blocks(frame, side) - still).max(-1)
+        assert difference.mean() < 1.5
+        assert (difference > 40).mean() < 0.005
+
+
+# slow: some 150 pictures are drawn, quantised and packed
+def test_the_animation_can_be_cancelled_and_is_a_gif_that_begins_and_ends_as_the_player_does(page, dashboard):
     opened(page, f"{dashboard}/tiles?causal=true")
     page.get_by_role("button", name="Player's run as GIF").click()
     page.locator(".files output", has_text=re.compile(r"^[1-9]\d?%$")).wait_for()
@@ -53,18 +63,60 @@ def test_the_animation_can_be_cancelled_and_is_a_gif_of_256_pictures_that_begins
     page.get_by_role("button", name="Player's run as GIF").wait_for()
     assert page.locator(".files output").inner_text() == ""
     gif = image.open(io.BytesIO(taken(page, "Player's run as GIF")))
-    assert (gif.n_frames, gif.size) == (256, (1152, 720))
+    assert gif.size == (1152, 720)
+    assert 40 < gif.n_frames <= 241  # ten a second, 24 seconds at most
     assert gif.info["loop"] == 0
-    for frame, key in ((0, "Home"), (255, "End")):
-        page.evaluate("(end) => window.__player.seek(end ? Infinity : 0)", key == "End")
-        still = blocks(pixels(taken(page, "picture as PNG")), 16)
+    frames = []
+    for frame in (0, gif.n_frames - 1):
         gif.seek(frame)
-        difference = np.abs(blocks(np.asarray(gif.convert("RGB"), np.int16), 8) - still).max(-1)
-        assert difference.mean() < 1.5
-        assert (difference > 40).mean() < 0.005
+        frames.append(np.asarray(gif.convert("RGB"), np.int16))
+    likeness(page, frames, 8)
     visits = csv.DictReader(io.StringIO(taken(page, "Player's tile visits as CSV").decode("utf-8-sig")))
     queries, keys, size = 16 * 64 * 64, 16 * 17 // 2 * 64 * 64, 2  # of 16 x 16 tiles those that are seen
     assert int([*visits][-1]["read from L2 (bytes)"]) == (queries + 2 * keys) * size
+
+
+PLAYED = """async (base64) => {
+    const video = document.createElement("video"),
+        heard = (name) => new Promise((done) => video.addEventListener(name, done, { once: true })),
+        begun = heard("loadeddata");
+    video.src = `data:video/mp4;base64,${base64}`;
+    await begun;
+    const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight), frames = [];
+    for (const time of [0.01, video.duration - 0.01]) {
+        const there = heard("seeked");
+        video.currentTime = time;
+        await there;
+        canvas.getContext("2d").drawImage(video, 0, 0);
+        const blob = await canvas.convertToBlob(), reader = new FileReader();
+        await new Promise((done) => { reader.onload = done; reader.readAsDataURL(blob); });
+        frames.push(reader.result.split(",")[1]);
+    }
+    return [video.videoWidth, video.videoHeight, video.duration, ...frames];
+}"""
+
+
+def test_a_moving_picture_is_a_film_that_a_browser_plays_and_says_what_is_missing_where_none_can_be_made(
+    page, dashboard
+):
+    opened(page, f"{dashboard}/softmax")
+    page.evaluate(f"({FIND})('.player').player.choose('speed', 4)")  # the shortest film
+    film = taken(page, re.compile("as MP4$"))
+    assert film[4:8] == b"ftyp"
+    assert film.index(b"moov") < film.index(b"mdat")  # so that it begins to play before all of it is there
+    width, height, seconds, *frames = page.evaluate(PLAYED, base64.b64encode(film).decode())
+    assert (width, height) == (1920, 1080)
+    assert seconds == pytest.approx(8.6, abs=0.1)  # 6.6 that it plays, two that it stands
+    first, last = (pixels(base64.b64decode(frame)) for frame in frames)
+    ground, bar = (15, 19, 24), slice(1027, 1032)  # of the dark theme; of the progress below the picture
+    for frame in (first, last):
+        assert np.abs(frame[:20] - ground).max() <= 3  # colours come back as they went in
+    assert np.abs(first[bar, 100:1800] - last[bar, 100:1800]).min() > 20  # nothing is played; all is
+    assert np.abs(first[200:1000] - last[200:1000]).max() > 100
+    page.evaluate("window.VideoEncoder = undefined")
+    page.get_by_role("button", name=re.compile("as MP4$")).click()
+    page.locator(".files output.said", has_text="it has no H.264 encoder").wait_for()
+    assert page.watch.complaints == []
 
 
 def test_charts_come_as_pictures_and_tables_as_text_and_all_are_of_the_scenario_on_screen(page, dashboard):

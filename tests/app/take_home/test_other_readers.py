@@ -12,7 +12,7 @@ from tests.js.test_scripts import node
 
 # pictures of RGBA, a pixel a number of 0xAABBGGRR, on standard input; the file in base64 on standard output
 ENCODE = """
-import { commonColours, GifEncoder } from "./app/player/gif.js";
+import { commonColours, GifEncoder } from "./app/take_home/gif.js";
 let text = "";
 for await (const part of process.stdin) text += part;
 const { width, height, pictures, hundredths } = JSON.parse(text),
