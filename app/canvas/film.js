@@ -6,8 +6,7 @@ import { Stage } from "./stage.js";
 import { SANS } from "./theme.js";
 
 const SIZE = { width: 1152, height: 720 }, // px, and of a film for a hall 16 to 9
-  HALL = { width: 1280, height: 720 },
-  HALL_TYPE = 1.4; // times as large as on a page
+  HALL = { width: 1280, height: 720 };
 const TWO_LINES = 1.85; // of a line, with room for words that do not break
 const LONGEST = 24, // seconds that a film plays at most, SHORTEST at least
   SHORTEST = 4;
@@ -17,14 +16,14 @@ export class Film {
   /** `dpr` device pixels in each pixel; `hall` for large type. */
   constructor(player, { dpr = 1, hall = false } = {}) {
     const { width, height } = hall ? HALL : SIZE,
-      type = hall ? HALL_TYPE : 1,
+      type = hall ? player.hallType : 1,
       [edge, head, foot] = [24, 74, 40].map((px) => px * type),
       w = width - 2 * edge,
       h = height - head - foot,
       options = { willReadFrequently: true };
     Object.assign(this, { width, height, type, edge, head, foot });
     this.stage = new Stage(player.root, document.createElement("canvas"), options);
-    this.stage.resize(w, h, dpr, hall ? HALL_TYPE : Math.min(w / 1130, (h + 110) / 770));
+    this.stage.resize(w, h, dpr, hall ? type : Math.min(w / 1130, (h + 110) / 770));
     this.player = this.unseen(player);
     this.stage.place(this.player.layout(), player.model, player.theme);
     this.canvas = document.createElement("canvas");

@@ -116,6 +116,11 @@ export class TimedPlayer extends PlayedView {
     root.player = this; // whoever makes files of the page finds it here
   }
 
+  /** How many times as large as on a page type is in a film for a hall. */
+  get hallType() {
+    return 1.4;
+  }
+
   /** What it gives to take home: its title, a film, and files of its own by kind. */
   get takeHome() {
     return { title: this.stage.canvas.dataset.title, film: (options) => new Film(this, options), files: {} };

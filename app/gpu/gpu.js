@@ -63,6 +63,10 @@ class GpuPlayer extends TimedPlayer {
     this.speed = PACES.reduce((best, pace) => (far(pace) < far(best) ? pace : best));
   }
 
+  get hallType() {
+    return 1.15; // so that SMs have room
+  }
+
   // what is shown
 
   moveHead(by) {

@@ -181,6 +181,11 @@ class Player extends TimedPlayer {
     this.choose("pinned", this.model.rows[this.model.nearest(panel.rowAt(y))]);
   }
 
+  /** A race has lanes of tiles only where there is room for them. */
+  get hallType() {
+    return this.race ? 1.25 : super.hallType;
+  }
+
   get takeHome() {
     return {
       ...super.takeHome,
