@@ -1,5 +1,7 @@
 // How what is drawn in the browser hears from Streamlit.
 
+const STEP = /[#&]step=(\d{1,5})\b/; // of a file that is to be opened there
+
 /**
  * What Streamlit calls whenever the data or the theme change, without a word that the call before is over: what is
  * shown in a shadow root, a `Shown` with `update(data)` and `release()`, is made once. By a name the window offers
@@ -9,10 +11,14 @@ export function showing(Shown, name = "") {
   const views = new WeakMap();
   return ({ data, parentElement, setStateValue }) => {
     if (!data) return undefined;
-    const view = views.get(parentElement) ?? new Shown(parentElement);
+    const there = views.get(parentElement);
+    const view = there ?? new Shown(parentElement);
     views.set(parentElement, view);
     view.setStateValue = setStateValue; // by which it tells the page something; a file has none
     view.update(data);
+    const opened = there || setStateValue ? null : STEP.exec(location.hash);
+    if (opened) view.seek(0);
+    for (let step = 0; step < Number(opened?.[1] ?? 0); step += 1) view.step(1);
     if (name) window[name] = view.asked;
     return () => view.release();
   };

@@ -3,8 +3,10 @@
 import logging
 import sys
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from app.gallery.site import site
+from engine.experiment import Experiment
 from engine.parser import Parser, ended
 
 
@@ -12,13 +14,19 @@ def main() -> int:
     """Write every file of the site, and say how many there are and how large they are."""
     parser = Parser("app.gallery", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
-    out = parser.parse_args().out
+    parser.add_argument("--scenario", help="of every picture, as an address has it: 'seq=4096&causal=true'")
+    parser.add_argument("--tour", type=Path, help="a tour of one's own: a Markdown file")
+    given = parser.parse_args()
+    out = given.out
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call
     size = 0
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in site().items():
+        scenario = None if given.scenario is None else Experiment.of(**dict(parse_qsl(given.scenario)))
+        for name, text in site(scenario, given.tour).items():
             size += (out / name).write_text(text, "utf-8", newline="\n")
+    except ValueError as error:  # of the scenario, or the tour
+        parser.error(str(error))
     except OSError as error:
         parser.error(f"out is {out}; it must be a folder that can be written to ({error.strerror})")
     files = len(list(out.glob("*.html")))

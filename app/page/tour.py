@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -303,6 +305,12 @@ def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int
 
 
 ABOUT = "Attention from slow to fast, with a question at every step."
-PICTURE = Picture(
-    as_file.on_a_phone, lambda: [SiteFile("tour.html", "Tour", ABOUT, lambda: as_file.tour(FIRST))]
-)
+
+
+def site_file(lecture: Path | None = None) -> SiteFile:
+    """The page of a tour in the static site: the first one, or that of a file."""
+    name, folder = (FIRST, file.FOLDER) if lecture is None else (lecture.stem, lecture.parent)
+    return SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, name, folder))
+
+
+PICTURE = Picture(as_file.on_a_phone, lambda: [site_file()])

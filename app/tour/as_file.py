@@ -10,7 +10,7 @@ from app.gallery.picture import Drawn
 from app.gallery.without_streamlit import in_both_themes
 from app.markup import mathml
 from app.tour import step_words
-from app.tour.file import PICTURES, Step, Tour, load
+from app.tour.file import FOLDER, PICTURES, Step, Tour, load, names
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -18,10 +18,11 @@ VOTES = Path(__file__).with_name("votes.js")
 ABOUT = "Predict each answer, then let it be told: it is computed for the step's scenario."
 
 
-def tour(name: str) -> Drawn:
-    """The tour's page, and the pages that it shows within it."""
-    shown, files = load(name), {}
-    steps = [_step(step, f"{number}", name, files) for number, step in enumerate(shown.steps, 1)]
+def tour(name: str, folder: Path = FOLDER) -> Drawn:
+    """A tour's page, and the pages that it shows within it; raises TourError."""
+    shown, files = load(name, folder), {}
+    place = name if folder == FOLDER else names()[0]  # a picture may ask which tour it is in
+    steps = [_step(step, f"{number}", place, files) for number, step in enumerate(shown.steps, 1)]
     html = f"<h1>{escape(shown.title)}</h1>{''.join(steps)}"
     return Drawn(html, below=f"<script>{VOTES.read_text('utf-8')}</script>", says=ABOUT, framed=files)
 

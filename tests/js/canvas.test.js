@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { csvCell } from "../../app/canvas/csv.js";
 import { Pen } from "../../app/canvas/pen.js";
+import { showing } from "../../app/canvas/showing.js";
 import { equalBytes, unpack } from "../../app/canvas/unpack.js";
 import { pack } from "./payload.js";
 
@@ -88,4 +89,25 @@ test("numbers and other words stay what they are", () => {
   assert.equal(csvCell(-0.25), "-0.25");
   assert.equal(csvCell(null), "");
   assert.equal(csvCell("1,024"), '"1,024"');
+});
+
+test("a file opens at the step that its address names, and a page of the dashboard where it stood", () => {
+  const steps = (hash, more = {}) => {
+    globalThis.location = { hash };
+    const view = {
+      at: 5,
+      update() {},
+      release() {},
+      seek: (at) => (view.at = at),
+      step: (by) => (view.at += by),
+    };
+    const show = showing(function Shown() {
+      return view;
+    });
+    const parentElement = {};
+    show({ data: 1, parentElement, ...more });
+    show({ data: 2, parentElement, ...more });
+    return view.at;
+  };
+  assert.deepEqual([steps("#step=7"), steps(""), steps("#step=7", { setStateValue() {} })], [7, 5, 5]);
 });

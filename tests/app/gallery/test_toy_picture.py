@@ -1,6 +1,7 @@
 """A page with a picture is one module and a line in the list of pages: everyone else finds it there."""
 
 import sys
+from html import escape
 from types import MappingProxyType, ModuleType
 
 import pytest
@@ -9,6 +10,7 @@ from app import contents, scenario
 from app.canvas.moving import Moving
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.gallery.site import site
+from engine.experiment import Experiment, described
 from tests.app.room.test_room_on_screen import drawn
 
 SCRIPT = "export default function show({ data }) { document.title = data.keys; }"
@@ -52,3 +54,8 @@ def test_the_static_site_has_its_file_and_lists_it(toy, monkeypatch):
     files = site()
     assert f"<a href='toy.html'>Toy</a><span>{ABOUT}</span>" in files["index.html"]
     assert f'{{"keys": {USUAL.problem.seq_kv}, ' in files["toy.html"]
+    mine = Experiment.of(seq=768)
+    files = site(mine)
+    assert described(mine) in files["toy.html"]
+    assert '{"keys": 768, ' in files["toy.html"]
+    assert escape("<iframe src='toy.html' title='Toy'") in files["embed.html"]
