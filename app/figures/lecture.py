@@ -175,6 +175,14 @@ def one_query(keys: int, colours: Palette) -> str:
     )
 
 
+def squares_of(rows: Sequence[tuple[str, int, str]]) -> str:
+    """A square for each of so many operations: (what, how many, colour)."""
+    return STYLE + "".join(
+        f"<b>{escape(what)}</b><div class='scores'>{f'<i style=background:{colour}></i>' * count}</div>"
+        for what, count, colour in rows
+    )
+
+
 def layer(colours: Palette) -> str:
     """What a transformer layer computes, in order."""
     parts = (

@@ -63,7 +63,7 @@ export class ChartPanel extends LaneChart {
       cut = this.cutTogether(pen.ctx, time, window, now, later);
     const style = { size: 11.5, color: theme.muted, mono: true };
     pen.right("SM 0", plot.x - 6 * u, plot.y + 9 * u, style);
-    pen.right(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, style);
+    if (plot.h > 24 * u) pen.right(String(lane.sms - 1), plot.x - 6 * u, plot.y + plot.h, style);
     if (!this.low) {
       pen.right(String(lane.sms), plot.x - 6 * u, strip.y + 9 * u, style);
       pen.right("0", plot.x - 6 * u, strip.y + strip.h, style);

@@ -109,11 +109,19 @@ def _lanes(names: tuple[str, ...], told: bool, title: str, experiment: Experimen
 
 
 def _units(experiment: Experiment, colours: Palette) -> None:
+    """What one score asks of two units, and how fast each is."""
     gpu, problem = experiment.gpu, experiment.problem
-    st.markdown(f"**Two units of the {gpu.name}**, peaks by its data sheet")
-    left, right = st.columns(2)
-    left.metric("Tensor cores", scaled(gpu.products_per_second(problem.dtype), "FLOP/s"))
-    right.metric("Exponential units", scaled(gpu.exponentials_per_second, "exp/s"))
+    products, exponentials = gpu.products_per_second(problem.dtype), gpu.exponentials_per_second
+    st.markdown(f"**One score on two units of the {gpu.name}**, peaks by its data sheet")
+    work = (
+        (
+            f"Tensor cores, {scaled(products, 'FLOP/s')}: {4 * problem.head_dim} FLOPs",
+            4 * problem.head_dim,
+            colours.s,
+        ),
+        (f"Exponential units, {scaled(exponentials, 'exp/s')}: 1 exponential", 1, colours.statistics),
+    )
+    st.html(figures.squares_of(work))
 
 
 def _overlap(experiment: Experiment, colours: Palette) -> None:
