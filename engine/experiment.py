@@ -149,6 +149,10 @@ PARAMETERS = {
         parameter.number("seq_kv", 1, LARGEST_SEQUENCE, None, "problem.seq_kv", follows="seq"),
         parameter.number("head_dim", 1, 256, 64, "problem.head_dim"),
         parameter.choice("dtype", DTYPES, "float16", "problem.dtype"),
+        parameter.number("head_dim_v", 1, 512, None, "problem.head_dim_v", label="d of V"),
+        parameter.real("softcap", "problem.softcap", 0.01, 1e6, label="Softcap"),
+        parameter.switch("sinks", False, "problem.sinks", label="Sinks"),
+        parameter.switch("slopes", False, "problem.slopes", label="ALiBi slopes"),
         parameter.switch("causal", False, "problem.mask.causal"),
         parameter.window("problem.mask.window_text"),
         parameter.documents("problem.mask.documents_text"),
@@ -165,6 +169,9 @@ def described(experiment: Experiment) -> str:
     """A scenario in a few words, its algorithm by the name that it is asked for by."""
     problem, tiling = experiment.problem, experiment.tiling
     mask = f", {problem.mask.text}" * problem.mask.hides
+    wide = f"/{problem.v_dim}" * (problem.v_dim != problem.head_dim)
+    cap = f", cap {problem.softcap:g}" if problem.softcap else ""
+    terms = cap + "".join(f", {name}" for name in ("sinks", "slopes") if name in problem.terms)
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""
@@ -172,6 +179,6 @@ def described(experiment: Experiment) -> str:
     if problem.seq_q != problem.seq_kv:
         length = f"{problem.seq_q:,} queries × {problem.seq_kv:,} keys"
     return (
-        f"{experiment.algorithm}, {length}, {batch}heads {heads}, d {problem.head_dim}{mask}, "
+        f"{experiment.algorithm}, {length}, {batch}heads {heads}, d {problem.head_dim}{wide}{mask}{terms}, "
         f"blocks {tiling.block_q}×{tiling.block_kv}{dtype}"
     )

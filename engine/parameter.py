@@ -9,6 +9,7 @@ from typing import Any
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
+NONE = ("", "none")  # what is typed, or stands in a link, for none
 
 
 class ExperimentError(ValueError):
@@ -57,13 +58,37 @@ class Parameter:
 
 
 def number(name: str, low: int, high: int, default: int | None, path: str, **more: str) -> Parameter:
-    """A whole number."""
+    """A whole number; none where that is the default and no other parameter's value is taken."""
+    rule = f"a whole number from {low:,} to {high:,}"
+    whole, may_be_none = _whole(name, rule), default is None and "follows" not in more
 
     def holds(value):
+        if value is None:
+            return may_be_none
         return isinstance(value, int) and low <= value <= high
 
-    rule = f"a whole number from {low:,} to {high:,}"
-    return Parameter(name, default, _whole(name, rule), path, holds, rule, **more)
+    def parse(value: Any) -> int | None:
+        return None if may_be_none and str(value).strip().lower() in NONE else whole(value)
+
+    return Parameter(name, default, parse, path, holds, rule, **more)
+
+
+def real(name: str, path: str, low: float, high: float, **more: str) -> Parameter:
+    """A number, or none."""
+    rule = f"a number from {low:g} to {high:,.0f}, or none"
+
+    def parse(value: Any) -> float | None:
+        text = str(value).strip().lower()
+        if text in NONE:
+            return None
+        if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text):
+            raise ExperimentError(name, shown(value), rule)
+        return float(text)
+
+    def holds(value):
+        return value is None or low <= value <= high
+
+    return Parameter(name, None, parse, path, holds, rule, **more)
 
 
 def window(path: str) -> Parameter:

@@ -3,6 +3,7 @@
 from engine.algorithms import BACKWARD, split_kv
 from engine.experiment import Experiment
 from engine.problem.problem import Problem
+from engine.problem.terms import SINK, SLOPE
 
 
 def model(experiment: Experiment) -> str:
@@ -30,7 +31,7 @@ def kernel(experiment: Experiment) -> str:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
     if problem.unserved:
         return f"# {problem.unserved}\n"
-    q, kv = _shapes(problem)
+    q, k, v = _shapes(problem)
     options = {name: value for name, value in problem.mask.arguments(problem.seq_kv).items() if value}
     backward = record.direction == BACKWARD
     if not backward:
@@ -48,9 +49,9 @@ from kernels import attention
 device = "cuda" if torch.cuda.is_available() else "cpu"
 options = {{"dtype": torch.{problem.dtype}, "device": device{gradient}}}
 q = torch.randn({q}, **options)
-k = torch.randn({kv}, **options)
-v = torch.randn({kv}, **options)
-o = attention(q, k, v{_options(options)})
+k = torch.randn({k}, **options)
+v = torch.randn({v}, **options)
+o = attention(q, k, v{_options(options)}{_terms(problem)})
 {last}
 """
 
@@ -64,11 +65,23 @@ def _options(options: dict) -> str:
     return "".join(f", {name}={text}" for name, text in texts.items())
 
 
+def _terms(problem: Problem) -> str:
+    """What becomes of the scores, as named arguments."""
+    every = {"sinks": ("sinks", SINK), "slopes": ("alibi_slopes", SLOPE)}
+    texts = [f", softcap={problem.softcap:g}"] if problem.softcap else []
+    for term in sorted(problem.terms & every.keys()):
+        name, value = every[term]
+        texts.append(f", {name}=torch.full(({problem.heads},), {value}, device=device)")
+    return "".join(texts)
+
+
 def _several(problem: Problem) -> str:
     """Lines that a process per GPU runs, each on its own tokens."""
     if not problem.mask.kinds <= {"causal", "window"} or problem.seq_q != problem.seq_kv:
         return "# ring_attention takes one document with as many keys as queries: there is nothing to run.\n"
-    q, kv = _shapes(problem)
+    if problem.terms or problem.head_dim_v:
+        return "# ring_attention takes no cap, sinks, slopes or V of another head dim: nothing is run.\n"
+    q, kv, _ = _shapes(problem)
     options = problem.mask.arguments(problem.seq_kv)
     causal, window = options["causal"], f", window={options['window']}" if options["window"] else ""
     return f"""# torchrun --nproc-per-node GPUS this_file.py
@@ -90,8 +103,8 @@ dist.destroy_process_group()
 """
 
 
-def _shapes(problem: Problem) -> tuple[str, str]:
-    """Of Q, and of K and V."""
-    batch, d = problem.batch, problem.head_dim
+def _shapes(problem: Problem) -> tuple[str, str, str]:
+    """Of Q, of K and of V."""
     q, kv = (problem.heads, problem.seq_q), (problem.kv_heads, problem.seq_kv)
-    return f"{batch}, {q[0]}, {q[1]}, {d}", f"{batch}, {kv[0]}, {kv[1]}, {d}"
+    every = ((*q, problem.head_dim), (*kv, problem.head_dim), (*kv, problem.v_dim))
+    return tuple(", ".join(map(str, (problem.batch, *each))) for each in every)

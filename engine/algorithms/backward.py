@@ -91,7 +91,7 @@ def _own(tilings: Mapping[int, tuple[int, ...]], head_dim: int) -> tuple[int, ..
 
 def _launched(tilings: Mapping[int, tuple[int, ...]], problem: Problem, tiling: Tiling) -> dict[str, int]:
     """Warps and stages of a kernel in its own blocks."""
-    *own, warps, stages = _own(tilings, problem.head_dim)
+    *own, warps, stages = _own(tilings, problem.widest)
     return {"warps": warps, "stages": stages} if own == [tiling.block_q, tiling.block_kv] else {}
 
 
@@ -103,12 +103,16 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
         return tuple(loaded(problem, tiling, tensor, named.get(tensor, "")) for tensor in tensors)
 
     inputs = comes(Tensor.Q, Tensor.K, Tensor.V, Tensor.D_O, Tensor.LSE_LOG2, Tensor.DELTA)
-    scores, keys = tiling.block_q * tiling.block_kv, tiling.block_kv * problem.head_dim
+    scores, keys = tiling.block_q * tiling.block_kv, tiling.block_kv
     tiles = (summed("S", Tensor.S, scores), summed("dP", Tensor.D_P, scores))
+    gradients = (
+        summed("dK", Tensor.D_K, keys * problem.head_dim),
+        summed("dV", Tensor.D_V, keys * problem.v_dim),
+    )
     d_q = summed("dQ", Tensor.D_Q, tiling.block_q * problem.head_dim)
     return {
         ROW_TERMS: comes(Tensor.O, Tensor.D_O, Tensor.LSE, Tensor.DELTA),
-        KEY_GRADIENTS: (*inputs, *tiles, summed("dK", Tensor.D_K, keys), summed("dV", Tensor.D_V, keys)),
+        KEY_GRADIENTS: (*inputs, *tiles, *gradients),
         QUERY_GRADIENTS: (*inputs, *tiles, d_q),
     }
 

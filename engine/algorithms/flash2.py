@@ -49,9 +49,11 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 def own_tiling(problem: Problem) -> Tiling:
     """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one."""
-    if problem.dtype == "float32" or problem.head_dim not in kernel.OWN_TILING:
-        return Tiling(*kernel.default_blocks(problem.head_dim, problem.itemsize))
-    block_q, block_kv, _, stages = kernel.own_tiling(problem.head_dim, problem.seq_kv)
+    dims, v_dim = problem.head_dim, problem.head_dim_v
+    known = dims in kernel.OWN_TILING if v_dim is None else (dims, v_dim) in kernel.V_TILING
+    if problem.dtype == "float32" or not known:
+        return Tiling(*kernel.default_blocks(problem.widest, problem.itemsize))
+    block_q, block_kv, _, stages = kernel.own_tiling(dims, problem.seq_kv, v_dim)
     return Tiling(block_q, block_kv, stages=stages, own=True)
 
 
@@ -63,7 +65,7 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """Several in the kernel's own tiling, with many keys and no window; with blocks given, one by one."""
     many = taken.own and problem.seq_kv > kernel.SHORT and problem.mask.window is None
-    return kernel.HEADS_TOGETHER[problem.head_dim] if many else 1
+    return kernel.HEADS_TOGETHER[1 << (problem.widest - 1).bit_length()] if many else 1
 
 
 def loops(problem: Problem, taken: Tiling) -> int:

@@ -15,7 +15,7 @@ from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
-from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, STEP, TILING
+from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, STEP, TILING, V_TILING
 
 CONSUMER_ROWS = 64  # query rows of a warp group
 BLOCKS = {  # query, key rows by head dimension
@@ -23,6 +23,7 @@ BLOCKS = {  # query, key rows by head dimension
 }
 KV_BUFFERS = 2  # for K and for V: one fills while the other is used
 LARGEST_BUFFERED = 128  # head dimension up to which there is a second Q buffer, for the next tile's
+COARSE_CAPS = 8.0, 64.0  # that its tanh, from exponentials, is exact enough for
 FUSED_HEAD_DIMS = tuple(BACKWARD_TILING)  # that its own backward pass, one kernel, has blocks for
 
 
@@ -61,6 +62,8 @@ def _boxes(problem: Problem, tiling: Tiling) -> np.ndarray:
 def tiling(problem: Problem, asked: Tiling) -> Tiling:
     """By head dimension: one in between is cut as the next larger is, and 64 as 128 where keys are few."""
     served = min(size for size in BLOCKS if size >= problem.head_dim)
+    if problem.head_dim_v:
+        served = 128  # in whose blocks the kernel takes the pairs that it takes
     if problem.keys_seen < FEW_KEYS:
         served = max(served, 128)
     block_q, block_kv = BLOCKS[served]
@@ -70,7 +73,9 @@ def tiling(problem: Problem, asked: Tiling) -> Tiling:
 def heads_together(problem: Problem, taken: Tiling) -> int:
     """As many as their K and V fit L2_FOR_KEYS; with a window, those that a query sees."""
     seen = problem.mask.span(problem.seq_kv)
-    return problem.group * max(1, L2_FOR_KEYS // (2 * seen * problem.head_dim * problem.itemsize))
+    return problem.group * max(
+        1, L2_FOR_KEYS // (seen * (problem.head_dim + problem.v_dim) * problem.itemsize)
+    )
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
@@ -86,6 +91,12 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
         return f"The kernel needs a Hopper GPU, {gpu.with_article} is none: the model shows it as if it were."
     if problem.dtype not in ("float16", "bfloat16"):
         return f"The kernel takes float16 and bfloat16: {problem.dtype} is modelled only."
+    if problem.head_dim_v and (problem.head_dim, problem.head_dim_v) not in V_TILING:
+        pairs = " or ".join(f"{v_dim} beside {head_dim}" for head_dim, v_dim in V_TILING)
+        return f"The kernel takes V of as many numbers as K, or of {pairs}: FlashAttention-2's takes any."
+    if problem.softcap and not COARSE_CAPS[0] <= problem.softcap <= COARSE_CAPS[1]:
+        caps = " to ".join(f"{cap:g}" for cap in COARSE_CAPS)
+        return f"The kernel takes caps of {caps}: FlashAttention-2's takes any."
     if problem.head_dim not in range(min(BLOCKS), max(BLOCKS) + 1, STEP):
         return (
             f"The kernel takes head dimensions {min(BLOCKS)} to {max(BLOCKS)} in steps of {STEP}:"

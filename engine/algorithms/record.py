@@ -58,7 +58,7 @@ def fused_parts(problem: Problem, tiling: Tiling) -> tuple[Part, ...]:
     return (
         *(loaded(problem, tiling, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V)),
         summed("S", Tensor.S, tiling.block_q * tiling.block_kv),
-        summed("O", Tensor.O, tiling.block_q * problem.head_dim),
+        summed("O", Tensor.O, tiling.block_q * problem.v_dim),
         loaded(problem, tiling, Tensor.STATISTICS, "m, l"),
     )
 

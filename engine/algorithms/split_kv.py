@@ -120,14 +120,14 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     partial = block_bytes(problem, Tensor.PARTIAL).of(1, 1)
     combine = (
         Part(f"{COMBINED} partial O", Tensor.PARTIAL, COMBINED * partial),
-        Part("O", Tensor.O, problem.head_dim * ACCUMULATOR_BYTES),
+        Part("O", Tensor.O, problem.v_dim * ACCUMULATOR_BYTES),
     )
     return {"split": fused_parts(problem, tiling), "combine": combine}
 
 
 def packed_rows(problem: Problem) -> int:
     """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    most = LARGEST_ROWS_FLOAT32[problem.head_dim > 128] if problem.itemsize == 4 else LARGEST_ROWS
+    most = LARGEST_ROWS_FLOAT32[problem.widest > 128] if problem.itemsize == 4 else LARGEST_ROWS
     return min(most, max(SMALLEST_ROWS, 1 << (problem.group - 1).bit_length()))
 
 
@@ -139,7 +139,7 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     rows = blocks(problem.group * problem.seq_q, tiling.block_q)
     keys = problem.seq_kv if problem.mask.packed else problem.mask.span(problem.seq_kv)
     key_blocks = blocks(keys, tiling.block_kv)
-    width = max(SMALLEST_ROWS, 1 << (problem.head_dim - 1).bit_length())
+    width = max(SMALLEST_ROWS, 1 << (problem.widest - 1).bit_length())
     held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
     most = held * sms // (problem.batch * problem.kv_heads * rows)
     shortest = blocks(KEYS_PER_ROW * tiling.block_q, tiling.block_kv)

@@ -59,7 +59,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     """Tiles of the two products; of the softmax one row."""
     q, k, v, p = (loaded(problem, tiling, tensor) for tensor in (Tensor.Q, Tensor.K, Tensor.V, Tensor.P))
     s = summed("S", Tensor.S, tiling.block_q * tiling.block_kv)
-    o = summed("O", Tensor.O, tiling.block_q * problem.head_dim)
+    o = summed("O", Tensor.O, tiling.block_q * problem.v_dim)
     return {
         "scores": (q, k, s),
         "softmax": (summed("a row of S", Tensor.S, problem.seq_kv),),

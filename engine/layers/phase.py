@@ -7,7 +7,6 @@ lies between products as long as its bytes take; every kernel takes its start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -220,9 +219,13 @@ def experiment_of(model: Model, phase: Phase, attention: Attention) -> tuple[Exp
         **{"seq": 1 if decoding else phase.tokens, "seq_kv": phase.tokens, "causal": model.causal},
         **{"dtype": model.dtype, "hardware": phase.hardware},
     }
-    said = list(_not_there_yet(attention))
+    if attention.head_dim_v != attention.head_dim:
+        values["head_dim_v"] = attention.head_dim_v
+    values |= {"softcap": attention.softcap, "sinks": attention.sinks, "slopes": attention.slopes}
+    said = []
     if attention.latent and decoding:
-        values |= {"kv_heads": 1, "head_dim": min(256, attention.latent + attention.rope_dim)}
+        wide = min(256, attention.latent + attention.rope_dim)
+        values |= {"kv_heads": 1, "head_dim": wide, "head_dim_v": None}
         said.append("Decoding from the latent is counted as one key head of 256 numbers for K and for V.")
     if attention.window and attention.window < phase.tokens:
         values["window"] = (
@@ -235,15 +238,6 @@ def experiment_of(model: Model, phase: Phase, attention: Attention) -> tuple[Exp
             whole, rest = divmod(phase.tokens, attention.chunk)
             values["documents"] = [attention.chunk] * whole + [rest] * bool(rest)
     return _with_algorithm(Experiment.of(**values), phase), tuple(said)
-
-
-def _not_there_yet(attention: Attention) -> Iterable[str]:
-    """What an experiment cannot say."""
-    if attention.head_dim_v != attention.head_dim:
-        yield f"V is counted with {attention.head_dim} numbers; it has {attention.head_dim_v}."
-    terms = {"sinks": attention.sinks, "a cap": attention.softcap, "slopes": attention.slopes}
-    for name in (name for name, there in terms.items() if there):
-        yield f"What {name} of its scores would cost is left out."
 
 
 def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:

@@ -27,7 +27,7 @@ from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
-from engine.worker.jobs import Update
+from engine.worker.jobs import JobError, Update
 
 AGREE = "engine.measuring.agreement:agree"
 MOST_SECONDS, MOST_SCORES = 3.0, 2**22
@@ -104,6 +104,9 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
+    if experiment.problem.terms:
+        asked = " and ".join(sorted(experiment.problem.terms))
+        raise JobError(f"no kernel reports its tiles with {asked}: Backward compares what comes of them")
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
     kernel, device, interpreted = _kernel(experiment, inputs)

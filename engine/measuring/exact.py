@@ -7,6 +7,7 @@ from typing import Any
 from engine.measuring.libraries import torch
 from engine.problem.bounds import visible
 from engine.problem.problem import Problem
+from engine.problem.terms import SINK, SLOPE
 
 SAMPLED_HEADS = 4
 SAMPLED_ROWS = 32
@@ -61,6 +62,18 @@ class ExactGradients:
         return float(torch.stack(differences).max())
 
 
+def terms_of(problem: Problem, device: str | None = None) -> Terms:
+    """The terms of a problem's scores as `kernels.attention` takes them, by default on this machine's GPU."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    every = {"sinks": ("sinks", SINK), "slopes": ("alibi_slopes", SLOPE)}
+    found = {
+        name: torch.full((problem.heads,), value, device=device)
+        for term, (name, value) in every.items()
+        if term in problem.terms
+    }
+    return found | ({"softcap": problem.softcap} if problem.softcap else {})
+
+
 def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOutput:
     """Sampled rows in float64, so that no N x N matrix is needed; and how far off unfused PyTorch is."""
     rows = _spread(problem.seq_q, SAMPLED_ROWS, q.device)
@@ -71,7 +84,7 @@ def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOut
     for batch, head in places:
         own = q[batch, head, rows], k[batch, head // group], v[batch, head // group]
         wide = [tensor.double() for tensor in own]
-        exact, rounded = (_attended(*each, rows, problem, _of_head(terms, head)) for each in (wide, own))
+        exact, rounded = (_attended(*each, rows, problem, of_head(terms, head)) for each in (wide, own))
         outputs.append(exact)
         errors.append(float((rounded.double() - exact).abs().max()))
     outputs = torch.stack(outputs)
@@ -84,9 +97,9 @@ def exact_gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -
     places = tuple({(0, 0), (problem.batch - 1, problem.heads - 1)})
     exact, allowed = [], 0.0
     for place in places:
-        own, of_head = [tensor[place] for tensor in (q, k, v, d_out)], _of_head(terms, place[1])
-        exact.append(gradients(*(tensor.double() for tensor in own), problem, of_head))
-        for rounded, true in zip(gradients(*own, problem, of_head), exact[-1], strict=True):
+        own, alone = [tensor[place] for tensor in (q, k, v, d_out)], of_head(terms, place[1])
+        exact.append(gradients(*(tensor.double() for tensor in own), problem, alone))
+        for rounded, true in zip(gradients(*own, problem, alone), exact[-1], strict=True):
             unit = torch.finfo(q.dtype).eps * float(true.abs().max())
             error = float((rounded.double() - true).abs().max())
             allowed = max(allowed, TIMES * error + TIMES * unit)
@@ -137,7 +150,7 @@ def _attended(q, k, v, queries, problem: Problem, terms: Terms):
     return (weights if hidden is None else weights.masked_fill(hidden, 0.0)) @ v
 
 
-def _of_head(terms: Terms, head: int) -> Terms:
+def of_head(terms: Terms, head: int) -> Terms:
     """The terms of the scores as one head has them."""
     return {
         name: value[head] if name in ("sinks", "alibi_slopes") else value for name, value in terms.items()

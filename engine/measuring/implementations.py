@@ -12,10 +12,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
-from engine.measuring.exact import hidden_keys
+from engine.measuring.exact import hidden_keys, terms_of
 from engine.measuring.libraries import kernels, torch
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
+from engine.problem.terms import SINK, SLOPE
 from engine.schedule.nest import HEAD
 from engine.worker.jobs import JobError
 
@@ -99,8 +100,8 @@ def contenders(tutorial: str = TUTORIAL) -> list[Implementation]:
 
 def input_bytes(problem: Problem) -> int:
     """Q, K, V and O, bytes."""
-    rows = problem.heads * problem.seq_q * 2 + problem.kv_heads * problem.seq_kv * 2
-    return problem.batch * rows * problem.head_dim * problem.itemsize
+    rows = problem.heads * problem.seq_q + problem.kv_heads * problem.seq_kv
+    return problem.batch * rows * (problem.head_dim + problem.v_dim) * problem.itemsize
 
 
 def _kernels() -> list[Implementation]:
@@ -132,7 +133,9 @@ def _label(record: Algorithm) -> str:
 
 def _kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
     mask = problem.mask.arguments(problem.seq_kv)
-    return partial(kernels.attention, q, k, v, algorithm=algorithm, **mask, **options)
+    return partial(
+        kernels.attention, q, k, v, algorithm=algorithm, **{**mask, **terms_of(problem), **options}
+    )
 
 
 def _pytorch() -> list[Implementation]:
@@ -162,6 +165,7 @@ def _others(tutorial: str) -> list[Implementation]:
 
 def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
     """`flash_attn_func` of Dao-AILab's packages, which takes [batch, sequence, heads, head_dim]."""
+    _check_plain(problem)
     function = _imported(module, "flash_attn_func")
     if not problem.mask.kinds <= {"causal"}:
         raise JobError(f"{module} is timed without windows and documents only")
@@ -175,6 +179,7 @@ def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
 
 
 def _tutorial(module: str, q, k, v, problem: Problem) -> Call:
+    _check_plain(problem)
     function = _imported(module, "attention")
     plain = problem.mask.kinds <= {"causal"}
     if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
@@ -191,28 +196,43 @@ def _imported(module: str, name: str):
         raise JobError(f"{module} has no {name}") from None
 
 
+def _check_plain(problem: Problem) -> None:
+    """Raise JobError where scores have a cap, sinks or slopes."""
+    if problem.terms:
+        raise JobError(f"it is not asked for {' and '.join(sorted(problem.terms))}; unfused PyTorch is")
+
+
 def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
     """Matmul, scale, mask, softmax, matmul; the query heads of one key head share its matrix products."""
     hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
     blind = hidden is not None and bool(hidden.all(1).any())
     group = problem.group
+    positions = torch.arange(problem.seq_q, device=q.device)[:, None] + problem.offset
+    distance = (positions - torch.arange(problem.seq_kv, device=q.device)).abs() if problem.slopes else None
     rows = (problem.batch, problem.kv_heads, group * problem.seq_q)
     split = (problem.batch, problem.kv_heads, group, problem.seq_q, problem.seq_kv)
 
     def call():
         scores = (q.reshape(*rows, -1) @ k.mT) * problem.scale
+        if problem.softcap:
+            scores = problem.softcap * torch.tanh(scores / problem.softcap)
+        if problem.slopes:
+            scores.view(split).sub_(SLOPE * distance)
         if hidden is not None:
             scores.view(split).masked_fill_(hidden, -torch.inf)
-        weights = torch.softmax(scores, -1)
+        if problem.sinks:  # one more key, without a value
+            scores = torch.nn.functional.pad(scores, (0, 1), value=SINK)
+        weights = torch.softmax(scores, -1)[..., : problem.seq_kv]
         if blind:
-            weights.nan_to_num_(0.0)
-        return (weights @ v).view(q.shape)
+            weights = weights.nan_to_num(0.0)
+        return (weights @ v).view(*q.shape[:3], -1)
 
     return call
 
 
 def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
     """scaled_dot_product_attention by one of its backends, or by the one that PyTorch chooses."""
+    _check_plain(problem)
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 

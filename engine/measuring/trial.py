@@ -15,7 +15,15 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.exact import NO_TERMS, ExactGradients, ExactOutput, Terms, exact_gradients, exact_output
+from engine.measuring.exact import (
+    NO_TERMS,
+    ExactGradients,
+    ExactOutput,
+    Terms,
+    exact_gradients,
+    exact_output,
+    terms_of,
+)
 from engine.measuring.libraries import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
@@ -60,10 +68,11 @@ class Trial:
         """A trial of the forward or of the backward pass."""
         if problem.unserved:
             raise JobError(problem.unserved)
+        v_dim, terms = v_dim or problem.v_dim, terms or terms_of(problem)
         inputs = random_inputs(problem, cuda, v_dim)
         if direction == FORWARD:
             return cls(problem, cuda, inputs, None, exact_output(*inputs, problem, terms))
-        d_out = torch.randn_like(inputs[0][..., :v_dim])
+        d_out = torch.randn(*inputs[0].shape[:3], v_dim, device=inputs[0].device, dtype=inputs[0].dtype)
         return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem, terms))
 
     def checked(self, prepare: Callable, **options: Any) -> Checked | str:
@@ -121,7 +130,7 @@ def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tup
     sizes = (
         (problem.heads, problem.seq_q, problem.head_dim),
         (*keys, problem.head_dim),
-        (*keys, v_dim or problem.head_dim),
+        (*keys, v_dim or problem.v_dim),
     )
     return tuple(
         torch.randn((problem.batch, *size), generator=generator, device=device, dtype=dtype) for size in sizes

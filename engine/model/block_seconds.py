@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.algorithms import Pipeline
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import columns, in_few_rows, rows_of, threads_of, tiles_in_flight
+from engine.model.occupancy import columns, in_few_rows, padding, rows_of, threads_of, tiles_in_flight
 from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
     BLOCK_INSTRUCTIONS,
@@ -25,8 +25,10 @@ from engine.model.rates import (
     SCORE_OPERATIONS,
     WAITS_ALONE,
     Rates,
+    exponentials_of,
     in_norm,
     running_clock,
+    term_instructions,
 )
 from engine.model.traffic import Traffic, compulsory_bytes, counts, requested_bytes
 from engine.model.unfused import fetch_wait, fetching_seconds, row_seconds, row_wait, tile_seconds
@@ -45,7 +47,7 @@ from engine.model.visit import (
 from engine.schedule.nest import HEAD, TILE, Phase
 from engine.schedule.programs import MOST_LISTED
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import EXPONENTIALS, Operation, Tensor
+from engine.schedule.step import BY_V_DIM, EXPONENTIALS, Operation, Tensor
 
 TENSOR, EXP, L2, HBM = UNITS = ("tensor core", "exp", "L2", "HBM")
 COLD_BLOCK = 2.4e-6  # until the warps of a specialised block have their barriers and descriptors
@@ -240,7 +242,9 @@ def block_instructions(launch: Launch, phase: Phase) -> float:
     loops = launch.algorithm.loops(launch.problem, launch.tiling)
     copies = 0 if launch.tiling.own else BLOCK_COPY * loops * ahead * copied_at_once(launch, phase.each)
     stored = {step.tensor for step in phase.after} - {Tensor.NONE, Tensor.LSE, Tensor.PARTIAL_LSE}
-    output = BLOCK_OUTPUT * len(stored) * rows_of(launch.schedule, phase) * columns(launch.problem.head_dim)
+    problem = launch.problem
+    wide = sum(columns(problem.v_dim if tensor in BY_V_DIM else problem.head_dim) for tensor in stored)
+    output = BLOCK_OUTPUT * rows_of(launch.schedule, phase) * wide
     return output + copies + BLOCK_INSTRUCTIONS * threads_of(launch.schedule, phase)
 
 
@@ -336,14 +340,14 @@ def _units(launch: Launch, kernel: Kernel, traffic: Traffic, rates: Rates) -> di
         alone = replace(schedule, phases=(phase,))
         one_head, requested = counts(alone), requested_bytes(alone)
     on_chip = any(step.operation in EXPONENTIALS for step in phase.each)
-    padded = columns(schedule.problem.head_dim) / schedule.problem.head_dim
-    softmax = one_head.exponentials / rates.exponentials
-    softmax += SCORE_OPERATIONS * one_head.exponentials / rates.vector if on_chip else 0.0
+    softmax = exponentials_of(launch.problem) * one_head.exponentials / rates.exponentials
+    operations = SCORE_OPERATIONS + term_instructions(launch.problem)
+    softmax += operations * one_head.exponentials / rates.vector if on_chip else 0.0
     exponentials = traffic.heads * softmax
     if is_softmax(phase):
         exponentials = max(exponentials, row_seconds(launch, phase, rates) * kernel.blocks / launch.gpu.sms)
     return {
-        TENSOR: traffic.heads * padded * one_head.flops / rates.matrix,
+        TENSOR: traffic.heads * padding(schedule.problem) * one_head.flops / rates.matrix,
         EXP: exponentials,
         L2: requested.total / rates.cache,
         HBM: _hbm_seconds(schedule, phase, traffic, rates),

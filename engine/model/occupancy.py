@@ -19,9 +19,11 @@ from engine.model.unfused_rows import (
     waits_for_rows,
 )
 from engine.problem.hardware import KIB, Gpu
+from engine.problem.problem import Problem
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import STATISTIC_BYTES, Operation, Step, Tensor
+from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Operation, Step, Tensor
+from kernels.tilings.flash3 import V_TILING
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block: CUDA C++ Programming Guide
 WARP = 32  # threads
@@ -69,7 +71,7 @@ def _working(schedule: Schedule, phase: Phase, threads: int) -> float:
         return WORKING + (MASKED_RETURNING if mask.hides else RETURNING)
     if mask.window is not None:
         return WORKING + WINDOW
-    return WORKING + EDGE * (mask.causal or columns(head_dim) > head_dim)
+    return WORKING + EDGE * (mask.causal or padding(schedule.problem) > 1)
 
 
 def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) -> int:
@@ -147,7 +149,7 @@ def spilled_bytes(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int
 def put_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a block, short of registers, may store before its visits and load again after them."""
     threads = threads_of(schedule, phase)
-    full = rows_of(schedule, phase) * columns(schedule.problem.head_dim) >= FULL_OUTPUT * threads
+    full = rows_of(schedule, phase) * columns(schedule.problem.v_dim) >= FULL_OUTPUT * threads
     return REGISTER_BYTES * PUT_ASIDE * threads * (full and _asks_for_more(algorithm, schedule, phase))
 
 
@@ -168,21 +170,31 @@ def _loaded(schedule: Schedule, phase: Phase, steps: Iterable[Step]) -> int:
     each = sum(
         amount.of(tiling.block_q, tiling.block_kv) for amount in amounts if amount.factor > STATISTIC_BYTES
     )
-    return each * columns(schedule.problem.head_dim) // schedule.problem.head_dim
+    dims = schedule.problem.head_dim, schedule.problem.v_dim
+    return each * sum(map(columns, dims)) // sum(dims)
 
 
 def _sums(schedule: Schedule, phase: Phase, threads: int) -> float:
     """Registers of a thread for float32 sums: a tile of scores where one is computed, and what is stored."""
-    tiling, wide = schedule.tiling, columns(schedule.problem.head_dim)
+    tiling, problem = schedule.tiling, schedule.problem
     scores = sum(step.operation in (Operation.SCORES, Operation.WEIGHT_GRADIENT) for step in phase.each)
     outputs = sum(
-        step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
+        columns(problem.v_dim if step.tensor in BY_V_DIM else problem.head_dim)
         for step in phase.each + phase.after
+        if step.operation == Operation.STORE and schedule.amounts[step.tensor].factor > 2 * STATISTIC_BYTES
     )
     outputs *= 1 + bool(phase.rewritten)  # what comes from memory is held beside what goes back
-    return (scores * tiling.block_q * tiling.block_kv + outputs * rows_of(schedule, phase) * wide) / threads
+    return (scores * tiling.block_q * tiling.block_kv + outputs * rows_of(schedule, phase)) / threads
 
 
 def columns(head_dim: int) -> int:
     """Columns of a kernel's tiles: a power of two."""
     return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())
+
+
+def padding(problem: Problem) -> float:
+    """How many times as many columns as there are numbers the tiles of K and V have together."""
+    dims = problem.head_dim, problem.v_dim
+    if dims in V_TILING:  # taken in pieces of 64 columns
+        return 1.0
+    return sum(map(columns, dims)) / sum(dims)

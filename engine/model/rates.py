@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.problem.hardware import Gpu
+from engine.problem.problem import Problem
 
 # Shares of peaks: what large matrix products, a copy, and reads of what lies in L2 by all SMs reach.
 MATRIX_SHARE = 0.8  # 769 to 808 of 989 TFLOP/s
@@ -45,6 +46,9 @@ WARP_GROUP_ROWS = 64  # of a product that a warp group issues asynchronously, fr
 # and beside all else; and around the visits of a block, beside all else.
 COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, BLOCK_INSTRUCTIONS = 6.2, 62, 312
 SCORE_OPERATIONS = 3  # float32 arithmetic of a score: scale and subtract m, maximum, sum
+# More of a score by the operations of the kernels' source: with a cap, whose tanh is an exponential and a
+# quotient, which both ask the exponentials' unit; and where it falls with its distance.
+CAP_EXPONENTIALS, CAP_INSTRUCTIONS, SLOPE_INSTRUCTIONS = 2, 12, 4
 FEW_ROWS_CYCLES = 2.1  # of a scheduler for an instruction of fewer than 64 rows, which waits for one before
 
 WAITS_ALONE = 0.8  # more than its instructions that a warp group alone on its SM takes; with others the less
@@ -77,6 +81,16 @@ class Rates:
     def hbm_seconds(self, read: float, written: float) -> float:
         """Seconds of HBM for so many bytes: it turns from reading to writing, which a copy shows."""
         return (read + (2 * READ_SHARE / COPY_SHARE - 1) * written) / self.memory
+
+
+def term_instructions(problem: Problem) -> int:
+    """Instructions more of a score for what becomes of it before the softmax."""
+    return CAP_INSTRUCTIONS * bool(problem.softcap) + SLOPE_INSTRUCTIONS * problem.slopes
+
+
+def exponentials_of(problem: Problem) -> int:
+    """What a score asks of the exponentials' unit."""
+    return 1 + CAP_EXPONENTIALS * bool(problem.softcap)
 
 
 def running_clock(gpu: Gpu) -> float:

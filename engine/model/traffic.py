@@ -32,7 +32,7 @@ class Counts:
 
     Attributes:
         requested: tile requests, bytes.
-        flops: of the matrix products; 4 head_dim a visited score, 14 head_dim backward.
+        flops: of the matrix products; 2 (d + d of V) a visited score, 8 d + 6 d of V backward.
         exponentials: of visited scores, and one a row and visit for alpha; backward two a visited score.
         tiles_visited, tiles_skipped: add up to the whole grid.
         tiles_full, tiles_partial, tiles_masked: visited ones that the mask leaves whole, cuts, and blanks out
@@ -145,7 +145,9 @@ def counts(schedule: Schedule) -> Counts:
     full = bounds.full
     return Counts(
         requested=_requested(schedule),
-        flops=sum(schedule.total(matrix_flops(problem), operation) for operation in MATRIX_PRODUCTS),
+        flops=sum(
+            schedule.total(matrix_flops(problem, operation), operation) for operation in MATRIX_PRODUCTS
+        ),
         exponentials=schedule.total(row, Operation.RESCALE)
         + schedule.total(row, Operation.COMBINE)
         + sum(schedule.total(score, operation) for operation in EXPONENTIALS),

@@ -71,7 +71,7 @@ def fetching_seconds(launch: Launch, phase: Phase) -> float:
     Where P moves number by number, it passes through registers into shared memory.
     """
     numbers, amounts = launch.tiling.block_q * launch.tiling.block_kv, launch.schedule.amounts
-    wide = columns(launch.problem.head_dim) / launch.problem.head_dim
+    wide = columns(launch.problem.v_dim) / launch.problem.v_dim
     copied, instructions, clocks = wide * amounts[Tensor.V].of(0, launch.tiling.block_kv), 0.0, 0.0
     if number_by_number(launch.schedule, phase):
         instructions, clocks = APART_NUMBER * numbers, APART_CLOCKS * numbers / WARP

@@ -19,6 +19,7 @@ from engine.model.occupancy import (
     in_few_rows,
     is_gradient,
     is_online,
+    padding,
     rows_of,
     spilled_words,
     threads_of,
@@ -37,12 +38,14 @@ from engine.model.rates import (
     WAITS_ALONE,
     WARP_GROUP_ROWS,
     Rates,
+    exponentials_of,
     in_norm,
     running_clock,
+    term_instructions,
 )
 from engine.model.traffic import Traffic
 from engine.schedule.nest import Phase
-from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
+from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor
 
 GROUP_THREADS = 4 * WARP  # of a warp group
 COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
@@ -100,6 +103,7 @@ class Visit:
         masking: more of `softmax` for a tile that the mask cuts.
         groups: warp groups of a block whose instructions are counted; 0 where they are not.
         full: a share more where sums and addresses leave its threads no registers.
+        unit: of the exponentials' unit alone, where it has more to do than instructions take.
         apart: the power of the groups on an SM by which they wait less for one another.
         products: that its warps wait for, one after another.
     """
@@ -111,6 +115,7 @@ class Visit:
     masking: float = 0.0
     groups: int = 0
     full: float = 0.0
+    unit: float = 0.0
     apart: float = POWER
     products: int = 2
 
@@ -126,7 +131,7 @@ class Visit:
         Two warp groups take their time one unit after another; each further one adds that of the busiest.
         """
         if self.groups:
-            arithmetic = blocks * (self.tensor + self.gaps(blocks) * self.softmax)
+            arithmetic = blocks * (self.tensor + max(self.gaps(blocks) * self.softmax, self.unit))
             return with_copies(pipeline, arithmetic, blocks * self.copies)
         alone, longest = max(least, self.alone(pipeline)), max(self.tensor, self.softmax, self.copies)
         pairs = max(1.0, blocks * min(1.0, rows / TWO_WARP_GROUPS))
@@ -157,7 +162,8 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     if by_instructions(launch, phase):
         full = FULL_REGISTERS * _groups(launch, phase) * _is_full(launch, phase)
         products = sum(step.operation in MATRIX_PRODUCTS for step in phase.each)
-        return Visit(tensor, softmax, copies, 0.0, masking, _groups(launch, phase), full, products=products)
+        groups, unit = _groups(launch, phase), _capped_seconds(launch)
+        return Visit(tensor, softmax, copies, 0.0, masking, groups, full, unit, products=products)
     if in_few_rows(launch.schedule, phase, launch.gpu):
         issued = few_rows_seconds(launch, phase)  # each warp waits by itself
         return Visit(0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0)
@@ -177,8 +183,9 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
     sms, operations = launch.gpu.sms, [step.operation for step in phase.each]
     scores = _scores(launch) * sum(operation in EXPONENTIALS for operation in operations)
     times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
-    rescaled = times * launch.tiling.block_q * launch.problem.head_dim
-    softmax = scores / rates.exponentials + (SCORE_OPERATIONS * scores + rescaled) / rates.vector
+    rescaled = times * launch.tiling.block_q * launch.problem.v_dim
+    each, asked = SCORE_OPERATIONS + term_instructions(launch.problem), exponentials_of(launch.problem)
+    softmax = asked * scores / rates.exponentials + (each * scores + rescaled) / rates.vector
     return sms * _products(launch, phase) / rates.matrix, sms * softmax, copies
 
 
@@ -201,8 +208,8 @@ def _products(launch: Launch, phase: Phase) -> float:
         products += 2 * (twice * _narrow(_inner_rows(launch, phase) / twice) - 1)
     elif phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
         products += _narrow(tiling.block_kv) - 1
-    padded = columns(launch.problem.head_dim) / launch.problem.head_dim
-    return products * padded * matrix_flops(launch.problem).of(tiling.block_q, tiling.block_kv)
+    both = launch.problem.head_dim + launch.problem.v_dim  # FLOPs of a score, over the two products
+    return products * padding(launch.problem) * both * tiling.block_q * tiling.block_kv
 
 
 def _narrow(keys: int) -> float:
@@ -228,10 +235,20 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's instructions, of which exponentials take a unit of their own."""
     exponentials = _scores(launch) / launch.gpu.exponentials_per_clock
     if launch.pipeline.overlapped:
-        return UNDER_PRODUCTS * exponentials / running_clock(launch.gpu)
+        more = term_instructions(launch.problem) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
+        asked = exponentials_of(launch.problem) * exponentials
+        return UNDER_PRODUCTS * asked / running_clock(launch.gpu) + more
     issued = visit_instructions(launch, phase) / SCHEDULED
     hidden = is_gradient(phase)
     return max(issued, 0.0 if hidden else exponentials) / running_clock(launch.gpu)
+
+
+def _capped_seconds(launch: Launch) -> float:
+    """Seconds of an SM's exponentials' unit for a visit of scores with a cap; 0 without one."""
+    if not launch.problem.softcap:
+        return 0.0
+    asked = exponentials_of(launch.problem) * _scores(launch)
+    return asked / launch.gpu.exponentials_per_clock / running_clock(launch.gpu)
 
 
 def visit_instructions(launch: Launch, phase: Phase) -> float:
@@ -239,13 +256,13 @@ def visit_instructions(launch: Launch, phase: Phase) -> float:
     if is_gradient(phase):
         return _gradient_instructions(launch, phase)
     tiling, threads = launch.tiling, _groups(launch, phase) * GROUP_THREADS
-    padded = columns(launch.problem.head_dim) > launch.problem.head_dim
+    padded = padding(launch.problem) > 1
     by_threads = not (tiling.own or launch.pipeline.specialised)  # by TMA no thread has copies to issue
     return (
-        SCORE_INSTRUCTIONS * _scores(launch)
+        (SCORE_INSTRUCTIONS + term_instructions(launch.problem)) * _scores(launch)
         + (OUTPUT_INSTRUCTIONS + 2 * launch.pipeline.dividing)
         * tiling.block_q
-        * columns(launch.problem.head_dim)
+        * columns(launch.problem.v_dim)
         + (COPY_INSTRUCTIONS + PADDED_INSTRUCTIONS * padded) * by_threads * copied_at_once(launch, phase.each)
         + VISIT_INSTRUCTIONS * threads
     )
@@ -253,14 +270,15 @@ def visit_instructions(launch: Launch, phase: Phase) -> float:
 
 def _gradient_instructions(launch: Launch, phase: Phase) -> float:
     """The same of a backward pass, but for exponentials that hide under the product beside them."""
-    threads, depth = threads_of(launch.schedule, phase), columns(launch.problem.head_dim) / 16
+    threads, dims = threads_of(launch.schedule, phase), (launch.problem.head_dim, launch.problem.v_dim)
+    depths = sum(map(columns, dims)) / 16
     inner = _inner_rows(launch, phase) / 16
     gradients = sum(step.operation in MATRIX_PRODUCTS for step in phase.each) - 2
     rows = max(1.0, rows_of(launch.schedule, phase) / WARP_GROUP_ROWS / _groups(launch, phase))
     twice = _times_computed(launch, phase)
-    products = rows * (2 * twice * depth + gradients * inner)
+    products = rows * (twice * depths + gradients * inner)
     return (
-        (GRADIENT_SCORE - HIDDEN) * twice * _scores(launch)
+        (GRADIENT_SCORE - HIDDEN + term_instructions(launch.problem)) * twice * _scores(launch)
         + COPY_INSTRUCTIONS * copied_at_once(launch, phase.each)
         + (VISIT_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products) * threads
     )
@@ -274,12 +292,14 @@ def mask_instructions(launch: Launch) -> float:
 def few_rows_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit of few rows, of which each of four warps has a part of the keys."""
     rows, keys, threads = launch.tiling.block_q, launch.tiling.block_kv, GROUP_THREADS
-    wide, computed = columns(launch.problem.head_dim), max(FEWEST_KEYS, keys)
-    products = rows * wide * (computed + keys) / (16 * 8 * 16) / (threads // WARP)
+    deep, wide = columns(launch.problem.head_dim), columns(launch.problem.v_dim)
+    computed = max(FEWEST_KEYS, keys)
+    products = rows * (deep * computed + wide * keys) / (16 * 8 * 16) / (threads // WARP)
     copies = copied_at_once(launch, loads(phase)) / threads
     counts = 1, rows, rows * wide / threads, rows * computed / threads, products, copies
     each = RETURNING_ROWS if phase.rewritten else FEW_ROWS
     instructions = sum(one * count for one, count in zip(each, counts, strict=True))
+    instructions += term_instructions(launch.problem) * rows * computed / threads
     instructions += PADDED_INSTRUCTIONS * copies * phase.shared  # rows of several heads
     return FEW_ROWS_CYCLES * instructions / running_clock(launch.gpu)
 
@@ -293,7 +313,7 @@ def _groups(launch: Launch, phase: Phase) -> int:
 
 def _is_full(launch: Launch, phase: Phase) -> bool:
     """Whether a thread's numbers of O and of a visit's scores leave it no registers."""
-    wide = columns(launch.problem.head_dim)
+    wide = columns(launch.problem.v_dim)
     sums = launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
     return wide > MOST_COLUMNS and sums > MOST_SUMS
 
@@ -331,8 +351,7 @@ def moved(launch: Launch, steps: tuple[Step, ...]) -> int:
 
 def copied_at_once(launch: Launch, steps: tuple[Step, ...]) -> float:
     """Instructions of threads that move these, padding included."""
-    padded = columns(launch.problem.head_dim) / launch.problem.head_dim
-    return padded * moved(launch, steps) / COPIED_AT_ONCE
+    return padding(launch.problem) * moved(launch, steps) / COPIED_AT_ONCE
 
 
 def own_way(launch: Launch, amount: float) -> float:
@@ -363,7 +382,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     counted = launch.gpu.architecture == "Hopper" and launch.problem.dtype != "float32"
     if launch.tiling.block_q >= WARP_GROUP_ROWS or not counted:
         return visit
-    returned = RETURNED_NUMBER * launch.tiling.block_q * columns(launch.problem.head_dim) / GROUP_THREADS
+    returned = RETURNED_NUMBER * launch.tiling.block_q * columns(launch.problem.v_dim) / GROUP_THREADS
     issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, phase) + returned / running_clock(launch.gpu)
     return replace(visit, tensor=0.0, softmax=issued + FEW_ROWS_CYCLES * masking)
 

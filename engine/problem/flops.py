@@ -9,9 +9,9 @@ BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
 
 
 def field_flops(problem: Problem) -> int:
-    """FLOPs as the field counts them: 4 B H N N d, halved when causal; other masks by their visible pairs."""
+    """FLOPs as the field counts them: 2 B H N N (d + d of V), halved when causal; else by visible pairs."""
     if problem.mask.kinds <= {"causal"} and problem.seq_q == problem.seq_kv:
-        whole = 4 * problem.all_heads * problem.seq_q**2 * problem.head_dim
+        whole = 2 * problem.all_heads * problem.seq_q**2 * (problem.head_dim + problem.v_dim)
         return whole // 2 if problem.mask.hides else whole
     return pair_flops(problem)
 
@@ -22,4 +22,4 @@ def pair_flops(problem: Problem, prefix: int = 0, v_dim: int | None = None) -> i
     if prefix:
         low, high = visible_keys(problem, np.arange(problem.seq_q))
         pairs = int((np.maximum(high, prefix) - low).sum())
-    return 2 * problem.all_heads * pairs * (problem.head_dim + (v_dim or problem.head_dim))
+    return 2 * problem.all_heads * pairs * (problem.head_dim + (v_dim or problem.v_dim))

@@ -12,10 +12,16 @@ from engine.problem.mask import NO_MASK, Mask
 class Problem:
     """The attention to be computed.
 
-    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim].
+    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim], v's maybe another.
 
     >>> Problem(heads=32, kv_heads=8, seq_q=1, seq_kv=4096, head_dim=128).group
     4
+
+    Attributes:
+        head_dim_v: numbers of a key in V, and of a query in O; None: as many as in Q and K.
+        softcap: scores become softcap tanh(score / softcap); None: they do not.
+        sinks: the softmax of each head has one more logit, without a key.
+        slopes: scores fall with the distance of query and key (ALiBi).
     """
 
     batch: int = 1
@@ -26,6 +32,29 @@ class Problem:
     head_dim: int = 64
     dtype: str = "float16"
     mask: Mask = NO_MASK
+    head_dim_v: int | None = None
+    softcap: float | None = None
+    sinks: bool = False
+    slopes: bool = False
+
+    def __post_init__(self):
+        if self.head_dim_v == self.head_dim:  # one problem has one form
+            object.__setattr__(self, "head_dim_v", None)
+
+    @property
+    def v_dim(self) -> int:
+        """Numbers of a key in V, and of a query in O."""
+        return self.head_dim_v or self.head_dim
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """What its scores have beside a scale: softcap, sinks, slopes."""
+        return frozenset(name for name in ("softcap", "sinks", "slopes") if getattr(self, name))
+
+    @property
+    def widest(self) -> int:
+        """The larger one of the head dims."""
+        return max(self.head_dim, self.v_dim)
 
     @property
     def itemsize(self) -> int:

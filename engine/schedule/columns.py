@@ -140,4 +140,4 @@ def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inn
         amount = step.times * boxes * loops.amounts[step.tensor].of(*rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
-        grid.flops[:, at] = matrix_flops(loops.problem).of(query_rows, key_rows)
+        grid.flops[:, at] = matrix_flops(loops.problem, step.operation).of(query_rows, key_rows)

@@ -75,6 +75,7 @@ MATRIX_PRODUCTS = (
 EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one a score
 BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads
 BY_QUERY = (Tensor.Q, Tensor.O, Tensor.D_O, Tensor.D_Q)  # a row a query
+BY_V_DIM = (Tensor.V, Tensor.O, Tensor.D_O, Tensor.D_V)  # rows of as many numbers as V's
 PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 
@@ -122,7 +123,7 @@ class Amount:
 
 def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
     """Bytes that one load or store of a block moves."""
-    row = problem.head_dim * problem.itemsize
+    row = (problem.v_dim if tensor in BY_V_DIM else problem.head_dim) * problem.itemsize
     if tensor in BY_KEY:
         return Amount(row, by_key=True)
     if tensor in BY_QUERY:
@@ -130,7 +131,7 @@ def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
     if tensor in (Tensor.S, Tensor.P):
         return Amount(problem.itemsize, by_query=True, by_key=True)
     if tensor == Tensor.PARTIAL:
-        return Amount(problem.head_dim * PARTIAL_BYTES, by_query=True)
+        return Amount(problem.v_dim * PARTIAL_BYTES, by_query=True)
     return Amount(STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1), by_query=True)
 
 
@@ -143,6 +144,12 @@ def copies(problem: Problem, tensor: Tensor, splits: int) -> int:
     return problem.batch * each * (problem.kv_heads if tensor in BY_KEY else problem.heads)
 
 
-def matrix_flops(problem: Problem) -> Amount:
-    """FLOPs of one matrix product of a tile: a multiplication and an addition each."""
-    return Amount(2 * problem.head_dim, by_query=True, by_key=True)
+def matrix_flops(problem: Problem, operation: Operation) -> Amount:
+    """FLOPs of a matrix product of a tile: a multiplication and an addition each."""
+    return Amount(2 * head_dim_of(problem, operation), by_query=True, by_key=True)
+
+
+def head_dim_of(problem: Problem, operation: Operation) -> int:
+    """Numbers of a row that a matrix product takes or gives: V's, or Q's and K's."""
+    of_v = (Operation.ACCUMULATE, Operation.VALUE_GRADIENT, Operation.WEIGHT_GRADIENT)
+    return problem.v_dim if operation in of_v else problem.head_dim

@@ -104,7 +104,7 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
         simulation = simulate(experiment.changed(algorithm="flash2", mask=mask))
         schedule, problem = simulation.schedule, simulation.experiment.problem
         pairs = visible_pairs(problem)
-        computed = simulation.per_head.flops // (4 * problem.head_dim)
+        computed = simulation.per_head.flops // (2 * (problem.head_dim + problem.v_dim))
         tiles = density(schedule.bounds, len(schedule.key_rows))
         left = pairs / (problem.seq_q * problem.seq_kv)
         wasted = 1 - (pairs / computed if computed else 1.0)

@@ -100,7 +100,7 @@ def paging_of(problem: Problem, sequences: int, page_size: int) -> Paging:
     """As many sequences of a scenario's model, each with room for its keys; at most MOST_ROOM of them."""
     room = max(PAGE_SIZES[-1], min(MOST_ROOM, problem.seq_kv // PAGE_SIZES[-1] * PAGE_SIZES[-1]))
     lengths = lengths_of(sequences, room)
-    key_bytes = 2 * problem.kv_heads * problem.head_dim * problem.itemsize
+    key_bytes = problem.kv_heads * (problem.head_dim + problem.v_dim) * problem.itemsize
     return Paging(lengths, room, page_size, key_bytes, allocated(lengths, page_size))
 
 

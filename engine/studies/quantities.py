@@ -11,7 +11,7 @@ from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
-from engine.schedule.step import STATISTIC_BYTES, Tensor
+from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
 from engine.studies import by_hand, fp8, layer_time, survey
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 
@@ -43,7 +43,8 @@ def _passes(tensor: Tensor, written: bool = False) -> Callable[[Experiment], flo
         requested = _traffic(experiment).per_head.requested
         moved = (requested.written if written else requested.read)[tensor]
         rows = problem.seq_kv if tensor in (Tensor.K, Tensor.V) else problem.seq_q
-        columns = problem.seq_kv if tensor in (Tensor.S, Tensor.P) else problem.head_dim
+        columns = problem.v_dim if tensor in BY_V_DIM else problem.head_dim
+        columns = problem.seq_kv if tensor in (Tensor.S, Tensor.P) else columns
         return moved / (rows * columns * problem.itemsize)
 
     return of
@@ -54,7 +55,7 @@ def _ideal_bytes(experiment: Experiment) -> int:
     problem = experiment.problem
     queries = 2 * problem.batch * problem.heads * problem.seq_q
     keys = 2 * problem.batch * problem.kv_heads * problem.seq_kv
-    return (queries + keys) * problem.head_dim * problem.itemsize
+    return (queries + keys) * (problem.head_dim + problem.v_dim) * problem.itemsize // 2
 
 
 def _layer_rest(experiment: Experiment) -> int:

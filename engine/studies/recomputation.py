@@ -7,12 +7,13 @@ from engine.model.device_memory import memory_parts
 from engine.model.simulation import simulate
 from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes, matrix_flops
+from engine.schedule.step import BY_KEY, Amount, Operation, Tensor, block_bytes
 
 FORWARD_PRODUCTS = 2  # a tile: S = Q K^T and P V
 STORED, ONE_KERNEL, TWO_KERNELS = "P stored", "one kernel", "two kernels"
 # a tile: dV, dP, dQ, dK; with S again; with S and dP in both kernels
 PRODUCTS = {STORED: 4, ONE_KERNEL: 5, TWO_KERNELS: 7}
+OF_V = {STORED: 2, ONE_KERNEL: 2, TWO_KERNELS: 3}  # of them, those whose FLOPs go by the head dim of V
 FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}  # over the forward pass's
 
 
@@ -48,15 +49,20 @@ def recomputation(experiment: Experiment) -> Recomputation:
     problem, simulation = backward.problem, simulate(backward)
     heads = problem.batch * problem.heads
     memory = memory_parts(backward)
-    product = simulation.schedule.total(matrix_flops(problem), Operation.KEY_GRADIENT) * heads
-    whole = matrix_flops(problem).of(problem.seq_q, problem.seq_kv) * heads
+    pair = Amount(2, by_query=True, by_key=True)
+    visited = simulation.schedule.total(pair, Operation.KEY_GRADIENT) * heads
+    whole = pair.of(problem.seq_q, problem.seq_kv) * heads
+    dims = {
+        way: (count - OF_V[way]) * problem.head_dim + OF_V[way] * problem.v_dim
+        for way, count in PRODUCTS.items()
+    }
     rows = sum(memory[tensor] for tensor in (Tensor.LSE, Tensor.DELTA))
     matrix = block_bytes(problem, Tensor.P).of(problem.seq_q, problem.seq_kv) * heads
     spared = _key_bytes(problem) * problem.batch * (problem.heads - problem.kv_heads)
     stored = standard_backward_bytes(backward) * heads - spared
     one_kernel = one_kernel_bytes(simulation.schedule) * heads - spared
     return Recomputation(
-        flops={way: count * (whole if way == STORED else product) for way, count in PRODUCTS.items()},
+        flops={way: dim * (whole if way == STORED else visited) for way, dim in dims.items()},
         kept={STORED: matrix, ONE_KERNEL: rows, TWO_KERNELS: rows + memory[Tensor.LSE_LOG2]},
         moved={STORED: stored, TWO_KERNELS: simulation.traffic.dram.total},
         requested={ONE_KERNEL: one_kernel, TWO_KERNELS: simulation.traffic.requested.total},
@@ -69,8 +75,8 @@ def standard_backward_bytes(experiment: Experiment) -> int:
     P read twice, dP and dS written, dP read once, dS twice; dO, V, K, Q read (dO twice), dV, dQ, dK written.
     """
     problem = experiment.problem
-    n, m, d = problem.seq_q, problem.seq_kv, problem.head_dim
-    return problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d)
+    n, m, d = problem.seq_q, problem.seq_kv, (problem.head_dim + problem.v_dim) / 2
+    return round(problem.itemsize * (7 * n * m + 4 * n * d + 4 * m * d))
 
 
 def one_kernel_bytes(schedule: Schedule) -> int:
@@ -79,7 +85,7 @@ def one_kernel_bytes(schedule: Schedule) -> int:
     FlashAttention-2's own backward pass, on a backward schedule's visits; lse and delta are left out.
     """
     problem = schedule.problem
-    row = problem.head_dim * (2 * problem.itemsize + 2 * 4)
+    row = (problem.head_dim + problem.v_dim) * problem.itemsize + problem.head_dim * 2 * 4
     return _key_bytes(problem) + schedule.total(Amount(row, by_query=True), Operation.KEY_GRADIENT)
 
 

@@ -126,7 +126,8 @@ def hiding(spread: Spread) -> Hiding:
     problem, rows = spread.problem, spread.rows
     causal = problem.mask.causal and spread.zigzag
     # FLOP/s of the kernel in later rounds, as the field counts them
-    rate = 4 * problem.all_heads * problem.head_dim * rows * rows / (1 + causal) / computing(spread)[1]
+    both = problem.head_dim + problem.v_dim
+    rate = 2 * problem.all_heads * both * rows * rows / (1 + causal) / computing(spread)[1]
     heads = problem.heads, problem.kv_heads
     needed = hidden_from(rate, spread.way.rate, problem.itemsize, *heads, causal=causal)
     fabric = spread.fabric

@@ -153,7 +153,7 @@ def growth(experiment: Experiment) -> Growth:
 
 def rows_that_fit(problem: Problem, chip_bytes: float) -> int:
     """Rows of the largest tiles of Q, K, V and O that fill so many bytes; at least 1."""
-    return max(1, int(chip_bytes // (4 * problem.head_dim * problem.itemsize)))
+    return max(1, int(chip_bytes // (2 * (problem.head_dim + problem.v_dim) * problem.itemsize)))
 
 
 def tile_bytes(experiment: Experiment, chip_bytes: float) -> int:

@@ -55,13 +55,15 @@ class Taken(NamedTuple):
 def execute_backward(experiment: Experiment, q, k, v, out, lse, d_out) -> GradientTrace:
     """Run the kernels of one key head; raises SramOverflow where a tile does not fit.
 
-    q, out and d_out are [heads, seq_q, d], lse [heads, seq_q] and natural, k and v [seq_kv, d]: float32, and
+    q is [heads, seq_q, d], out and d_out [heads, seq_q, d of V], lse [heads, seq_q] natural, k [seq_kv, d]
+    and v [seq_kv, d of V]: float32, and
     all but lse rounded to the problem's dtype. heads are the query heads that share the key head.
     """
     problem = experiment.problem
     group = problem.group
-    rows, keys = (group, problem.seq_q, problem.head_dim), (problem.seq_kv, problem.head_dim)
-    shapes = {"q": rows, "k": keys, "v": keys, "out": rows, "lse": rows[:2], "d_out": rows}
+    rows, wide = ((group, problem.seq_q, dim) for dim in (problem.head_dim, problem.v_dim))
+    keys, values = ((problem.seq_kv, dim) for dim in (problem.head_dim, problem.v_dim))
+    shapes = {"q": rows, "k": keys, "v": values, "out": wide, "lse": rows[:2], "d_out": wide}
     for (name, shape), array in zip(shapes.items(), (q, k, v, out, lse, d_out), strict=True):
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
@@ -115,6 +117,8 @@ class BackwardExecutor(Chip):
         elif step.operation == Operation.SCORES:  # in units of log2, as lse is
             scores = self._masked_scores(step.query, step.key, np.float32(self.problem.scale) * LOG2_E)
             self._keep(Tensor.S, scores)
+            if self.problem.softcap:
+                self.falls = self._cap_falls()
         else:
             _COMPUTE[step.operation](self)
 
@@ -132,6 +136,11 @@ class BackwardExecutor(Chip):
         scaled = tensor in (Tensor.D_K, Tensor.D_Q)  # S is scale Q K^T
         tile = self.tiles[tensor] * np.float32(self.problem.scale if scaled else 1)
         self.memory.store(tensor, self._where(tensor, step), tile)
+
+    def _cap_falls(self) -> np.ndarray:
+        """[rows, keys] what a capped score grows by where the score itself grows by 1."""
+        plain = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * np.float32(self.problem.scale)
+        return 1 - np.tanh(plain / np.float32(self.problem.softcap)) ** 2
 
     def _row_terms(self) -> None:
         """delta, and lse in units of log2: 0 for rows that see no key, so that their P is 0 and not NaN."""
@@ -153,6 +162,8 @@ class BackwardExecutor(Chip):
     def _score_gradient(self) -> None:
         """dS in the place of dP, rounded for the products to come."""
         d_scores = self.tiles[Tensor.S] * (self.tiles[Tensor.D_P] - self.tiles[Tensor.DELTA])
+        if self.problem.softcap:
+            d_scores = d_scores * self.falls
         self.tiles[Tensor.D_P] = round_to(d_scores, self.problem.dtype)
 
     def _key_gradient(self) -> None:

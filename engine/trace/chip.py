@@ -9,6 +9,7 @@ from engine.model.launch import Launch
 from engine.problem.bounds import visible
 from engine.problem.dtype import dtype_named, round_to
 from engine.problem.hardware import KIB
+from engine.problem.terms import before_keys, with_terms
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
 from engine.schedule.step import BY_KEY, PARTIALS, Tensor
@@ -64,10 +65,17 @@ class Chip:
     def _masked_scores(self, query: int, key: int, scale: float) -> np.ndarray:
         """[rows, keys] float32 products of the Q and K on the chip, times a scale; -inf where masked."""
         rows, keys = self._rows(query), self._keys(key)
-        at = (np.arange(place.start, place.stop) for place in (rows, keys))
+        at = tuple(np.arange(place.start, place.stop) for place in (rows, keys))
         seen = visible(self.problem, *at)
         products = (self.tiles[Tensor.Q] @ self.tiles[Tensor.K].T) * scale
+        if self.problem.terms:  # of scores in natural units
+            unit = np.float32(scale / self.problem.scale)
+            products = with_terms(self.problem, products / unit, *at) * unit
         return np.where(seen, products, NOTHING)
+
+    def _before_keys(self, rows: int) -> np.ndarray:
+        """[rows, 2] m and l of rows that have seen no key."""
+        return np.tile(np.array(before_keys(self.problem), np.float32), (rows, 1))
 
 
 class SramOverflow(RuntimeError):  # noqa: N818 - the word for what happens

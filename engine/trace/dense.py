@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.problem.bounds import blocks, key_bounds, visible
+from engine.problem.terms import before_keys, with_terms
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,17 @@ def exact_tiles(experiment: Experiment, q, k, v) -> Held:
     q, k, v = (array.astype(np.float64) for array in (q, k, v))
     scores = np.full((problem.seq_q, blocks(problem.seq_kv, width) * width), -np.inf)
     seen = visible(problem)
-    scores[:, : problem.seq_kv] = np.where(seen, q @ k.T * problem.head_dim**-0.5, -np.inf)
+    plain = with_terms(problem, q @ k.T * problem.head_dim**-0.5, *map(np.arange, seen.shape))
+    scores[:, : problem.seq_kv] = np.where(seen, plain, -np.inf)
+    first, more = before_keys(problem)
+    sink = first if more else -np.inf
     by_block = scores.reshape(problem.seq_q, -1, width)
-    m = np.maximum.accumulate(by_block.max(2), axis=1)
+    m = np.maximum(np.maximum.accumulate(by_block.max(2), axis=1), sink)
     lse_so_far = np.logaddexp.accumulate(np.logaddexp.reduce(by_block, axis=2), axis=1)
+    lse_so_far = np.logaddexp(lse_so_far, sink)
     with np.errstate(invalid="ignore"):
         l = np.where(np.isneginf(m), 0.0, np.exp(lse_so_far - m))  # noqa: E741
-        before = np.concatenate([np.full((problem.seq_q, 1), -np.inf), m[:, :-1]], 1)
+        before = np.concatenate([np.full((problem.seq_q, 1), sink), m[:, :-1]], 1)
         alpha = np.where(np.isneginf(before), 0.0, np.exp(before - m))
     lse = lse_so_far[:, -1]
     with np.errstate(invalid="ignore"):

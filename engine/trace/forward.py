@@ -50,7 +50,7 @@ class Trace:
 def execute(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Trace:
     """Run one head, step by step in the schedule's order; raises SramOverflow where a tile does not fit.
 
-    q is [seq_q, d], k and v [seq_kv, d], float32 and already rounded to the problem's dtype.
+    q is [seq_q, d], k [seq_kv, d] and v [seq_kv, d of V], float32 and already rounded to the problem's dtype.
     """
     return Executor(launch(experiment), q, k, v).run()
 
@@ -62,12 +62,15 @@ class Executor(Chip):
         schedule, problem = run.schedule, run.schedule.problem
         shapes = {"q": (q, problem.seq_q), "k": (k, problem.seq_kv), "v": (v, problem.seq_kv)}
         for name, (array, rows) in shapes.items():
-            if array.shape != (rows, problem.head_dim):
-                raise ValueError(f"{name} has shape {array.shape}; it must be {(rows, problem.head_dim)}")
+            shape = rows, problem.v_dim if name == "v" else problem.head_dim
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
         self.unfused = run.algorithm.unfused
-        arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v, Tensor.O: np.zeros_like(q)}
+        arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v}
+        arrays[Tensor.O] = np.zeros((problem.seq_q, problem.v_dim), np.float32)
+        self.problem = problem
         # columns m and l; float32 in memory whatever the dtype of the tensors
-        arrays[Tensor.STATISTICS] = np.tile(np.array([NOTHING, 0], np.float32), (problem.seq_q, 1))
+        arrays[Tensor.STATISTICS] = self._before_keys(problem.seq_q)
         arrays[Tensor.LSE] = np.full((problem.seq_q, 1), NOTHING)
         if self.unfused:
             arrays[Tensor.S] = np.zeros((problem.seq_q, problem.seq_kv), np.float32)
@@ -120,8 +123,8 @@ class Executor(Chip):
             self.tiles[Tensor.O] = self.tiles[Tensor.O] * tile[:, 1:]
         self._keep(tensor, tile)
         if tensor == Tensor.Q and any(step.tensor == Tensor.Q for step in self.kernel.before):
-            self._keep(Tensor.O, np.zeros_like(tile))
-            self._keep(Tensor.STATISTICS, np.tile(np.array([NOTHING, 0], np.float32), (len(tile), 1)))
+            self._keep(Tensor.O, np.zeros((len(tile), self.problem.v_dim), np.float32))
+            self._keep(Tensor.STATISTICS, self._before_keys(len(tile)))
 
     def _store(self, tensor: Tensor, query: int, key: int) -> None:
         self.memory.store(tensor, self._place(tensor, query, key), self._result(tensor))
@@ -152,7 +155,7 @@ class Executor(Chip):
     def _accumulate(self, query: int, key: int) -> None:
         if self.unfused:
             if Tensor.O not in self.tiles:
-                self._keep(Tensor.O, np.zeros((len(self.tiles[Tensor.P]), self.problem.head_dim), np.float32))
+                self._keep(Tensor.O, np.zeros((len(self.tiles[Tensor.P]), self.problem.v_dim), np.float32))
             self.tiles[Tensor.O] = self.tiles[Tensor.O] + self.tiles[Tensor.P] @ self.tiles[Tensor.V]
             return
         p, statistics = self.tiles[Tensor.S], self.tiles[Tensor.STATISTICS]
@@ -164,9 +167,10 @@ class Executor(Chip):
     def _softmax(self, query: int) -> None:
         """P of whole rows, one after another, so that one row is on the chip."""
         scores = self.tiles[Tensor.S]
-        m = scores.max(1)
+        first, more = self._before_keys(len(scores)).T
+        m = np.maximum(first, scores.max(1))
         exponentials = falling(scores, m[:, None])
-        total = exponentials.sum(1)
+        total = exponentials.sum(1) + more * falling(first, m)
         self.tiles[Tensor.P] = exponentials / np.where(total == 0, np.float32(1), total)[:, None]
         self._note(query, 0, np.stack([m, total], 1), np.float32(np.nan))
         self.memory.arrays[Tensor.LSE][self._rows(query), 0] = log_sum_exp(m, total)

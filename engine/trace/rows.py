@@ -10,6 +10,7 @@ from engine.model.launch import schedule_of
 from engine.problem.bounds import blocks, visible, visible_keys
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs
+from engine.problem.terms import before_keys, with_terms
 from engine.trace.softmax import falling, log_sum_exp
 
 
@@ -49,17 +50,22 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     if unfused:
         scores = round_to(scores, experiment.problem.dtype)
     tiles = scores.reshape(len(rows), -1, experiment.tiling.block_kv)[:, ::along]
+    first, more = (np.float32(each) for each in before_keys(experiment.problem))
     m, begins = tiles.max(2), _begins(experiment, rows, tiles.shape[1])
+    starts = np.arange(m.shape[1]) == begins.argmax(1)[:, None]  # where a row's first program begins
+    m = np.where(starts, np.maximum(m, first), m)
     for block in range(1, m.shape[1]):
         m[:, block] = np.where(begins[:, block], m[:, block], np.maximum(m[:, block - 1], m[:, block]))
     masses = falling(tiles, m[:, :, None]).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
-    alpha = falling(np.where(begins, np.float32(-np.inf), before), m)
-    sums = _running_sum(alpha, masses)
+    before = np.where(starts, first, np.where(begins, np.float32(-np.inf), before))
+    alpha = falling(before, m)
+    sums = _running_sum(alpha, masses + np.where(starts, more * alpha, np.float32(0)))
     final, total = m[:, -1:], sums[:, -1:]
     if begins[:, 1:].any():  # over all parts
         final = m.max(1, keepdims=True)
         total = (masses * falling(m, final)).sum(1, keepdims=True)
+        total = total + more * falling(np.full_like(final, first), final)
     weight = masses * falling(m, final) / np.where(total == 0, np.float32(1), total)
     lse = log_sum_exp(final, total)[:, 0]
     if unfused:
@@ -148,6 +154,8 @@ def masked_scores(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows: np
     seen = scores[:, first:stop]
     seen[:] = q[rows] @ k[first:stop].T
     seen *= problem.scale
+    if problem.terms:
+        seen[:] = with_terms(problem, seen, rows, np.arange(first, stop))
     if problem.mask.has_holes or int(low.max()) > first or int(high.min()) < stop:
         seen[~visible(problem, rows, np.arange(first, stop))] = -np.inf
     return scores
@@ -205,9 +213,10 @@ def gradient_rows(experiment: Experiment, q, k, v, d_out, rows) -> GradientRows:
     """
     rows, problem, width = np.asarray(rows, np.int64), experiment.problem, experiment.tiling.block_kv
     scores = masked_scores(experiment, q, k, rows)
-    m = scores.max(1, keepdims=True)
+    first, more = (np.float32(each) for each in before_keys(problem))
+    m = np.maximum(scores.max(1, keepdims=True), first)
     exponentials = falling(scores, m)
-    total = exponentials.sum(1, keepdims=True)
+    total = exponentials.sum(1, keepdims=True) + more * falling(np.full_like(m, first), m)
     weights = exponentials / np.where(total == 0, np.float32(1), total)
     out = round_to(weights[:, : problem.seq_kv] @ v, problem.dtype)
     delta = (d_out[rows] * out).sum(1)

@@ -46,7 +46,7 @@ class SplitExecutor(Executor):
     def __init__(self, run: Launch, q, k, v):
         splits = run.schedule.phases[0].splits
         partials = {
-            Tensor.PARTIAL: np.zeros((splits, *q.shape), np.float32),
+            Tensor.PARTIAL: np.zeros((splits, len(q), v.shape[1]), np.float32),
             Tensor.PARTIAL_LSE: np.full((splits, len(q), 1), NOTHING),
         }
         super().__init__(run, q, k, v, partials)
@@ -64,6 +64,13 @@ class SplitExecutor(Executor):
             self.split = self.split + 1 if query == self.block else 0
             self.block = query
         super()._load(tensor, query, key)
+
+    def _before_keys(self, rows: int) -> np.ndarray:
+        """A sink is the first split's alone."""
+        found = super()._before_keys(rows)
+        if getattr(self, "split", 0):
+            found[:] = NOTHING, 0
+        return found
 
     def _place(self, tensor: Tensor, query: int, key: int) -> tuple:
         if tensor not in PARTIALS:

@@ -39,9 +39,9 @@ class Numbers:
         q, k, v = (
             array.astype(np.float64) for array in (round_to(q * np.float32(stretch), problem.dtype), k, v)
         )
-        shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
-        keys = (problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim)
-        q, k, v = q.reshape(shape), *(each[: keys[0] * keys[1]].reshape(keys) for each in (k, v))
+        q = q.reshape(problem.batch, problem.heads, problem.seq_q, -1)
+        keys = problem.batch, problem.kv_heads, problem.seq_kv
+        k, v = (each[: keys[0] * keys[1]].reshape(*keys, -1) for each in (k, v))
         scores, values = _scores(problem, q, k), _flat(np.repeat(v, problem.group, 1))
         seen = visible(problem)
         out, lse = _softmax(scores, seen, values)

@@ -152,6 +152,9 @@ def prepared(file: Path, experiment: Experiment, name: str) -> Iterator[tuple[Ca
 
     if not experiment.problem.mask.kinds <= {"causal"}:
         raise NotServedError(f"it is asked for {experiment.problem.mask.text}; it must be causal or no mask")
+    if experiment.problem.terms or experiment.problem.head_dim_v:
+        asked = sorted(experiment.problem.terms) or ["V of another head_dim"]
+        raise NotServedError(f"it is asked for {' and '.join(asked)}; a file is called without")
     notes: list[str] = []
     tuned = Autotuner.run
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from engine import Experiment
 from engine.algorithms import offered
 from engine.problem.problem import Problem
+from engine.problem.terms import SINK, SLOPE
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])
@@ -19,7 +20,9 @@ def lengths_of(keys: int) -> st.SearchStrategy[list[int]]:
 
 
 @st.composite
-def experiments(draw, algorithms=None, same_length=False, masked=True, most_heads=4) -> Experiment:
+def experiments(
+    draw, algorithms=None, same_length=False, masked=True, most_heads=4, terms=True
+) -> Experiment:
     """Any experiment small enough to look at every element of its mask."""
     kv_heads = draw(st.integers(1, most_heads))
     seq = draw(SEQUENCES)
@@ -36,6 +39,10 @@ def experiments(draw, algorithms=None, same_length=False, masked=True, most_head
         causal=masked and draw(st.booleans()),
         window=draw(WINDOWS) if masked else None,
         documents=draw(st.sampled_from([1, 1, 2, 3, 7, 500]) | lengths_of(seq_kv)) if masked else 1,
+        head_dim_v=draw(st.sampled_from([None, None, None, 3, 24])) if terms else None,
+        softcap=draw(st.sampled_from([None, None, None, 2.0, 30.0])) if terms else None,
+        sinks=terms and draw(st.integers(0, 3)) == 0,
+        slopes=terms and draw(st.integers(0, 3)) == 0,
         block_q=draw(BLOCKS),
         block_kv=draw(BLOCKS),
         hardware="h200",
@@ -73,12 +80,19 @@ def dense_mask(problem: Problem) -> np.ndarray:
 
 
 def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """O [seq_q, d], lse [seq_q] and masked scores [seq_q, seq_kv] of one head in float64."""
+    """O [seq_q, d of v], lse [seq_q] and masked scores [seq_q, seq_kv] of one head in float64."""
     q, k, v = (array.astype(np.float64) for array in (q, k, v))
-    scores = np.where(dense_mask(problem), q @ k.T / np.sqrt(problem.head_dim), -np.inf)
+    scores = q @ k.T / np.sqrt(problem.head_dim)
+    if problem.softcap:
+        scores = problem.softcap * np.tanh(scores / problem.softcap)
+    if problem.slopes:
+        position = np.arange(problem.seq_q)[:, None] + problem.seq_kv - problem.seq_q
+        scores -= SLOPE * abs(position - np.arange(problem.seq_kv))
+    scores = np.where(dense_mask(problem), scores, -np.inf)
     m = scores.max(1)
+    m = np.maximum(m, SINK) if problem.sinks else m
     weights = np.exp(scores - np.where(np.isneginf(m), 0, m)[:, None])
-    total = weights.sum(1)
+    total = weights.sum(1) + (np.exp(SINK - m) if problem.sinks else 0)
     known = np.where(total == 0, 1, total)
     return weights @ v / known[:, None], m + np.log(known), scores
 
@@ -90,4 +104,6 @@ def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.nd
     weights = np.exp(scores - np.where(np.isneginf(lse), 0, lse)[:, None])
     d_weights = d_out @ v.T
     d_scores = weights * (d_weights - (weights * d_weights).sum(1, keepdims=True)) / np.sqrt(problem.head_dim)
+    if problem.softcap:
+        d_scores /= np.cosh(q @ k.T / np.sqrt(problem.head_dim) / problem.softcap) ** 2
     return d_scores @ k, d_scores.T @ q, weights.T @ d_out

@@ -11,6 +11,7 @@ from engine import Experiment, simulate
 from engine.measuring.decoding import own_blocks, planned
 from engine.measuring.trial import Trial
 from engine.problem.problem import Mask, Problem
+from engine.problem.terms import SINK
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
 from engine.studies.decoding import (
@@ -103,8 +104,8 @@ def test_the_parts_merge_to_float64(experiment):
         unit = 2.0**-7 if problem.dtype == "bfloat16" else 2.0**-10
         assert np.abs(parts.merged[-1][3:] - out[0]).max() <= 4 * unit * np.abs(v).max()
         assert parts.error <= 4 * unit * np.abs(v).max()
-        for (low, high), m, total in zip(parts.keys, parts.m, parts.l, strict=True):
-            own = scores[0, low:high]
+        for at, ((low, high), m, total) in enumerate(zip(parts.keys, parts.m, parts.l, strict=True)):
+            own = np.append(scores[0, low:high], SINK if problem.sinks and at == 0 else -np.inf)
             assert (low < high) == np.isfinite(m)
             if low < high:
                 assert m == pytest.approx(own.max(), rel=1e-5, abs=1e-5)

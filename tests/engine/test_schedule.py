@@ -14,7 +14,7 @@ from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
 from engine.model.traffic import counts
 from engine.problem import bounds
-from engine.schedule.step import Operation, Tensor, block_bytes, matrix_flops
+from engine.schedule.step import MATRIX_PRODUCTS, Operation, Tensor, block_bytes, matrix_flops
 from engine.schedule.traits import Leaves, Rows, traits
 from engine.studies.drawable import watchable
 from tests.engine.strategies import experiments, on_one_gpu
@@ -62,10 +62,10 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
         box = experiment.algorithm == "flash3" and operation == Operation.LOAD  # whole, by TMA
         asked = (schedule.tiling.block_q, schedule.tiling.block_kv) if box else (rows, keys)
         moved = times * block_bytes(problem, tensor).of(*asked) if tensor != Tensor.NONE else 0
-        product = operation in (Operation.SCORES, Operation.ACCUMULATE)
+        product = operation in MATRIX_PRODUCTS
         assert columns.read_bytes[at] == (moved if operation == Operation.LOAD else 0)
         assert columns.written_bytes[at] == (moved if operation == Operation.STORE else 0)
-        assert columns.flops[at] == (matrix_flops(problem).of(rows, keys) if product else 0)
+        assert columns.flops[at] == (matrix_flops(problem, operation).of(rows, keys) if product else 0)
 
 
 @given(on_one_gpu())

@@ -57,7 +57,7 @@ def _shortened(part: Problem) -> Problem:
 def _flops(part: Problem) -> int:
     """In closed form, whatever the length; the last query sees all keys."""
     seen = part.seq_q * (part.seq_kv - (part.seq_q // 2 if part.mask.causal else 0))
-    return 4 * part.all_heads * part.head_dim * seen
+    return 2 * part.all_heads * (part.head_dim + part.v_dim) * seen
 
 
 def one_gpu_seconds(problem: Problem, hardware: str, backward: bool = False) -> float:

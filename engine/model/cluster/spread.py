@@ -63,8 +63,9 @@ class Spread:
 
     @property
     def row(self) -> int:
-        """Bytes of a head's row, of all batches."""
-        return self.problem.batch * self.problem.head_dim * self.problem.itemsize
+        """Bytes of a head's row, of all batches: of K and of V on average."""
+        both = self.problem.head_dim + self.problem.v_dim
+        return self.problem.batch * both * self.problem.itemsize // 2
 
     @property
     def block(self) -> int:

@@ -1,0 +1,84 @@
+"""What models have beside plain attention: its counts, its costs, and which kernel does not take it."""
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.experiment import ExperimentError, described
+from engine.recordings.file import recordings
+from engine.schedule.step import Tensor
+
+LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
+RECORDED = {  # by a row's own words: the scenario's
+    (None, None): {},
+    ("softcap", None): {"softcap": 30},
+    ("sinks", None): {"sinks": True},
+    ("alibi", None): {"slopes": True},
+    (None, 128): {"head_dim": 192, "head_dim_v": 128},
+}
+
+
+@pytest.mark.parametrize("what", RECORDED, ids=str)
+def test_terms_cost_what_an_h200_took_for_them(what):
+    (h200,) = (one for one in recordings() if "H200" in one.device.gpu)
+    plain = [row for row in h200.variants if row.direction == "forward" and row.prefix is None]
+    causal = (row for row in plain if row.problem.mask == LONG.problem.mask)
+    (row,) = (row for row in causal if (row.term, row.v_dim) == what)
+    modelled = simulate(LONG.changed(**RECORDED[what]).in_own_tiling()).modelled.seconds
+    assert modelled == pytest.approx(row.times.p50, rel=0.06)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])
+def test_a_sink_has_no_key_and_a_cap_no_bytes(algorithm):
+    plain = simulate(Experiment.of(algorithm=algorithm, seq=1024, causal=True))
+    for more in ({"sinks": True}, {"softcap": 30}, {"slopes": True}):
+        found = simulate(plain.experiment.changed(**more))
+        assert found.traffic == plain.traffic
+        costs = found.modelled.seconds / plain.modelled.seconds
+        assert costs >= 1
+        # unfused attention's softmax waits for HBM
+        assert (costs == 1) == ("sinks" in more) or algorithm == "standard"
+
+
+def test_v_of_another_head_dim_counts_in_v_and_o_alone():
+    plain, wide = (simulate(LONG.changed(head_dim=192, head_dim_v=dim)).traffic for dim in (192, 128))
+    for tensor in (Tensor.Q, Tensor.K, Tensor.LSE):
+        assert wide.requested.read[tensor] == plain.requested.read[tensor]
+    assert wide.requested.read[Tensor.V] * 192 == plain.requested.read[Tensor.V] * 128
+    assert wide.requested.written[Tensor.O] * 192 == plain.requested.written[Tensor.O] * 128
+    assert wide.flops * 384 == plain.flops * 320
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"head_dim": 96, "head_dim_v": 64}, "takes V of as many numbers as K, or of 128 beside 192"),
+        ({"softcap": 100}, "takes caps of 8 to 64: FlashAttention-2's takes any."),
+    ],
+)
+def test_what_a_kernel_does_not_take_is_one_sentence(values, sentence):
+    experiment = Experiment.of(algorithm="flash3", **values)
+    assert sentence in experiment.unserved
+    assert experiment.changed(algorithm="flash2").unserved is None
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"head_dim_v": 0}, "head_dim_v is 0; it must be a whole number from 1 to 512"),
+        ({"head_dim_v": "wide"}, "head_dim_v is 'wide'; it must be a whole number from 1 to 512"),
+        ({"softcap": 0}, "softcap is 0.0; it must be a number from 0.01 to 1,000,000, or none"),
+        ({"softcap": "nan"}, "softcap is 'nan'; it must be a number from 0.01 to 1,000,000, or none"),
+        ({"sinks": 3}, "sinks is '3'; it must be true or false"),
+    ],
+)
+def test_a_bad_value_is_one_sentence(values, sentence):
+    with pytest.raises(ExperimentError, match=f"^{sentence}$"):
+        Experiment.of(**values)
+
+
+def test_one_problem_has_one_form_in_links_and_words():
+    assert Experiment.of(head_dim_v=64, softcap="none") == Experiment()
+    terms = {"head_dim_v": 128, "softcap": 50.0, "sinks": True, "slopes": True}
+    found = Experiment.of(head_dim=192, **{name: str(value) for name, value in terms.items()})
+    assert found.unusual() == {"head_dim": 192, **terms}
+    assert "d 192/128, cap 50, sinks, slopes," in described(found)
