@@ -45,7 +45,7 @@ def payload(experiment: Experiment) -> bytes:
     ]
     header = {
         "frames": frames,
-        "note": f"{experiment.record.label} in its own blocks, {gpu.name}, modelled",
+        "note": f"{experiment.record.label}, own blocks, {gpu.name}, modelled",
         "peak": gpu.products_per_second(dtype),
         "memory": gpu.memory_bytes_per_second,
     }

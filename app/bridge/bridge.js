@@ -18,15 +18,20 @@ const BAR = {
   },
 };
 
+const LOW = 420; // units of height that have room for the roofline below the bars
+
 class BridgePanel {
   follows = ["at"];
 
   paint(pen, box, { at }) {
     const { u } = pen,
-      high = Math.min((this.narrow ? 0.62 : 0.5) * box.h, 250 * u);
-    this.bars(pen, { ...box, h: high }, at);
-    const top = box.y + high + 34 * u;
-    this.roof(pen, { x: box.x + 16 * u, y: top, w: box.w - 30 * u, h: box.y + box.h - top - 26 * u }, at);
+      beside = box.h < LOW * u && !this.narrow, // for want of room below
+      wide = beside ? 0.5 * box.w - 20 * u : box.w,
+      high = beside ? box.h : Math.min((this.narrow ? 0.62 : 0.5) * box.h, 250 * u),
+      x = box.x + (beside ? wide + 56 * u : 16 * u),
+      y = box.y + (beside ? 34 * u : high + 34 * u);
+    this.bars(pen, { ...box, w: wide, h: high }, at);
+    this.roof(pen, { x, y, w: box.x + box.w - x - 14 * u, h: box.y + box.h - y - (beside ? 4 : 26) * u }, at);
   }
 
   bars(pen, { x, y, w, h }, at) {

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from app.figures.base import LEGEND, Figure, drawn, line, marks, upright
 from app.figures.colours import Palette
-from app.figures.lecture import Mark, gantt
 from app.figures.units import log_axis, log_ticks, seconds_text, share_text, short
-from engine.model.cluster.lanes import COMPUTING, Lanes
 from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
 from engine.studies.recorded_clusters import Held
@@ -22,29 +20,6 @@ NAMES = {
 }
 TONES = {RING: "v", RING_SEND: "lime", ALL_GATHER: "k", ALL_TO_ALL: "q", TWO_LEVEL: "o"}
 TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
-
-
-def lanes(runs: Sequence[Lanes], colours: Palette) -> str:
-    """When each of a few GPUs computes with whose keys, run under run on one axis of time, as HTML."""
-    longest = max(run.seconds for run in runs)
-    return "".join(_lanes(run, longest, colours) for run in runs)
-
-
-def _lanes(run: Lanes, longest: float, colours: Palette) -> str:
-    name = "Zigzag order" if run.spread.zigzag else "Plain order"
-    tones = colours.violet, colours.lime, colours.rose, colours.muted
-
-    def spans(gpu: int) -> list[Mark]:
-        return [
-            (mark.start, mark.end, f"color-mix(in srgb, {tones[mark.owner]} 45%, transparent)",
-             f"K, V of {mark.owner}")
-            for mark in run.marks
-            if (mark.gpu, mark.kind) == (gpu, COMPUTING)
-        ]  # fmt: skip
-
-    rows = [(f"GPU {gpu}", spans(gpu)) for gpu in range(run.spread.gpus)]
-    words = f"<b>{name}</b>: {seconds_text(run.seconds)}, GPUs compute {share_text(run.busy_share)} of it"
-    return words + gantt(rows, longest, "low")
 
 
 def efficiency(

@@ -92,31 +92,9 @@ def whole(hand: ByHand, colours: Palette) -> str:
     return STYLE + scores + _line(p, "·", v, "=", matrix("O, output", hand.out, colours.o))
 
 
-def one_row(hand: ByHand, colours: Palette) -> str:
-    """S with the row that is followed, its weights not yet known."""
-    row = slice(ROW, ROW + 1)
-    return STYLE + _line(
-        matrix("S, scores", hand.scores, colours.s, row=ROW),
-        "→",
-        matrix("weights of the first row", hand.weights[row], colours.s, hidden=True),
-    )
-
-
 def weights(hand: ByHand, colours: Palette) -> str:
     """P alone."""
     return STYLE + _line(matrix("P, weights", hand.weights, colours.s))
-
-
-def three_passes(hand: ByHand, _: Palette) -> str:
-    """The row read three times: for its maximum, for the sum, for the weights."""
-    falling = hand.falling[ROW]
-    rows = [
-        ("1st pass", "s", hand.scores[ROW], f"m = {number(hand.maxima[ROW])}"),
-        ("2nd pass", "e^(s − m)", falling, f"l = {number(falling.sum())}"),
-        ("3rd pass", "e^(s − m) ÷ l", hand.weights[ROW], "weights"),
-    ]
-    lines = [(name, what, *map(number, values), result) for name, what, values, result in rows]
-    return _lines("", lines, "large", words=(0, 1, len(lines[0]) - 1))
 
 
 def first_piece(hand: ByHand, _: Palette) -> str:
@@ -159,32 +137,3 @@ def tiled(hand: ByHand, colours: Palette) -> str:
         "→",
         matrix("O", hand.out, colours.o, tiles=True, hidden=True),
     )
-
-
-def every_tile(hand: ByHand, _: Palette) -> str:
-    """m, l, α and O of every row after each of its tiles, and O in one go."""
-    head = (
-        "<tr><th class='words' rowspan='2'>row</th><th colspan='3'>after tile 1</th>"
-        "<th colspan='4'>after tile 2</th><th colspan='2'>the same O</th></tr>"
-        "<tr><th>m</th><th>l</th><th>O</th><th>m</th><th>α</th><th>l</th><th>O</th>"
-        "<th>O ÷ l</th><th>in one go</th></tr>"
-    )
-    rows = []
-    for row in range(len(hand.out)):
-        first, second = hand.of_row(row)
-        at = row % BLOCK
-        after_one, after_two = (first.m, first.l), (second.m, second.alpha, second.l)
-        outs = first.out[at], second.out[at], hand.tiled[row], hand.out[row]
-        out, *others = (" ".join(map(number, values)) for values in outs)
-        one, two = ([number(values[at]) for values in after] for after in (after_one, after_two))
-        rows.append([str(row + 1), *one, out, *two, *others])
-    return _lines(head, rows, "small")
-
-
-def again(hand: ByHand, colours: Palette) -> str:
-    """P from S and one number per row, beside the P of the forward pass."""
-    scores = matrix("S, again from Q and K", hand.scores, colours.s)
-    lse = matrix("lse, kept", hand.lse[:, None], colours.statistics)
-    recomputed = matrix("P, recomputed", hand.again, colours.s)
-    forward = matrix("P, forward", hand.weights, colours.s)
-    return STYLE + _line(scores, "−", lse) + _line("e^(S − lse) =", recomputed, "=", forward)

@@ -17,7 +17,7 @@ LAYER = Played("attention_in_a_layer", Path(__file__).with_name("layer.js"), "At
 def taught(experiment: Experiment) -> bytes:
     """The payload of the lecture's model on a scenario's GPU, opened at its length."""
     model, key = shipped(TAUGHT), experiment.hardware
-    note = f"one layer of {TAUGHT.replace('-', ' ').title()}, a prompt on one {experiment.gpu.name}, modelled"
+    note = f"{TAUGHT.replace('-', ' ').title()}, a prompt, {experiment.gpu.name}, modelled"
     first = min(bisect_left(LENGTHS, experiment.problem.seq_kv), len(LENGTHS) - 1)
     return payload([layer_time(model, tokens, key) for tokens in LENGTHS], note, first)
 

@@ -39,6 +39,7 @@ KEYS = {
     **{str(choice + 1): f"tour_choice_{choice}" for choice in range(file.MOST)},
 }
 Place = tuple[str, int]  # a tour, and the number of a step
+CHANGED = "You have changed the step's scenario: the numbers follow it, the words do not."
 HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, p presents."
 
 
@@ -237,7 +238,7 @@ def _answered(step: Step, experiment: Experiment, votes: list[int]) -> str:
             (n, one.reply) for one, n in zip(options, votes, strict=False) if not one.right(options)
         )
         told += f" Votes: {' · '.join(of_each)}." + f" {missed}" * (most > 0)
-    return told
+    return told + f" {CHANGED}" * (experiment != step.experiment)
 
 
 def _origin(computed: Answer, experiment: Experiment) -> str:
@@ -253,7 +254,7 @@ def _answer(step: Step, experiment: Experiment) -> None:
         if step.formula:
             st.latex(step.formula)
         if experiment != step.experiment:
-            st.caption("You have changed the step's scenario: the numbers follow it, the words do not.")
+            st.caption(CHANGED)
 
 
 def _publish(steps: Sequence[Step], number: int, tally: Sequence[int]) -> list[int] | None:

@@ -81,9 +81,9 @@ def _packs(experiment: Experiment) -> bool:
     return schedule_of(experiment).phases[0].shared
 
 
-def begun(payload: bytes, *, race: bool = False) -> bytes:
-    """The same payload, shown first at the start of its run, or of its race."""
-    return with_header(payload, begin={"race": race})
+def begun(payload: bytes, *, race: bool = False, flaw: str = "") -> bytes:
+    """The same payload, shown first at the start of its run, or of its race, maybe with a line left out."""
+    return with_header(payload, begin={"race": race, "flaw": flaw})
 
 
 def sizes(experiment: Experiment) -> dict:

@@ -65,7 +65,7 @@ class Player extends TimedPlayer {
   open() {
     const linked = linkedMoment();
     if (this.model.begin) {
-      this.race = this.model.begin.race;
+      Object.assign(this, this.model.begin);
       this.fraction = 0;
     } else if (remembered[this.plays]) {
       Object.assign(this, remembered[this.plays]);

@@ -1,13 +1,15 @@
 """The pictures of a tour's steps: a part of another page each, for the scenario on the screen."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
 from app import hbm, scenario
+from app.across import ACROSS
+from app.across.payload import build as ring
 from app.elements import chart
-from app.figures import across
 from app.figures import roofline as roofs
 from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
@@ -15,7 +17,7 @@ from app.figures.units import share_text
 from app.gpu import REPLAY
 from app.gpu.payload import build as replay
 from app.inside import INSIDE, payload
-from app.player import PLAYER
+from app.player import PLAYER, backward
 from app.player.payload import begun, build
 from app.scenario import theme
 from app.scenario.presentation import presenting
@@ -31,10 +33,14 @@ from engine.studies.drawable import watchable
 from engine.studies.several_gpus import taught
 from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of
+from engine.trace.broken import ALPHA
 
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 # those that take the screen once the answer is told
-WIDE = {"rescale", "player", "race", "square", "cut", "loops swapped", "hbm both", "recorded race"}
+WIDE = {
+    *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
+    *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
+}
 
 
 def show_chart(figure, alt: str, height: int = 370) -> None:
@@ -43,8 +49,12 @@ def show_chart(figure, alt: str, height: int = 370) -> None:
     chart(figure, alt)
 
 
-def _player(race: bool, experiment: Experiment, colours: Palette) -> None:
-    PLAYER.show(begun(build(experiment), race=race), key=f"tour {scenario.place('step')}")
+def _player(experiment: Experiment, colours: Palette, **begin) -> None:
+    PLAYER.show(begun(build(experiment), **begin), key=f"tour {scenario.place('step')}")
+
+
+def _backward(experiment: Experiment, colours: Palette) -> None:
+    PLAYER.show(begun(backward.build(experiment)), key=f"tour {scenario.place('step')}")
 
 
 def _bytes(experiment: Experiment, colours: Palette) -> None:
@@ -77,30 +87,32 @@ def _roofline(experiment: Experiment, colours: Palette) -> None:
     show_chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
 
 
-def _inside(experiment: Experiment, colours: Palette) -> None:
-    block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
+def _inside(overlapped: bool, experiment: Experiment, colours: Palette) -> None:
+    block = lanes_of(experiment, replace(flash3.ALGORITHM.pipeline, overlapped=overlapped))
     st.markdown(
-        f"**Inside one block of FlashAttention-3**, {experiment.gpu.name}, modelled: tensor cores "
-        f"{share_text(block.tensor_busy)} of the time at work, softmax units {share_text(block.softmax_busy)}"
+        f"**{'Overlapped' if overlapped else 'In turns'}**, modelled: tensor cores at work "
+        f"{share_text(block.tensor_busy)} of the time, softmax units {share_text(block.softmax_busy)}"
     )
-    INSIDE.show(payload(block), key="tour inside")
+    INSIDE.show(payload(block), key=f"tour inside {overlapped}")
 
 
-def _loops(experiment: Experiment, colours: Palette) -> None:
-    """Blocks on SMs with the keys outside, and with the queries outside: one clock."""
-    both = (watchable(experiment.changed(algorithm=name)) for name in ("flash1", "flash2"))
-    REPLAY.show(replay([simulate_timeline(one, NATURAL) for one in both]), key="tour loops")
+def _on_sms(names: Sequence[str], experiment: Experiment, colours: Palette) -> None:
+    """Blocks of two algorithms on SMs, on one clock."""
+    both = (watchable(experiment.changed(algorithm=name)) for name in names)
+    REPLAY.show(replay([simulate_timeline(one, NATURAL) for one in both]), key=f"tour {names[0]}")
 
 
 def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> None:
     """GPUs in a ring over time, in plain order, in zigzag order, or in both."""
-    st.markdown(f"**What each {experiment.gpu.name} computes over time**, modelled")
-    st.html(across.lanes([lanes(taught(experiment, zigzag)) for zigzag in orders], colours))
+    runs = [lanes(taught(experiment, zigzag)) for zigzag in orders]
+    ACROSS.show(ring(runs), key=f"tour ring {len(runs)}")
 
 
 PICTURES |= {
-    "player": partial(_player, False),
-    "race": partial(_player, True),
+    "player": _player,
+    "race": partial(_player, race=True),
+    "broken": partial(_player, flaw=ALPHA),
+    "backward": _backward,
     "hbm": hbm.show,
     "hbm standard": partial(hbm.show, only=("standard",)),
     "hbm both": partial(hbm.show, only=("standard", "flash2")),
@@ -108,8 +120,10 @@ PICTURES |= {
     "length": _length,
     "memory": _memory,
     "roofline": _roofline,
-    "inside": _inside,
-    "loops swapped": _loops,
+    "in turns": partial(_inside, False),
+    "inside": partial(_inside, True),
+    "loops swapped": partial(_on_sms, ("flash1", "flash2")),
+    "split keys": partial(_on_sms, ("flash2", "split_kv")),
     "ring": partial(_ring, [False]),
     "orders": partial(_ring, [False, True]),
 }

@@ -52,7 +52,7 @@ def payload(experiment: Experiment) -> bytes:
     ]
     header = {
         "frames": frames,
-        "note": f"one tile of {tiling.block_q} × {tiling.block_kv}, d = {dim}; written and read, counted",
+        "note": f"a tile of {tiling.block_q} × {tiling.block_kv}, d = {dim}, counted",
         "warps": WARPS,
         "tall": tiling.block_q / tiling.block_kv,
         "passed": {"keys": passed, "queries": [_passed(queries, step) for step in range(len(STEPS))]},

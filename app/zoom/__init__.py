@@ -112,10 +112,7 @@ def _frames(asked: Experiment, found: Zoom) -> list[dict]:
     in_head = problem.seq_q * problem.seq_kv
     visited = int((run.schedule.bounds.stop - run.schedule.bounds.first).sum())
     blocks = [len(run.schedule.query_rows), len(run.schedule.key_rows)]
-    first, last = (int(each) for each in found.pieces[found.warp, 2:])
-    by_rows = found.warps == 1 or found.pieces[-1, 0] > 0
-    share = ceil(rows / found.warps) if by_rows else rows
-    of_warp = share * (last - first)
+    share, wide = found.warp_size
     tensors = (Tensor.Q, Tensor.K, Tensor.V)
     q_bytes, k_bytes, v_bytes = (amounts[each].of(rows, keys) for each in tensors)
     m, total, dot = found.m, found.l, float(found.q.astype(float) @ found.k.astype(float))
@@ -156,12 +153,16 @@ def _frames(asked: Experiment, found: Zoom) -> list[dict]:
         ),
         (
             f"{counted(found.warps, 'warp')} of 32 threads share the tile out: "
-            + ("each has queries of its own and all keys." if by_rows else "each has a part of the keys."),
+            + (
+                "each has queries of its own and all keys."
+                if wide == keys
+                else "each has a part of the keys."
+            ),
             ("warp", f"{found.warp + 1} of {found.warps}", "ink"),
             ("its queries", f"{share:,} of {rows:,}", "Q"),
-            ("its keys", f"{last - first:,} of {keys:,}", "K"),
-            ("its scores", f"{of_warp:,}", "S"),
-            ("scores of a thread", number_text(of_warp / 32), "S"),
+            ("its keys", f"{wide:,} of {keys:,}", "K"),
+            ("its scores", f"{share * wide:,}", "S"),
+            ("scores of a thread", number_text(found.thread_scores), "S"),
         ),
         (
             last_words,

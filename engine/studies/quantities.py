@@ -11,15 +11,21 @@ from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
+from engine.problem.inputs import make_inputs
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
-from engine.studies import by_hand, fp8, layer_time, survey
+from engine.studies import by_hand, fp8, layer_time, survey, zoom
+from engine.studies.drawable import drawable
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
+from engine.studies.warp_partition import MAXIMUM, STEPS, SUM, partitions
+from engine.trace.broken import ALPHA, errors
+from engine.trace.rows import sampled_rows
 
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
 RATE = "B/s"
 CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KiB
+FEW, VISIBLE = 2**17, 1e-3  # scores that are looked at, and how far off O is wrong, as a share of its largest
 LAYER_FLOPS = 6  # over the attention's own: N keys of d cost a token 4 N d H, a layer's matrices 24 (d H)²
 
 
@@ -58,10 +64,18 @@ def _ideal_bytes(experiment: Experiment) -> int:
     return (queries + keys) * (problem.head_dim + problem.v_dim) * problem.itemsize // 2
 
 
-def _layer_rest(experiment: Experiment) -> int:
-    """FLOPs of a layer's matrices: 24 h² for each token of a hidden size h."""
-    problem = experiment.problem
-    return 4 * LAYER_FLOPS * problem.batch * problem.seq_q * problem.hidden_size**2
+def _exchanged(experiment: Experiment, step: str) -> int:
+    """Bytes that warps have written into shared memory for one another, and read, after a step of a tile."""
+    shared, at = partitions(experiment)["keys"], STEPS.index(step)
+    return shared.written[at] + shared.read[at]
+
+
+def _broken_first(experiment: Experiment) -> int:
+    """After which key block O of any row of the first head is first wrong where α is left out; 0: none."""
+    one = drawable(experiment.changed(batch=1, heads=1, kv_heads=1))
+    q, k, v = (each[0] for each in make_inputs(one.problem))
+    wrong = (errors(one, q, k, v, sampled_rows(one, FEW, FEW))[ALPHA] > VISIBLE).any(0)
+    return int(wrong.argmax()) + 1 if wrong.any() else 0
 
 
 def _blocks(experiment: Experiment) -> tuple[int, int]:
@@ -107,6 +121,7 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "key_blocks": lambda e: _blocks(e)[1],
         "tiles": lambda e: prod(_blocks(e)),
         "tiles_visited": lambda e: _traffic(e).per_head.tiles_visited,
+        "broken_first": _broken_first,
         "tiles_skipped": lambda e: _traffic(e).per_head.tiles_skipped,
         # how often the tiles of one head request each element
         "q_reads": _passes(Tensor.Q),
@@ -116,6 +131,7 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "o_reads": _passes(Tensor.O),
         "o_writes": _passes(Tensor.O, written=True),
         "exponentials": lambda e: _traffic(e).exponentials,
+        "thread_scores": lambda e: zoom.zoom(e).thread_scores,
         "thread_blocks": _thread_blocks,
         "busy_sms": lambda e: min(e.gpu.sms, _thread_blocks(e)),
         # attention's share of a transformer layer's FLOPs, its MLP four times the hidden size
@@ -131,6 +147,9 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "requested_bytes": lambda e: _traffic(e).requested.total,
         "compulsory_bytes": lambda e: _traffic(e).compulsory.total,
         "score_bytes": lambda e: e.problem.seq_q * e.problem.seq_kv * e.problem.itemsize,  # S of one head
+        # of four warps that cut the keys of one tile: the rows' maxima, and all of it
+        "exchanged_maxima": lambda e: _exchanged(e, MAXIMUM),
+        "exchanged_bytes": lambda e: _exchanged(e, SUM),
         "lse_bytes": lambda e: e.problem.seq_q * STATISTIC_BYTES,  # of one head
         # for one head in the largest tiles that the chip holds, and with half of that memory
         "io_bytes": lambda e: survey.tile_bytes(e, e.gpu.shared_bytes_block),
@@ -151,8 +170,6 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         # at the GPU's peak: the DRAM bytes, the matrix products, the exponentials
         "dram_seconds": lambda e: _traffic(e).dram.total / e.gpu.memory_bytes_per_second,
         "matrix_seconds": lambda e: _traffic(e).flops / e.gpu.products_per_second(e.problem.dtype),
-        # what a transformer layer computes beside attention, with the MLP of `layer_share`
-        "layer_rest_seconds": lambda e: _layer_rest(e) / e.gpu.products_per_second(e.problem.dtype),
         "exponential_seconds": lambda e: _traffic(e).exponentials / e.gpu.exponentials_per_second,
     },
     (INTENSITY, MODELLED): {"intensity": lambda e: _traffic(e).intensity("dram")},

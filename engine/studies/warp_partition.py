@@ -15,7 +15,8 @@ from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
 
 WARPS = 4  # as in the paper's figure
-STEPS = ("cut", "scores", "maximum", "weights", "products", "sum")
+MAXIMUM, SUM = "maximum", "sum"
+STEPS = ("cut", "scores", MAXIMUM, "weights", "products", SUM)
 
 
 @dataclass

@@ -55,6 +55,20 @@ class Zoom:
     l: tuple[float, float]  # noqa: E741 - the field's name
     alpha: float
 
+    @property
+    def warp_size(self) -> tuple[int, int]:
+        """Queries and keys of the tile that the warp has in all."""
+        first, stop = self.pieces[self.warp, 2:]
+        by_rows = self.warps == 1 or self.pieces[-1, 0] > 0
+        rows = len(self.scores)
+        return -(-rows // self.warps) if by_rows else rows, int(stop - first)
+
+    @property
+    def thread_scores(self) -> float:
+        """Scores of the tile that a thread computes."""
+        rows, keys = self.warp_size
+        return rows * keys / WARP
+
 
 @lru_cache(maxsize=16)
 def zoom(experiment: Experiment) -> Zoom:
