@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app import room as rooms
-from app.room import server
+from app.room import check, server
 from app.room.pictures import Pictures
 from app.room.room import ALPHABET, CODE_LENGTH, Room, is_code
 from app.room.routes import presenter_route
@@ -26,7 +26,9 @@ def main() -> int:
     """Serve until the process is ended."""
     arguments = _arguments()
     if arguments.check:
-        print("How many phones this machine serves is measured by: python -m tests.room_load")
+        for verdict, sentence in check.lines(arguments.address, arguments.port, arguments.dashboard_port):
+            print(f"{verdict:<6}{sentence}", flush=True)
+        print("      How many phones this machine serves is measured by: python -m tests.room_load")
         return 0
     try:
         listener = server.listen(arguments.address, arguments.port)
@@ -91,7 +93,7 @@ def _arguments() -> argparse.Namespace:
         help=f"on this machine; {DASHBOARD_PORT} by default",
     )
     parser.add_argument("--code", type=str.upper, default="", help="of a room to open again; new by default")
-    parser.add_argument("--check", action="store_true", help="say how the room is measured, and end")
+    parser.add_argument("--check", action="store_true", help="say what works here and what will not, and end")
     arguments = parser.parse_args()
     arguments.address = arguments.address or server.own_address()
     try:
