@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import scenario
+from app import markup, scenario
 from app.figures.lecture import histogram
 from app.figures.units import unbroken
 from app.gallery.picture import Picture, SiteFile
@@ -20,7 +20,7 @@ from app.room.votes import Question
 from app.scenario import theme
 from app.scenario.presentation import presenting
 from app.tour import as_file, file, step_words
-from app.tour.file import Step, TourError
+from app.tour.file import Step, Tour, TourError, Way
 from app.tour.pictures import PICTURES, WIDE
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, AnswerError, answer
@@ -56,11 +56,36 @@ def show() -> None:
     scenario.arrive(f"{name} {number}", step.experiment)
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
+    way = Way(shown, number, _lecture(shown))
     tally = _tally(name, number)
-    room = _publish(shown.steps, number, tally) if presenting() else None
+    room = _publish(way, tally) if presenting() else None
     if presenting():
-        lectern.tell(_notes(shown.steps, number, tally))
-    _screen(step, (name, number), len(shown.steps), room)
+        lectern.tell(_notes(way, tally))
+    _screen(step, (name, number), way, room)
+
+
+def _lecture(shown: Tour) -> int:
+    """The minutes of the link's lecture; a choice of them for those who prepare one."""
+    known, text = [str(minutes) for minutes in file.LECTURES], scenario.place("minutes")
+    if text and text not in known:
+        must = f"it must be one of {', '.join(known)}"
+        st.text(f"The link's minutes are {text!r:.40}; {must}. Shown instead: {file.USUAL_LECTURE}.")
+    minutes = text if text in known else str(file.USUAL_LECTURE)
+    if shown.timed and not presenting():
+        named = "{} minutes".format
+        minutes = (
+            st.segmented_control(
+                "Lecture",
+                known,
+                default=minutes,
+                format_func=named,
+                key=f"tour_minutes {minutes}",
+                label_visibility="collapsed",
+            )
+            or minutes
+        )
+    scenario.go(minutes="" if int(minutes) == file.USUAL_LECTURE else minutes)
+    return int(minutes)
 
 
 def _chosen() -> str:
@@ -96,13 +121,13 @@ def _tally(name: str, number: int) -> list[int]:
     return scenario.kept(f"tally {name} {number}", [0] * (1 + file.MOST))
 
 
-def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> None:
+def _screen(step: Step, place: Place, way: Way, room: list[int] | None) -> None:
     """Title and way on, then words, then question and answer on the left, the picture on the right."""
     experiment, told = scenario.current(), bool(_tally(*place)[0])
     keys.bind(KEYS, key="tour_keys")
     with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
         st.header(step.title, anchor=False)
-        _way(step, place, steps)
+        _on(step, place, way)
     try:
         if not step.question:
             _told(step, experiment)
@@ -130,18 +155,20 @@ def _screen(step: Step, place: Place, steps: int, room: list[int] | None) -> Non
         st.text(f"This step cannot be computed for the scenario: {error}.")
 
 
-def _notes(steps: Sequence[Step], number: int, tally: list[int]) -> dict[str, str]:
+def _notes(way: Way, tally: list[int]) -> dict[str, str | int]:
     """What the lecturer's own window shows of a step: its answer too."""
-    step, after = steps[number - 1], steps[number : number + 1]
+    step, experiment = way.steps[way.number - 1], scenario.current()
     notes = {
         "now": step.title,
-        "next": after[0].title if after else "The end",
-        "place": f"step {number} of {len(steps)}",
+        "next": way.next.title if way.next else "The end",
+        "place": way.place,
+        "minutes": step.takes(way.minutes),
+        "until": way.until,
     }
-    if not step.question:
-        return notes
-    experiment = scenario.current()
     try:
+        notes["notes"] = markup.inline(step_words.filled(step.notes, experiment))
+        if not step.question:
+            return notes
         options = step_words.options(step.choices, step.answer, step.unit, experiment)
         question = step_words.filled(step.question, experiment)
     except AnswerError:
@@ -193,18 +220,18 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
             st.markdown(option.reply)
 
 
-def _way(step: Step, place: Place, steps: int) -> None:
+def _on(step: Step, place: Place, way: Way) -> None:
     """Back, and on: first to the answer, then to the next step."""
-    number = place[1]
-    label, act, arguments = "Next", _go, (number + 1,)
+    back, on = way.beside(-1), way.beside(1)
+    label, act, arguments = "Next", _go, (on,)
     if step.question and not _tally(*place)[0]:
         label, act, arguments = "The answer", _count, (place, 0)
-    ended = act is _go and number == steps
+    ended = act is _go and not on
     label = "The end" if ended else label
     with st.container(horizontal=True, vertical_alignment="center", width="content", key="tour_way"):
-        st.button("Back", key="tour_back", disabled=number == 1, on_click=_go, args=(number - 1,))
+        st.button("Back", key="tour_back", disabled=not back, on_click=_go, args=(back,))
         st.button(label, key="tour_next", disabled=ended, width=160, on_click=act, args=arguments)
-        st.markdown(f":gray[{number} of {steps}]", width="content")
+        st.markdown(f":gray[{way.place.removeprefix('step ')}]", width="content")
 
 
 def _choose(place: Place, index: int) -> None:
@@ -257,26 +284,26 @@ def _answer(step: Step, experiment: Experiment) -> None:
             st.caption(CHANGED)
 
 
-def _publish(steps: Sequence[Step], number: int, tally: Sequence[int]) -> list[int] | None:
+def _publish(way: Way, tally: Sequence[int]) -> list[int] | None:
     """Show a step to the room's phones; its votes by choice, of phones and keys, or None without a room.
 
     Args:
-        number: of the step, from 1 on.
+        way: the lecture at this step.
         tally: whether its answer is shown, then the votes that were counted with keys.
     """
     if not screen.opened():
         return None
-    step, experiment, told = steps[number - 1], scenario.current(), bool(tally[0])
-    place = f"step {number} of {len(steps)}"
+    number, step = way.number, way.steps[way.number - 1]
+    experiment, told = scenario.current(), bool(tally[0])
     picture = _seen(number, experiment, told)
-    shown = Shown(step.title, place, screen.described(experiment), picture)
+    shown = Shown(step.title, way.place, screen.described(experiment), picture)
     if step.question:
         with suppress(AnswerError):  # the page says that it cannot be computed
             shown = _asked(shown, step, experiment, tally)
     if not told:
-        after = steps[number : number + 1]
         ahead = [_seen(number, experiment, True)] * bool(step.question)
-        ahead += [_seen(number + 1, each.experiment, False) for each in after]
+        if way.next:
+            ahead.append(_seen(way.beside(1), way.next.experiment, False))
         shown = replace(shown, ahead=tuple(ahead))
     return screen.publish(shown)
 

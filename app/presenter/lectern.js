@@ -51,11 +51,17 @@ class Lectern {
 
   show() {}
 
-  follow({ now, next, place, question = "", answer = "", votes = "" }) {
+  follow({ now, next, place, question = "", answer = "", votes = "", notes = "", minutes = 0, until = 0 }) {
     if (this.place && this.place !== place && !this.started && !this.seconds) this.run(true);
     this.place = place;
     for (const [name, words] of Object.entries({ now, next, question, answer, votes, place }))
       this.part(name).textContent = words;
+    this.part("notes").innerHTML = notes;
+    this.until = MINUTE * until;
+    this.part("plan").textContent = minutes
+      ? `${minutes} min for this step, until ${clock(this.until)}.`
+      : "";
+    this.tick();
   }
 
   pressed(event) {
@@ -82,6 +88,8 @@ class Lectern {
   }
 
   tick() {
+    const late = this.until ? this.elapsed() - this.until : 0;
+    this.part("late").textContent = late >= 1 ? `${clock(late)} late` : "";
     this.part("time").textContent = clock(this.elapsed());
     this.part("clock").textContent = new Date().toLocaleTimeString([], {
       hour: "2-digit",

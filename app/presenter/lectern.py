@@ -17,10 +17,11 @@ def show() -> None:
     screen.lectern()
 
 
-def tell(shown: Mapping[str, str]) -> None:
+def tell(shown: Mapping[str, str | int]) -> None:
     """Tell a lecturer's window in the same browser what is shown.
 
     Args:
-        shown: now, next and place; of a step its question, answer and votes too.
+        shown: now, next and place; of a step its question, answer, votes and notes too, the minutes that it
+            takes, and those until its end.
     """
     TELLER.mount(key="lectern_teller", data=dict(shown), height=0)

@@ -8,7 +8,7 @@ from app.contents import HOME
 from app.scenario import page_values, presets, state, widgets
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
-PLACES = ("tour", "step", "present")  # where the reader is: in the URL beside the scenario
+PLACES = ("tour", "step", "minutes", "present")  # where the reader is: in the URL beside the scenario
 TOO_LONG = "link_too_long"  # what the server makes of a link with more than it takes
 MOST_VALUES, MOST_CHARACTERS = 1_000, 500_000
 BACK = "went_back"  # what `frame.js` writes into an address that the browser has gone back or forward to

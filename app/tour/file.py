@@ -15,6 +15,8 @@ A file is a title, some words about the tour, and steps:
     answer: k_reads                                      an expression, see `engine.studies.answers`
     unit: times                                          optional, of a plain number; or ×, % of something
     formula: \\lceil N / B_r \\rceil                        optional, LaTeX, shown with the answer
+    minutes: 0 3 6                                       optional, in lectures of 15, 45, 90; 0: left out
+    notes: Let them argue first.                         optional, for the lecturer's own window
 
     Markdown that is shown at once. {query_blocks} stands for what is computed.
 
@@ -49,7 +51,10 @@ FOLDER = ROOT / "assets" / "tours"
 PICTURES: dict[str, Picture] = {}  # that a step can show, by name; `lecture` and `pictures` enter theirs
 REQUIRED = ("scenario", "picture")
 QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"
-OPTIONAL = (QUESTION, ONE, MANY, ANSWER, "reveals", "unit", "formula")
+MINUTES = "minutes"
+OPTIONAL = (QUESTION, ONE, MANY, ANSWER, "reveals", "unit", "formula", MINUTES, "notes")
+LECTURES = (15, 45, 90)  # minutes of a lecture; a step says what it takes in each
+USUAL_LECTURE = 45
 CLOSE = 1.25  # an answer must lie within this factor of a choice, and no second choice may
 FEWEST, MOST = 2, 5  # choices
 LARGEST_FILE = 200_000  # characters
@@ -67,6 +72,8 @@ class Step:
         reveals: the picture with the answer; where the file names none, the one before.
         question: empty where nothing is asked; then there are no choices.
         answer: an expression; empty where the choices are words and no number stands behind them.
+        minutes: that it takes in each of LECTURES, 0 where it is left out; empty where nothing is said.
+        notes: what the lecturer's own window says of it.
     """
 
     title: str
@@ -80,6 +87,12 @@ class Step:
     formula: str
     before: str
     after: str
+    minutes: tuple[int, ...] = ()
+    notes: str = ""
+
+    def takes(self, lecture: int) -> int:
+        """Minutes of a lecture of so many; 0 where the file says nothing."""
+        return self.minutes[LECTURES.index(lecture)] if self.minutes else 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +102,42 @@ class Tour:
     title: str
     about: str
     steps: tuple[Step, ...]
+
+    @property
+    def timed(self) -> bool:
+        """Whether its steps say how long they take."""
+        return any(step.minutes for step in self.steps)
+
+    def lecture(self, minutes: int) -> list[int]:
+        """The numbers of the steps, from 1 on, of a lecture of so many minutes."""
+        timed = self.timed
+        return [n for n, step in enumerate(self.steps, 1) if not timed or step.takes(minutes)]
+
+
+class Way:
+    """The steps of a lecture, at one of them: what is before it, and what is next."""
+
+    def __init__(self, tour: Tour, number: int, minutes: int):
+        self.steps, self.number, self.minutes = tour.steps, number, minutes
+        self.numbers = sorted({*tour.lecture(minutes), number})  # a link may lead to one that it leaves out
+        self.at = self.numbers.index(number)
+        self.place = f"step {self.at + 1} of {len(self.numbers)}"
+
+    def beside(self, by: int) -> int:
+        """The number of the step before, or of the next; 0 where there is none."""
+        at = self.at + by
+        return self.numbers[at] if 0 <= at < len(self.numbers) else 0
+
+    @property
+    def next(self) -> Step | None:
+        """The step after this one."""
+        number = self.beside(1)
+        return self.steps[number - 1] if number else None
+
+    @property
+    def until(self) -> int:
+        """Minutes from the lecture's start to this step's end."""
+        return sum(self.steps[n - 1].takes(self.minutes) for n in self.numbers[: self.at + 1])
 
 
 def names(folder: Path = FOLDER) -> list[str]:
@@ -146,7 +195,7 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
         experiment = Experiment.of(**dict(link))
     except ExperimentError as error:
         raise TourError(f"{file}, line {at['scenario']}: {error}") from None
-    given = {name: values.get(name, "") for name in ("picture", QUESTION, ANSWER, "unit", "formula")}
+    given = {name: values.get(name, "") for name in ("picture", QUESTION, ANSWER, "unit", "formula", "notes")}
     step = Step(
         title=lines[0][3:].strip(),
         experiment=experiment,
@@ -154,10 +203,20 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
         choices=choices,
         before=before.strip(),
         after=after.strip(),
+        minutes=_minutes(values.get(MINUTES, ""), at[MINUTES], file),
         **given,
     )
     _check(step, at, first + body + 1, file)
     return step
+
+
+def _minutes(value: str, line: int, file: str) -> tuple[int, ...]:
+    """Of each lecture; nothing where the step says nothing."""
+    found = value.split()
+    if found and (len(found) != len(LECTURES) or not all(each in map(str, range(91)) for each in found)):
+        must = f"it must be {len(LECTURES)} whole numbers from 0 to 90, for lectures of {LECTURES} minutes"
+        raise TourError(f"{file}, line {line}: minutes is {value!r:.60}; {must}")
+    return tuple(map(int, found))
 
 
 def _harmless(lines: Sequence[str], first: int, file: str) -> None:
@@ -211,6 +270,7 @@ def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
     for name, line, words in (
         ("text", body, step.before + step.after),
         (QUESTION, at[QUESTION], step.question),
+        ("notes", at["notes"], step.notes),
     ):
         with _at(file, line, name):
             filled(words, step.experiment)

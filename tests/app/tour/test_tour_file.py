@@ -108,6 +108,13 @@ def test_a_step_may_ask_nothing():
         ("answer: keys", "answer: " + "1+" * 3000 + "1", "line 10: answer: '1+1"),
         ("answer: keys", "answer: 1e400", "line 10: answer: a number of the expression is beyond 1e+30"),
         ("answer: keys", "answer: 1e20 * 1e20", "line 10: answer: a number of the expression is beyond"),
+        (
+            "answer: keys",
+            "minutes: 1 2",
+            "line 10: minutes is '1 2'; it must be 3 whole numbers from 0 to 90",
+        ),
+        ("answer: keys", "minutes: 1 2 91", "line 10: minutes is '1 2 91'; it must be 3 whole numbers"),
+        ("answer: keys", "notes: {key}", "line 10: notes: 'key' is not a quantity"),
         ("do less of?", "do ![x](http://a.b) of?", "line 7: '![x](' cannot be shown; a tour holds no"),
         ("do less of?", "do <img src=x> of?", "line 7: '<img src=x>' cannot be shown; a tour holds no"),
         ("do less of?", "do, see https://a.b, of?", "line 7: 'https://' cannot be shown"),
