@@ -41,6 +41,22 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
     assert app.query_params["step"] == str(len(steps) - 1)
 
 
+def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_app):
+    app = open_app("tour", minutes="15", step="6")
+    assert app.segmented_control[0].value == "15"
+    for _ in range(2):  # to the answer, and on
+        press_key(app, "tour_next")
+    assert (app.query_params["step"], app.query_params["minutes"]) == ("16", "15")
+    press_key(app, "tour_back")
+    assert app.query_params["step"] == "6"
+    app.segmented_control[0].set_value("45").run()
+    assert "minutes" not in app.query_params  # the usual one
+    press_key(app, "tour_next")
+    assert app.query_params["step"] == "7"
+    app = open_app("tour", minutes="20")
+    assert "minutes are '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
+
+
 CAUSAL = "13"  # the step whose answer follows the blocks
 
 

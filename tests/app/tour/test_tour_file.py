@@ -3,7 +3,7 @@
 import pytest
 
 from app.tour import as_file, file, step_words
-from app.tour.file import TourError
+from app.tour.file import TourError, Way
 from engine import simulate
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer
@@ -169,6 +169,17 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
 @pytest.mark.parametrize("name", file.names())
 def test_every_tour_of_ours_is_whole(name):
     assert 12 <= len(file.load(name).steps) <= 17
+
+
+def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do():
+    tour = file.load("attention")
+    for minutes in file.LECTURES:
+        last = Way(tour, tour.lecture(minutes)[-1], minutes)
+        assert (last.until, last.next) == (minutes, None)
+    assert all(step.notes for step in tour.steps)
+    left_out = 9
+    way = Way(tour, left_out, 15)  # a link leads there all the same
+    assert (way.place, way.beside(-1), way.beside(1)) == ("step 7 of 9", 6, 16)
 
 
 def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
