@@ -156,6 +156,7 @@ PARAMETERS = {
         parameter.switch("causal", False, "problem.mask.causal"),
         parameter.window("problem.mask.window_text"),
         parameter.documents("problem.mask.documents_text"),
+        parameter.number("prefix", 0, LARGEST_SEQUENCE, 0, "problem.mask.prefix", label="Prefix"),
         parameter.block("block_q", "asked.block_q"),
         parameter.block("block_kv", "asked.block_kv"),
         parameter.number("splits", 1, 1024, 1, "asked.splits"),

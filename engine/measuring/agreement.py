@@ -104,8 +104,8 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
-    if experiment.problem.terms:
-        asked = " and ".join(sorted(experiment.problem.terms))
+    if others := experiment.problem.terms | (experiment.problem.mask.kinds & {"prefix"}):
+        asked = " and ".join(sorted(others))
         raise JobError(f"no kernel reports its tiles with {asked}: Backward compares what comes of them")
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernel")

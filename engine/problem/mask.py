@@ -33,14 +33,18 @@ class Mask:
         documents: the keys are so many documents of equal length, end to end, or documents of these lengths,
             which add up to the keys; a query sees its own one's.
         ahead: how many keys after its own a query with a window sees too, unless it is causal.
+        prefix: so many first keys every query sees, causal or not; beside no window and one document alone.
     """
 
     causal: bool = False
     window: int | None = None
     documents: int | tuple[int, ...] = 1
     ahead: int = 0
+    prefix: int = 0
 
-    SERVED: ClassVar = frozenset({"causal", "window", "documents", "ahead"})  # kinds that kernels compute
+    SERVED: ClassVar = frozenset(
+        {"causal", "window", "documents", "ahead", "prefix"}
+    )  # kinds that kernels compute
 
     @classmethod
     def of(cls, window_text: str | int | None = None, documents_text: str | int = 1, **kinds: Any) -> Mask:
@@ -110,6 +114,7 @@ class Mask:
             low = np.clip(position - self.window + 1, low, stop)
         if after is None:
             return low, stop
+        first = np.maximum(first, min(self.prefix, count))
         return low, np.maximum(np.clip(position + after + 1, first, stop), low)
 
     def sees(self, position: np.ndarray, key: np.ndarray, count: int) -> np.ndarray:
@@ -146,6 +151,8 @@ class Mask:
 
     def fault(self, count: int) -> tuple[str, str, str] | None:
         """What is wrong with it for so many keys: the parameter, its value and what it must be."""
+        if self.prefix and (self.packed or self.window):
+            return "prefix", str(self.prefix), "0 with a window or documents, which may hide its keys"
         if isinstance(self.documents, int) or sum(self.documents) == count:
             return None
         must = f"a number of documents, or lengths that add up to seq_kv, which is {count}"
@@ -162,7 +169,10 @@ class Mask:
     def shrunk(self, length: Callable[[int], int]) -> Mask:
         """The same picture on fewer keys: every distance that it knows as `length` makes it."""
         return replace(
-            self, window=self.window and length(self.window), ahead=self.ahead and length(self.ahead)
+            self,
+            window=self.window and length(self.window),
+            ahead=self.ahead and length(self.ahead),
+            prefix=self.prefix and length(self.prefix),
         )
 
     @property
@@ -180,7 +190,7 @@ class Mask:
         if self.unserved:
             raise MaskError(self.unserved)
         window = (self.window - 1, self.ahead) if self.window and self.ahead else self.window
-        given = {"causal": self.causal, "window": window}
+        given = {"causal": self.causal, "window": window} | ({"prefix": self.prefix} if self.prefix else {})
         return given | {"documents": self.document_lengths(count)} if self.packed else given
 
     @property
@@ -194,6 +204,8 @@ class Mask:
             named.append(f"window {self.window_text}" if self.ahead else f"window {self.window:,}")
         elif self.causal:
             named.append("causal")
+        if self.prefix:
+            named.append(f"prefix {self.prefix:,}")
         return ", ".join(filter(None, (*named, self.others))) or "no mask"
 
     @property

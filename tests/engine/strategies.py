@@ -27,7 +27,10 @@ def experiments(
     kv_heads = draw(st.integers(1, most_heads))
     seq = draw(SEQUENCES)
     seq_kv = seq if same_length else draw(SEQUENCES)
+    prefix = draw(st.integers(0, 220)) if masked and draw(st.integers(0, 3)) == 0 else 0
+    one_document = not masked or prefix
     return Experiment.of(
+        prefix=prefix,
         algorithm=draw(st.sampled_from(algorithms or offered())),
         batch=draw(st.integers(1, 2)),
         kv_heads=kv_heads,
@@ -37,8 +40,8 @@ def experiments(
         head_dim=draw(st.sampled_from([1, 5, 16, 40])),
         dtype=draw(st.sampled_from(["float16", "bfloat16", "float32"])),
         causal=masked and draw(st.booleans()),
-        window=draw(WINDOWS) if masked else None,
-        documents=draw(st.sampled_from([1, 1, 2, 3, 7, 500]) | lengths_of(seq_kv)) if masked else 1,
+        window=None if one_document else draw(WINDOWS),
+        documents=1 if one_document else draw(st.sampled_from([1, 1, 2, 3, 7, 500]) | lengths_of(seq_kv)),
         head_dim_v=draw(st.sampled_from([None, None, None, 3, 24])) if terms else None,
         softcap=draw(st.sampled_from([None, None, None, 2.0, 30.0])) if terms else None,
         sinks=terms and draw(st.integers(0, 3)) == 0,
@@ -76,6 +79,8 @@ def dense_mask(problem: Problem) -> np.ndarray:
             document[start * problem.seq_kv // count :] += 1
     else:
         document = np.repeat(np.arange(len(mask.documents)), mask.documents)
+    if mask.prefix:
+        return seen | (keys < mask.prefix)
     return seen & (document[keys] == document[np.clip(position, 0, None)])
 
 

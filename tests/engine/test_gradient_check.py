@@ -23,6 +23,7 @@ SCENARIOS = {
     "one token": {"seq": 1, "block_kv": 16},
     "documents, and a window to both sides": {"documents": [39, 9], "window": "7:3"},
     "a cap, sinks, slopes, V of 24": {"softcap": 20, "sinks": True, "slopes": True, "head_dim_v": 24},
+    "a prefix": {"causal": True, "prefix": 20},
 }
 
 

@@ -19,7 +19,7 @@ def test_standard_must_move_four_n_squared_and_four_n_d(experiment):
 
 @given(experiments(algorithms=("flash2",), terms=False))
 def test_flash2_asks_for_what_the_paper_says_causal_or_not(experiment):
-    experiment = experiment.changed(window=None, documents=1)
+    experiment = experiment.changed(window=None, documents=1, prefix=0)
     assert simulate(experiment).traffic.per_head.requested.total == flash2_bytes(experiment)
 
 
