@@ -72,6 +72,9 @@ class Experiment:
     @property
     def unserved(self) -> str | None:
         """Why the algorithm's kernel does not run this on the GPU, in one sentence; None where it does."""
+        if self.problem.page_size and not self.record.pages:
+            readers = " and ".join(record.label for record in ALGORITHMS.values() if record.pages)
+            return f"The kernel takes K and V whole: keys in pages are read by {readers}."
         return self.problem.unserved or self.record.unserved(self.problem, self.gpu)
 
     @property
@@ -153,6 +156,7 @@ PARAMETERS = {
         parameter.real("softcap", "problem.softcap", 0.01, 1e6, label="Softcap"),
         parameter.switch("sinks", False, "problem.sinks", label="Sinks"),
         parameter.switch("slopes", False, "problem.slopes", label="ALiBi slopes"),
+        parameter.number("page_size", 1, LARGEST_SEQUENCE, None, "problem.page_size", label="Page size"),
         parameter.switch("causal", False, "problem.mask.causal"),
         parameter.window("problem.mask.window_text"),
         parameter.documents("problem.mask.documents_text"),
@@ -173,6 +177,7 @@ def described(experiment: Experiment) -> str:
     wide = f"/{problem.v_dim}" * (problem.v_dim != problem.head_dim)
     cap = f", cap {problem.softcap:g}" if problem.softcap else ""
     terms = cap + "".join(f", {name}" for name in ("sinks", "slopes") if name in problem.terms)
+    terms += f", pages of {problem.page_size}" if problem.page_size else ""
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""

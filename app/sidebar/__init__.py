@@ -147,7 +147,9 @@ def _fit() -> str:
         what = described(experiment).replace(experiment.algorithm, experiment.record.label, 1)
         whose = f":gray[The page shows {what}.]  \n"
     footprint, record = simulate(experiment).footprint, experiment.record
-    words = " ".join(filter(None, (record.parts_words, record.caveat, unchecked(experiment.gpu))))
+    words = " ".join(
+        filter(None, (experiment.unserved, record.parts_words, record.caveat, unchecked(experiment.gpu)))
+    )
     told = f"{footprint.consequence}{footprint.spilled}"
     colour = "green" if footprint.fits else "red"
     return f"{whose}:{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"

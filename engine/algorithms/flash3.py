@@ -102,6 +102,12 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
             f"The kernel takes head dimensions {min(BLOCKS)} to {max(BLOCKS)} in steps of {STEP}:"
             f" {problem.head_dim} is modelled only."
         )
+    if problem.page_size and (
+        problem.mask.kinds - {"causal"} or problem.terms or problem.head_dim not in BLOCKS
+    ):
+        return (
+            "The kernel reads pages of head dims 64, 128 and 256, causal or without a mask: split keys any."
+        )
     if problem.mask.packed:
         return "The kernel ends its tiles where a document ends: the model has tiles that go on over its end."
     return None
@@ -135,6 +141,7 @@ ALGORITHM = Algorithm(
     language="Gluon",
     unserved=unserved,
     code=60_000,
+    pages=True,
     traced=True,
     differentiable=True,
 )

@@ -157,6 +157,7 @@ ALGORITHM = Algorithm(
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
     offered=False,
     kernel="split_kv",
+    pages=True,
     interpreter_ms=(8.0, 0.1),
     differentiable=True,
 )

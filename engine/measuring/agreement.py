@@ -104,6 +104,8 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
+    if experiment.problem.page_size:
+        raise JobError("no kernel reports its tiles of keys in pages: leave out page_size")
     if others := experiment.problem.terms | (experiment.problem.mask.kinds & {"prefix"}):
         asked = " and ".join(sorted(others))
         raise JobError(f"no kernel reports its tiles with {asked}: Backward compares what comes of them")

@@ -66,8 +66,8 @@ class Trial:
         terms: Terms = NO_TERMS,
     ) -> Trial:
         """A trial of the forward or of the backward pass."""
-        if problem.unserved:
-            raise JobError(problem.unserved)
+        if problem.unserved or problem.page_size:
+            raise JobError(problem.unserved or "keys in pages are timed by record --only decoding")
         v_dim, terms = v_dim or problem.v_dim, terms or terms_of(problem)
         inputs = random_inputs(problem, cuda, v_dim)
         if direction == FORWARD:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from engine.experiment import Experiment
 from engine.problem.problem import Problem
-from engine.schedule.step import Tensor, block_bytes, copies
+from engine.schedule.step import BY_KEY, Tensor, block_bytes, copies
+
+ENTRY_BYTES = 4  # of the table of pages, an int32
 
 
 def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
@@ -15,8 +17,10 @@ def memory_parts(experiment: Experiment) -> Mapping[Tensor, int]:
 
 
 def memory_bytes(experiment: Experiment) -> int:
-    """Bytes of device memory that all tensors take together."""
-    return sum(memory_parts(experiment).values())
+    """Bytes of device memory that all tensors take together, and the table of their pages."""
+    problem = experiment.problem
+    table = problem.batch * problem.slots // problem.page_size * ENTRY_BYTES if problem.page_size else 0
+    return sum(memory_parts(experiment).values()) + table
 
 
 def largest_context(experiment: Experiment) -> int:
@@ -33,7 +37,9 @@ def largest_context(experiment: Experiment) -> int:
 
 def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]:
     return {
-        tensor: block_bytes(problem, tensor).of(problem.seq_q, problem.seq_kv)
+        tensor: block_bytes(problem, tensor).of(
+            problem.seq_q, problem.slots if tensor in BY_KEY else problem.seq_kv
+        )
         * copies(problem, tensor, experiment.asked.splits)
         for tensor in experiment.record.tensors
     }

@@ -22,6 +22,8 @@ class Problem:
         softcap: scores become softcap tanh(score / softcap); None: they do not.
         sinks: the softmax of each head has one more logit, without a key.
         slopes: scores fall with the distance of query and key (ALiBi).
+        page_size: keys of a page in which K and V lie; None: each lies whole. The table that says where pages
+            are, 4 bytes each, is counted in memory alone.
     """
 
     batch: int = 1
@@ -36,6 +38,7 @@ class Problem:
     softcap: float | None = None
     sinks: bool = False
     slopes: bool = False
+    page_size: int | None = None
 
     def __post_init__(self):
         if self.head_dim_v == self.head_dim:  # one problem has one form
@@ -100,6 +103,11 @@ class Problem:
         if not dtype_named(self.dtype).served:
             return f"No kernel here takes {self.dtype}: it is modelled only."
         return self.mask.unserved
+
+    @property
+    def slots(self) -> int:
+        """Keys that K and V have room for: of whole pages."""
+        return -(-self.seq_kv // (self.page_size or 1)) * (self.page_size or 1)
 
     @property
     def offset(self) -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.experiment import ExperimentError, described
+from engine.model.device_memory import memory_bytes
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 
@@ -53,13 +54,29 @@ def test_v_of_another_head_dim_counts_in_v_and_o_alone():
     ("values", "sentence"),
     [
         ({"head_dim": 96, "head_dim_v": 64}, "takes V of as many numbers as K, or of 128 beside 192"),
+        (
+            {"page_size": 16, "head_dim": 96},
+            "reads pages of head dims 64, 128 and 256, causal or without a mask",
+        ),
         ({"softcap": 100}, "takes caps of 8 to 64: FlashAttention-2's takes any."),
     ],
 )
 def test_what_a_kernel_does_not_take_is_one_sentence(values, sentence):
     experiment = Experiment.of(algorithm="flash3", **values)
     assert sentence in experiment.unserved
-    assert experiment.changed(algorithm="flash2").unserved is None
+    other = "split_kv" if "page_size" in values else "flash2"
+    assert experiment.changed(algorithm=other).unserved is None
+
+
+def test_keys_in_pages_take_whole_pages_and_a_table():
+    plain, paged = (
+        Experiment.of(seq_kv=1000, algorithm="split_kv", batch=3, page_size=size) for size in (None, 64)
+    )
+    more = 2 * 3 * 16 * 24 * 64 * 2 + 3 * 16 * 4  # K and V of 24 empty slots in each head; 16 entries each
+    assert memory_bytes(paged) == memory_bytes(plain) + more
+    assert simulate(paged).traffic == simulate(plain).traffic
+    sentence = "The kernel takes K and V whole: keys in pages are read by FlashAttention-3 and Split keys"
+    assert paged.changed(algorithm="flash2").unserved.startswith(sentence)
 
 
 @pytest.mark.parametrize(
