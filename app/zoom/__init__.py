@@ -101,7 +101,9 @@ def _whose(asked: Experiment, found: Zoom) -> str:
     )
     if problem.seq_kv != asked.problem.seq_kv:
         told += f" tokens: {asked.problem.seq_kv:,} have too many numbers to draw"
-    return told
+    return (
+        told + "; scores without their " * bool(asked.problem.terms) + ", ".join(sorted(asked.problem.terms))
+    )
 
 
 def _frames(asked: Experiment, found: Zoom) -> list[dict]:

@@ -25,7 +25,8 @@ class Zoom:
     """One score of the first head, and what it lies in. Rows are queries, columns keys, from 0 on.
 
     Attributes:
-        experiment: whose numbers these are: the same, or with fewer tokens, or under FlashAttention-2.
+        experiment: whose numbers these are: the same, with plain scores, maybe with fewer tokens, or under
+            FlashAttention-2.
         run: its launch.
         tile: query block and key block.
         warps: of the thread block.
@@ -96,7 +97,9 @@ def zoom(experiment: Experiment) -> Zoom:
     j = int(order[at])
     here = slice(j * width, (j + 1) * width)
     scores = masked_scores(alone, q, k, np.arange(i * rows, min(i * rows + rows, len(q))))[:, here]
-    scores[row - i * rows] = masked_scores(alone, q, k, [row])[0, here]  # as its statistics were rounded
+    scores[row - i * rows] = masked_scores(alone, q, k, np.array([row]))[
+        0, here
+    ]  # as its statistics were rounded
     key = j * width + int(scores[row - i * rows].argmax())
     pieces = warp_pieces(rows, width, threads_of(run.schedule, run.schedule.phases[0]) // WARP)
     within = row - i * rows, key - j * width
@@ -135,7 +138,8 @@ def _holds(pieces: np.ndarray, row: int, key: int) -> int:
 
 
 def _told(experiment: Experiment) -> Experiment:
-    """The experiment where one kernel takes all keys of its queries in turn, else FlashAttention-2's."""
+    """With plain scores, and under FlashAttention-2 where no one kernel takes all keys of a query in turn."""
+    experiment = experiment.changed(softcap=None, sinks=False, slopes=False)
     problem, tiling = experiment.problem, experiment.tiling
     across = max(tiling.block_q, tiling.block_kv)
     experiment = drawable(experiment, max(1, MOST_NUMBERS // (problem.head_dim * across)))

@@ -18,6 +18,7 @@ CALLS = (
     {"algorithm": "standard", "seq": 256, "head_dim": 16},
     {"algorithm": "split_kv", "seq": 1, "seq_kv": 700, "head_dim": 64, "splits": 4, "block_q": 16},
     {"seq": 300, "seq_kv": 17, "causal": True, "block_q": 16},
+    {"seq": 256, "softcap": 5, "sinks": True, "slopes": True},
 )
 
 
