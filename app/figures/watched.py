@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.figures.tables import scrolled, table
+from app.figures.units import number_text
 from engine.watch.labs import Lab
 
 LOW, TALL = 330, 900  # px that a long table takes, and one that scrolls sideways only, on narrow screens
@@ -16,6 +17,18 @@ def findings(found: dict[str, Any]) -> str:
         for each in found["findings"]
     ]
     return scrolled(table(["finding", "line", "program", "tensor"], rows, title="Findings"), TALL)
+
+
+def first_wrong(found: dict[str, Any]) -> str:
+    """m, α, l and O of a row after the first tile that goes wrong, as they must be and as they are."""
+    first = found["first_wrong"]
+    rows = [
+        [name, *("" if value is None else number_text(value, 4) for value in pair)]
+        for name, *pair in zip(
+            ("m", "α", "l", "O, its first number"), first["must"], first["found"], strict=True
+        )
+    ]
+    return table(["after it", "must be", "found"], rows, title="The first tile that goes wrong")
 
 
 def by_tensor(found: dict[str, Any]) -> str:

@@ -190,6 +190,13 @@ def _tables(found: dict[str, Any]) -> None:
         st.markdown("**Findings**" if found["findings"] else "**No findings**")
         if found["findings"]:
             st.html(figures.findings(found))
+        if first := found.get("first_wrong"):
+            i, j = first["tile"]
+            st.markdown(
+                f"**The first tile that goes wrong: ({i}, {j})**, row {first['row']} of head {found['head']}"
+            )
+            st.html(figures.first_wrong(found))
+            st.caption("Found is what the finding's cause makes of the row: it gives the kernel's own O.")
     with right:
         st.markdown("**Bytes by tensor**, all heads, counted")
         st.html(figures.by_tensor(found))

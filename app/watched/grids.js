@@ -41,8 +41,11 @@ class TouchedPainter extends GridPainter {
       own = !this.touched.model,
       cell = layout.cell(i, j),
       extra = own && model.markOf(i, j) === "extra",
-      again = own && count > 1;
+      again = own && count > 1,
+      wrong = own && model.isWrong(i, j);
     pen.box(...cell, mix(theme.S, theme.ground, theme.name === "dark" ? 0.5 : 0.42), 2.5);
+    if (wrong) pen.frame(...cell, theme.bad, 3 * pen.u, 2.5);
+    if (wrong && !extra && !again) this.label(pen, cell, "wrong", "≠");
     if (!extra && !again) return;
     this.striped(pen, cell, theme.bad);
     this.label(pen, cell, extra ? "extra" : `${count} ×`, extra ? "+" : `${count}`);
@@ -126,6 +129,10 @@ export class TouchedPanel {
       visits = `${run.visitsBy(position)} of ${plural(run.visitSteps.length, "visit")}`;
     if (this.number) return `${visits}, the schedule's`;
     const wrong = Object.entries(model.marks).filter(([, tiles]) => tiles.length);
-    return [visits, ...wrong.map(([name, tiles]) => `${tiles.length} ${MARK_WORDS[name]}`)].join(", ");
+    return [
+      visits,
+      ...(model.wrong ? [`first wrong (${model.wrong.tile.join(", ")})`] : []),
+      ...wrong.map(([name, tiles]) => `${tiles.length} ${MARK_WORDS[name]}`),
+    ].join(", ");
   }
 }

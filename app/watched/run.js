@@ -78,13 +78,20 @@ export class Watched extends Tiles {
     if (!this.tiled) return;
     this.queryBlocks = arrays.first.length;
     this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);
-    this.marked = new Map();
+    this.marked = new Map(
+      this.wrong ? [[this.wrong.tile[0] * this.keyBlocks + this.wrong.tile[1], "wrong"]] : [],
+    );
     for (const [name, tiles] of Object.entries(header.marks))
       for (const [i, j] of tiles) this.marked.set(i * this.keyBlocks + j, name);
   }
 
   markOf(i, j) {
     return this.marked.get(i * this.keyBlocks + j);
+  }
+
+  /** Whether a tile is the first after which numbers are wrong. */
+  isWrong(i, j) {
+    return this.wrong?.tile[0] === i && this.wrong.tile[1] === j;
   }
 
   share() {

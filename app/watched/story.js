@@ -11,6 +11,7 @@ const blockOf = (name, run, n) => {
 const MARKS = {
   extra: " The mask hides all of this tile: it is extra.",
   repeated: " This tile is visited more than once.",
+  wrong: " After this tile the numbers of a row are wrong.",
 };
 
 /** "Program (1, 0, 0)", with its kernel where several were launched. */
@@ -65,6 +66,7 @@ function closing({ own, flash2, tiled, marks, whole }) {
 export function tileWords(model, run, i, j) {
   const own = run === model.own,
     visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
+    wrong = own && model.isWrong(i, j) ? model.wrong : undefined,
     mark = own ? model.markOf(i, j) : undefined;
   const who = own && visits.length ? [`by ${programWords(run, run.program[visits[0]])}`] : [];
   const lines = own && visits.length && run.line[visits[0]] > 0 ? [`in line ${run.line[visits[0]]}`] : [];
@@ -77,5 +79,6 @@ export function tileWords(model, run, i, j) {
       : "not visited",
     ...who,
     ...lines,
+    ...(wrong ? [`row ${wrong.row} after it:`, ...wrong.told] : []),
   ];
 }

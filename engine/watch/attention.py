@@ -44,12 +44,14 @@ def watched(
         findings += _backwards(attention, numbers, tiling, values)
     findings += checks.tile_findings(watch, problem, seen)
     kinds = {finding.kind for finding in findings}
-    findings += checks.number_findings(watch, numbers, seen, values, kinds)
+    wrong, first = checks.number_findings(watch, numbers, seen, values, kinds)
+    findings += wrong
     findings += checks.load_findings(watch, problem, seen)
     right = bool((np.abs(values - numbers.out) <= numbers.tolerance).all())
     if right:  # else lse is wrong for the same reason
         findings += checks.lse_findings(watch, numbers, extra)
-    return _plain(watch, numbers, seen, values, checks.root_causes(findings, right), notes)
+    told = _plain(watch, numbers, seen, values, checks.root_causes(findings, right), notes)
+    return told | {"first_wrong": first}
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
 from engine.watch.finding import Finding, at, rows, times
 from engine.watch.memory import POISON
-from engine.watch.numbers import LN_2, Numbers
+from engine.watch.numbers import LN_2, Flaw, Numbers
 from engine.watch.watch import Watch
 
 Tile = tuple[int, int]
@@ -132,30 +133,51 @@ def load_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
 
 def number_findings(
     watch: Watch, numbers: Numbers, seen: Tiles, out: np.ndarray, found: set[str]
-) -> list[Finding]:
-    """Why O, [batch * heads, seq_q, head_dim] float64, is not what float64 gives; found: kinds so far."""
+) -> tuple[list[Finding], dict[str, Any] | None]:
+    """Why O, [batch * heads, seq_q, head_dim] float64, is not what float64 gives, and where that begins.
+
+    found: kinds so far. The place is one of `seen.head`: see `first_wrong`.
+    """
     error = np.abs(out - numbers.out)
     wrong = ~(error <= numbers.tolerance)  # NaN too
     if not wrong.any() or found & ENOUGH:
-        return []
+        return [], None
     head, row, _ = (int(axis[0]) for axis in np.nonzero(wrong))
     block, line = row // seen.tiling.block_q, watch.stores.get("O")
-    for kind, words, would in numbers.forgotten(seen.tiling.block_kv, _visited(seen, numbers.problem)):
+    visited = _visited(seen, numbers.problem)
+    for kind, words, would, flaw in numbers.forgotten(seen.tiling.block_kv, visited):
         allowed = 2 * numbers.tolerance * max(1.0, np.nanmax(np.abs(would)) / np.abs(numbers.out).max())
         if not ((np.abs(out - would) <= allowed) | np.isnan(would)).all():
             continue
-        where = f"first in query block {block}"
-        if kind == "missing_rescale":
-            key = numbers.risen(seen.tiling.block_kv, head * numbers.problem.seq_q + row)
-            where = f"first at tile ({block}, {key})"
+        where, first = f"first in query block {block}", flaw and first_wrong(numbers, seen, wrong, flaw)
+        if kind == "missing_rescale" and first and head == seen.head:
+            where = f"first at tile ({first['tile'][0]}, {first['tile'][1]})"
         text = f"O is wrong, {where} of head {head}: {words}."
-        return [Finding(kind, text, _line_of(watch, kind, line), None, "O")]
+        return [Finding(kind, text, _line_of(watch, kind, line), None, "O")], first
     if found & CAUSES:
-        return []
+        return [], None
     largest = np.nanmax(error) if np.isfinite(out).any() else np.nan
     amount = "is not a number" if not np.isfinite(out).all() else f"is off by up to {largest:.3g}"
     text = f"O {amount}, first in {rows(row, row)} of head {head} (query block {block})."
-    return [Finding("wrong_values", text, line, None, "O")]
+    return [Finding("wrong_values", text, line, None, "O")], None
+
+
+def first_wrong(numbers: Numbers, seen: Tiles, wrong: np.ndarray, flaw: Flaw) -> dict[str, Any] | None:
+    """The first tile of the head that is shown after which its first wrong row differs, as it was visited.
+
+    As {tile, row, must, found}, both [m, alpha, l, O]; None where that head is right.
+    """
+    high, wide, head = seen.tiling.block_q, seen.tiling.block_kv, seen.head
+    if not wrong[head].any():
+        return None
+    row = int(np.nonzero(wrong[head])[0][0])
+    count = -(-numbers.problem.seq_kv // wide)
+    order = [key for query, key in dict.fromkeys(seen.visits) if query == row // high] or range(count)
+    keys = [range(key * wide, min((key + 1) * wide, numbers.problem.seq_kv)) for key in order]
+    first = numbers.first_wrong(flaw, head, row, keys)
+    if first is None:
+        return None
+    return {"tile": [row // high, order[first.pop("at")]], "row": row, **first}
 
 
 def _visited(seen: Tiles, problem: Problem) -> np.ndarray:

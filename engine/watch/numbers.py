@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,17 @@ from engine.problem.problem import Problem
 
 EXP2 = 2.0**-17  # what exp2 in float32 is off by
 LN_2 = float(np.log(2.0))
+Forgotten = tuple[str, str, np.ndarray, "Flaw | None"]
+
+
+class Flaw(NamedTuple):
+    """What an online softmax does wrong: scores times a factor, exponents too, another mask, or no alpha."""
+
+    factor: float = 1.0
+    base: float = 1.0
+    mask: np.ndarray | None = None
+    rescale_out: bool = True
+    rescale_sum: bool = True
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,8 @@ class Numbers:
         tolerance = rounding * (np.abs(out).max() + np.abs(v).max())
         return cls(problem, q, k, v, out, lse, float(tolerance))
 
-    def forgotten(self, block_kv: int, visited: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
-        """Kind, what was forgotten, and the O [batch * heads, seq_q, head_dim] that comes of it.
+    def forgotten(self, block_kv: int, visited: np.ndarray) -> Iterator[Forgotten]:
+        """Kind, what was forgotten, the O [batch * heads, seq_q, head_dim] that comes of it, and its Flaw.
 
         visited: [seq_q, seq_kv] bool, the tiles that were computed. O is NaN in rows that see no key.
         """
@@ -63,31 +75,32 @@ class Numbers:
         for kind, words, factor in (
             ("missing_scale", f"{times[0]} the scale, {scale:.6g}", 1 / scale),
             ("missing_scale", f"{times[1]} the scale, {scale:.6g}, twice", scale),
-            ("wrong_base", f"the exponentials are of base 2, and {times[0]} {log2e}", LN_2),
+            ("wrong_base", f"the exponentials are of base 2, and {times[0]} {log2e}", LN_2),  # m is as it was
             ("wrong_base", f"the exponentials are of base e, but {times[1]} {log2e}", 1 / LN_2),
         ):
-            yield kind, words, _softmax(s * factor, seen, v)[0]
+            flaw = Flaw(base=LN_2) if factor == LN_2 else Flaw(factor)
+            yield kind, words, _softmax(s * factor, seen, v)[0], flaw
         yield from self._masks(s, visited, v)
         out, total = online(s, seen, v, block_kv, True, True)
-        yield "missing_division", "O is not divided by the sum l of its row", out
-        yield "missing_division", "O is divided by the sum l of its row twice", self.out / _some(total)
+        yield "missing_division", "O is not divided by the sum l of its row", out, None
+        yield "missing_division", "O is divided by the sum l of its row twice", self.out / _some(total), None
         for kept, summed, words in (
             (False, True, "O is not multiplied by alpha when the running maximum rises"),
             (True, False, "the running sum l is not multiplied by alpha when the running maximum rises"),
             (False, False, "neither O nor l is multiplied by alpha when the running maximum rises"),
         ):
             out, total = online(s, seen, v, block_kv, kept, summed)
-            yield "missing_rescale", words, out / _some(total)
-        yield "missing_softmax", "the softmax is missing: O is S V", np.where(seen, s, 0.0) @ v
+            yield "missing_rescale", words, out / _some(total), Flaw(rescale_out=kept, rescale_sum=summed)
+        yield "missing_softmax", "the softmax is missing: O is S V", np.where(seen, s, 0.0) @ v, None
         padded = blocks(problem.seq_kv, block_kv) * block_kv - problem.seq_kv
         if padded:
             wide = np.concatenate([s, np.zeros((*s.shape[:2], padded))], 2)
             more = np.concatenate([v, np.zeros((len(v), padded, v.shape[2]))], 1)
             allowed = np.concatenate([seen, np.ones((len(seen), padded), bool)], 1)
             words = f"{padded} keys past the last one count as keys with a score of 0"
-            yield "ragged_end", words, _softmax(wide, allowed, more)[0]
+            yield "ragged_end", words, _softmax(wide, allowed, more)[0], None
 
-    def _masks(self, s, visited, v) -> Iterator[tuple[str, str, np.ndarray]]:
+    def _masks(self, s, visited, v) -> Iterator[Forgotten]:
         key, query = np.arange(visited.shape[1]), np.arange(visited.shape[0])[:, None]
         position = self.problem.positions(query)
         causal = self.problem.mask.causal
@@ -102,16 +115,37 @@ class Numbers:
             if causal
             else (("wrong_mask", "a causal mask is applied, and none was asked", key <= position),)
         ):
-            yield kind, words, _softmax(s, mask & visited, v)[0]
+            yield kind, words, _softmax(s, mask & visited, v)[0], Flaw(mask=mask & visited)
 
-    def risen(self, block_kv: int, row: int) -> int | None:
-        """The first key block, after the first, in which the maximum of a row (of all heads') rises."""
-        head, query = divmod(row, self.problem.seq_q)
-        s = np.where(visible(self.problem), _scores(self.problem, self.q, self.k)[head], -np.inf)[query]
-        starts = range(0, len(s), block_kv)
-        largest = np.maximum.accumulate([s[at : at + block_kv].max() for at in starts])
-        rising = np.flatnonzero(np.diff(largest) > 0)
-        return int(rising[0]) + 1 if rising.size else None
+    def first_wrong(self, flaw: Flaw, head: int, row: int, order: Sequence[range]) -> dict[str, Any] | None:
+        """After which block of keys, in order, a row first differs: its m, alpha, l and O as they must be and
+        as the flaw makes them, of O the first number, not yet divided by l. None where it never does.
+        """
+        scores, seen = _scores(self.problem, self.q, self.k)[head, row], visible(self.problem)[row]
+        values = _flat(np.repeat(self.v, self.problem.group, 1))[head, :, 0]
+        other = seen if flaw.mask is None else np.broadcast_to(flaw.mask, visible(self.problem).shape)[row]
+        right = _row(np.where(seen, scores, -np.inf), values, order, Flaw())
+        wrong = _row(np.where(other, scores * flaw.factor, -np.inf), values, order, flaw)
+        for at, (must, found) in enumerate(zip(right, wrong, strict=True)):
+            if not np.allclose(must, found, rtol=1e-6, atol=1e-9):
+                told = ([each if np.isfinite(each) else None for each in side] for side in (must, found))
+                return {"at": at, **dict(zip(("must", "found"), told, strict=True))}
+        return None
+
+
+def _row(scores, values, order: Sequence[range], flaw: Flaw) -> list[list[float]]:
+    """m, alpha, l and O of one row after each of its blocks of keys."""
+    m, total, out, steps = -np.inf, 0.0, 0.0, []
+    for keys in order:
+        before, part = m, scores[keys.start : keys.stop]
+        m = max(m, float(part.max()))
+        reference = m if np.isfinite(m) else 0.0
+        alpha, weights = (np.exp(flaw.base * (each - reference)) for each in (before, part))
+        total = total * (alpha if flaw.rescale_sum else 1.0) + float(weights.sum())
+        out = out * (alpha if flaw.rescale_out else 1.0) + float(weights @ values[keys.start : keys.stop])
+        told = float(alpha) if np.isneginf(before) or (flaw.rescale_out and flaw.rescale_sum) else 1.0
+        steps.append([m, told, float(total), float(out)])
+    return steps
 
 
 def online(scores, seen, v, block_kv: int, rescale_out: bool, rescale_sum: bool):

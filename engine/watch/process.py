@@ -40,12 +40,14 @@ PROGRAM = {
     "launch": str, "program": NUMBERS, "moved": {str: NUMBERS}, "head": (int, None),
     "query_block": (int, None), "flash2": {str: NUMBERS}, "bytes": int, "flash2_bytes": (int, None),
 }  # fmt: skip
+WRONG = {"tile": NUMBERS, "row": int, "must": [(float, None)], "found": [(float, None)]}
 REPORT = {
     "right": bool, "largest_error": (float, None), "tolerance": float, "read_bytes": {str: int},
     "written_bytes": {str: int}, "flash2_read_bytes": {str: int}, "flash2_written_bytes": {str: int},
     "launches": [str], "steps": STEPS, "notes": [str], "findings": [FINDING], "heads": int, "head": int,
     "block_q": int, "block_kv": int, "visits": ROWS, "extra_tiles": ROWS, "missing_tiles": ROWS,
     "repeated_tiles": ROWS, "tiles_of_all_heads": int, "by_program": [PROGRAM], "flash2_steps": ROWS,
+    "first_wrong": (WRONG, None),
 }  # fmt: skip
 STEP = 7  # numbers of a step, see `engine.watch.steps.of_head`
 
@@ -157,7 +159,9 @@ def is_report(value: Any) -> bool:
     """Whether something is a report on an attention, as far as its shape tells."""
     if not fits(value, REPORT):
         return False
-    steps = value["steps"]
+    steps, first = value["steps"], value["first_wrong"]
+    if first and [len(first[name]) for name in ("tile", "must", "found")] != [2, 4, 4]:
+        return False
     named = len(steps["kinds"]), len(steps["tensors"]), LARGEST, len(steps["programs"])
     return all(
         len(row) == STEP and all(-1 <= number < most for number, most in zip(row, named, strict=False))

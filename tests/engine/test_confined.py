@@ -224,6 +224,7 @@ STEPS = {
 WHOLE = REPORT | {
     "launches": ["kernel"], "steps": STEPS, "heads": 1, "head": 0, "visits": [[0, 0]], "extra_tiles": [],
     "missing_tiles": [], "repeated_tiles": [], "by_program": [], "flash2_steps": [],
+    "first_wrong": {"tile": [0, 0], "row": 1, "must": [0.5, None, 1.0, 2.0], "found": [0.5, 1.0, 1.0, 3.0]},
 }  # fmt: skip
 
 
@@ -236,6 +237,10 @@ def test_a_report_has_the_shape_of_one():
     }  # fmt: skip
     for name, value in wrong.items():
         assert not watch_process.is_report(WHOLE | {name: value}), name
+    first = WHOLE["first_wrong"]
+    assert watch_process.is_report(WHOLE | {"first_wrong": None})
+    for changed in ({"must": [0.5]}, {"tile": [0]}, {"found": ["<b>", 1, 2, 3]}):
+        assert not watch_process.is_report(WHOLE | {"first_wrong": first | changed}), changed
     for row in (
         [1, 0, 3, 0, 0, -1, 8],
         [0, 1, 3, 0, 0, -1, 8],

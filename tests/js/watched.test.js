@@ -111,6 +111,16 @@ test("a step, a marked tile and the end are sentences", () => {
     "in line 6",
   ]);
   assert.equal(tileWords(model, model.flash2, 0, 1)[4], "not visited");
+  const wrong = watched({
+    marks: { extra: [], missing: [], repeated: [] },
+    wrong: { tile: [1, 0], row: 2, told: ["α 1, not 0.57"] },
+  });
+  const words = tileWords(wrong, wrong.own, 1, 0);
+  assert.equal(words[0], "Tile (1, 0): wrong");
+  assert.deepEqual(words.slice(-2), ["row 2 after it:", "α 1, not 0.57"]);
+  assert.ok(!tileWords(wrong, wrong.flash2, 1, 0).includes("row 2 after it:"));
+  assert.match(sentence(wrong, 8), /After this tile the numbers of a row are wrong\.$/);
+  assert.equal(wrong.nextMark(0), 8);
 });
 
 test("a tensor's bytes stand before FlashAttention-2's, which are in brackets", () => {

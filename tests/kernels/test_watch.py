@@ -1,6 +1,7 @@
 """Kernels watched while Triton's interpreter runs them: what is counted, and what is found to be wrong."""
 
 import inspect
+import math
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from triton.runtime import interpreter
 
 import kernels
 from engine import Experiment, simulate
+from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem, Tiling
 from engine.watch.process import FailedError, Limits, run
 from engine.watch.user_file import NotServedError, report
@@ -108,6 +110,43 @@ def test_a_bug_is_said(tmp_path, name):
     for finding in found["findings"]:
         assert finding["sentence"].endswith(".")
         assert finding["line"] or finding["kind"] == "order"
+
+
+FLAWED = {  # by bug: of what a loop does otherwise, whether O and l are rescaled, and what scores are times
+    "acc is not rescaled": (False, True, 1.0),
+    "l is not rescaled": (True, False, 1.0),
+    "the scale is forgotten": (True, True, 4.0),
+}
+
+
+@pytest.mark.parametrize("name", FLAWED)
+def test_the_first_tile_that_goes_wrong_is_marked_with_what_a_loop_gives(tmp_path, name):
+    out_kept, sum_kept, factor = FLAWED[name]
+    found = watched(tmp_path, planted(name), problem(32, BUGS[name][1]))
+    first, (i, j) = found["first_wrong"], found["first_wrong"]["tile"]
+    q, k, v = (each[0].astype(float) for each in make_inputs(problem(32)))
+
+    def after(out_kept: bool, sum_kept: bool, factor: float) -> list[list[float]]:
+        """m, alpha, l and the first number of O of the row, after each tile of 16 keys."""
+        m, total, out, steps = -math.inf, 0.0, 0.0, []
+        for start in (0, 16):
+            last = first["row"] if BUGS[name][1] else 31
+            keys = range(start, min(start + 16, last + 1))
+            if not keys:
+                break
+            scores = [factor * float(q[first["row"]] @ k[key]) / 4 for key in keys]
+            before, m = m, max(m, *scores)
+            alpha = math.exp(before - m)
+            total, out = total * (alpha if sum_kept else 1), out * (alpha if out_kept else 1)
+            total += sum(math.exp(score - m) for score in scores)
+            out += sum(math.exp(score - m) * v[key, 0] for score, key in zip(scores, keys, strict=True))
+            steps.append([m, alpha if (out_kept and sum_kept) or not start else 1.0, total, out])
+        return steps
+
+    must, wrong = after(True, True, 1.0), after(out_kept, sum_kept, factor)
+    assert [first["must"], first["found"]] == [pytest.approx(must[j]), pytest.approx(wrong[j])]
+    assert all(pytest.approx(each) == other for each, other in zip(must[:j], wrong[:j], strict=True))
+    assert i == first["row"] // 16
 
 
 def test_a_finding_names_the_line_the_program_and_the_tensor(tmp_path):
