@@ -62,7 +62,7 @@ def test_the_command_line_takes_it_and_names_it_among_the_others(capsys):
     assert json.loads(capsys.readouterr().out)["dtype"] == "toy8"
     with pytest.raises(SystemExit):
         main(["simulate", "--dtype", "float12"])
-    must = "dtype is 'float12'; it must be one of float16, bfloat16, float32, toy8"
+    must = "dtype is 'float12'; it must be one of float16, bfloat16, float32, float8_e4m3fn, toy8"
     assert must in capsys.readouterr().err
 
 

@@ -104,8 +104,9 @@ def small_sibling(experiment: Experiment) -> Experiment:
 def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Agreement page; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
-    if experiment.problem.page_size:
-        raise JobError("no kernel reports its tiles of keys in pages: leave out page_size")
+    if experiment.problem.unserved or experiment.problem.page_size:
+        pages = "no kernel reports its tiles of keys in pages: leave out page_size"
+        raise JobError(experiment.problem.unserved or pages)
     if others := experiment.problem.terms | (experiment.problem.mask.kinds & {"prefix"}):
         asked = " and ".join(sorted(others))
         raise JobError(f"no kernel reports its tiles with {asked}: Backward compares what comes of them")

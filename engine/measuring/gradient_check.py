@@ -23,7 +23,7 @@ from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.backward import execute_backward
 from engine.trace.forward import execute
-from engine.worker.jobs import Update
+from engine.worker.jobs import JobError, Update
 
 CHECK = "engine.measuring.gradient_check:check"
 GRADIENTS = ("dQ", "dK", "dV")
@@ -50,6 +50,8 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     """The job behind the Backward page; its payload is a small backward's flat values."""
     experiment = Experiment.of(**payload)
     problem = experiment.problem
+    if problem.unserved:
+        raise JobError(problem.unserved)
     q, k, v = make_inputs(problem, heads=problem.heads)
     inputs = (q, k[0], v[0], make_output_gradient(problem, heads=problem.heads))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernels")

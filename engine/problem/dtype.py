@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0  # of e4m3
 Round = Callable[[np.ndarray], np.ndarray]
 
 
@@ -22,6 +23,9 @@ class Dtype:
         round: float32 to the nearest that the format has, ties to even; overflow gives infinity.
         products: the format at whose rate a GPU multiplies its matrices, see `Gpu.matrix_flops`.
         served: whether the kernels here take it; else it is modelled only.
+        twice: whether tensor cores for 8 bits, where a GPU has them, multiply it twice as fast as that.
+        stored: the format in which what is computed is kept: O, S, P, gradients; empty: this one.
+        words: why no kernel takes it, in a sentence, where that is not all that there is to say.
     """
 
     name: str
@@ -30,6 +34,9 @@ class Dtype:
     round: Round = field(repr=False)
     products: str
     served: bool = True
+    twice: bool = False
+    stored: str = ""
+    words: str = ""
 
     @property
     def eps(self) -> float:
@@ -48,12 +55,29 @@ def _as_bfloat16(array: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(array), array, rounded.view(np.float32))
 
 
+def round_e4m3(array: np.ndarray) -> np.ndarray:
+    """The nearest e4m3 values, ties to even, in the array's own format; larger than 448 becomes 448."""
+    _, exponent = np.frexp(array)
+    step = np.exp2(np.maximum(exponent - 1, LOWEST_EXPONENT) - MANTISSA_BITS).astype(array.dtype)
+    return np.clip(np.rint(array / step) * step, -LARGEST, LARGEST)
+
+
+EIGHT_BITS = (
+    "attention_fp8 rounds float16 and bfloat16 to it in its own call: modelled is the kernel after that."
+)
 DTYPES = {
     one.name: one
     for one in (
         Dtype("float16", 2, 10, _as_float16, "float16"),
         Dtype("bfloat16", 2, 7, _as_bfloat16, "bfloat16"),
         Dtype("float32", 4, 23, np.asarray, "float32"),
+        Dtype(
+            *("float8_e4m3fn", 1, 3, round_e4m3, "float16"),
+            served=False,
+            twice=True,
+            stored="float16",
+            words=EIGHT_BITS,
+        ),
     )
 }
 

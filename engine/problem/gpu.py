@@ -11,6 +11,7 @@ GB = 10**9
 # An SM's memory serves as L1 and as shared memory, which the driver sets to one of these sizes, and leaves L1
 # at least so much: CUDA C++ Programming Guide, compute capabilities 8.x and 9.0.
 SHARED_SIZES = tuple(size * KIB for size in (8, 16, 32, 64, 100, 132, 164, 196, 228))
+EIGHT_BIT_CORES = ("Ada", "Hopper", "Blackwell", "Blackwell Ultra", "CDNA 3")  # vendors' data sheets
 LEAST_L1 = 28 * KIB
 
 
@@ -64,8 +65,10 @@ class Gpu:
     limits: str = ""
 
     def products_per_second(self, dtype: str) -> float:
-        """Dense peak of a matrix product in a dtype, FLOP/s."""
-        return self.matrix_flops[dtype_named(dtype).products]
+        """Dense peak of a matrix product in a dtype, FLOP/s; its sum is in float32."""
+        record = dtype_named(dtype)
+        twice = record.twice and self.architecture in EIGHT_BIT_CORES
+        return self.matrix_flops[record.products] * (2 if twice else 1)
 
     def has_tensor_cores_for(self, dtype: str) -> bool:
         """Whether products of a dtype run on tensor cores, not on the units of float32."""

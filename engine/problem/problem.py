@@ -61,8 +61,13 @@ class Problem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element of Q, K, V and O."""
+        """Bytes of one element of Q, K and V, and of O unless `stored` is another."""
         return dtype_named(self.dtype).bytes
+
+    @property
+    def stored(self) -> str:
+        """The dtype that O is written in, and S, P and gradients where they are."""
+        return dtype_named(self.dtype).stored or self.dtype
 
     @property
     def all_heads(self) -> int:
@@ -101,7 +106,8 @@ class Problem:
     def unserved(self) -> str | None:
         """Why no kernel here runs it, in one sentence; None where some may."""
         if not dtype_named(self.dtype).served:
-            return f"No kernel here takes {self.dtype}: it is modelled only."
+            words = dtype_named(self.dtype).words
+            return words or f"No kernel here takes {self.dtype}: it is modelled only."
         return self.mask.unserved
 
     @property

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from engine.problem.dtype import dtype_named
 from engine.problem.problem import Problem
 
 STATISTIC_BYTES = 4  # m, l and lse are float32 in memory whatever the dtype of the tensors
@@ -76,6 +77,7 @@ EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one 
 BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads
 BY_QUERY = (Tensor.Q, Tensor.O, Tensor.D_O, Tensor.D_Q)  # a row a query
 BY_V_DIM = (Tensor.V, Tensor.O, Tensor.D_O, Tensor.D_V)  # rows of as many numbers as V's
+INPUTS = (Tensor.Q, Tensor.K, Tensor.V)  # in the problem's dtype, whatever the results are kept in
 PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 
@@ -123,13 +125,14 @@ class Amount:
 
 def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
     """Bytes that one load or store of a block moves."""
-    row = (problem.v_dim if tensor in BY_V_DIM else problem.head_dim) * problem.itemsize
+    size = problem.itemsize if tensor in INPUTS else dtype_named(problem.stored).bytes
+    row = (problem.v_dim if tensor in BY_V_DIM else problem.head_dim) * size
     if tensor in BY_KEY:
         return Amount(row, by_key=True)
     if tensor in BY_QUERY:
         return Amount(row, by_query=True)
     if tensor in (Tensor.S, Tensor.P):
-        return Amount(problem.itemsize, by_query=True, by_key=True)
+        return Amount(size, by_query=True, by_key=True)
     if tensor == Tensor.PARTIAL:
         return Amount(problem.v_dim * PARTIAL_BYTES, by_query=True)
     return Amount(STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1), by_query=True)

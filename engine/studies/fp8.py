@@ -6,20 +6,12 @@ from functools import lru_cache
 import numpy as np
 
 from engine.experiment import Experiment
+from engine.problem.dtype import LARGEST, LOWEST_EXPONENT, MANTISSA_BITS, round_e4m3
 from engine.recordings.nearest import WIDTH, differing, doublings, length, masked, nearest
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
 
-MANTISSA_BITS, LOWEST_EXPONENT, LARGEST = 3, -6, 448.0
 ROWS, HEAD_DIM = 256, 64
-
-
-def round_e4m3(array: np.ndarray) -> np.ndarray:
-    """The nearest e4m3 values, ties to even, float64; what is larger than 448 becomes 448."""
-    array = np.asarray(array, np.float64)
-    _, exponent = np.frexp(array)
-    step = np.exp2(np.maximum(exponent - 1, LOWEST_EXPONENT) - MANTISSA_BITS)
-    return np.clip(np.rint(array / step) * step, -LARGEST, LARGEST)
 
 
 def e4m3_values() -> np.ndarray:

@@ -12,7 +12,7 @@ from engine.problem.hardware import KIB
 from engine.problem.terms import before_keys, with_terms
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
-from engine.schedule.step import BY_KEY, PARTIALS, Tensor
+from engine.schedule.step import BY_KEY, INPUTS, PARTIALS, Tensor
 
 NOTHING = np.float32(-np.inf)
 ALWAYS_FLOAT32 = (Tensor.STATISTICS, Tensor.LSE, Tensor.LSE_LOG2, Tensor.DELTA, *PARTIALS)  # in any dtype
@@ -24,7 +24,8 @@ class Chip:
     def __init__(self, launch: Launch, arrays: Mapping[Tensor, np.ndarray]):
         gpu, dtype = launch.gpu, launch.problem.dtype
         self.problem, self.schedule, self.parts = launch.schedule.problem, launch.schedule, launch.parts
-        dtypes = {tensor: "float32" if tensor in ALWAYS_FLOAT32 else dtype for tensor in arrays}
+        dtypes = {tensor: dtype if tensor in INPUTS else launch.problem.stored for tensor in arrays}
+        dtypes |= {tensor: "float32" for tensor in arrays if tensor in ALWAYS_FLOAT32}
         self.memory = Memory(dict(arrays), dtypes, gpu.shared_bytes_block, gpu.with_article)
         self.tiles: dict[Tensor, np.ndarray] = {}
         self.phase = -1

@@ -48,7 +48,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     along = -1 if any(phase.reverse for phase in schedule_of(experiment).phases) else 1
     scores = masked_scores(experiment, q, k, rows)
     if unfused:
-        scores = round_to(scores, experiment.problem.dtype)
+        scores = round_to(scores, experiment.problem.stored)
     tiles = scores.reshape(len(rows), -1, experiment.tiling.block_kv)[:, ::along]
     first, more = (np.float32(each) for each in before_keys(experiment.problem))
     m, begins = tiles.max(2), _begins(experiment, rows, tiles.shape[1])
@@ -218,7 +218,7 @@ def gradient_rows(experiment: Experiment, q, k, v, d_out, rows) -> GradientRows:
     exponentials = falling(scores, m)
     total = exponentials.sum(1, keepdims=True) + more * falling(np.full_like(m, first), m)
     weights = exponentials / np.where(total == 0, np.float32(1), total)
-    out = round_to(weights[:, : problem.seq_kv] @ v, problem.dtype)
+    out = round_to(weights[:, : problem.seq_kv] @ v, problem.stored)
     delta = (d_out[rows] * out).sum(1)
     d_weights = np.zeros_like(weights)
     d_weights[:, : problem.seq_kv] = d_out[rows] @ v.T

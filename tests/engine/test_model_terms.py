@@ -5,8 +5,10 @@ import pytest
 from engine import Experiment, simulate
 from engine.experiment import ExperimentError, described
 from engine.model.device_memory import memory_bytes
+from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
+from engine.trace.forward import execute
 
 LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
 RECORDED = {  # by a row's own words: the scenario's
@@ -102,3 +104,34 @@ def test_one_problem_has_one_form_in_links_and_words():
     found = Experiment.of(head_dim=192, **{name: str(value) for name, value in terms.items()})
     assert found.unusual() == {"head_dim": 192, **terms}
     assert "d 192/128, cap 50, sinks, slopes," in described(found)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3"])
+def test_eight_bits_halve_what_is_loaded_and_o_keeps_sixteen(algorithm):
+    eight = Experiment.of(
+        algorithm=algorithm, heads=1, seq=200, head_dim=64, dtype="float8_e4m3fn", causal=True
+    )
+    trace = execute(eight, *(array[0] for array in make_inputs(eight.problem)))
+    moved, sixteen = simulate(eight).traffic, simulate(eight.changed(dtype="float16")).traffic
+    assert trace.counted == moved.requested  # by executing it
+    for tensor, halves in ((Tensor.Q, 2), (Tensor.K, 2), (Tensor.V, 2), (Tensor.O, 1), (Tensor.P, 1)):
+        assert moved.compulsory.read[tensor] * halves == sixteen.compulsory.read[tensor]
+        assert moved.compulsory.written[tensor] == sixteen.compulsory.written[tensor]
+    assert eight.unserved.startswith("attention_fp8 rounds float16 and bfloat16 to it in its own call")
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("causal", [False, True])
+def test_eight_bits_take_what_an_h200_took(head_dim, causal):
+    """Its call rounds Q, K and V besides, with scales by block."""
+    (h200,) = (one for one in recordings() if "H200" in one.device.gpu)
+    found = (row for row in h200.fp8 if (row.problem.head_dim, row.problem.seq_q) == (head_dim, 16384))
+    (row,) = (
+        row
+        for row in found
+        if row.problem.mask.causal == causal
+        and (row.numbers, row.inputs) == ("block", "normal")
+        and row.times
+    )
+    eight = Experiment(row.problem, "flash3").changed(dtype="float8_e4m3fn")
+    assert simulate(eight).modelled.seconds == pytest.approx(row.times.p50, rel=0.2)

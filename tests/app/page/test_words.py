@@ -78,7 +78,7 @@ SAID = (
     ("masks?seq=1&seq_kv=777", "leave only a part of the keys"),
     # one key of 65,536 is seen, which is not rounded to nothing
     ("masks?seq=65536&head_dim=64&window=1#masks", "0.1%&lt; 0.1%"),
-    ("masks?seq=500&window=499:499#masks", "Window, the scenario&#x27;s"),
+    ("masks?seq=500&window=499:499#masks", "Window: 499 keys before, 499 after, the scenario&#x27;s"),
     ("masks?seq=7", "an example: a window or documents of one key. "),
     ("masks?seq=8", "an example: a window or documents of one eighth of the sequence. "),
     ("softmax?seq=4096&block_kv=64", "256 of the 4,096 keys it sees, one key block of 64 per step"),
