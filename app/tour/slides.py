@@ -1,0 +1,240 @@
+"""A tour as slides: an idea each, its picture as a film, and what to say in the speaker's notes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from io import BytesIO
+
+from app.canvas.bundle import bundle
+from app.canvas.offline import document
+from app.figures.colours import DARK, LIGHT
+from app.gallery.html_page import styles
+from app.gallery.picture import Drawn
+from app.take_home import FILMS
+from app.tour import step_words
+from app.tour.as_file import drawn
+from app.tour.file import Step, Tour, Way
+from engine.studies.answers import answer
+
+with suppress(ImportError):  # what comes with the extra `slides`, for which the command asks first
+    from PIL import Image, ImageChops
+    from playwright.sync_api import Browser, Error, sync_playwright
+    from pptx import Presentation
+    from pptx.dml.color import RGBColor
+    from pptx.util import Inches, Pt
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+NO_BROWSER = (
+    "Slides need a Chromium, Chrome or Edge, which draws their pictures; CHROMIUM names one elsewhere"
+)
+WIDE, HIGH, EDGE = 13.333, 7.5, 0.45  # inches
+STILL = {"width": 640, "height": 620}  # px of the window in which a picture that stands still is drawn
+LONG = 500  # characters, which are set smaller
+POSTER = 0.6  # of a film, whose picture stands until it plays
+MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slide shows none of
+# the film of the page's player, in base64; a GIF where the browser cannot encode one
+FILMED = """async ([script, poster]) => {
+    const module = URL.createObjectURL(new Blob([script], { type: "text/javascript" })),
+        { default: filmFiles } = await import(module),
+        { player } = document.querySelector(".player"), files = filmFiles(player),
+        still = player.takeHome.film({ hall: true, dpr: 1.5 }),
+        text = (blob) => new Promise((done) => {
+            const reader = new FileReader();
+            reader.onload = () => done(reader.result.split(",")[1]);
+            reader.readAsDataURL(blob);
+        });
+    let kind = "MP4", film;
+    try { film = await files.MP4(); } catch { [kind, film] = ["GIF", await files.GIF()]; }
+    still.play(30);
+    still.show(Math.round(poster * (still.count - 1)));
+    return [kind, await text(film), still.canvas.toDataURL().split(",")[1]];
+}"""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A picture as a slide takes it: a PNG, and beside it a film where it moves, an MP4 or a GIF."""
+
+    png: bytes
+    film: bytes = b""
+    kind: str = ""
+
+
+class SlidesError(Exception):
+    """Why no slides can be made, in a sentence."""
+
+
+@contextmanager
+def camera(dark: bool = False) -> Iterator[Callable[[Drawn, str], Shot]]:
+    """What takes pictures, in a browser of its own; raises SlidesError where there is none."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(
+                executable_path=path, args=["--no-sandbox"] * (os.name == "posix")
+            )
+        except Error as error:
+            raise SlidesError(f"{NO_BROWSER} ({str(error).splitlines()[0]})") from None
+        try:
+            yield lambda picture, title: _shot(browser, picture, title, "dark" if dark else "light")
+        finally:
+            browser.close()
+
+
+def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
+    """One picture, at an address that a browser takes for secure and that leads nowhere else."""
+    if picture.moving:
+        text = picture.moving.offline(picture.data, title)
+    else:
+        text = document(title, styles(), f"<main class='prose'>{picture.html}{picture.below}</main>")
+    options = {"viewport": STILL, "device_scale_factor": 2, "color_scheme": theme, "bypass_csp": True}
+    with browser.new_page(**options) as page:
+        page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
+        page.goto("http://localhost/")
+        if page.evaluate("Boolean(document.querySelector('.player')?.player)"):
+            kind, film, poster = page.evaluate(FILMED, [bundle(FILMS), POSTER])
+            return Shot(b64decode(poster), b64decode(film), kind)
+        return Shot(_trimmed(page.locator("main").screenshot()))
+
+
+def _trimmed(png: bytes) -> bytes:
+    """A picture without the ground around it."""
+    picture, out = Image.open(BytesIO(png)).convert("RGB"), BytesIO()
+    ground = Image.new("RGB", picture.size, picture.getpixel((0, 0)))
+    picture.crop(ImageChops.difference(picture, ground).getbbox()).save(out, "PNG")
+    return out.getvalue()
+
+
+def made(
+    tour: Tour,
+    name: str,
+    minutes: int,
+    dark: bool,
+    shoot: Callable[[Drawn, str], Shot],
+    told: Callable[[str], None],
+) -> bytes:
+    """The slides of a lecture of so many minutes, as a PPTX file.
+
+    Args:
+        tour: what is shown.
+        name: by which its pictures know it.
+        minutes: one of LECTURES.
+        dark: whether the slides are.
+        shoot: takes a picture, see `camera`.
+        told: hears what is being made.
+    """
+    deck = Deck(dark)
+    deck.add(tour.title, tour.about)
+    numbers = tour.lecture(minutes)
+    for at, number in enumerate(numbers, 1):
+        step, way = tour.steps[number - 1], Way(tour, number, minutes)
+        told(f"{at} of {len(numbers)}: {step.title}")
+        before = _filled(step.before, step)
+        time = f"{step.takes(minutes)} min, until {way.until}:00. " * bool(step.takes(minutes))
+        notes = f"{time}{_filled(step.notes, step)}"
+        first = shoot(drawn(step.picture, step.experiment, name), step.title)
+        if not step.question:
+            deck.add(step.title, f"{before}\n\n{_filled(step.after, step)}", notes=notes)
+            continue
+        options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
+        right = next(option for option in options if option.right(options))
+        asked = [
+            _filled(step.question, step),
+            *(f"{n}  {plain(each.text)}" for n, each in enumerate(options, 1)),
+        ]
+        wrong = [f"{plain(each.text)}: {plain(each.reply)}" for each in options if each.reply]
+        deck.add(
+            step.title, "\n".join(asked), first, f"{notes}\n\n{before}\n\nThe answer: {plain(right.text)}."
+        )
+        second = first
+        if step.reveals != step.picture:
+            second = shoot(drawn(step.reveals, step.experiment, name), step.title)
+        deck.add(_answer(step, right.text), "", second, "\n\n".join([_filled(step.after, step), *wrong]))
+    return deck.file()
+
+
+def _answer(step: Step, right: str) -> str:
+    """The title of a slide with the answer: what it is, and where its number comes from."""
+    if not step.answer:
+        return f"{step.title}: {plain(right)}"
+    found = answer(step.answer, step.experiment)
+    return f"{step.title}: {step_words.text(found, step.unit)}" + f", {found.origin}" * (
+        found.origin != "given"
+    )
+
+
+def _filled(words: str, step: Step) -> str:
+    return plain(step_words.filled(words, step.experiment))
+
+
+def plain(markdown: str) -> str:
+    """Markdown as a slide shows words; a link is its words, and lines of a paragraph are one."""
+    text = MARKS.sub(
+        "",
+        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"^```.*?^```\n?", "", markdown, flags=re.M | re.S)),
+    )
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text).strip()
+
+
+class Deck:
+    """Slides as they are added, each of a title, words and a picture."""
+
+    def __init__(self, dark: bool):
+        self.deck, self.colours = Presentation(), DARK if dark else LIGHT
+        self.deck.slide_width, self.deck.slide_height = Inches(WIDE), Inches(HIGH)
+
+    def add(self, title: str, words: str = "", shot: Shot | None = None, notes: str = "") -> None:
+        """Words stand at the left of a picture; without them it takes the slide."""
+        slide = self.deck.slides.add_slide(self.deck.slide_layouts[5])  # a title alone
+        slide.background.fill.solid()
+        slide.background.fill.fore_color.rgb = RGBColor.from_string(self.colours.ground[1:])
+        heading = slide.shapes.title
+        heading.left, heading.top, heading.width, heading.height = map(
+            Inches, (EDGE, 0.2, WIDE - 2 * EDGE, 0.8)
+        )
+        self._write(heading.text_frame, title, 32, bold=True)
+        left, top = EDGE, 1.1
+        if words:
+            box = slide.shapes.add_textbox(*map(Inches, (left, top, 4.3 if shot else WIDE - 2 * EDGE, 5.8)))
+            box.text_frame.word_wrap = True
+            self._write(box.text_frame, words, 22 if len(words) < LONG else 18)
+            left += 4.6 * bool(shot)
+        if shot:
+            self._picture(slide, shot, left, top, WIDE - EDGE - left, HIGH - 0.3 - top)
+        slide.notes_slide.notes_text_frame.text = notes
+
+    def _write(self, frame, words: str, size: int, bold: bool = False) -> None:
+        frame.text = words
+        for paragraph in frame.paragraphs:
+            paragraph.space_after, paragraph.alignment = Pt(6), 1
+            paragraph.font.size, paragraph.font.bold = Pt(size), bold
+            paragraph.font.color.rgb = RGBColor.from_string(self.colours.ink[1:])
+
+    def _picture(self, slide, shot: Shot, left: float, top: float, wide: float, high: float) -> None:
+        """As large as the room allows, in its middle."""
+        picture = slide.shapes.add_picture(BytesIO(shot.film if shot.kind == "GIF" else shot.png), 0, 0)
+        scale = min(Inches(wide) / picture.width, Inches(high) / picture.height)
+        width, height = round(scale * picture.width), round(scale * picture.height)
+        place = (
+            Inches(left) + (Inches(wide) - width) // 2,
+            Inches(top) + (Inches(high) - height) // 2,
+            width,
+            height,
+        )
+        if shot.kind == "MP4":
+            picture._element.getparent().remove(picture._element)
+            slide.shapes.add_movie(BytesIO(shot.film), *place, BytesIO(shot.png), "video/mp4")
+            return
+        picture.left, picture.top, picture.width, picture.height = place
+
+    def file(self) -> bytes:
+        """The PPTX."""
+        out = BytesIO()
+        self.deck.save(out)
+        return out.getvalue()

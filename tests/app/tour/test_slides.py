@@ -1,0 +1,91 @@
+"""A tour as slides, read by the library that others read them with."""
+
+from io import BytesIO
+
+import pytest
+
+from app.gallery.picture import Drawn
+from app.tour import file
+from app.tour.file import Way
+
+pptx = pytest.importorskip("pptx", reason="python-pptx is not installed: it comes with the extra `slides`")
+from PIL import Image  # noqa: E402
+
+from app.tour import slides  # noqa: E402
+
+MINUTES = 15
+
+
+def shot(size=(160, 90)) -> slides.Shot:
+    out = BytesIO()
+    Image.new("RGB", size, "white").save(out, "PNG")
+    return slides.Shot(out.getvalue(), b"a film", "MP4")
+
+
+def deck(tour, dark=False):
+    made = slides.made(tour, "attention", MINUTES, dark, lambda picture, title: shot(), lambda text: None)
+    return pptx.Presentation(BytesIO(made))
+
+
+def words(shape) -> str:
+    return shape.text_frame.text if shape.has_text_frame else ""
+
+
+def test_a_lecture_is_a_slide_for_each_question_and_each_answer_with_a_film_and_notes():
+    tour = file.load("attention")
+    steps = [tour.steps[number - 1] for number in tour.lecture(MINUTES)]
+    made = deck(tour)
+    asked = [step for step in steps if step.question]
+    assert len(made.slides) == 1 + len(steps) + len(asked)
+    titles = [slide.shapes.title.text for slide in made.slides]
+    assert titles[0] == tour.title
+    for step in asked:
+        at = titles.index(step.title)
+        question, told = made.slides[at], made.slides[at + 1]
+        notes = question.notes_slide.notes_text_frame.text
+        way = Way(tour, tour.steps.index(step) + 1, MINUTES)
+        assert notes.startswith(f"{step.takes(MINUTES)} min, until {way.until}:00.")
+        assert "The answer: " in notes
+        assert told.shapes.title.text.startswith(f"{step.title}: ")
+        assert len(told.notes_slide.notes_text_frame.text) > 100
+        for slide in (question, told):
+            films = [
+                shape for shape in slide.shapes if shape.shape_type == pptx.enum.shapes.MSO_SHAPE_TYPE.MEDIA
+            ]
+            assert len(films) == 1  # one idea
+            (film,) = films
+            assert film.left >= 0
+            assert film.left + film.width <= made.slide_width
+            assert film.top + film.height <= made.slide_height
+            assert film.width / film.height == pytest.approx(16 / 9, rel=0.01)
+    for slide in made.slides:
+        said = "".join(map(words, slide.shapes)) + slide.notes_slide.notes_text_frame.text
+        assert not {"**", "```", "{", "$"} & {mark for mark in ("**", "```", "{", "$") if mark in said}
+
+
+def test_markdown_is_words_on_a_slide():
+    assert (
+        slides.plain("**S** is `N`.\nNot [more](tiles)\n\n```python\nx = 1\n```\nEnd.")
+        == "S is N. Not more\n\nEnd."
+    )
+
+
+@pytest.mark.browser
+def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
+    from app.square import SQUARE, cutting
+    from engine.experiment import Experiment
+    from engine.studies.squares import cuts
+
+    moving = Drawn(moving=SQUARE, data=cutting(cuts(Experiment.of(seq=16384, head_dim=128))))
+    try:
+        with slides.camera() as shoot:
+            film, still = shoot(moving, "cut"), shoot(Drawn("<p>Words alone</p>"), "words")
+    except slides.SlidesError as error:
+        pytest.skip(f"no Chromium that starts: {error}")
+    assert film.kind in ("MP4", "GIF")
+    assert film.film[4:8] == b"ftyp" if film.kind == "MP4" else film.film.startswith(b"GIF89a")
+    assert Image.open(BytesIO(film.png)).size == (1920, 1080)
+    width, height = Image.open(BytesIO(still.png)).size
+    assert 100 < width < 400
+    assert height < 50
+    assert not still.film
