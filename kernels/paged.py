@@ -6,14 +6,25 @@ import torch
 from torch.utils.flop_counter import register_flop_formula
 
 from kernels.algorithms.flash2.forward import described, tma_serves
+from kernels.algorithms.flash3 import ALGORITHM as FLASH3
+from kernels.algorithms.flash3.latent import flash3_latent, unserved
 from kernels.algorithms.flash3.paged import flash3_pages, serves
+from kernels.algorithms.record import PLAIN
 from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
 from kernels.call.terms import Terms, fine, score_of, terms_with
 from kernels.call.value_checks import as_autocast, check_apart, check_untransformed, resolved, traced
 from kernels.dispatch.operator import LIBRARY
-from kernels.launch.launch import addresses, launch, options_given, stages, warps
+from kernels.launch.launch import (
+    addresses,
+    interpreted,
+    launch,
+    options_given,
+    output_like,
+    stages,
+    warps,
+)
 from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
 from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, paged_call, plan_of, planned
@@ -89,6 +100,8 @@ def attend(
     plan = Plan(*plan)
     call = call or paged_call(q, k_cache, block_table, *plan[2:])
     lengths = lengths.contiguous()
+    if call.v_dim is not None:
+        return _over_latent(q, k_cache, v_cache, block_table, lengths, call, plan, (sinks, slopes))
     if "by_flash3" not in call.memory:
         plain = plan.splits is None and sinks is None and slopes is None and plan.softcap is None
         # a call's window has both sides or none
@@ -113,6 +126,18 @@ def attend(
     if call.splits > 1:
         combine_splits(*parts, out, lse, call)
     return out, lse
+
+
+def _over_latent(q, k_cache, v_cache, block_table, lengths, call: Call, plan: Plan, terms: tuple):
+    """(O, lse) over pages of a latent; ValueError with one sentence where it is not served."""
+    if "flash3_latent" not in call.memory:
+        heads_first = [cache.transpose(1, 2) for cache in (k_cache, v_cache)]
+        reason = FLASH3.unserved(q, *heads_first, PLAIN, interpreted()) or unserved(
+            q, *heads_first, k_cache.shape[1]
+        )
+        if reason or any(each is not None for each in (*terms, plan.softcap)):
+            raise ValueError(f"k_cache is a latent, {reason or 'which has no terms'}")
+    return flash3_latent(q, k_cache, v_cache, call, block_table, lengths, plan.added)
 
 
 def _attend(tensors: tuple, call: Call, plan: Plan) -> None:
@@ -224,8 +249,8 @@ def _(q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, 
 
 
 @torch.library.register_fake(paged_operator, lib=LIBRARY)
-def _(q, *others):
-    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+def _(q, _k_cache, v_cache, *others):
+    return output_like(q, v_cache), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @torch.library.register_fake(append_operator, lib=LIBRARY)

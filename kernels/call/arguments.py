@@ -8,6 +8,7 @@ from kernels.call.value_checks import check_build, check_is_tensor, check_stride
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
+LATENT = 576, 512  # head_dims of Q and K, and of V, where a latent is both K and, without its last columns, V
 MAX_BLOCK = 1024  # a 1024 x 1024 tile is the most elements Triton allows
 MAX_SPLITS = 1024
 
@@ -48,7 +49,7 @@ def check_tensor(name: str, tensor) -> None:
     if tensor.dtype not in DTYPES:
         raise ValueError(f"{name} is {_plain(tensor.dtype)}, it must be {', '.join(map(_plain, DTYPES))}")
     most = MAX_V_DIM if name == "v" else MAX_HEAD_DIM
-    if shape[-1] > most:
+    if shape[-1] > most and (name == "v" or shape[-1] != LATENT[0]):
         raise ValueError(f"{name} has head_dim {shape[-1]}, it must be at most {most}")
 
 
@@ -66,7 +67,12 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
     if k_shape[:3] != v_shape[:3]:
         wanted = f"[{', '.join(map(str, k_shape[:3]))}, head_dim] as k has"
         raise ValueError(f"v has shape {tuple(v_shape)}, it must be {wanted}")
-    if v_shape[3] > MAX_HEAD_DIM and q_shape[3] > NARROW_HEAD_DIM:
+    latent = (q_shape[3], v_shape[3]) == LATENT
+    if q_shape[3] > MAX_HEAD_DIM and not latent:
+        raise ValueError(
+            f"q has head_dim {q_shape[3]}, it must be at most {MAX_HEAD_DIM} where v's is not {LATENT[1]}"
+        )
+    if v_shape[3] > MAX_HEAD_DIM and q_shape[3] > NARROW_HEAD_DIM and not latent:
         raise ValueError(
             f"v has head_dim {v_shape[3]}, it must be at most {MAX_HEAD_DIM} where q's is above"
             f" {NARROW_HEAD_DIM}, {q_shape[3]}: O and dV would not fit the registers"

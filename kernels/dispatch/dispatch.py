@@ -50,6 +50,7 @@ def chosen(
             k.shape, k.stride(), k.dtype, k.device,
             v.shape, v.stride(), v.dtype, v.device,
             aligned or tuple(each.data_ptr() % TMA_ALIGNMENT for each in (q, k, v)),
+            k.data_ptr() == v.data_ptr(),  # a latent
             causal, window, scale, algorithm, block_q, block_kv, splits, features,
             type(window), type(scale), type(block_q), type(block_kv), type(splits),  # True equals 1
         )  # fmt: skip

@@ -60,7 +60,7 @@ def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.c
 
 
 @gluon.jit
-def _clean(values, visit, held):
+def clean(values, visit, held):
     """Zero the rows of this visit's V behind the `held` first: a weight of 0 times NaN would be NaN."""
     BLOCK_KV: gl.constexpr = values.blocks.shape[3]
     HEAD_DIM: gl.constexpr = values.blocks.shape[4]
@@ -299,7 +299,7 @@ def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.const
         S = warpgroup_mma_wait(0, deps=[S])
         keys.release(visit)
         if tiles.lengths is not None or PACKED:
-            _clean(values, visit, schedule.seq_kv - (end - 1) * schedule.BLOCK_KV)
+            clean(values, visit, schedule.seq_kv - (end - 1) * schedule.BLOCK_KV)
         P, running_max, running_sum = _first_weights(S, Q, end - 1, view, scale_log2, schedule, turns, OUT)
         # all other key blocks: Q K^T of one is issued before the softmax that waits for P V of the one before
         P, out, running_max, running_sum, visit = _visit_others(

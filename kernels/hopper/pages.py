@@ -20,12 +20,12 @@ COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's w
 
 
 @gluon.jit
-def _boxes(blocks, box, PARTS: gl.constexpr):
+def boxes_of(blocks, box, PARTS: gl.constexpr):
     """Buffers [.., keys, head_dim] as the boxes that TMA fills: COLUMNS of the rows of a page.
 
     Shared memory holds the first COLUMNS of all rows of a buffer before the next ones.
     """
-    if PARTS > 1:
+    if PARTS > 1 or box.block_type.shape[3] < blocks.shape[4]:
         BOXES: gl.constexpr = blocks.shape[0] * PARTS * (blocks.shape[4] // COLUMNS)
         SHAPE: gl.constexpr = [BOXES, 1, 1, blocks.shape[3] // PARTS, COLUMNS]
         boxes = blocks._reinterpret(blocks.dtype, SHAPE, box.layout)
@@ -35,7 +35,7 @@ def _boxes(blocks, box, PARTS: gl.constexpr):
 
 
 @gluon.jit
-def _pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PARTS: gl.constexpr):
+def pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PARTS: gl.constexpr):
     """The pages of a block's keys from `key` on; 0 for one behind the last key: its entry leads nowhere."""
     page = key // (page_size if PARTS == 1 else BLOCK_KV // PARTS)  # no division where it is known
     pages = ()
@@ -46,17 +46,20 @@ def _pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PAR
 
 
 @gluon.jit
-def _load_pages(
-    queue, boxes, visit, descriptor, pages, kv_head, slot, PARTS: gl.constexpr, REST: gl.constexpr
+def load_pages(
+    queue, boxes, visit, descriptor, pages, kv_head, slot, column, PARTS: gl.constexpr, REST: gl.constexpr
 ):
-    """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done."""
+    """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done.
+
+    column: the first that is copied.
+    """
     PIECES: gl.constexpr = queue.blocks.shape[4] // descriptor.block_type.shape[3]
     queue.wait_empty(visit)
     mbarrier.expect(queue.arrival(visit), PARTS * PIECES * descriptor.block_type.nbytes)
     for part in gl.static_range(PARTS):
         for piece in gl.static_range(PIECES):
             box = boxes.index((queue.buffer(visit) * PIECES + piece) * PARTS + part)
-            place = [pages[part], kv_head, slot, piece * descriptor.block_type.shape[3]]
+            place = [pages[part], kv_head, slot, column + piece * descriptor.block_type.shape[3]]
             tma.async_copy_global_to_shared(descriptor, place, queue.arrival(visit), box)
         if REST:  # all at once, boxes hold up the softmax that begins then
             pause(REST)
@@ -74,8 +77,8 @@ def _produce(given, WHAT: gl.constexpr):
     q_tensor, k_tensor, v_tensor = inputs
     queries, keys, values, next_tiles = queues
     entries, row_stride, stride, page_size = table
-    k_boxes = _boxes(keys.blocks, k_tensor, PARTS)
-    v_boxes = _boxes(values.blocks, v_tensor, PARTS)
+    k_boxes = boxes_of(keys.blocks, k_tensor, PARTS)
+    v_boxes = boxes_of(values.blocks, v_tensor, PARTS)
     tile = gl.program_id(0)
     tile_visit = 0
     visit = 0
@@ -87,14 +90,14 @@ def _produce(given, WHAT: gl.constexpr):
         first, end = schedule.seen_blocks(row, schedule.BLOCK_Q)
         for index in range(end - first):
             key = (end - 1 - index) * schedule.BLOCK_KV
-            pages = _pages_of(own, stride, key, schedule.seq_kv, page_size, schedule.BLOCK_KV, PARTS)
+            pages = pages_of(own, stride, key, schedule.seq_kv, page_size, schedule.BLOCK_KV, PARTS)
             slot = key % page_size if PARTS == 1 else 0
             if WHAT != "values":
-                _load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, PARTS, REST)
+                load_pages(keys, k_boxes, visit, k_tensor, pages, kv_head, slot, 0, PARTS, REST)
                 if index == 0:
                     load(queries, tile_visit, q_tensor, batch, head, row)
             if WHAT != "keys":
-                _load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, PARTS, REST)
+                load_pages(values, v_boxes, visit, v_tensor, pages, kv_head, slot, 0, PARTS, REST)
             if WHAT != "values" and not schedule.HOW.CAUSAL:  # noqa: SIM102 (known when compiling)
                 if index == 0:
                     tile = draw(counter, next_tiles, tile_visit, schedule, tile)

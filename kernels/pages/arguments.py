@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.call.arguments import check_tensor
+from kernels.call.arguments import LATENT, check_tensor
 from kernels.call.value_checks import (
     at_hand,
     check_at_least_0,
@@ -19,8 +19,9 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
     check_build()
     check_tensor("q", q)
     _check_like("k_cache", k_cache, q, "[pages, page_size, kv_heads, head_dim]")
-    _check_like("v_cache", v_cache, q, "[pages, page_size, kv_heads, head_dim]")
-    if v_cache.shape != k_cache.shape:
+    of_v = q[..., : LATENT[1]] if q.shape[3] == LATENT[0] else q
+    _check_like("v_cache", v_cache, of_v, "[pages, page_size, kv_heads, head_dim]")
+    if v_cache.shape[:3] != k_cache.shape[:3]:
         raise ValueError(f"v_cache has shape {_shape(v_cache)}, it must be k_cache's, {_shape(k_cache)}")
     heads, kv_heads = q.shape[1], k_cache.shape[2]
     if heads % kv_heads:
@@ -68,6 +69,8 @@ def check_new(q, k_cache, k_new, v_new) -> None:
         if tensor is None:
             continue
         _check_like(name, tensor, q, "[batch, kv_heads, seq_new, head_dim]")
+        if q.shape[3] == LATENT[0]:
+            raise ValueError(f"{name} is given beside a latent, it must be None: write new latents before")
         batch, kv_heads, added, _ = tensor.shape
         if (batch, kv_heads) != (len(q), k_cache.shape[2]) or added != k_new.shape[2]:
             raise ValueError(

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import torch
 
+from kernels.algorithms.flash3 import latent
 from kernels.algorithms.split_kv import row_blocks, split_count, visible_keys
-from kernels.call.arguments import MAX_SPLITS, check_options, check_terms
+from kernels.call.arguments import LATENT, MAX_SPLITS, check_options, check_terms
 from kernels.call.call import Call, default_blocks, split_blocks
 from kernels.call.key_ranges import window_sides
 from kernels.call.options import Options
@@ -99,8 +100,10 @@ def paged_call(
         block_q=blocks[0],
         block_kv=blocks[1],
         splits=splits,
+        v_dim=LATENT[1] if head_dim == LATENT[0] else None,
     )
-    return call if splits else replace(call, splits=_splits(call, multiprocessors(q.device)))
+    choose = latent.split_count if call.v_dim else _splits
+    return call if splits else replace(call, splits=choose(call, multiprocessors(q.device)))
 
 
 def _splits(call: Call, processors: int) -> int:

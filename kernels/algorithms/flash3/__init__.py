@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import torch
 
+from kernels.algorithms.flash3 import latent
 from kernels.algorithms.flash3.backward import flash3_backward, pays, unserved
 from kernels.algorithms.flash3.forward import flash3
 from kernels.algorithms.flash3.split_kv import flash3_split, split_count
 from kernels.algorithms.flash3.stream_k import cut_of, flash3_cut
 from kernels.algorithms.record import EVERY, Algorithm, Asked, Backward, Tensors
 from kernels.algorithms.split_kv import visible_keys
+from kernels.call.arguments import LATENT
 from kernels.call.call import Call
 from kernels.call.terms import SHORT_DOCUMENT
 from kernels.call.tma import DTYPES, unserved_strides
@@ -25,6 +27,8 @@ FEW_QUERIES_KEYS = 1024  # up to which flash2 was measured to be faster for so f
 
 def attend(q, k, v, call: Call, times=None, terms=None) -> tuple[torch.Tensor, torch.Tensor]:
     """(O, lse), by parts of the keys or with the last tiles cut where the call says so."""
+    if call.head_dim == LATENT[0]:
+        return latent.flash3_latent(q, k, v, call, terms=terms)
     plain = times is None and terms is None
     if call.splits not in (None, 1) and plain:
         return flash3_split(q, k, v, call)
@@ -34,12 +38,16 @@ def attend(q, k, v, call: Call, times=None, terms=None) -> tuple[torch.Tensor, t
 
 
 def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
-    """With its last tiles cut, unless splits say that tiles stay whole."""
+    """With its last tiles cut, unless splits say that tiles stay whole; a latent's keys always split."""
+    if call.head_dim == LATENT[0]:
+        return replace(call, splits=latent.split_count(call, processors))
     return call if call.splits is not None else replace(call, cut=cut_of(call, processors))
 
 
 def offered_in_parts(own: Call, asked: Asked) -> tuple[Call, str] | None:
-    """Where tiles are too few for the SMs."""
+    """Where tiles are too few for the SMs, and where all heads share a latent."""
+    if own.head_dim == LATENT[0]:
+        return own, "it reads the latent that all heads share once, as K and as V"
     splits = split_count(own, asked.processors)
     if splits is None or asked.features:
         return None
@@ -70,6 +78,8 @@ def _flash2_first(call: Call, programs: int, processors: int) -> str | None:
 def unserved_tensors(q, k, v) -> str | None:
     """One sentence on why their head dims or layouts are not served, or None where they are."""
     head_dim, v_dim = q.shape[-1], v.shape[-1]
+    if (head_dim, v_dim) == LATENT:
+        return latent.unserved(q, k, v) or unserved_strides(q, k, v)
     if v_dim != head_dim and (head_dim, v_dim) not in V_TILING:
         own = " or ".join(f"{those} beside {columns}" for columns, those in V_TILING)
         return f"flash3 takes V of the head_dim of Q and K, or of {own}, got {v_dim} and {head_dim}"

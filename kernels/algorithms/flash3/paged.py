@@ -15,13 +15,13 @@ from kernels.algorithms.flash3.forward import (
     started,
     zeroed_counter,
 )
+from kernels.algorithms.flash3.latent import SMALLEST_PAGE
 from kernels.algorithms.record import PLAIN
 from kernels.call.call import Call, ceil_div
 from kernels.launch.launch import address, multiprocessors, on_device
 
 _FOLLOWING = {"CONSUMER_REGISTERS": 232, "PRODUCER_REGISTERS": 40}  # the producer holds a block's pages too
 PAGED_TILING = {64: TILING[64], **{head_dim: TILING[head_dim] | _FOLLOWING for head_dim in (128, 256)}}
-SMALLEST_PAGE = 16  # keys: below, a copy moves less than TMA is made for
 MANY_PAGES = 8  # of a block of keys: from there on one warp copies K and another V; measured on an H200
 REST = {64: 20, 128: 20, 256: 0}  # ns after each page, twice with half of them; measured there, but for 256
 PAIRED = (64,)  # head dims at which P is rounded in pairs where causal, as in `forward`

@@ -103,7 +103,7 @@ def store(pointer, value, mask=None):
     if mask is None:
         pointer.memory[pointer.offsets] = value
     else:
-        pointer.memory[pointer.offsets[mask]] = value[mask]
+        pointer.memory[pointer.offsets[mask]] = value[mask].to(pointer.memory.dtype)
 
 
 def load(pointer, mask=True, other=None):
