@@ -1,5 +1,6 @@
 """Attention over a KV cache in pages: decoding, and prefill by chunks, with new keys appended in the call."""
 
+from collections.abc import Callable
 from typing import Unpack
 
 import torch
@@ -13,8 +14,16 @@ from kernels.algorithms.record import PLAIN
 from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
+from kernels.call.remember import alike_of, remember
 from kernels.call.terms import Terms, fine, score_of, terms_with
-from kernels.call.value_checks import as_autocast, check_apart, check_untransformed, resolved, traced
+from kernels.call.value_checks import (
+    as_autocast,
+    at_hand,
+    check_apart,
+    check_untransformed,
+    resolved,
+    traced,
+)
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import (
     addresses,
@@ -29,6 +38,7 @@ from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
 from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, paged_call, plan_of, planned
 
+_AGAIN: dict[tuple, Callable] = {}  # by layouts and options: see `_again`
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
 
 
@@ -61,6 +71,10 @@ def attention_paged(
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
+    alike = alike_of((q, k_cache, v_cache, block_table, seqlens_k), given) if k_new is v_new is None else None
+    if again := _AGAIN.get(alike):
+        out, lse = again(q, k_cache, v_cache, block_table, seqlens_k)
+        return (out, lse) if given.get("return_lse") else out
     options = asked(given, Pages)
     check_untransformed(q, k_cache, v_cache, block_table, seqlens_k, k_new, v_new)
     if getattr(q, "dtype", None) != getattr(k_cache, "dtype", None):
@@ -90,7 +104,38 @@ def attention_paged(
         if k_new is not None:
             append(*cache, k_new, v_new, call)
         out, lse = attend(q, *how, call=call)
+        lasting = seqlens_k.is_contiguous() and not (at_hand(seqlens_k) and at_hand(block_table))
+        if alike and lasting and not options_given():
+            remember(_AGAIN, alike, _again(q, plan, call))
     return (out, lse) if options.return_lse else out
+
+
+def _again(q, plan: Plan, call: Call) -> Callable:
+    """What attends to tensors alike: (q, k_cache, v_cache, block_table, lengths) -> (O, lse)."""
+    launch, tiled = call.memory.get("attend", (None, False))
+    combine = call.memory.get("combine")
+    shape, size = q.shape[:3], call.splits * q.numel()
+    if (
+        launch is None or combine is None or size % 4
+    ):  # or the lse of parts, behind them, would not be aligned
+
+        def again(*tensors):
+            return attend(*tensors, None, None, *plan, call=call)
+
+    else:
+        numbers = size + call.splits * shape.numel()
+
+        def again(*tensors):
+            q = tensors[0]
+            out, lse = torch.empty_like(q), torch.empty(shape, dtype=torch.float32, device=q.device)
+            parts = torch.empty(numbers, dtype=torch.float32, device=q.device)
+            places = [each.data_ptr() for each in (*tensors, parts, out, lse)]
+            first = places[5]
+            launch(*places[:5], first, first + 4 * size, *(places[1:3] if tiled else ()))
+            combine(first, first + 4 * size, *places[6:])
+            return out, lse
+
+    return again
 
 
 def attend(

@@ -1,14 +1,17 @@
 """Attention over sequences of any lengths, packed end to end without padding."""
 
+from collections.abc import Callable
 from typing import Unpack
 
 import torch
 
 from kernels.call.key_ranges import Seen, ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
+from kernels.call.remember import alike_of, remember
 from kernels.call.terms import terms_with
 from kernels.call.value_checks import (
     as_autocast,
+    at_hand,
     beside,
     check_edges,
     check_index,
@@ -16,8 +19,11 @@ from kernels.call.value_checks import (
     flag,
     traced,
 )
+from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import check
 from kernels.dispatch.operator import attend
+
+_AGAIN: dict[tuple, Callable] = {}  # by layouts and options: see `dispatch.again`
 
 
 @signed
@@ -42,7 +48,13 @@ def attention_varlen(
 
     alibi_slopes are [heads]; the other options, gradients and errors are those of `attention`.
     """
-    _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k)
+    tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
+    alike = alike_of(tensors, given)
+    if again := _AGAIN.get((alike, cu_seqlens_q is cu_seqlens_k)):
+        out = torch.empty_like(q)
+        lse = again(q, k, v, out, out, cu_seqlens_q, cu_seqlens_k)
+        return (out, lse[0]) if given.get("return_lse") else out
+    _check_packed(*tensors)
     q, k, v = as_autocast(q, k, v)
     packed = [tensor.transpose(0, 1)[None] for tensor in (q, k, v)]
     options = asked(given, Lengths)
@@ -58,8 +70,13 @@ def attention_varlen(
         terms = terms_with(ranges(), packed[0], options)
     else:
         terms = terms_with(None, packed[0], options, Seen(sides, None, *_alike(*edges)), ranges)
-    out, lse = attend(*packed, (False, None, *options.how), terms)
+    how = False, None, *options.how
+    out, lse = attend(*packed, how, terms)
     out, lse = out[0].transpose(0, 1), lse[0]
+    if alike and (out.shape, out.stride()) == (q.shape, torch.empty_like(q).stride()):
+        lasting = all(each.is_contiguous() and not at_hand(each) for each in edges)
+        if lasting and (again := dispatch.again(*packed, how, terms)):
+            remember(_AGAIN, (alike, cu_seqlens_q is cu_seqlens_k), again)
     if options.return_lse and sinks:  # which count for no row past the last sequence
         past = torch.arange(len(q), device=q.device) >= cu_seqlens_q[-1]
         lse = lse.masked_fill(past, -torch.inf)

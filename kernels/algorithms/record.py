@@ -114,6 +114,8 @@ class Algorithm:
         backward: its own backward pass, if any.
         differentiable: whether its results have gradients.
         takes_seen: whether its forward pass takes terms without ranges, where these have `seen`.
+        again: (call, terms) -> what does a launch of such terms again, (q, k, v, out, *their tensors) -> lse,
+            or None before there was one.
         probed, traced: whether `probe_attention` and `trace_attention` take it.
         whole_rows: whether a tile has all keys, as the probe sees it.
     """
@@ -138,6 +140,7 @@ class Algorithm:
     backward: Backward | None = None
     differentiable: bool = False
     takes_seen: bool = False
+    again: Callable[..., Callable | None] = _no_objection
     probed: bool = False
     traced: bool = False
     whole_rows: bool = False

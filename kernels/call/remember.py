@@ -1,5 +1,12 @@
-"""A memory of what the host worked out, of bounded size."""
+"""A memory of what the host worked out, of bounded size, and by what its entries are told apart."""
 
+import torch
+from torch._C import _is_any_autocast_enabled, _len_torch_dispatch_stack
+from torch.autograd import forward_ad
+
+from kernels.call.value_checks import PLAIN
+
+ALIGNMENT = 16  # bytes, of addresses: Triton compiles a kernel of its own for others
 REMEMBERED = 4096  # entries of a memory of what the host worked out; one that is full begins anew
 
 
@@ -8,3 +15,32 @@ def remember(memory: dict, key, value) -> None:
     if len(memory) >= REMEMBERED:
         memory.clear()
     memory[key] = value
+
+
+def alike_of(tensors: tuple, given: dict) -> tuple | None:
+    """By what calls of these are told apart whose launches differ in no more than addresses.
+
+    None where PyTorch has to see them or changes them, as under autocast, a transform or a mode and for a
+    gradient, and where an option is a tensor.
+    """
+    if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_any_autocast_enabled():
+        return None
+    if (
+        torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or torch._C._is_tracing()
+    ):
+        return None
+    alike = [*given, *given.values(), *map(type, given.values())]  # True equals 1
+    with_gradient = torch.is_grad_enabled()
+    try:
+        for each in tensors:
+            if type(each) not in PLAIN or each.is_neg() or (with_gradient and each.requires_grad):
+                return None
+            alike += each.shape, each.stride(), each.dtype, each.device, each.data_ptr() % ALIGNMENT == 0
+    except (RuntimeError, AttributeError):  # of no strides
+        return None
+    for each in given.values():
+        if isinstance(each, torch.Tensor | list):
+            return None
+    return tuple(alike)

@@ -155,6 +155,12 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
     return *record.forward(q, k, v, call, terms=terms if record.takes_seen else terms.ranged()), call
 
 
+def again(q, k, v, options: tuple, terms: Terms):
+    """What does the launch of a call again for tensors alike, see `Algorithm`; None where nothing is kept."""
+    call, _ = chosen(q, k, v, *options, features=terms.features(q.shape[2]))
+    return ALGORITHMS[call.algorithm].again(call, terms)
+
+
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:
     """O and lse of a call without terms, as `run`."""
     return run(q, k, v, options)[:2]

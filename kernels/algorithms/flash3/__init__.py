@@ -6,7 +6,7 @@ import torch
 
 from kernels.algorithms.flash3 import latent
 from kernels.algorithms.flash3.backward import flash3_backward, pays, unserved
-from kernels.algorithms.flash3.forward import flash3
+from kernels.algorithms.flash3.forward import again_of, flash3
 from kernels.algorithms.flash3.split_kv import flash3_split, split_count
 from kernels.algorithms.flash3.stream_k import cut_of, flash3_cut
 from kernels.algorithms.record import EVERY, Algorithm, Asked, Backward, Tensors
@@ -104,5 +104,6 @@ ALGORITHM = Algorithm(
     backward=Backward(flash3_backward, unserved, pays, PLAIN_MASK),
     differentiable=True,
     takes_seen=True,
+    again=again_of,
     traced=True,
 )

@@ -2,7 +2,7 @@
 
 import math
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import torch
@@ -57,12 +57,7 @@ def flash3(
     out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
     alike = "flash3" if terms is None else _kind(terms)
     if times is None and memory and (known := memory.get(alike)):
-        again, rows = known
-        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
-        _held, counter = next_counter(q.device)
-        given = () if terms is None else map(address, tensors_of(terms, out))
-        again(*map(address, (q, k, v, out, lse)), counter, *given)
-        return out, lse
+        return out, known(q, k, v, out, *(() if terms is None else tensors_of(terms, out)))
     rows = tuple(q.shape[:3])
     lse = torch.empty(rows, dtype=torch.float32, device=q.device)
     if terms is None:
@@ -71,8 +66,25 @@ def flash3(
         causal, window = plain_part(terms.seen)
         again = _launch(q, k, v, out, lse, causal, window, score_of(call, terms), times, terms)
     if again is not None and times is None:
-        remember(memory, alike, (again, rows))  # there may be as many as numbers of sequences
+        remember(memory, alike, _known(again, rows))  # there may be as many as numbers of sequences
     return out, lse
+
+
+def _known(launch: Relaunch, rows: tuple[int, ...]) -> Callable:
+    """What does a launch again: (q, k, v, out, *tensors of terms) -> lse."""
+
+    def again(q, k, v, out, *others):
+        lse = torch.empty(rows, dtype=torch.float32, device=q.device)
+        _held, counter = next_counter(q.device)
+        launch(*map(address, (q, k, v, out, lse)), counter, *map(address, others))
+        return lse
+
+    return again
+
+
+def again_of(call: Call, terms: Terms) -> Callable | None:
+    """What does the launch of such terms again, if there was one: see `_known`."""
+    return call.memory.get(_kind(terms))
 
 
 def _kind(terms: Terms) -> tuple:
