@@ -11,6 +11,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
+    tma,
     warpgroup_mma,
     warpgroup_mma_wait,
 )
@@ -19,13 +20,13 @@ from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.consumer import clean
 from kernels.hopper.pages import boxes_of, load_pages, pages_of
 from kernels.hopper.products import held_columns
-from kernels.hopper.softmax import softmax_step
-from kernels.hopper.warp_group import LN_2, ROWS, accumulator_layout, aggregate, start
+from kernels.hopper.warp_group import LN_2, ROWS, accumulator_layout, aggregate, barrier_of_warps, start
 
 VALUES, ROPE = gl.constexpr(512), gl.constexpr(64)  # columns of a latent: those that are values, and the rest
 HALF = gl.constexpr(256)
 KEYS = gl.constexpr(64)  # of a block
 BUFFERS = gl.constexpr(2)
+HELD = gl.constexpr(128)  # first columns of Q that lie in registers: wgmma reads less shared memory
 
 
 @aggregate
@@ -90,104 +91,134 @@ def _place(visit, part, table, HOW: gl.constexpr):
 
 
 @gluon.jit
-def _fetch(latents, THIRD: gl.constexpr, visit, place, part, k_tensor, HOW: gl.constexpr):
-    """Copy a half of the latents of a block of keys, or their rope, where the part has such a block."""
-    queue = latents[THIRD]
+def _expect(queue, visit, part, tensor, PARTS: gl.constexpr):
+    """Announce the bytes of a buffer, where the part has such a block; a copy is to follow."""
+    BOXES: gl.constexpr = PARTS * queue.blocks.shape[4] // tensor.block_type.shape[3]
     if visit < part.end - part.first:
-        boxes = boxes_of(queue.blocks, k_tensor, HOW.PARTS)
-        load_pages(queue, boxes, visit, k_tensor, place[0], 0, place[1], THIRD * HALF, HOW.PARTS, 0)
+        mbarrier.expect(queue.arrival(visit), BOXES * tensor.block_type.nbytes)
 
 
 @gluon.jit
-def _scores(Q, rope, latents, visit):
-    """Q K^T of a block of keys, columns as they arrive; those of Q's rope are in registers."""
+def _fetch(queue, visit, place, column, part, tensor, PARTS: gl.constexpr):
+    """Copy columns of the latents of a block of keys, where the part has such a block."""
+    BOXES: gl.constexpr = queue.blocks.shape[4] // tensor.block_type.shape[3]
+    if visit < part.end - part.first:
+        boxes = boxes_of(queue.blocks, tensor, PARTS)
+        for piece in gl.static_range(PARTS):
+            for box in gl.static_range(BOXES):
+                there = [place[0][piece], 0, place[1], column + box * tensor.block_type.shape[3]]
+                block = boxes.index((queue.buffer(visit) * BOXES + box) * PARTS + piece)
+                tma.async_copy_global_to_shared(tensor, there, queue.arrival(visit), block)
+
+
+@gluon.jit
+def _scores(Q, held, rope, latents, visit):
+    """Q K^T of a block of keys, columns as they arrive; the first of Q's and those of its rope are held."""
     S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
     for half in gl.static_range(2):
         latents[half].wait_full(visit)
         K = latents[half].block(visit).reshape([KEYS, HALF])
-        some = Q.slice(half * HALF, HALF, dim=1)
-        S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=half > 0, is_async=True)
+        if half == 0:
+            S = warpgroup_mma(held, K.slice(0, HELD, dim=1).permute((1, 0)), S, use_acc=False, is_async=True)
+            K = K.slice(HELD, HALF - HELD, dim=1)
+            some = Q.slice(HELD, HALF - HELD, dim=1)
+        else:
+            some = Q.slice(HALF, HALF, dim=1)
+        S = warpgroup_mma(some, K.permute((1, 0)), S, is_async=True)
     latents[2].wait_full(visit)
     K = latents[2].block(visit).reshape([KEYS, ROPE])
     S = warpgroup_mma(rope, K.permute((1, 0)), S, is_async=True)
-    S, rope = warpgroup_mma_wait(0, deps=[S, rope])
-    return S, rope
+    S, rope, held = warpgroup_mma_wait(0, deps=[S, rope, held])
+    return S
 
 
 @gluon.jit
-def _weigh(
-    lse, sizes, q_tensor, k_tensor, table, queries, latents, passed, part, scale_log2, HOW: gl.constexpr
-):  # fmt: skip
+def _weigh(lse, sizes, tensors, table, queries, latents, passed, part, scale_log2, HOW: gl.constexpr):
     """Each block's weights, and what O is multiplied by before their product comes; at its end 1 / l."""
-    passed, factors = passed
-    for each in gl.static_range(2):
-        boxes = boxes_of(queries[each].blocks, q_tensor, 1)
-        load_pages(queries[each], boxes, 0, q_tensor, (part.batch,), 0, part.row, each * VALUES, 1, 0)
+    weights, factors = passed
+    q_tensor, q_rope, _, k_rope = tensors
+    ropes = latents[2]
+    load_pages(queries[0], queries[0].blocks, 0, q_tensor, (part.batch,), 0, part.row, 0, 1, 0)
+    load_pages(queries[1], queries[1].blocks, 0, q_rope, (part.batch,), 0, part.row, VALUES, 1, 0)
     for visit in gl.static_range(BUFFERS):
-        _fetch(latents, 2, visit, _place(visit, part, table, HOW), part, k_tensor, HOW)
+        _expect(ropes, visit, part, k_rope, HOW.PARTS)
+        _fetch(ropes, visit, _place(visit, part, table, HOW), VALUES, part, k_rope, HOW.PARTS)
     SCORES: gl.constexpr = accumulator_layout(KEYS)
     running_max = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, SCORES))
     running_sum = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SCORES))
     queries[0].wait_full(0)
     Q = queries[0].block(0).reshape([ROWS, VALUES])
+    held = held_columns(Q, HELD, KEYS)
     queries[1].wait_full(0)
     rope = held_columns(queries[1].block(0).reshape([ROWS, ROPE]), ROPE, KEYS)
     blocks = part.end - part.first
     for visit in range(blocks):
         place = _place(visit + BUFFERS, part, table, HOW)
-        S, rope = _scores(Q, rope, latents, visit)
-        held = part.length - part.key(visit)
-        if held < KEYS:
+        S = _scores(Q, held, rope, latents, visit)
+        keys = part.length - part.key(visit)
+        if keys < KEYS:
             columns = gl.arange(0, KEYS, layout=gl.SliceLayout(0, SCORES))[None, :]
-            S = gl.where(columns < held, S, float("-inf"))
+            S = gl.where(columns < keys, S, float("-inf"))
             if HOW.PAGED:  # slots behind the last key may hold anything
                 for half in gl.static_range(2):
-                    clean(latents[half], visit, held)
-        weights, running_max, running_sum, alpha = softmax_step(
-            S, running_max, running_sum, scale_log2, False, False
-        )
-        passed.wait_empty(visit)
-        passed.block(visit).reshape([ROWS, KEYS]).store(weights.to(passed.blocks.dtype))
-        factors.index(passed.buffer(visit)).store(alpha)
+                    clean(latents[half], visit, keys)
+        new_max = gl.maximum(running_max, gl.max(S, axis=1))
+        offset = gl.where(new_max == float("-inf"), 0.0, new_max * scale_log2)
+        alpha = gl.exp2(running_max * scale_log2 - offset)
+        running_max = new_max
+        factors.wait_empty(visit)
+        factors.block(visit).store(alpha)
+        mbarrier.arrive(factors.arrival(visit), count=1)
+        P = gl.exp2(S * scale_log2 - offset[:, None])
+        running_sum = running_sum * alpha + gl.sum(P, axis=1)
+        weights.wait_empty(visit)
+        weights.block(visit).reshape([ROWS, KEYS]).store(P.to(weights.blocks.dtype))
         fence_async_shared()
-        mbarrier.arrive(passed.arrival(visit), count=1)
-        latents[2].release(visit)
-        _fetch(latents, 2, visit + BUFFERS, place, part, k_tensor, HOW)
-    passed.wait_empty(blocks)
-    factors.index(passed.buffer(blocks)).store(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum))
-    mbarrier.arrive(passed.arrival(blocks), count=1)
+        mbarrier.arrive(weights.arrival(visit), count=1)
+        _expect(ropes, visit + BUFFERS, part, k_rope, HOW.PARTS)
+        _fetch(ropes, visit + BUFFERS, place, VALUES, part, k_rope, HOW.PARTS)
+    factors.wait_empty(blocks)
+    factors.block(blocks).store(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum))
+    mbarrier.arrive(factors.arrival(blocks), count=1)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, SCORES))
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     gl.store(lse + part.out_row(sizes) + rows, row_lse, mask=part.row + rows < sizes[0])
 
 
 @gluon.jit
-def _add_up(
-    out_tensor, sizes, k_tensor, table, latents, passed, part, HOW: gl.constexpr, HALF_OF: gl.constexpr
-):  # fmt: skip
-    """A half of the columns of O; its readers being done, the same of the latents to come is copied."""
+def _rescaled(out, factors, visit):
+    factors.wait_full(visit)
+    factor = factors.block(visit).load(gl.SliceLayout(1, accumulator_layout(HALF)))
+    factors.release(visit)
+    return out * factor[:, None]
+
+
+@gluon.jit
+def _add_up(out_tensor, sizes, tensors, table, latents, passed, part, HOW: gl.constexpr, SIDE: gl.constexpr):
+    """A half of the columns of O; once a product is done nobody reads its latents: the next are copied."""
     OUT: gl.constexpr = accumulator_layout(HALF)
-    passed, factors = passed
-    values = latents[HALF_OF]
+    weights, factors = passed
+    values, k_tensor = latents[SIDE], tensors[2]
     for visit in gl.static_range(BUFFERS):
-        _fetch(latents, HALF_OF, visit, _place(visit, part, table, HOW), part, k_tensor, HOW)
+        _expect(values, visit, part, k_tensor, HOW.PARTS)
+        _fetch(values, visit, _place(visit, part, table, HOW), SIDE * HALF, part, k_tensor, HOW.PARTS)
     out = gl.zeros([ROWS, HALF], gl.float32, OUT)
     blocks = part.end - part.first
     for visit in range(blocks):
         place = _place(visit + BUFFERS, part, table, HOW)
-        passed.wait_full(visit)
-        out = out * factors.index(passed.buffer(visit)).load(gl.SliceLayout(1, OUT))[:, None]
+        out = _rescaled(out, factors, visit)
+        weights.wait_full(visit)
         values.wait_full(visit)
-        P = passed.block(visit).reshape([ROWS, KEYS])
+        P = weights.block(visit).reshape([ROWS, KEYS])
         out = warpgroup_mma(P, values.block(visit).reshape([KEYS, HALF]), out, is_async=True)
+        _expect(values, visit + BUFFERS, part, k_tensor, HOW.PARTS)
         out = warpgroup_mma_wait(0, deps=[out])
-        values.release(visit)
-        _fetch(latents, HALF_OF, visit + BUFFERS, place, part, k_tensor, HOW)
-        passed.release(visit)
-    passed.wait_full(blocks)
-    out = out * factors.index(passed.buffer(blocks)).load(gl.SliceLayout(1, OUT))[:, None]
+        barrier_of_warps()
+        _fetch(values, visit + BUFFERS, place, SIDE * HALF, part, k_tensor, HOW.PARTS)
+        weights.release(visit)
+    out = _rescaled(out, factors, blocks)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))[:, None]
-    columns = HALF_OF * HALF + gl.arange(0, HALF, layout=gl.SliceLayout(0, OUT))[None, :]
+    columns = SIDE * HALF + gl.arange(0, HALF, layout=gl.SliceLayout(0, OUT))[None, :]
     places = out_tensor + gl.cast(part.out_row(sizes), gl.int64) * VALUES + (rows * VALUES + columns)
     gl.store(places, out, mask=(part.row + rows < sizes[0]) & (columns >= 0))
 
@@ -199,11 +230,10 @@ def _attend(
 ):  # fmt: skip
     """The first warp group weighs, the others add up."""
     out, lse = outputs
-    q_tensor, k_tensor = tensors
     if NUMBER == 0:
-        _weigh(lse, sizes, q_tensor, k_tensor, table, queries, latents, passed, part, scale_log2, HOW)
+        _weigh(lse, sizes, tensors, table, queries, latents, passed, part, scale_log2, HOW)
     else:
-        _add_up(out, sizes, k_tensor, table, latents, passed, part, HOW, NUMBER - 1)
+        _add_up(out, sizes, tensors, table, latents, passed, part, HOW, NUMBER - 1)
 
 
 @gluon.jit
@@ -220,34 +250,33 @@ def _queue(dtype, NUMBER: gl.constexpr, ROWS_OF: gl.constexpr, COLUMNS: gl.const
     ]
 )  # fmt: skip
 def latent_kernel(
-    q_tensor, k_tensor, out, lse, block_table, lengths,
+    q_tensor, q_rope, k_tensor, k_rope, out, lse, block_table, lengths,
     batches, heads, keys, splits, added, row_stride, table_stride, page_size, scale_log2, HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads for 64 heads of a part of the keys of a sequence: its O, and its natural lse.
 
-    q_tensor is a descriptor [batch, 1, heads, 576], k_tensor [batch or pages, 1, keys, 576], of blocks of 64
-    columns. out is [splits, batch, heads, 512], in float32 where parts are to be added up; lse float32.
+    q_tensor and q_rope are descriptors of [batch, 1, heads, 576], in blocks of 512 and of 64 columns;
+    k_tensor and k_rope of [batch or pages, 1, keys, 576], of 256 and of 64, or, of small pages, all of 64.
+    out is [splits, batch, heads, 512], in float32 where parts are to be added up; lse float32.
     Where HOW is PAGED the sequence's row of block_table names PARTS pages for a block of keys, or one that
     holds whole blocks, and it has lengths[i] + added keys, at most `keys`.
     """
     DTYPE: gl.constexpr = q_tensor.dtype
     part = _part(heads, keys, splits, lengths, added)
-    passed = _queue(DTYPE, BUFFERS, ROWS, KEYS, 2)
+    weights = _queue(DTYPE, BUFFERS, ROWS, KEYS, 2)
     # the rope of Q lies where weights will, until it is in registers
-    queries = _queue(DTYPE, 1, ROWS, VALUES, 1), make_queue(passed.blocks, 1, 1)
+    queries = _queue(DTYPE, 1, ROWS, VALUES, 1), make_queue(weights.blocks, 1, 1)
     # each half is read last as values, by the warp group that has those columns of O
     latents = (
         _queue(DTYPE, BUFFERS, KEYS, HALF, 1),
         _queue(DTYPE, BUFFERS, KEYS, HALF, 1),
         _queue(DTYPE, BUFFERS, KEYS, ROPE, 1),
     )
-    factors = gl.allocate_shared_memory(
-        gl.float32, [BUFFERS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, order=[0])
-    )
+    row = gl.allocate_shared_memory(gl.float32, [BUFFERS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
+    passed = weights, make_queue(row, BUFFERS, 2)
     fence_async_shared()
     table = (block_table, row_stride, table_stride, page_size)
-    tensors, sizes = (q_tensor, k_tensor), (heads, batches)
-    passed = passed, factors
+    tensors, sizes = (q_tensor, q_rope, k_tensor, k_rope), (heads, batches)
     start(
         _attend, ((out, lse), sizes, tensors, table, queries, latents, passed, part, scale_log2, HOW), [], HOW
     )

@@ -52,9 +52,9 @@ def flash3_latent(q, k, v, call: Call, table=None, lengths=None, added: int = 0,
     if call.splits > 1:
         shapes = [(call.splits, *each.shape) for each in parts]
         parts = tuple(torch.empty(shape, dtype=torch.float32, device=q.device) for shape in shapes)
-    tensors = (q, k, *parts) if table is None else (q, k, *parts, table, lengths)
+    tensors = q, k, *parts, *(() if table is None else (table, lengths))
     if again := call.memory.get("flash3_latent"):
-        again(*map(address, tensors))
+        again(*map(address, (q, q, k, *tensors[1:])))  # each is described twice
     else:
         call.memory["flash3_latent"] = _launch(*tensors, call=call, added=added)
     if call.splits > 1:
@@ -84,10 +84,14 @@ def _launch(q, k, out, lse, table=None, lengths=None, *, call: Call, added: int 
         "PARTS": parts,
         **HOW,
     }
-    queries = _descriptor(q.transpose(1, 2), ROWS, COLUMNS)
-    latents = _descriptor(k.transpose(1, 2) if paged else k, KEYS // parts, COLUMNS)
+    queries, latents = q.transpose(1, 2), k.transpose(1, 2) if paged else k
+    wide = COLUMNS if parts > 1 else LATENT[1] // 2
+    described = [
+        *(_descriptor(queries, ROWS, columns) for columns in (LATENT[1], COLUMNS)),
+        *(_descriptor(latents, KEYS // parts, columns) for columns in (wide, COLUMNS)),
+    ]
     programs = call.batch * ceil_div(call.heads, ROWS) * call.splits
     with on_device(q.device):
         return started(
-            latent_kernel, programs, (queries, latents, out, lse, table, lengths), compiled_for(arguments)
+            latent_kernel, programs, (*described, out, lse, table, lengths), compiled_for(arguments)
         )
