@@ -279,6 +279,8 @@ def _refuse_dropout(dropout_p) -> None:
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits=0) -> dict:
     """The same as `attention` takes it."""
+    if isinstance(window_size, torch.Tensor):  # as that library's own tests give it
+        window_size = window_size.tolist()
     check_sides(window_size)
     check_scale_and_splits(softmax_scale, num_splits)
     left, right = window_size

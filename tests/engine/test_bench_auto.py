@@ -1,8 +1,13 @@
 """Benches of a GPU: what auto takes against the fastest, and what the cache delivers."""
 
-import pytest
+import re
 
-from engine.measuring import bench_auto, bench_kernels
+import pytest
+import torch
+
+import kernels
+from engine.measuring import bench_auto, bench_kernels, bench_models
+from engine.measuring.clock import Repeats
 from engine.measuring.machine import Machine
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Times, Timing
@@ -66,3 +71,23 @@ def test_the_bytes_of_the_cache_are_those_of_all_programs_and_passes(monkeypatch
     monkeypatch.setattr(bench_kernels, "machine", lambda: Machine("a CPU", False, {}, "", True))
     assert bench_kernels.main(["--cache"]) == 2
     assert capsys.readouterr().err == "the cache of a GPU is measured on a GPU: there is none\n"
+
+
+def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
+    """Ours and a peer that gives the same; one that is wrong is not timed, one that refuses says why."""
+    problem = Problem(1, 2, 1, 32, 32, 16, "float32", Mask(causal=True, documents=(20, 12)))
+    case = bench_models.Case("two documents", problem, softcap=30.0, sinks=True)
+
+    def right(case, q, k, v, options):
+        return lambda: kernels.reference_attention(q, k, v, **options)[0]
+
+    def wrong(case, q, k, v, options):
+        return lambda: torch.zeros_like(q)
+
+    peers = {"right": right, "wrong": wrong, "cuDNN": bench_models.sdpa}
+    line = bench_models.line(case, peers, cuda=False, repeats=Repeats(1, 1, 0))
+    assert re.fullmatch(
+        r"two documents +x\S+ +ours \d+  right \d+  cuDNN: has a plain mask alone  wrong: \S+ from float64"
+        r"  ours backward \d+",
+        line,
+    )

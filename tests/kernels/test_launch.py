@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from kernels import attention_varlen, varlen
 from kernels.call.call import Call
+from kernels.call.remember import alike_of
 from kernels.launch import launch
 
 CALL = Call(1, 1, 1, 16, 16, 16, False, None, 1.0, "flash2", 16, 16, None)
@@ -118,3 +120,50 @@ def test_three_tiles_at_most_fill_227_kib_to_the_row_beside_the_rows_that_stay(s
     """227 KiB are 1,816 rows of 64 numbers of two bytes, or of 32 of four."""
     for one, numbers in ((torch.zeros(1).half(), 64), (torch.zeros(1), 32)):
         assert launch.stages(one, streamed=numbers * streamed, resident=numbers * resident) == stages
+
+
+ROWS, EDGES = torch.ones(40, 2, 16), torch.tensor([0, 12, 40])
+
+
+@pytest.mark.parametrize(
+    ("q", "options", "autocast"),
+    [
+        (ROWS[:39], {"causal": True}, False),
+        (ROWS.transpose(0, 1).contiguous().transpose(0, 1), {"causal": True}, False),
+        (ROWS.half(), {"causal": True}, False),
+        (ROWS.clone().requires_grad_(), {"causal": True}, False),
+        (ROWS, {"causal": 1}, False),  # another type: what is checked of one is not of the other
+        (ROWS, {}, False),
+        (ROWS, {"causal": True, "sinks": torch.zeros(2)}, False),
+        (ROWS, {"causal": True}, True),
+    ],
+    ids=str,
+)
+def test_what_is_not_alike_is_not_launched_again(q, options, autocast):
+    known = alike_of((ROWS, EDGES), {"causal": True})
+    assert known is not None
+    assert known == alike_of((ROWS.clone(), EDGES + 1), {"causal": True})
+    with torch.autocast("cpu", enabled=autocast):
+        assert alike_of((q, EDGES), options) != known
+
+
+def test_a_packed_call_alike_is_launched_again_with_its_own_tensors(monkeypatch):
+    """Where no number is at hand, as on a GPU, whatever the lengths are."""
+    launched = []
+
+    def again(*tensors):
+        launched.append(tensors)
+        return torch.zeros(1, 2, 40)
+
+    monkeypatch.setattr(varlen, "_AGAIN", {})
+    monkeypatch.setattr(varlen, "at_hand", lambda edges: False)
+    monkeypatch.setattr(varlen.dispatch, "again", lambda *_: again)
+    attention_varlen(ROWS, ROWS, ROWS, EDGES, EDGES)
+    assert not launched
+    q, edges = ROWS + 1, EDGES.clone()
+    out, lse = attention_varlen(q, ROWS, ROWS, EDGES, edges, return_lse=True)
+    assert not launched  # EDGES twice is another launch
+    out = attention_varlen(q, ROWS, ROWS, edges, edges)
+    given = q, ROWS, ROWS, out, out, edges, edges
+    assert all(each is same for each, same in zip(launched[0], given, strict=True))
+    assert lse.shape == (2, 40)

@@ -102,7 +102,7 @@ def heads_first(*tensors):
     [
         ({}, {}),
         ({"causal": True, "softmax_scale": 0.3}, {"causal": True, "scale": 0.3}),
-        ({"window_size": (3, -1), "softcap": 2.0}, {"window": (3, None), "softcap": 2.0}),
+        ({"window_size": torch.tensor([3, -1]), "softcap": 2.0}, {"window": (3, None), "softcap": 2.0}),
         ({"causal": True, "window_size": (3, 5), "deterministic": True}, {"window": 4}),
     ],
 )
