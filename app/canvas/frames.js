@@ -68,6 +68,11 @@ export class FramesPlayer extends TimedPlayer {
     this.clock.start();
   }
 
+  get shared() {
+    const shared = super.shared;
+    return { ...shared, state: { ...shared.state, goal: this.goal ?? null } };
+  }
+
   seek(at) {
     this.goal = null;
     super.seek(at);

@@ -16,6 +16,10 @@ export function showing(Shown, name = "") {
     views.set(parentElement, view);
     view.setStateValue = setStateValue; // by which it tells the page something; a file has none
     view.update(data);
+    if (!there && !setStateValue)
+      globalThis.addEventListener?.("message", ({ source, data: sent }) => {
+        if (source === parent && sent?.moment) view.follow?.(sent.moment); // of a room's phone
+      });
     const opened = there || setStateValue ? null : STEP.exec(location.hash);
     if (opened) view.seek(0);
     for (let step = 0; step < Number(opened?.[1] ?? 0); step += 1) view.step(1);

@@ -154,7 +154,9 @@ export class TimedPlayer extends PlayedView {
   }
 
   draw() {
-    if (this.stage.pen) this.paint();
+    if (!this.stage.pen) return;
+    this.paint();
+    this.share();
   }
 
   paint() {

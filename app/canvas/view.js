@@ -92,6 +92,31 @@ export class PlayedView extends View {
     this.at = part >= 1 ? this.last : part * this.last;
   }
 
+  /** What another window needs to show the same moment of the same picture: its place, and what its bar chooses. */
+  get shared() {
+    const { label = "", state = { speed: 1 } } = this.constructor.bar ?? {},
+      own = Object.fromEntries(Object.keys(state).map((name) => [name, this[name]]));
+    return { what: label, part: this.fraction, playing: this.playing, state: own };
+  }
+
+  /** Tells the window of who leads a room, if it is one, what the room's phones are to show. */
+  share() {
+    globalThis.attentionRoom?.(this.shared);
+  }
+
+  /** Shows a moment that another window shares. */
+  follow({ what, part, playing, state }) {
+    if (what !== this.shared.what) return;
+    this.adopt(state);
+    this.fraction = part;
+    if (playing !== this.playing) this.clock[playing ? "start" : "stop"]();
+    this.fit(true);
+  }
+
+  adopt(state) {
+    Object.assign(this, state);
+  }
+
   seek(at) {
     this.at = clamp(at, 0, this.last);
     this.spoke = 0;

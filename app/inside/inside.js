@@ -54,11 +54,11 @@ class InsideView extends PlayedView {
     return (start + end) / 2 / this.data.seconds;
   }
 
-  fit() {
+  fit(anyway = false) {
     const { clientWidth } = this.picture;
     if (!this.data || !clientWidth) return;
     const u = this.unit();
-    if (clientWidth === this.width && u === this.u) return;
+    if (!anyway && clientWidth === this.width && u === this.u) return;
     Object.assign(this, { u, width: clientWidth, across: clientWidth / u });
     this.picture.innerHTML = pictureOf(this.data, this.across, this.theme, u);
     this.head = this.picture.querySelector(".head");
@@ -86,6 +86,7 @@ class InsideView extends PlayedView {
       where: `${duration(seconds)} of ${duration(this.data.seconds)}`,
       playing: this.playing,
     });
+    this.share();
   }
 
   step(by) {

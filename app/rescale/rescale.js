@@ -153,6 +153,17 @@ class Rescaler extends TimedPlayer {
     this.rerun({ chosen: key });
   }
 
+  get shared() {
+    const shared = super.shared;
+    return { ...shared, state: { ...shared.state, scores: this.model.scores } };
+  }
+
+  adopt({ scores, ...state }) {
+    this.model.scores = scores.map((score) => score ?? -Infinity);
+    super.adopt(state);
+    this.model.run(this.rescaling);
+  }
+
   asDrawn() {
     this.model.scores = this.model.drawn;
     this.rerun({ rescaling: true });

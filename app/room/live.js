@@ -30,6 +30,27 @@ function leave(live) {
   stream = null;
 }
 
+const OFTEN = 150, // ms between two moments of a picture that is dragged, for phones to follow
+  SELDOM = 2000; // and of one that plays, as theirs play too
+let passed = { at: 0, part: null, rest: "" },
+  waiting;
+
+/** Passes the moment of the picture in this window on to the phones. */
+function pass(moment) {
+  clearTimeout(waiting);
+  const { part, ...others } = moment,
+    rest = JSON.stringify(others),
+    now = performance.now();
+  if (rest === passed.rest && part === passed.part) return;
+  const left = rest === passed.rest ? passed.at + (moment.playing ? SELDOM : OFTEN) - now : 0;
+  if (left > 0) {
+    waiting = setTimeout(pass, left, moment);
+    return;
+  }
+  passed = { at: now, part, rest };
+  fetch(HEARD, { method: "POST", body: JSON.stringify(moment) }).catch(() => {}); // the next one may arrive
+}
+
 /** A class behind one access point looks so, and so does one script that plays many phones. */
 function crowd(count) {
   return count >= CROWD ? ` (${count.toLocaleString("en")} from one address)` : "";
@@ -52,6 +73,7 @@ class Live {
     join(this);
     this.data = data;
     this.root.dataset.view = data.view;
+    if (data.view === "badge") window.attentionRoom = data.leads ? pass : undefined;
     const { link, code, qr } = data;
     if (this.qr !== qr) this.part("qr").innerHTML = this.qr = qr;
     this.part("link").replaceChildren(link.slice(0, -code.length), element("b", code));
@@ -114,6 +136,7 @@ class Live {
 
   release() {
     clearTimeout(this.timer);
+    if (this.data?.view === "badge") window.attentionRoom = undefined;
     leave(this);
   }
 }

@@ -67,11 +67,17 @@ function draw() {
         : SAID[204];
   part("vote").hidden = !shown.number;
   part("making").hidden = !shown.making;
+  move();
   frame.hidden = !shown.picture;
   if (shown.picture && shown.picture !== picture) {
     picture = shown.picture;
     load();
   }
+}
+
+/** The picture moves as the presenter's does. */
+function move() {
+  if (heard && shown.moment) frame.contentWindow.postMessage({ moment: shown.moment }, "*");
 }
 
 function load() {
@@ -97,7 +103,10 @@ function join() {
 
 addEventListener("message", ({ source, data }) => {
   if (source !== frame.contentWindow) return;
-  heard = true;
+  if (!heard) {
+    heard = true;
+    move();
+  }
   if (data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
 });
 // an answer that was lost on its way left a blank: ask again

@@ -151,6 +151,7 @@ class Room:
         self._asked_by: dict[Question, object] = {}  # which session asked it last
         self._leader: object | None = None
         self._since: float | None = None  # when it was first led
+        self._moment: Any = None  # of the presenter's picture
         self._joined = False  # whether any phone ever has
         self._shown = Shown("The lecture has not begun", "This page follows it by itself.")
         if pictures is not None:
@@ -208,11 +209,19 @@ class Room:
             if shown.question:
                 self._ask(session, shown.question)
                 self._hands[self._ballots.number(shown.question)] = shown.hands
+            if shown.picture != self._shown.picture:
+                self._moment = None
             changed, self._shown = shown != self._shown, shown
             counts = self._counts()
         if changed:
             self._refresh()
         return counts
+
+    def move(self, moment: Any) -> None:
+        """Have the phones' picture show a moment that the presenter's shows; it says itself what that is."""
+        with self._lock:
+            self._moment = moment
+        self._refresh()
 
     def csv(self) -> str:
         """All questions with their votes, as a file."""
@@ -345,6 +354,7 @@ class Room:
             state = {name: getattr(shown, name) for name in told} | {
                 "number": self._ballots.number(shown.question) if shown.question else 0,
                 "picture": key if ready else "",
+                "moment": self._moment,
                 "making": bool(key) and not ready and not pictures.refused(key),
             }
             if shown.told:

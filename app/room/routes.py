@@ -25,6 +25,7 @@ from app.room.room import Board, FullError, Room, VoteError, place_of
 HERE = Path(__file__).with_name("phone")
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
 LARGEST_VOTE, VOTE_SECONDS = 200, 5  # bytes of a vote, and s that it may take to arrive
+LARGEST_MOMENT = 8000  # bytes of what a picture shows of itself
 BEAT = 15  # s between signs of life, by which a lost connection is noticed
 AGAIN = 1000  # ms after which a browser asks for a lost stream again
 SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
@@ -84,10 +85,25 @@ def presenter_route(room: Room) -> Route:
     async def live(request: Request) -> Response:
         if not serving.here(request.client and request.client.host, request.headers):
             return await _nothing(request, HTTPException(404))  # it holds the answers
+        if request.method == "POST":
+            return await _moved(request, room)
         room.count()
         return Stream(_told(room.tally, lambda: not room.tally.closed))
 
-    return Route(f"{serving.base_path()}/room/live", live)
+    return Route(f"{serving.base_path()}/room/live", live, methods=["GET", "POST"])
+
+
+async def _moved(request: Request, room: Room) -> Response:
+    """Have the phones show the moment that the presenter's picture shows; from its own page alone."""
+    try:
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            raise VoteError(403)
+        room.move(json.loads(await _body(request, LARGEST_MOMENT)))
+    except VoteError as error:
+        return Response(None, error.status, SAFE)
+    except (ValueError, RecursionError, ClientDisconnect):
+        return Response(None, 400, SAFE)
+    return Response(None, 204, SAFE)
 
 
 async def _nothing(request: Request, error: Exception) -> Response:
@@ -159,11 +175,11 @@ async def _vote(request: Request, room: Room) -> Response:
     return Response(None, 204, SAFE)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int = LARGEST_VOTE) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST_VOTE:
+        if len(body) > most:
             raise VoteError(413)
     return body
 
