@@ -18,7 +18,6 @@ from app.scenario import theme
 from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.tour.pictures import PICTURES
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
@@ -154,8 +153,14 @@ def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
     )
 
 
+def _elsewhere(decoding: Experiment, colours: Palette) -> None:
+    """What phones show: the SMs that have a block, and the time over the number of splits."""
+    _chip(simulate(decoding), colours)
+    _modelled(decoding, figures.TIME, colours)
+
+
 def _drawn(experiment: Experiment) -> Drawn:
-    return in_both_themes(PICTURES["decoding"], studies.decoding_of(experiment), tour="attention", step="1")
+    return in_both_themes(_elsewhere, studies.decoding_of(experiment))
 
 
 def _files() -> list[SiteFile]:
