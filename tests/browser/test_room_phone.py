@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from app import contents
 from app.canvas.offline import document
 from app.gallery.phone import TALL as MEASURES_ITSELF
+from app.gallery.phone import in_document
 from app.room.pictures import Pictures
 from app.room.room import Room, Shown
 from app.room.votes import Question
+from engine.experiment import Experiment
 from tests import room_load
 from tests.browser.conftest import Watch, window
 
@@ -86,6 +89,27 @@ def test_a_phone_comes_back_to_a_room_that_was_started_again_and_says_that_its_v
             page.get_by_role("button", name="twice").click()
             page.get_by_text("Your vote is counted.").wait_for()
             assert again.publish(session, ASKED) == [0, 2]  # a hand was raised
+
+
+def test_a_phones_picture_stands_and_plays_as_the_presenters(browser):
+    pictures, session = Pictures(), object()
+    drawn = in_document("tiles", contents.picture("tiles").of(Experiment.of(seq=256)))
+    pictures._keep(ASKED.picture, gzip.compress(drawn.encode()))
+    room = Room(pictures)
+    room.lead(session)
+    state = {"race": False, "flaw": "", "speeds": {"single": 1, "race": 1}, "slot": 0.5, "pinned": None}
+    moment = {"what": "Player: attention, tile by tile", "part": 1, "playing": False, "state": state}
+    with room_load.served(room), window(browser, viewport={"width": 390, "height": 844}) as phone:
+        page = phone.new_page()
+        page.goto(room.link)
+        room.publish(session, replace(ASKED, question=None))
+        room.move(moment)  # before the picture is there
+        there = page.frame_locator("#picture")
+        there.get_by_text("done", exact=True).wait_for()
+        room.move(moment | {"part": 0.2, "playing": True})
+        there.get_by_role("button", name="Pause").wait_for()
+        room.move(moment | {"what": "another picture"})
+        there.get_by_role("button", name="Pause").wait_for()
 
 
 def test_a_phone_says_that_its_room_has_closed(browser):

@@ -129,6 +129,32 @@ def test_what_the_presenter_hears_is_told_at_the_machine_alone(client, headers):
     assert asyncio.run(live(Request(asked))).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("body", "site", "status"),
+    [
+        (b'{"what": "Player", "part": 0.5, "playing": true, "state": {}}', b"same-origin", 204),
+        (b'{"part": 1}', b"cross-site", 403),
+        (b"[" * 9000, b"same-origin", 413),
+        (b"no JSON", b"same-origin", 400),
+    ],
+)
+def test_the_phones_picture_moves_as_the_presenters_does(body, site, status):
+    moved, session = Room(), object()
+    moved.lead(session)
+    moved.publish(session, replace(ASKED, question=None))
+
+    async def sent():
+        return {"type": "http.request", "body": body}
+
+    headers = [(b"host", b"localhost:8501"), (b"sec-fetch-site", site)]
+    asked = {"type": "http", "method": "POST", "path": "/", "headers": headers, "client": ("127.0.0.1", 1)}
+    answer = asyncio.run(presenter_route(moved).endpoint(Request(asked, sent)))
+    told = json.loads(moved.stage.text)["moment"]
+    assert (answer.status_code, told) == (status, json.loads(body) if status == 204 else None)
+    moved.publish(session, replace(ASKED, question=None, picture={"page": "gpu"}))
+    assert json.loads(moved.stage.text)["moment"] is None  # it was of another picture
+
+
 def test_the_page_comes_with_its_policy_and_a_cookie_that_no_script_reads(room):
     status, headers, document = ask(room, "/CODE")
     assert status == 200
