@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 
 
@@ -29,4 +30,19 @@ def prepare_triton() -> None:
     os.environ["TRITON_INTERPRET"] = "1"
 
 
+def let_loops_begin() -> None:
+    """Triton 3.6 makes integers of arrays of one number, which NumPy refuses from 2.4 on: take the number."""
+    from triton.runtime import interpreter
+
+    usual = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope) -> None:
+        usual(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patched
+
+
 prepare_triton()
+if os.environ.get("TRITON_INTERPRET") == "1" and version("triton").startswith("3.6."):
+    let_loops_begin()

@@ -14,7 +14,6 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.file import CLUSTERS, RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording
-from tests.old_interpreter import RUNS_NO_LOOP, WHY
 
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 128, "float16", Mask(causal=True))
 ROW = ClusterTiming("ring", "Ring", "forward", PROBLEM, 4, Extent(1e-3, 2e-3, 3e-3, 5), 1e-4, 1e-4, 4e-3)
@@ -24,7 +23,6 @@ LANES = ClusterTimeline(
 BESIDE = [sys.executable, Path(__file__).with_name("cluster_ranks.py")]
 
 
-@pytest.mark.skipif(RUNS_NO_LOOP, reason=WHY)
 def test_two_processes_measure_a_ring_over_gloo(beside):
     pytest.importorskip("torch")
     pytest.importorskip("kernels.interpreter", exc_type=ImportError)

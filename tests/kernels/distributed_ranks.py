@@ -29,7 +29,6 @@ from distributed_cases import EVERY, INTERPRETED, Case, Files, arranged, ran
 from torch.distributed.device_mesh import init_device_mesh
 from kernels.distributed import explain, job, ring_attention, shard, team, unshard
 from kernels.distributed.watch import Watch
-from tests.old_interpreter import RUNS_NO_LOOP
 
 SHORT = 3.0  # s that a rank waits for one that is lost
 LONG = 3600.0  # s: until it is ended
@@ -168,7 +167,7 @@ def work(rank: int, ranks: int, what: str, folder: str, pipe) -> None:
             for case in EVERY:
                 found[case.name] = ran(case, files)
         elif what == "others":
-            for case in [] if RUNS_NO_LOOP else INTERPRETED:
+            for case in INTERPRETED:
                 found[case.name] = ran(case, files, turns=1)
         with arranged(Case(what), files):
             found |= beside_cases(rank, ranks, what, pipe)

@@ -15,7 +15,6 @@ from kernels.dispatch.dispatch import chosen
 from kernels.distributed import choice, shard
 from kernels.distributed.combine import Piece, combine
 from kernels.distributed.layout import Layout, planned
-from tests.old_interpreter import RUNS_NO_LOOP, WHY
 
 SCRIPT = Path(__file__).parent / "distributed_ranks.py"
 
@@ -53,7 +52,6 @@ def test_four_ranks_agree_with_float64(case, ranks):
     assert worst(ranks("4:results"), case.name) < 1
 
 
-@pytest.mark.skipif(RUNS_NO_LOOP, reason=WHY)
 @pytest.mark.parametrize("name", ["kernels-causal-ring", "kernels-window"])
 def test_the_kernels_themselves_on_two_ranks(name, ranks):
     assert worst(ranks("2:others"), name) < 1
