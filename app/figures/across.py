@@ -1,16 +1,19 @@
 """Figures of the page of several GPUs: efficiency over their number, and a ring's round over their tokens."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
-from app.figures.base import LEGEND, Figure, drawn, line, marks, upright
+from app.figures.base import LEGEND, Figure, drawn, level, line, marks, upright
 from app.figures.colours import Palette
 from app.figures.units import log_axis, log_ticks, seconds_text, share_text, short
 from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
+from engine.recordings.cluster import ClusterTimeline
+from engine.recordings.samples import SECTOR
 from engine.studies.recorded_clusters import Held
 from engine.studies.several_gpus import Round
 
-HEIGHT = 300
+HEIGHT, LOW = 300, 190
 NAMES = {
     RING: "Ring",
     RING_SEND: "Ring, NCCL",
@@ -20,6 +23,27 @@ NAMES = {
 }
 TONES = {RING: "v", RING_SEND: "lime", ALL_GATHER: "k", ALL_TO_ALL: "q", TWO_LEVEL: "o"}
 TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
+
+
+def sent(row: ClusterTimeline, rate: float, colours: Palette) -> Figure:
+    """What each GPU sends over NVLink while a ring runs, a line each; the links' rate is a line across."""
+    tones = cycle((colours.violet, colours.lime, colours.rose, colours.muted))
+    traces = [
+        line(
+            [round(at * row.interval * 1e3, 4) for at in range(len(of.sent))],
+            [round(sectors * SECTOR / row.interval / 1e9, 2) for sectors in of.sent],
+            colour,
+            f"GPU {gpu}, %{{x:.2f}} ms: %{{y:.0f}} GB/s",
+            width=1.5,
+            name=f"GPU {gpu}",
+        )
+        for gpu, (of, colour) in enumerate(zip(row.marks, tones, strict=False))
+    ]
+    shapes = [level(rate / 1e9, colours.muted)]
+    y = {"title_text": "GB/s sent", "range": [0, 1.1 * rate / 1e9]}
+    return drawn(
+        traces, colours, height=LOW, x={"title_text": "ms of the call"}, y=y, legend=True, shapes=shapes
+    )
 
 
 def efficiency(

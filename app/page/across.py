@@ -55,7 +55,8 @@ def show() -> None:
     runs = studies.runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
-        live.show({"One GPU with all tokens": studies.alone(spread, backward)})
+        alone = {"One GPU with all tokens": studies.alone(spread, backward)}
+        here = live.show(alone, gpus=spread.gpus, more=partial(scaling.ring_here, held(recordings)))
     with above or nullcontext():
         ACROSS.show(build(runs), key="across")
     for run in runs:
@@ -63,6 +64,7 @@ def show() -> None:
         offer(title, partial(cluster_trace, run), TRACE)
     st.caption(_what_is_drawn(spread, runs, recordings))
     found, colours = held(recordings), theme.colours()
+    scaling.links(spread, recordings, here, colours)
     curve, rounds = st.columns(2, gap="large")
     with curve:
         scaling.efficiency(spread, found, colours)

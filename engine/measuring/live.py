@@ -13,10 +13,12 @@ from engine.experiment import Experiment
 from engine.measuring import user_gpu
 from engine.measuring.libraries import torch
 from engine.measuring.machine import machine
+from engine.measuring.ring_here import ring_here, ring_size
 from engine.measuring.sampling import sampled_row
 from engine.measuring.timelines import traced_row
 from engine.measuring.trial import attempt
 from engine.measuring.user_kernel import saved
+from engine.recordings.cluster import BOTH, ClusterTimeline, ClusterTiming
 from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import BACKWARD_PROVIDER
@@ -38,12 +40,15 @@ class Live:
         traced: the blocks of the first on SMs, in every order that was asked for.
         device: the GPU.
         date: when, ISO 8601.
+        ring: the first over several GPUs, its times and what each sends; None where one GPU was asked for, or
+            is here.
     """
 
     rows: tuple[Samples, ...]
     traced: tuple[TracedCall, ...]
     device: str
     date: str
+    ring: tuple[ClusterTiming, ClusterTimeline] | None = None
 
     @property
     def origin(self) -> str:
@@ -62,16 +67,19 @@ def offered() -> bool:
 
 
 def payload_of(
-    experiments: Sequence[Experiment], orders: Sequence[str] = (), file: Path | None = None
+    experiments: Sequence[Experiment],
+    orders: Sequence[str] = (),
+    file: Path | None = None,
+    gpus: int = 1,
 ) -> dict[str, Any]:
     """What one measurement depends on: not the GPU that the page's model is of.
 
     orders: of the first experiment's blocks, whose SMs and times are asked for too. file: whose attention is
-    called in the algorithm's place, as it is saved.
+    called in the algorithm's place, as it is saved. gpus: over at most so many the first runs as a ring, too.
     """
     calls = [each.changed(hardware=Experiment.hardware).flat() for each in experiments]
     own = {"file": str(file), "saved": saved(file)} if file else {}
-    return {"calls": calls, "orders": list(orders), **own}
+    return {"calls": calls, "orders": list(orders), "gpus": gpus, **own}
 
 
 def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
@@ -93,13 +101,19 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
         rows.append(measured or replace(row, skipped=reason))
     if all(row.times is None for row in rows):
         raise JobError(rows[0].skipped)
-    traced, first = [], calls[0]
+    first, ring = calls[0], None
+    if (gpus := ring_size(first.problem, min(payload["gpus"], torch.cuda.device_count()))) > 1:
+        yield Update(0.5, f"Running the ring on {gpus} GPUs, in processes of its own")
+        torch.cuda.empty_cache()
+        ring = ring_here(first.problem, FORWARD if first.direction == FORWARD else BOTH, gpus)
+    traced = []
     for number, order in enumerate(payload["orders"], len(calls)):
         yield Update(0.2 + 0.8 * number / steps, "Writing down which block ran on which SM, and when")
         call = TracedCall(first.provider, order, first.problem, first.block_q, first.block_kv)
         traced.append(traced_row(call))
     torch.cuda.empty_cache()  # others use this GPU too
-    return Live(tuple(rows), tuple(traced), here.device, datetime.now(UTC).isoformat(timespec="seconds"))
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    return Live(tuple(rows), tuple(traced), here.device, date, ring)
 
 
 def row_of(experiment: Experiment) -> Samples:

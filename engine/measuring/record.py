@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -24,13 +25,15 @@ from engine.measuring.machine import device, machine
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
+from engine.measuring.ring_here import ring_here
 from engine.measuring.scenarios import random_calls
 from engine.measuring.trial import training_problem
+from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
-from engine.recordings.samples import Samples
+from engine.recordings.samples import SECTOR, Samples
 from engine.recordings.timing import Decoding, Timing
 from engine.worker.jobs import JobError
 
@@ -200,6 +203,18 @@ def record_cluster(recorder: Recorder) -> None:
     ranks.close()
 
 
+def record_links(recorder: Recorder) -> None:
+    """What each GPU sends over NVLink while a ring runs, of the rings whose lanes are recorded."""
+    for row in list(recorder.rows["cluster_timelines"].values()):
+        if row.marks and row.provider in (RING, RING_SEND):
+            _, found = ring_here(row.problem, row.direction, row.gpus, row.provider)
+            marks = zip(row.marks, found.marks, strict=False)
+            marks = tuple(replace(mark, sent=of.sent) for mark, of in marks) or row.marks
+            recorder.add("cluster_timelines", [replace(row, marks=marks, interval=found.interval)])
+            sent = found.skipped or ", ".join(f"{SECTOR * sum(of.sent) / 1e6:,.1f} MB" for of in marks)
+            recorder.tell(f"links: {row.provider} N {row.problem.seq_q}: {sent}")
+
+
 def compile_ahead(recorder: Recorder, rows: Iterable[Row]) -> list[Row]:
     """Those of this project's kernels that were compiled in time."""
     kernels = {row: Kernel.of_row(row) for row in rows}
@@ -221,6 +236,7 @@ RECORD = {
     "timelines": record_timelines,
     "samples": record_samples,
     "cluster": record_cluster,
+    "links": record_links,
 }
 
 

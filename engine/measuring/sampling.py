@@ -7,7 +7,7 @@ this process. Imports torch and cupti when called.
 import ctypes
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
@@ -35,10 +35,11 @@ METRICS = {  # a column's name, what the chip counts, and how much of it is one
     "l2": ("lts__t_bytes.sum", SECTOR),
 }
 NEEDED = ("read", "written", "sms")
+SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request", "response"))  # over NVLink
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
 SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
-OFTEN = 2000  # samples of a call at most, about
+OFTEN, SENT_OFTEN = 2000, 1000  # samples of a call at most, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
 AROUND = 3000  # samples of what holds a call up and follows it, at most, about: room for each takes 22 µs
 HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
@@ -47,6 +48,7 @@ BUFFER = 64 * 2**20
 REPEATS = 3
 READ = attrgetter("read")
 TIMED = clock.Repeats(3, 10, 0.02)
+NOT_HELD = "the chip's samples do not hold the call: it ran on one SM, or for too long"
 INSTALL = "python -m pip install --no-deps -r engine/requirements.txt"
 
 
@@ -124,7 +126,7 @@ def sampled(call: Callable[[], Any], seconds: float, cold: bool = True, repeats:
     return [_joined(*alike) for alike in zip(*found, strict=True)]
 
 
-class _TooMuchError(Exception):
+class _TooMuchError(JobError):
     """A chip cannot count these together."""
 
 
@@ -150,16 +152,13 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
-    pm_sampling, interval = library(), SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / OFTEN))
+    interval = interval_of(seconds, OFTEN)
     most = min(MOST_SAMPLES, AROUND + int(1.5e9 * seconds / interval))
-    sms = torch.cuda.get_device_properties(0).multi_processor_count
-    flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
-    hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
-    hold()  # compiled, where it is the first
-    collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
-    try:
-        collector.enable()
-        _configure(pm_sampling, collector, [METRICS[name][0] for name in names], interval)
+    with _collector([METRICS[name][0] for name in names], interval) as collector:
+        sms = torch.cuda.get_device_properties(0).multi_processor_count
+        flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
+        hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
+        hold()  # compiled, where it is the first
         for _ in range(repeats):
             if cold:
                 flush.zero_()
@@ -178,6 +177,46 @@ def _one_pass(
             samples = list(collector.decode(max_samples=most))[1:]  # the first begins at 0
             found = _of_the_call(samples, names, interval, sms)
             yield found if cold else replace(found, left=0)  # what it leaves, the one before has left it
+
+
+def sent(collector: Any, call: Callable[[], Any]) -> tuple[int, ...]:
+    """Sectors that leave this GPU over NVLink in each interval of a call, which first waits for the others.
+
+    collector: of `link_collector`. From the first interval with more than one SM at work to the last.
+    """
+    collector.start()
+    call()
+    torch.cuda.synchronize()
+    collector.stop()
+    samples = list(collector.decode(max_samples=MOST_SAMPLES))
+    sms, *sectors = np.array([sample.metric_values for sample in samples]).T
+    working = sms > 150 / torch.cuda.get_device_properties(0).multi_processor_count
+    working[: np.argmin(working)] = False  # the first holds what the GPU did before
+    busy = np.flatnonzero(working)
+    if not len(busy):
+        raise JobError(NOT_HELD)
+    return tuple(np.rint(sum(sectors) / SECTOR).astype(int)[busy[0] : busy[-1] + 1].tolist())
+
+
+def link_collector(interval: int) -> AbstractContextManager:
+    """What samples the bytes that leave this GPU over NVLink, every so many ns; raises JobError."""
+    return _collector([METRICS["sms"][0], *SENT], interval)
+
+
+def interval_of(seconds: float, often: int) -> int:
+    """ns between two of about so many samples of a call."""
+    return SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / often))
+
+
+@contextmanager
+def _collector(metrics: list[str], interval: int) -> Iterator[Any]:
+    """What samples this GPU, one in a process at a time, as the end of one ends all; raises JobError."""
+    pm_sampling = library()
+    collector = pm_sampling.Collector(device_index=torch.cuda.current_device())
+    try:
+        collector.enable()
+        _configure(pm_sampling, collector, metrics, interval)
+        yield collector
     except (PermissionError, MemoryError, pm_sampling.cupti.cupti.cuptiError) as error:
         raise JobError(_refusal(error)) from error
     finally:
@@ -194,7 +233,7 @@ def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: i
             return collector.configure(
                 metrics=metrics, hardware_buffer_size=BUFFER, sampling_interval=ticks, trigger_mode=mode
             )
-    raise _TooMuchError
+    raise _TooMuchError(f"this chip cannot sample {' and '.join(metrics)} together")
 
 
 def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int) -> Sampled:
@@ -206,7 +245,7 @@ def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int)
     busy = np.flatnonzero(columns["sms"] > 1500 / sms)  # thousandths: more than one SM
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
     if not len(pauses):
-        raise JobError("the chip's samples do not hold the call: it ran on one SM, or for too long")
+        raise JobError(NOT_HELD)
     first, last = busy[0], busy[pauses[-1]]
     left = int(columns["written"][last + 1 :].sum())
     own = {name: column[max(first - 1, 0) : last + 2] for name, column in columns.items()}

@@ -48,29 +48,38 @@ class ClusterTiming:
 class GpuMarks:
     """What a GPU did in a call: kinds as `engine.model.cluster.lanes.KINDS` has them, by their number.
 
-    start is in nanoseconds since the call's first mark on any GPU, length in nanoseconds.
+    Attributes:
+        start: of each, nanoseconds since the call's first mark on any GPU.
+        length: nanoseconds.
+        sent: sectors of 32 bytes that left the GPU over NVLink in each interval of another run of the same
+            call, from when this GPU began; empty where the chip was not sampled.
     """
 
     kind: tuple[int, ...]
     start: tuple[int, ...]
     length: tuple[int, ...]
+    sent: tuple[int, ...] = ()
 
     @property
     def possible(self) -> bool:
         """Whether every mark has a known kind, a start and a length."""
         alike = len(self.kind) == len(self.start) == len(self.length)
         known = all(0 <= kind < len(KINDS) for kind in self.kind)
-        return alike and known and all(value >= 0 for value in (*self.start, *self.length))
+        return alike and known and all(value >= 0 for value in (*self.start, *self.length, *self.sent))
 
 
 @dataclass(frozen=True)
 class ClusterTimeline:
-    """One call on several GPUs as their profiler saw it; either marks by GPU or why there are none."""
+    """One call on several GPUs as their profiler saw it; either marks by GPU or why there are none.
+
+    interval: seconds of each number in what the GPUs sent.
+    """
 
     provider: str
     direction: str
     problem: Problem
     gpus: int
     marks: tuple[GpuMarks, ...] = ()
+    interval: float = 0.0
     commit: str | None = None
     skipped: str | None = None

@@ -56,7 +56,7 @@ def _held(recording: Recording) -> tuple[Held, ...]:
         return ()
     ones = _of_one_gpu(recording)
     return tuple(
-        Held(row, recording, _seconds(row, gpu.key), ones.get((row.problem, row.direction)))
+        Held(row, recording, seconds_of(row, gpu.key), ones.get((row.problem, row.direction)))
         for row in recording.cluster
         if row.times and row.provider in (*METHODS, ONE) and row.problem.mask.kinds <= {"causal"}
     )
@@ -68,7 +68,8 @@ def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
     return {(row.problem, row.direction): row.times.median for row in alone}
 
 
-def _seconds(row: ClusterTiming, hardware: str) -> float:
+def seconds_of(row: ClusterTiming, hardware: str) -> float:
+    """What the model says that a row takes on such GPUs."""
     method = METHODS[0] if row.provider == ONE else row.provider
     spread = Spread(row.problem, row.gpus, method, row.problem.mask.causal, hardware=hardware)
     passes = (False, True) if row.direction == BOTH else (False,)
@@ -107,6 +108,23 @@ def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes,
                 told = recording.origin, alone[one.problem, one.direction]
                 runs.append(Lanes(own, own.order, marks, seconds, False, *told))
     return tuple(runs)
+
+
+def recorded_links(spread: Spread, every: tuple[Recording, ...]) -> list[tuple[ClusterTimeline, str]]:
+    """The calls recorded for a spread problem of which is known what each GPU sent, and where from."""
+    return [
+        (one, recording.origin)
+        for recording in every
+        for one in recording.cluster_timelines
+        if (one.problem, one.gpus) == (spread.problem, spread.gpus) and one.interval
+    ]
+
+
+def sent_bytes(spread: Spread) -> list[int]:
+    """Bytes that each GPU of a ring sends, forward: its keys to whoever sees them, counted."""
+    pairs = {(each.gpu, each.owner, each.keys) for each in meetings(spread.order, spread.problem)}
+    chunk = spread.block * spread.gpus // spread.order.chunks
+    return [chunk * sum(gpu != owner == sender for gpu, owner, _ in pairs) for sender in range(spread.gpus)]
 
 
 def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:

@@ -1,6 +1,6 @@
 """What a page shows, measured on this machine's GPU: a button, a switch that keeps at it, what was found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,23 +23,29 @@ BEFORE = "Before this change: "
 
 
 def show(
-    calls: Mapping[str, Experiment], orders: Sequence[str] = (), page: str = "", file: Path | None = None
+    calls: Mapping[str, Experiment],
+    orders: Sequence[str] = (),
+    page: str = "",
+    file: Path | None = None,
+    gpus: int = 1,
+    more: Callable[[Live], list[str]] = lambda found: [],
 ) -> Live | None:
     """Calls by what the page calls them, measured here when asked: what was found of these very ones.
 
     Nothing is drawn on a machine without a GPU, and no button for whoever may not run kernels. orders: of the
     first call's blocks, which are written down too. page: whose picture has what was found, on phones too.
-    file: a user's own, whose attention is called.
+    file: a user's own, whose attention is called. gpus: the first call runs as a ring on at most so many,
+    too. more: lines on what else was found.
     """
     if not offered():
         return None
-    payload = payload_of([*calls.values()], orders, file)
+    payload, draw = payload_of([*calls.values()], orders, file, gpus), partial(_draw, calls, page, more)
     job = job_of(LIVE, payload)
     with st.container(key="live"):
         if serving.may_run():
-            job_panel(LIVE, payload, "Measure on this GPU", partial(_draw, calls, page), live=True)
+            job_panel(LIVE, payload, "Measure on this GPU", draw, live=True)
         else:
-            _draw(calls, page, job)
+            draw(job)
     return job.result if job is not None else None
 
 
@@ -54,18 +60,19 @@ def sampled(found: Live | None, experiment: Experiment) -> list[SampledCall]:
     return [SampledCall(row, found.origin, gpu_of(found, experiment)) for row in rows]
 
 
-def _draw(calls: Mapping[str, Experiment], page: str, job: Job | None) -> None:
+def _draw(calls: Mapping[str, Experiment], page: str, more: Callable, job: Job | None) -> None:
     """What was measured; until there is a result what was before, so that nothing below moves."""
     last = scenario.kept("measured here", {})
     if job is not None and job.result is not None:
-        last.update(text=_text(calls, job.result), names=[*calls], found=job.result)
+        text = "  \n".join([*_lines(calls, job.result), *more(job.result)])
+        last.update(text=text, names=[*calls], found=job.result)
         last.update(page=page, of=scenario.current())  # for phones
         st.markdown(last["text"])
     elif last.get("names") == [*calls] and not (job is not None and job.error):
         st.markdown(BEFORE + last["text"])
 
 
-def _text(calls: Mapping[str, Experiment], live: Live) -> str:
+def _lines(calls: Mapping[str, Experiment], live: Live) -> list[str]:
     """A line on where, when and how, and one for each call."""
     times = next(row.times for row in live.rows if row.times)
     lines = [
@@ -79,8 +86,7 @@ def _text(calls: Mapping[str, Experiment], live: Live) -> str:
         for (name, experiment), row in zip(calls.items(), live.rows, strict=True)
     ]
     skipped = dict.fromkeys(row.skipped for row in live.rows if row.times and row.skipped)
-    lines += [sentence(f"bytes were not measured: {why}") for why in skipped]
-    return "  \n".join(lines)
+    return [*lines, *(sentence(f"bytes were not measured: {why}") for why in skipped)]
 
 
 def _line(name: str, experiment: Experiment, row: Samples, live: Live) -> str:

@@ -10,15 +10,18 @@ from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import records, scrolled
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, tokens_text
+from app.page.parts.job import sentence
 from engine.algorithms import FORWARD
+from engine.measuring.live import Live
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.cache import kept_with
-from engine.problem.hardware import GPUS
+from engine.problem.hardware import GPUS, gpu_named
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
+from engine.recordings.samples import SECTOR
 from engine.studies.cluster_memory import Room, blocks_passing, rooms
-from engine.studies.recorded_clusters import Held, errors, held
+from engine.studies.recorded_clusters import Held, errors, held, recorded_links, seconds_of, sent_bytes
 from engine.studies.several_gpus import hiding, over_gpus, rounds_by_tokens
 
 TALL = 420  # pixels
@@ -62,6 +65,47 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
     if every and not points:
         words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
     st.caption(words)
+
+
+def ring_here(recorded: tuple[Held, ...], found: Live) -> list[str]:
+    """A ring that was measured here, beside the model of it and its recordings."""
+    if found.ring is None:
+        return []
+    row, sent = found.ring
+    name = f"{row.label}, {row.gpus} GPUs{'' if row.direction == FORWARD else ', forward and backward'}"
+    if row.times is None:
+        return [sentence(f"{name}: {row.skipped}")]
+    gpu = gpu_named(found.device)
+    beside = [f"*modelled* {seconds_text(seconds_of(row, gpu.key))}"] if gpu else []
+    asked = (row.provider, row.direction, row.problem, row.gpus)
+    beside += [
+        f"*{one.recording.origin}* {seconds_text(one.row.times.median)}"
+        for one in recorded
+        if (one.row.provider, one.row.direction, one.row.problem, one.row.gpus) == asked
+    ]
+    lines = [f"{name}: **{seconds_text(row.times.median)}** ({'; '.join(beside)})"]
+    return lines + (
+        [sentence(f"bytes over NVLink were not measured: {sent.skipped}")] if sent.skipped else []
+    )
+
+
+def links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, colours: Palette) -> None:
+    """What each GPU sends over NVLink while a ring runs, over time: as it was measured here, and recorded."""
+    found = recorded_links(spread, recordings)
+    if here and here.ring and here.ring[1].interval:
+        found = [(here.ring[1], here.origin), *found]
+    for column, (row, origin) in zip(st.columns(len(found) or 1, gap="large"), found, strict=False):
+        with column:
+            title = f"Bytes over NVLink: {NAMES[row.provider]}, {row.gpus} GPUs"
+            st.markdown(f"**{title}**, {origin}")
+            chart(figures.sent(row, spread.fabric.peak, colours), title, f"links {row.provider} {origin}")
+            of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
+            sent = " and ".join(bytes_text(SECTOR * sum(each.sent)) for each in row.marks)
+            st.caption(
+                f"In the forward pass the GPUs sent {sent}, in order; counted are "
+                f"{' and '.join(map(bytes_text, sent_bytes(of)))}, as a GPU sends a key to whoever sees it "
+                "alone. Each line begins with its GPU's own work; the dotted line is what a link carries."
+            )
 
 
 def _origins(points: list[Held]) -> str:
