@@ -10,7 +10,9 @@ from unittest import mock
 
 import numpy as np
 
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
+from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.recording import TracedCall
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError, LostError, Update
@@ -118,4 +120,10 @@ def measured_here(payload: dict):
         kernels = (traced_kernel(one.kernels[0], blocks, 1),)
         call = TracedCall(first.algorithm, order, first.problem, calls[0].block_q, calls[0].block_kv)
         traced.append(replace(call, sms=one.sms, tick=1e-9, times=times, kernels=kernels))
-    return Live(tuple(rows), tuple(traced), "NVIDIA H200", "2026-11-27T14:02:03+00:00")
+    ring = None
+    if payload["gpus"] > 1:
+        problem, sent = calls[0].problem, ((2**21, 0), (2**21, 2**21))
+        timing = ClusterTiming("ring", "Ring, copy engines", FORWARD, problem, 2, Extent(3e-3, 4e-3, 5e-3, 9))
+        marks = tuple(GpuMarks((), (), (), each) for each in sent)
+        ring = timing, ClusterTimeline("ring", FORWARD, problem, 2, marks, 1e-3)
+    return Live(tuple(rows), tuple(traced), "NVIDIA H200", "2026-11-27T14:02:03+00:00", ring)

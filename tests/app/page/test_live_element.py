@@ -92,6 +92,18 @@ def test_every_page_measures_what_it_shows(gpu, name, calls):
         assert f"{call}: **32 MB read, 16 MB written, 210 µs** (*modelled* " in said
 
 
+def test_a_ring_on_the_gpus_that_are_here_stands_beside_model_and_recording(gpu):
+    gpu()
+    page = until_done(press(opened("across", gpus=2, tokens=32768, seq=4096, head_dim=128), LABEL))
+    said = words(page)
+    assert "Ring, copy engines, 2 GPUs: **4 ms** (*modelled* 3." in said
+    assert "*recorded on NVIDIA H200, 2026-11-22* 3.34 ms)" in said
+    assert "**Bytes over NVLink: Ring, copy engines, 2 GPUs**, measured here, NVIDIA H200, 14:02 UTC" in said
+    assert "the GPUs sent 67.1 MB and 134 MB, in order; counted are 67.1 MB and 134 MB," in said
+    (chart,) = [each.proto.spec for each in page.get("plotly_chart") if "GB/s sent" in each.proto.spec]
+    assert '"GPU 1"' in chart
+
+
 def test_blocks_measured_here_stand_beside_their_model(gpu):
     gpu()
     page = until_done(press(opened("gpu", causal="true"), LABEL))
