@@ -17,6 +17,8 @@ from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import COMPUTING, KINDS, lanes
 from engine.model.cluster.seconds import ClusterTime
+from engine.problem.problem import Problem
+from engine.recordings.cluster import ClusterTimeline, GpuMarks
 from engine.studies import several_gpus as studies
 from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
@@ -239,3 +241,11 @@ def test_memory_and_hidden_transfers_by_hand():
     needed = float(re.search(r"and needs ([\d,]+) \(dashed\)", said)[1].replace(",", ""))
     flops = float(re.search(r"per second \(([\d.]+) TFLOP/s\)", said)[1]) * 1e12
     assert needed == pytest.approx(2 * flops * 2 / (2 * 350e9), rel=0.002)
+
+
+def test_what_gpus_send_over_nvlink_is_drawn_as_a_rate():
+    marks = (GpuMarks((), (), (), (0, 31_250)), GpuMarks((), (), (), (62_500,)))
+    row = ClusterTimeline("ring", "forward", Problem(), 2, marks, 1e-5)
+    first, second = Figure(figures.sent(row, 450e9, DARK)).data
+    assert (list(first.x), list(first.y)) == ([0, 0.01], [0, 100])
+    assert (second.name, list(second.y)) == ("GPU 1", [200])
