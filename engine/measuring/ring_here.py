@@ -1,13 +1,15 @@
-"""A ring on this machine's GPUs, timed and sampled in processes that are begun for it, one a GPU."""
+"""A ring on this machine's GPUs, timed and sampled by processes of its own, a GPU each, which stay for more.
+
+Each process samples the bytes of its own GPU: CUPTI gives one process one chip.
+"""
 
 import os
-import pickle
 import socket
-import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 
 from engine.algorithms import FORWARD
 from engine.measuring import sampling
@@ -16,12 +18,13 @@ from engine.measuring.libraries import torch
 from engine.measuring.ranks import Ranks
 from engine.model.cluster.spread import RING
 from engine.problem.problem import Problem
+from engine.process_tree import end_with
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, GpuMarks
 from engine.worker.jobs import JobError
 
 
 def ring_size(problem: Problem, most: int) -> int:
-    """The most GPUs whose two chunks each are alike."""
+    """The most GPUs that get alike parts of a problem."""
     return next(gpus for gpus in range(max(most, 1), 0, -1) if gpus == 1 or problem.seq_q % (2 * gpus) == 0)
 
 
@@ -32,54 +35,82 @@ def ring_here(
 
     Either row may say instead why it has nothing.
     """
-    from torch.multiprocessing import spawn
-    from torch.multiprocessing.spawn import ProcessException
-
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        file, port = Path(folder, "found"), free.getsockname()[1]
-        free.close()
+    for known in (gpus in _RINGS, False):
+        ring = _RINGS[gpus] = _RINGS.get(gpus) or _Ring(gpus)
         try:
-            spawn(_rank, (gpus, port, file, problem, direction, provider), gpus)
-        except ProcessException as error:
-            raise JobError(f"the ring ended: {str(error).strip().splitlines()[-1]}") from None
-        return pickle.loads(file.read_bytes())
+            return ring.ask(problem, direction, provider)
+        except (EOFError, OSError):
+            _RINGS.pop(gpus).end()
+            if not known:
+                raise JobError("a process of the ring ended unexpectedly; the log says more") from None
 
 
-def _rank(
-    rank: int, gpus: int, port: int, file: Path, problem: Problem, direction: str, provider: str
-) -> None:
-    """One process of the ring; the first writes down what all found."""
+class _Ring:
+    """Processes that wait for what to do, each with a GPU of its own."""
+
+    def __init__(self, gpus: int):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        context, self.pipes, self.processes = get_context("spawn"), [], []
+        for rank in range(gpus):
+            here, there = context.Pipe()
+            process = context.Process(target=_rank, args=(rank, gpus, port, there), daemon=True)
+            process.start()
+            there.close()  # so that its end is seen
+            self.pipes.append(here)
+            self.processes.append(process)
+
+    def ask(self, *what):
+        """What the first process found, of what all are asked; EOFError or OSError where one has ended."""
+        for pipe in self.pipes:
+            pipe.send(what)
+        return wait(self.pipes)[0].recv()
+
+    def end(self) -> None:
+        """End all."""
+        for process in self.processes:
+            process.kill()
+
+
+_RINGS: dict[int, _Ring] = {}  # by their GPUs
+
+
+def _rank(rank: int, gpus: int, port: int, pipe: Connection) -> None:
+    """One process of a ring."""
+    end_with(os.getppid())
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(gpus))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     ranks = Ranks()
-    one = next(each for each in contenders(ranks) if each.provider == provider)
-    (timing,) = rows_of(ranks, problem, direction, [one])
-    lanes = ClusterTimeline(provider, FORWARD, problem, gpus, skipped=timing.skipped)
-    if timing.times:
-        lanes = _with_sent(ranks, lanes, one, timing.times.median)
-    if ranks.first:
-        file.write_bytes(pickle.dumps((timing, lanes)))
-    ranks.close()
+    entered = {one.provider: one for one in contenders(ranks)}
+    with suppress(EOFError):  # who asks has ended
+        while True:
+            problem, direction, provider = pipe.recv()
+            (timing,) = rows_of(ranks, problem, direction, [entered[provider]])
+            row = ClusterTimeline(provider, FORWARD, problem, gpus, skipped=timing.skipped)
+            if timing.times:
+                row = _with_sent(ranks, row, entered[provider], timing.times.median)
+            if ranks.cuda:
+                torch.cuda.empty_cache()  # others use this GPU too
+            if ranks.first:
+                pipe.send((timing, row))
 
 
 def _with_sent(ranks: Ranks, row: ClusterTimeline, one: Contender, seconds: float) -> ClusterTimeline:
     """A row with what each GPU sends; every rank samples its own."""
     tensors = random_tensors(ranks, row.problem, row.problem.seq_q // ranks.size, ranks.rank)
-    call = partial(passed, one, tensors, row.problem.mask.causal, FORWARD)
 
     def together() -> None:
         ranks.align()
         torch.cuda.synchronize()
-        call()
+        passed(one, tensors, row.problem.mask.causal, FORWARD)
 
-    interval = sampling.interval_of(seconds, sampling.SENT_OFTEN)
     with ExitStack() as stack:
-        samples = partial(stack.enter_context, sampling.link_collector(interval))
-        collector, sentence = ranks.attempt(samples)
+        collector, sentence = ranks.attempt(lambda: stack.enter_context(sampling.link_collector(seconds)))
         if sentence is None:  # else one would wait for another that does not sample
             found, sentence = ranks.attempt(partial(sampling.sent, collector, together))
     if sentence:
         return replace(row, skipped=sentence)
-    marks = tuple(GpuMarks((), (), (), sent) for sent in ranks.every(found))
-    return replace(row, marks=marks, interval=interval * 1e-9)
+    every = ranks.every(found)
+    marks = tuple(GpuMarks((), (), (), sent) for _, sent in every)
+    return replace(row, marks=marks, interval=every[0][0])

@@ -39,7 +39,8 @@ SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request",
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
 SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
-OFTEN, SENT_OFTEN = 2000, 1000  # samples of a call at most, about
+OFTEN, SENT_OFTEN = 2000, 5000  # samples of a call at most, about
+MOST_SENT = 1000
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
 AROUND = 3000  # samples of what holds a call up and follows it, at most, about: room for each takes 22 µs
 HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
@@ -152,7 +153,7 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
-    interval = interval_of(seconds, OFTEN)
+    interval = _interval(seconds, OFTEN)
     most = min(MOST_SAMPLES, AROUND + int(1.5e9 * seconds / interval))
     with _collector([METRICS[name][0] for name in names], interval) as collector:
         sms = torch.cuda.get_device_properties(0).multi_processor_count
@@ -179,31 +180,37 @@ def _one_pass(
             yield found if cold else replace(found, left=0)  # what it leaves, the one before has left it
 
 
-def sent(collector: Any, call: Callable[[], Any]) -> tuple[int, ...]:
-    """Sectors that leave this GPU over NVLink in each interval of a call, which first waits for the others.
+def link_collector(seconds: float) -> AbstractContextManager:
+    """What samples the bytes that leave this GPU over NVLink in a call that takes so long; or JobError."""
+    return _collector([METRICS["sms"][0], *SENT], _interval(seconds, SENT_OFTEN))
 
-    collector: of `link_collector`. From the first interval with more than one SM at work to the last.
+
+def sent(collector: Any, call: Callable[[], Any]) -> tuple[float, tuple[int, ...]]:
+    """Seconds of an interval, and the sectors that leave this GPU over NVLink in each; raises JobError.
+
+    collector: of `link_collector`. The call waits for the other GPUs before it begins. From the first sample
+    with more than one SM at work to the last; samples are added up to about MOST_SENT intervals.
     """
     collector.start()
     call()
     torch.cuda.synchronize()
     collector.stop()
-    samples = list(collector.decode(max_samples=MOST_SAMPLES))
+    samples = list(collector.decode(max_samples=3 * SENT_OFTEN))
+    begin = [sample.start_timestamp for sample in samples]
     sms, *sectors = np.array([sample.metric_values for sample in samples]).T
     working = sms > 150 / torch.cuda.get_device_properties(0).multi_processor_count
     working[: np.argmin(working)] = False  # the first holds what the GPU did before
     busy = np.flatnonzero(working)
-    if not len(busy):
+    if len(busy) < 2:
         raise JobError(NOT_HELD)
-    return tuple(np.rint(sum(sectors) / SECTOR).astype(int)[busy[0] : busy[-1] + 1].tolist())
+    first, last = busy[0], busy[-1]
+    together = 1 + (last - first) // MOST_SENT
+    sectors = np.rint(sum(sectors) / SECTOR).astype(int)[first : last + 1]
+    added = np.add.reduceat(sectors, np.arange(0, len(sectors), together))
+    return round(1e-9 * together * (begin[last] - begin[first]) / (last - first), 9), tuple(added.tolist())
 
 
-def link_collector(interval: int) -> AbstractContextManager:
-    """What samples the bytes that leave this GPU over NVLink, every so many ns; raises JobError."""
-    return _collector([METRICS["sms"][0], *SENT], interval)
-
-
-def interval_of(seconds: float, often: int) -> int:
+def _interval(seconds: float, often: int) -> int:
     """ns between two of about so many samples of a call."""
     return SHORTEST * max(1, round(seconds * 1e9 / SHORTEST / often))
 
