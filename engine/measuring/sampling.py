@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from operator import attrgetter
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 
 from engine.measuring import clock, fp8
 from engine.measuring.implementations import Prepare
-from engine.measuring.libraries import kernels, torch
+from engine.measuring.libraries import torch
 from engine.measuring.scenarios import prepared
 from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters, KernelCounters
@@ -39,16 +38,15 @@ SENT = tuple(f"nvltx__bytes_packet_{what}_data_user.sum" for what in ("request",
 LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
 SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
-OFTEN, SENT_OFTEN = 2000, 5000  # samples of a call at most, about
-MOST_SENT = 1000
+OFTEN = 1000  # samples of a call at most, about
+SENT_EVERY, SENT_OFTEN = 10_000, 10_000  # ns at most between two of the links; but so many of a call, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
-AROUND = 3000  # samples of what holds a call up and follows it, at most, about: room for each takes 22 µs
-HELD_OVER = 4096  # numbers of a tile of `kernels.read_cache`
-HELD = 1500  # passes of one block of threads over a tile, 20 us; a hundred times as many spoil the window
+AROUND = 3e6  # ns before a call and after it, at most, about: room for a sample takes 22 µs
 BUFFER = 64 * 2**20
 REPEATS = 3
 READ = attrgetter("read")
 TIMED = clock.Repeats(3, 10, 0.02)
+SHARED = "another process is at work on this GPU, and its bytes cannot be told from this call's"
 NOT_HELD = "the chip's samples do not hold the call: it ran on one SM, or for too long"
 INSTALL = "python -m pip install --no-deps -r engine/requirements.txt"
 
@@ -154,12 +152,10 @@ def _one_pass(
     call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
 ) -> Iterator[Sampled]:
     interval = _interval(seconds, OFTEN)
-    most = min(MOST_SAMPLES, AROUND + int(1.5e9 * seconds / interval))
+    most = min(MOST_SAMPLES, int((AROUND + 1.5e9 * seconds) / interval))
     with _collector([METRICS[name][0] for name in names], interval) as collector:
         sms = torch.cuda.get_device_properties(0).multi_processor_count
         flush = torch.empty(clock.FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
-        hold = partial(kernels.read_cache, torch.ones(HELD_OVER, device="cuda"), programs=1, passes=HELD)
-        hold()  # compiled, where it is the first
         for _ in range(repeats):
             if cold:
                 flush.zero_()
@@ -168,7 +164,6 @@ def _one_pass(
                 call()
             torch.cuda.synchronize()
             collector.start()
-            hold()  # or the call's kernels would start as late as Python launches them
             call()
             torch.cuda.synchronize()
             time.sleep(2e-9 * QUIET)
@@ -182,20 +177,21 @@ def _one_pass(
 
 def link_collector(seconds: float) -> AbstractContextManager:
     """What samples the bytes that leave this GPU over NVLink in a call that takes so long; or JobError."""
-    return _collector([METRICS["sms"][0], *SENT], _interval(seconds, SENT_OFTEN))
+    interval = max(min(_interval(seconds, OFTEN), SENT_EVERY), _interval(seconds, SENT_OFTEN))
+    return _collector([METRICS["sms"][0], *SENT], interval)
 
 
 def sent(collector: Any, call: Callable[[], Any]) -> tuple[float, tuple[int, ...]]:
     """Seconds of an interval, and the sectors that leave this GPU over NVLink in each; raises JobError.
 
     collector: of `link_collector`. The call waits for the other GPUs before it begins. From the first sample
-    with more than one SM at work to the last; samples are added up to about MOST_SENT intervals.
+    with more than one SM at work to the last; samples are added up to about OFTEN intervals.
     """
     collector.start()
     call()
     torch.cuda.synchronize()
     collector.stop()
-    samples = list(collector.decode(max_samples=3 * SENT_OFTEN))
+    samples = list(collector.decode(max_samples=2 * SENT_OFTEN))
     begin = [sample.start_timestamp for sample in samples]
     sms, *sectors = np.array([sample.metric_values for sample in samples]).T
     working = sms > 150 / torch.cuda.get_device_properties(0).multi_processor_count
@@ -204,7 +200,7 @@ def sent(collector: Any, call: Callable[[], Any]) -> tuple[float, tuple[int, ...
     if len(busy) < 2:
         raise JobError(NOT_HELD)
     first, last = busy[0], busy[-1]
-    together = 1 + (last - first) // MOST_SENT
+    together = 1 + (last - first) // OFTEN
     sectors = np.rint(sum(sectors) / SECTOR).astype(int)[first : last + 1]
     added = np.add.reduceat(sectors, np.arange(0, len(sectors), together))
     return round(1e-9 * together * (begin[last] - begin[first]) / (last - first), 9), tuple(added.tolist())
@@ -244,12 +240,15 @@ def _configure(pm_sampling: Any, collector: Any, metrics: list[str], interval: i
 
 
 def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int) -> Sampled:
-    """The call's intervals: between what one block of threads holds up, and the sweep that empties L2."""
+    """The call's intervals: up to the sweep that empties L2. At both ends this process does nothing."""
     begin = np.array([sample.start_timestamp for sample in samples])
     values = np.array([sample.metric_values for sample in samples]).reshape(-1, len(names))
     units = [METRICS[name][1] for name in names]
     columns = dict(zip(names, np.rint(values / units).astype(int).T, strict=True))
-    busy = np.flatnonzero(columns["sms"] > 1500 / sms)  # thousandths: more than one SM
+    working = columns["sms"] > 1500 / sms  # thousandths: more than one SM
+    if (alone := QUIET // interval) and (working[1 : 1 + alone].any() or working[-alone:].any()):
+        raise JobError(SHARED)
+    busy = np.flatnonzero(working)
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)
     if not len(pauses):
         raise JobError(NOT_HELD)

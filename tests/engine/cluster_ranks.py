@@ -7,7 +7,8 @@ import json
 import multiprocessing
 import os
 import sys
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest import mock
 
@@ -18,10 +19,11 @@ import kernels.interpreter  # noqa: F401, I001 (before anything else imports tri
 
 from torch.distributed import TCPStore
 
-from engine.measuring import cluster
+from engine.measuring import cluster, sampling
 from engine.measuring.clock import Repeats
 from engine.measuring.cluster import timeline_of
 from engine.measuring.ranks import Ranks
+from engine.measuring.ring_here import _with_sent
 from engine.problem.problem import Mask, Problem
 
 PROBLEM = Problem(1, 2, 2, 16, 16, 16, "float32", Mask(causal=True))
@@ -43,7 +45,14 @@ def work(rank: int, port: int, pipe) -> None:
     entered = [every["ring"], every["ring_send"], wrong(every["ring_send"])]
     with mock.patch.object(cluster, "IN_TURNS", Repeats(1, 1, 0.0)):
         rows = cluster.rows_of(ranks, PROBLEM, "forward", entered)
-    pipe.send([[asdict(row) for row in rows], asdict(timeline_of(ranks, PROBLEM, every["ring"]))])
+    lanes = timeline_of(ranks, PROBLEM, every["ring"])
+    unsampled = _with_sent(ranks, replace(lanes, skipped=None), every["ring_send"], 1e-3)
+    with (
+        mock.patch.object(sampling, "link_collector", return_value=nullcontext(ranks.rank)),
+        mock.patch.object(sampling, "sent", return_value=(1e-6, (ranks.rank, 7))),
+    ):
+        sampled = _with_sent(ranks, replace(lanes, skipped=None), every["ring_send"], 1e-3)
+    pipe.send([[asdict(row) for row in rows], *map(asdict, (lanes, unsampled, sampled))])
     ranks.close()
 
 

@@ -3,17 +3,24 @@
 import json
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from engine.__main__ import main
+from engine.measuring import ring_here
 from engine.measuring.cluster import marks_of
 from engine.model.cluster.lanes import KINDS
+from engine.model.cluster.spread import Spread
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.file import CLUSTERS, RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording
+from engine.recordings.samples import SECTOR
+from engine.studies.recorded_clusters import sent_bytes
+from engine.worker.jobs import JobError
+from tests.engine import worker_jobs
 
 PROBLEM = Problem(1, 16, 16, 1024, 1024, 128, "float16", Mask(causal=True))
 ROW = ClusterTiming("ring", "Ring", "forward", PROBLEM, 4, Extent(1e-3, 2e-3, 3e-3, 5), 1e-4, 1e-4, 4e-3)
@@ -28,7 +35,7 @@ def test_two_processes_measure_a_ring_over_gloo(beside):
     pytest.importorskip("kernels.interpreter", exc_type=ImportError)
     first, second = json.loads(beside(__name__).splitlines()[-1])
     assert first == second  # every rank has the same rows, of which the first writes
-    rows, lanes = first
+    rows, lanes, unsampled, sampled = first
     ring, sent, off = rows
     assert ring["skipped"].startswith("ring runs as ring_send: copy engines are a GPU's")
     assert sent["skipped"] is None
@@ -38,6 +45,35 @@ def test_two_processes_measure_a_ring_over_gloo(beside):
     assert off["times"] is None
     assert off["skipped"].startswith("not timed, because its result is wrong: off by 0.0")
     assert lanes["skipped"] == "a CPU has no lanes: there is no GPU here"
+    assert "the chip's own counters are read by" in unsampled["skipped"]
+    assert [each["sent"] for each in sampled["marks"]] == [[0, 7], [1, 7]]
+
+
+def test_a_ring_s_processes_stay_and_come_anew_where_one_has_ended(monkeypatch):
+    monkeypatch.setattr(ring_here, "_rank", worker_jobs.rank)
+    first, again = (ring_here.ring_here(PROBLEM, "forward", 2) for _ in range(2))
+    assert first == again == (first[0], [PROBLEM, "forward", "ring"])
+    with pytest.raises(JobError, match="a process of the ring ended unexpectedly"):
+        ring_here.ring_here(PROBLEM, "die", 2)
+    assert ring_here.ring_here(PROBLEM, "forward", 2)[0] not in (0, first[0])
+    ring_here._RINGS.pop(2).end()
+
+
+def test_a_ring_takes_as_many_gpus_as_get_alike_parts():
+    assert [ring_here.ring_size(PROBLEM, most) for most in (0, 1, 2, 3, 7, 8)] == [1, 1, 2, 2, 4, 8]
+    assert ring_here.ring_size(replace(PROBLEM, seq_q=6), 8) == 3
+
+
+def test_recorded_links_are_what_a_ring_must_send():
+    """A causal ring's first GPU sends half of its keys, as no query of the second sees the others."""
+    rows = [row for one in recordings(CLUSTERS) for row in one.cluster_timelines if row.interval]
+    assert {(row.provider, row.problem.seq_q) for row in rows} >= set(
+        product(("ring", "ring_send"), (32_768, 131_072))
+    )
+    for row in rows:
+        counted = sent_bytes(Spread(row.problem, row.gpus, row.provider))
+        for of, each in zip(row.marks, counted, strict=True):
+            assert SECTOR * sum(of.sent) == pytest.approx(each, rel=4e-4)
 
 
 def test_what_the_profiler_saw_becomes_marks_from_where_all_were_together():
@@ -89,6 +125,7 @@ def test_the_recordings_of_two_and_four_gpus_name_their_run():
     assert {one.origin: {row.gpus for row in one.cluster} for one in found} == {
         "recorded on NVIDIA H200, 2026-11-22": {1, 2},
         "recorded on NVIDIA H200, 2026-11-26": {1, 4},
+        "recorded on NVIDIA H200, 2026-11-27": set(),  # what GPUs sent
     }
     assert not any(one.timings for one in found)
     assert all(recording.timings for recording in recordings())  # pages of one GPU do not see it

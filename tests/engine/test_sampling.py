@@ -20,14 +20,14 @@ from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
-HELD = {"read": 32, "sms": 0.7}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
 
 
 class Chip:
     """A chip whose samples are idle but for a call of 4 intervals and the sweep after it.
 
-    together: how many metrics it counts in one pass. unwilling: what it raises instead.
+    together: how many metrics it counts in one pass. unwilling: what it raises instead. others: what another
+    process does before the call.
     """
 
     class TriggerMode:
@@ -36,7 +36,8 @@ class Chip:
     class CuptiError(Exception):
         pass
 
-    def __init__(self, together=6, unwilling=None, timer=True):
+    def __init__(self, together=6, unwilling=None, timer=True, others=()):
+        self.others = list(others)
         self.together, self.unwilling, self.timer, self.passes = together, unwilling, timer, []
         self.cupti = types.SimpleNamespace(cupti=types.SimpleNamespace(cuptiError=self.CuptiError))
 
@@ -64,7 +65,7 @@ class Chip:
         names = {metric: name for name, (metric, _) in sampling.METRICS.items()}
         at = 1000
         yield types.SimpleNamespace(start_timestamp=0, metric_values=[0.0] * len(self.passes[-1][0]))
-        for state in [None] * 5 + [HELD] * 9 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None]:
+        for state in self.others + [None] * 30 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None] * 30:
             values = [(state or {}).get(names[metric], 0.0) for metric in self.passes[-1][0]]
             yield types.SimpleNamespace(start_timestamp=at, metric_values=values)
             at += 1000
@@ -75,12 +76,8 @@ def chip(monkeypatch):
     """A function that puts such a chip in the place of the real one."""
     import torch
 
-    import kernels
-
     nothing = types.SimpleNamespace(zero_=lambda: None, sum=lambda: None)
     monkeypatch.setattr(torch, "empty", lambda *_, **__: nothing)
-    monkeypatch.setattr(kernels, "read_cache", lambda *_, **__: None)
-    monkeypatch.setattr(torch, "ones", lambda *_, **__: nothing)
     monkeypatch.setattr(
         torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(multi_processor_count=132)
     )
@@ -99,7 +96,7 @@ def chip(monkeypatch):
 def test_a_call_is_told_from_what_is_around_it_in_as_few_passes_as_the_chip_allows(chip, together):
     made = chip(together=together)
     (found,) = sampling.sampled(lambda: None, 4e-6)
-    assert found.columns["read"].tolist() == [1, 128, 128, 128, 128, 0]
+    assert found.columns["read"].tolist() == [0, 128, 128, 128, 128, 0]
     assert found.columns["written"].sum() == 4 * 64
     assert found.left == 3 * 10  # the sweep after the call
     assert found.columns["sms"].max() == 1000
@@ -107,6 +104,13 @@ def test_a_call_is_told_from_what_is_around_it_in_as_few_passes_as_the_chip_allo
     assert ("l2" in found.columns) == (together > 3)
     assert all(len(metrics) <= together for metrics, _ in made.passes)
     assert (len(made.passes) == 1) == (together == 6)
+
+
+@pytest.mark.parametrize("others", [[BUSY] * 40, [None] * 12 + [BUSY] * 3])
+def test_bytes_of_another_process_are_not_taken_for_the_call_s(chip, others):
+    chip(others=others)
+    with pytest.raises(JobError, match="another process is at work on this GPU"):
+        sampling.sampled(lambda: None, 4e-6)
 
 
 def test_of_a_warm_call_nothing_is_counted_twice(chip):
@@ -117,7 +121,7 @@ def test_of_a_warm_call_nothing_is_counted_twice(chip):
 def test_long_calls_are_sampled_less_often_and_a_chip_without_a_timer_by_its_clock(chip):
     made = chip(timer=False)
     sampling.sampled(lambda: None, 8e-3)
-    assert made.passes[-1][1] == round(4000 * sampling.SYSTEM_CLOCK)
+    assert made.passes[-1][1] == round(8000 * sampling.SYSTEM_CLOCK)
 
 
 @pytest.mark.parametrize(

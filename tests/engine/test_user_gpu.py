@@ -80,3 +80,14 @@ def test_a_file_that_fails_is_the_jobs_sentence(tmp_path):
     payload = {"calls": [SCENARIO.flat()], "file": str(file), "saved": user_gpu.saved(file)}
     with pytest.raises(JobError, match="it launches 0 kernels; it must be 1 to 64"):
         user_gpu.prepared(payload)
+
+
+def test_a_file_as_it_was_is_compiled_once(monkeypatch, tmp_path):
+    runs = []
+    monkeypatch.setattr(user_gpu, "run", lambda *_, **__: runs.append({}) or runs[-1])
+    file = tmp_path / "mine.py"
+    for text, compiled in (("1", 1), ("1", 1), ("2", 2)):
+        file.write_text(text)
+        payload = {"calls": [SCENARIO.flat()], "file": str(file), "saved": user_gpu.saved(file)}
+        assert user_gpu.prepared(payload).args[0] is runs[-1]
+        assert len(runs) == compiled

@@ -94,6 +94,13 @@ def lose(payload: dict):
     raise LostError("the GPU failed: CUDA error")
 
 
+def rank(number: int, gpus: int, port: int, pipe):
+    """A process of a ring that says which it is, or ends."""
+    while (what := pipe.recv())[1] != "die":
+        if number == 0:
+            pipe.send((os.getpid(), list(what)))
+
+
 def measured_here(payload: dict):
     """What a GPU gives for the calls of a page, slowly if asked; each ten sectors more than the last."""
     from engine.measuring.live import Live, row_of

@@ -13,7 +13,7 @@ from engine.worker.client import Job, QueueFullError, shared_worker
 POLL_SECONDS = 0.6
 LIVE_SECONDS = 0.15  # between looks where a switch keeps a job up to date
 SETTLED = 0.2  # s without another scenario, after which one is run while the switch is on
-RESTS = 0.5  # times as long as a job took, before a switch asks for the next
+RESTS = 0.25  # times as long as a job took, before a switch asks for the next
 
 
 def _own_jobs() -> dict[str, tuple[dict[str, Any], Job]]:
@@ -73,7 +73,7 @@ def _follow(kind: str, payload: dict[str, Any]) -> str:
         return "Waiting until the scenario stays as it is"
     rests = shared_worker().took.get(kind, 0.0) * RESTS
     if earlier is not None and earlier.finished_at and time.time() - earlier.finished_at < rests:
-        return "Waiting, as one visitor has at most two thirds of the GPU's time"
+        return "Waiting, as one visitor has at most four fifths of the GPU's time"
     return ask(kind, payload, again=False) or ""
 
 

@@ -159,7 +159,7 @@ def test_the_switch_leaves_others_their_share_of_the_gpu(gpu, monkeypatch):
     moved(page, 2048)
     again(page)
     time.sleep(job.SETTLED)
-    assert "Waiting, as one visitor has at most two thirds of the GPU's time." in words(again(page))
+    assert "Waiting, as one visitor has at most four fifths of the GPU's time." in words(again(page))
 
 
 def test_the_switch_does_not_end_what_runs(gpu, monkeypatch):
