@@ -100,11 +100,12 @@ def links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, 
             st.markdown(f"**{title}**, {origin}")
             chart(figures.sent(row, spread.fabric.peak, colours), title, f"links {row.provider} {origin}")
             of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
+            counted = " and ".join(map(bytes_text, sent_bytes(of)))
             sent = " and ".join(bytes_text(SECTOR * sum(each.sent)) for each in row.marks)
             st.caption(
-                f"In the forward pass the GPUs sent {sent}, in order; counted are "
-                f"{' and '.join(map(bytes_text, sent_bytes(of)))}, as a GPU sends a key to whoever sees it "
-                "alone. Each line begins with its GPU's own work; the dotted line is what a link carries."
+                f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the mask "
+                "hides from a GPU are not sent to it. Each line begins with its own GPU's work; the dotted line "
+                "is what a link carries."
             )
 
 
