@@ -33,7 +33,7 @@ from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
-from engine.recordings.samples import SECTOR, Samples
+from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Timing
 from engine.worker.jobs import JobError
 
@@ -211,7 +211,7 @@ def record_links(recorder: Recorder) -> None:
             marks = zip(row.marks, found.marks, strict=False)
             marks = tuple(replace(mark, sent=of.sent) for mark, of in marks) or row.marks
             recorder.add("cluster_timelines", [replace(row, marks=marks, interval=found.interval)])
-            sent = found.skipped or ", ".join(f"{SECTOR * sum(of.sent) / 1e6:,.1f} MB" for of in marks)
+            sent = found.skipped or ", ".join(f"{of.sent_bytes / 1e6:,.1f} MB" for of in marks)
             recorder.tell(f"links: {row.provider} N {row.problem.seq_q}: {sent}")
 
 

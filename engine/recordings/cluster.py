@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engine.model.cluster.lanes import KINDS
 from engine.problem.problem import Problem
+from engine.recordings.samples import SECTOR
 
 ONE, BOTH = "one", "both"  # the provider on one GPU; the direction of forward and backward together
 
@@ -59,6 +60,11 @@ class GpuMarks:
     start: tuple[int, ...]
     length: tuple[int, ...]
     sent: tuple[int, ...] = ()
+
+    @property
+    def sent_bytes(self) -> int:
+        """All that left the GPU over NVLink."""
+        return SECTOR * sum(self.sent)
 
     @property
     def possible(self) -> bool:

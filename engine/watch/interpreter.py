@@ -30,6 +30,8 @@ def reporting(watch: Watch, backwards: bool = False, tape: Any = None) -> Iterat
     with ExitStack() as stack:
         set_grid_idx = partial(hooks.set_grid_idx, builder.set_grid_idx)
         stack.enter_context(patch.multiple(builder, **operations, set_grid_idx=set_grid_idx))
+        number = partial(hooks.number, interpreter._patch_lang_tensor)
+        stack.enter_context(patch.object(interpreter, "_patch_lang_tensor", number))
         for owner, name, hook in (
             (interpreter.GridExecutor, "__call__", hooks.launch),
             (interpreter.ReduceOps, "apply", partial(hooks.combined, "reduce")),
@@ -76,6 +78,11 @@ class _Hooks:
             return do(*args, **named)
         finally:
             self.depth -= 1
+
+    def number(self, usual, tensor, scope) -> None:
+        """A tensor of one number is one: Triton 3.6 takes it for an array, NumPy refuses that from 2.4 on."""
+        usual(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
 
     def launch(self, call, executor, *args, **kwargs):
         """A kernel's launch: its arguments by name are told first."""

@@ -125,7 +125,6 @@ def _import() -> None:
     import torch
     import triton.runtime.interpreter  # noqa: F401
 
-    import kernels.interpreter  # noqa: F401
     from engine.watch.stand_in import answer_for_gpu
 
     for function in CONTRACTS:

@@ -17,7 +17,6 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.file import CLUSTERS, RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording
-from engine.recordings.samples import SECTOR
 from engine.studies.recorded_clusters import sent_bytes
 from engine.worker.jobs import JobError
 from tests.engine import worker_jobs
@@ -73,7 +72,7 @@ def test_recorded_links_are_what_a_ring_must_send():
     for row in rows:
         counted = sent_bytes(Spread(row.problem, row.gpus, row.provider))
         for of, each in zip(row.marks, counted, strict=True):
-            assert SECTOR * sum(of.sent) == pytest.approx(each, rel=4e-4)
+            assert of.sent_bytes == pytest.approx(each, rel=4e-4)
 
 
 def test_what_the_profiler_saw_becomes_marks_from_where_all_were_together():

@@ -19,7 +19,6 @@ from engine.problem.cache import kept_with
 from engine.problem.hardware import GPUS, gpu_named
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.recordings.samples import SECTOR
 from engine.studies.cluster_memory import Room, blocks_passing, rooms
 from engine.studies.recorded_clusters import Held, errors, held, recorded_links, seconds_of, sent_bytes
 from engine.studies.several_gpus import hiding, over_gpus, rounds_by_tokens
@@ -101,11 +100,11 @@ def links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, 
             chart(figures.sent(row, spread.fabric.peak, colours), title, f"links {row.provider} {origin}")
             of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
             counted = " and ".join(map(bytes_text, sent_bytes(of)))
-            sent = " and ".join(bytes_text(SECTOR * sum(each.sent)) for each in row.marks)
+            sent = " and ".join(bytes_text(each.sent_bytes) for each in row.marks)
             st.caption(
-                f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the mask "
-                "hides from a GPU are not sent to it. Each line begins with its own GPU's work; the dotted line "
-                "is what a link carries."
+                f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the "
+                "mask hides from a GPU are not sent to it. Each line begins with its own GPU's work; the "
+                "dotted line is what a link carries."
             )
 
 

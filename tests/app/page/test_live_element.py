@@ -99,7 +99,7 @@ def test_a_ring_on_the_gpus_that_are_here_stands_beside_model_and_recording(gpu)
     assert "Ring, copy engines, 2 GPUs: **4 ms** (*modelled* 3." in said
     assert "*recorded on NVIDIA H200, 2026-11-22* 3.34 ms)" in said
     assert "**Bytes over NVLink: Ring, copy engines, 2 GPUs**, measured here, NVIDIA H200, 14:02 UTC" in said
-    assert "the GPUs sent 67.1 MB and 134 MB, in order; counted are 67.1 MB and 134 MB," in said
+    assert "the GPUs sent 67.1 MB and 134 MB, in order; counted are 67.1 MB and 134 MB: keys" in said
 
 
 def test_blocks_measured_here_stand_beside_their_model(gpu):
