@@ -12,7 +12,9 @@ from engine.algorithms import ALGORITHMS, Algorithm
 from engine.parameter import LARGEST_SEQUENCE, ExperimentError, shown
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS, Gpu
-from engine.problem.problem import Mask, Problem, Tiling
+from engine.problem.heads import Heads
+from engine.problem.inputs import fits
+from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
 BLOCKS = ("block_q", "block_kv")
 HASH = "its hash"  # in what an experiment keeps beside its values
@@ -88,6 +90,10 @@ class Experiment:
         for name in values:
             if name not in PARAMETERS:
                 raise ExperimentError(name, values[name], f"left out: known are {', '.join(PARAMETERS)}")
+        if isinstance(values.get("inputs"), Heads):
+            values = values["inputs"].values() | {
+                name: one for name, one in values.items() if one is not None
+            }
         flat = {}
         for name, one in PARAMETERS.items():
             value = values.get(name)
@@ -97,6 +103,10 @@ class Experiment:
             place, _, field = one.path.rpartition(".")
             parts[place][field] = flat[one.follows] if flat[name] is None and one.follows else flat[name]
         problem = Problem(**parts["problem"], mask=Mask.of(**parts["problem.mask"]))
+        PARAMETERS["inputs"].check(problem.inputs)
+        if problem.inputs != DRAWN and not fits(problem):
+            must = f"{DRAWN}, as these heads have other sizes, or fewer tokens"
+            raise ExperimentError("inputs", shown(problem.inputs), must)
         return cls(problem=problem, asked=Tiling(**parts["asked"]), **parts[""])
 
     @classmethod
@@ -133,7 +143,11 @@ class Experiment:
             mask = mask.resized(keys, self.problem.seq_kv)
         masked = ((name, one.path) for name, one in PARAMETERS.items() if one.path.startswith(MASK))
         like = {name: getattr(mask, path.removeprefix(MASK)) for name, path in masked}
-        changed = Experiment.of(**{**self.flat(), **like, **values})
+        flat = self.flat()
+        inputs = values.get("inputs", flat.pop("inputs"))
+        changed = Experiment.of(**{**flat, **like, **values})
+        if fits(named := replace(changed.problem, inputs=inputs)):  # else what is changed has drawn numbers
+            changed = replace(changed, problem=named)
         return changed.in_own_tiling() if self.asked.own and not {*BLOCKS} & {*values} else changed
 
     def in_own_tiling(self) -> Experiment:
@@ -157,6 +171,7 @@ PARAMETERS = {
         parameter.switch("sinks", False, "problem.sinks", label="Sinks"),
         parameter.switch("slopes", False, "problem.slopes", label="ALiBi slopes"),
         parameter.number("page_size", 1, LARGEST_SEQUENCE, None, "problem.page_size", label="Page size"),
+        parameter.heads("problem.inputs"),
         parameter.switch("causal", False, "problem.mask.causal"),
         parameter.window("problem.mask.window_text"),
         parameter.documents("problem.mask.documents_text"),
@@ -178,6 +193,7 @@ def described(experiment: Experiment) -> str:
     cap = f", cap {problem.softcap:g}" if problem.softcap else ""
     terms = cap + "".join(f", {name}" for name in ("sinks", "slopes") if name in problem.terms)
     terms += f", pages of {problem.page_size}" if problem.page_size else ""
+    terms += ", numbers of a file" * fits(problem)
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""

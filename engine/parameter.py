@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from engine.problem.heads import Heads, keep, kept
+from engine.problem.problem import DRAWN
+
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
@@ -89,6 +92,18 @@ def real(name: str, path: str, low: float, high: float, **more: str) -> Paramete
         return value is None or low <= value <= high
 
     return Parameter(name, None, parse, path, holds, rule, **more)
+
+
+def heads(path: str) -> Parameter:
+    """Whose numbers: drawn ones, or heads that were read from a file; heads themselves are kept by a key."""
+    rule = f"{DRAWN}, or the key of heads that were read from a file here"
+
+    def parse(value: Any) -> str:
+        return keep(value) if isinstance(value, Heads) else str(value).strip().lower()
+
+    return Parameter(
+        "inputs", DRAWN, parse, path, lambda value: value == DRAWN or kept(value) is not None, rule
+    )
 
 
 def window(path: str) -> Parameter:

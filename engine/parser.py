@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from engine.experiment import PARAMETERS
+from engine.problem.heads import Heads, HeadsError, read
 
 MOST_SECONDS = 86_400.0  # a day
 INTERRUPTED = 130  # the exit code of what Ctrl+C ends, as shells have it
@@ -27,10 +28,26 @@ class Parser(argparse.ArgumentParser):
         """Add an option for each of these values that an experiment has."""
         for parameter in (PARAMETERS[name] for name in names):
             option = "--" + parameter.name.replace("_", "-")
-            if parameter.name == "causal":
+            if parameter.name == "inputs":
+                self.add_argument(
+                    option, metavar="FILE", type=_heads, help="q, k and v: .npz or .safetensors"
+                )
+            elif parameter.name == "causal":
                 self.add_argument(option, action="store_const", const="true", help="no key after the query")
             else:
                 self.add_argument(option, metavar="VALUE", help=parameter.must)
+
+
+def _heads(text: str) -> Heads:
+    """The heads of a file that the command line names."""
+    try:
+        return read(text)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"it is {text!r:.60}, which cannot be read: {error.strerror}"
+        ) from None
+    except HeadsError as error:
+        raise argparse.ArgumentTypeError(f"{error}") from None
 
 
 def whole(text: str) -> int:

@@ -31,6 +31,7 @@ SERVING = {  # what stands between a socket and the pages, and what turns words 
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }
 LATE = {
+    "engine/capture.py": ("torch",),
     MEASURING: ("cupti", "kernels", "torch", "triton"),
     "engine/watch/": ("torch", "triton"),
 }  # in functions
@@ -42,7 +43,7 @@ ORDER = {
     ),
     "engine": (
         *("root", "process_tree", "problem", "schedule", "algorithms", "parameter", "experiment", "parser"),
-        *("model", "trace", "recordings", "layers", "studies", "watch", "worker", "measuring"),
+        *("model", "trace", "recordings", "layers", "studies", "watch", "worker", "measuring", "capture"),
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),

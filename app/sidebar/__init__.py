@@ -10,7 +10,7 @@ from app import scenario
 from app.elements import fold
 from app.figures.hardware import figures_lines, unchecked
 from app.scenario.offers import subject
-from app.sidebar import recording
+from app.sidebar import inputs, recording
 from app.sidebar.unused import look
 from engine import simulate
 from engine.algorithms import ALGORITHMS, offered
@@ -137,6 +137,7 @@ def _more() -> None:
         with more:
             for fields in _further():
                 _row(*fields)
+            inputs.show()
             recording.show()
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from engine.problem.dtype import dtype_named
 from engine.problem.mask import NO_MASK, Mask
 
+DRAWN = "drawn"
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -24,6 +26,7 @@ class Problem:
         slopes: scores fall with the distance of query and key (ALiBi).
         page_size: keys of a page in which K and V lie; None: each lies whole. The table that says where pages
             are, 4 bytes each, is counted in memory alone.
+        inputs: whose numbers are multiplied: DRAWN, or the key of a file's heads, see `engine.problem.heads`.
     """
 
     batch: int = 1
@@ -39,6 +42,7 @@ class Problem:
     sinks: bool = False
     slopes: bool = False
     page_size: int | None = None
+    inputs: str = DRAWN
 
     def __post_init__(self):
         if self.head_dim_v == self.head_dim:  # one problem has one form

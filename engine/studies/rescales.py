@@ -1,0 +1,110 @@
+"""How often a head really rescales: what its scores make the running maximum do, block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.heads import kept
+from engine.problem.inputs import make_inputs
+from engine.trace.rows import masked_scores
+
+THRESHOLD = 8.0  # in log2: FlashAttention-4 leaves the sums as they are below it (arXiv 2603.05451)
+WINDOWS = (64, 256)
+MOST_ROWS, MOST_HEADS, MOST_KEYS = 128, 16, 4096
+
+
+@dataclass(frozen=True)
+class HeadRescales:
+    """One head, in the mean over its rows with keys.
+
+    Attributes:
+        head: its number.
+        rises: share of the key blocks after a row's first at which its maximum rises.
+        kept: share of those rises that stay below THRESHOLD, so that nothing need be rescaled.
+        error: the largest difference that this makes to a number of O, in float32, beside the largest of O.
+        first: share of the weight on the first key.
+        outside: by window, the share of the weight on keys before it.
+    """
+
+    head: int
+    rises: float
+    kept: float
+    error: float
+    first: float
+    outside: dict[int, float]
+
+
+def rescales(experiment: Experiment) -> list[HeadRescales]:
+    """Every head of the scenario's numbers, at most MOST_HEADS, on at most MOST_KEYS keys."""
+    problem = experiment.problem
+    keys = min(problem.seq_kv, MOST_KEYS)
+    one = experiment.changed(batch=1, seq=min(problem.seq_q, keys), seq_kv=keys)
+    found = kept(one.problem.inputs)
+    many = min(MOST_HEADS, len(found[0].q) if found else problem.heads)
+    return [
+        _of_head(one, arrays, head)
+        for head, arrays in enumerate(zip(*make_inputs(one.problem, heads=many), strict=True))
+    ]
+
+
+def in_all(found: list[HeadRescales]) -> tuple[float, float]:
+    """The share of key blocks at which maxima rise, over all heads, and that of rises below the threshold."""
+    rises = sum(each.rises for each in found)
+    return rises / len(found), sum(each.rises * each.kept for each in found) / (rises or 1)
+
+
+def raised_at(scores: np.ndarray) -> np.ndarray:
+    """Of a row of scores, those that were larger than all before."""
+    return np.flatnonzero(np.diff(np.maximum.accumulate(scores), prepend=-np.inf) > 0)
+
+
+def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> HeadRescales:
+    problem, block = one.problem, one.tiling.block_kv
+    q, k, v = arrays
+    rows = np.unique(np.linspace(0, problem.seq_q - 1, min(MOST_ROWS, problem.seq_q)).astype(int))
+    alone = one.changed(heads=1, kv_heads=1)
+    scores = masked_scores(alone, q, k, rows).astype(np.float64)
+    scores = scores[np.isfinite(scores).any(1)]
+    rows = rows[-len(scores) :]
+    v = np.pad(v, ((0, scores.shape[1] - len(v)), (0, 0)))  # to whole blocks, as the scores are
+    tiles = scores.reshape(len(scores), -1, block)
+    maximum = np.maximum.accumulate(tiles.max(2), axis=1)
+    before, after = maximum[:, :-1], maximum[:, 1:]
+    visited = np.isfinite(tiles.max(2))[:, 1:] & np.isfinite(before)
+    rose = (after > before) & visited
+    small = rose & ((after - np.where(np.isfinite(before), before, 0)) * np.log2(np.e) < THRESHOLD)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    positions = problem.positions(rows)[:, None]
+    places = np.arange(scores.shape[1])
+    outside = {window: float((weights * (places <= positions - window)).sum(1).mean()) for window in WINDOWS}
+    exact = weights @ v.astype(np.float64)
+    return HeadRescales(
+        head, float(rose.sum() / max(1, visited.sum())), float(small.sum() / max(1, rose.sum())),
+        float(np.abs(_skipping(tiles, v) - exact).max() / np.abs(exact).max()),
+        float(weights[:, 0].mean()), outside,
+    )  # fmt: skip
+
+
+def _skipping(tiles: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """[rows, d of V] O in float32, where a maximum that rises by little is left as it is."""
+    rows, blocks, block = tiles.shape
+    m, l = np.full(rows, -np.inf), np.zeros(rows, np.float32)  # noqa: E741
+    out = np.zeros((rows, v.shape[1]), np.float32)
+    for index in range(blocks):
+        scores = tiles[:, index]
+        new = np.maximum(m, scores.max(1))
+        small = np.isfinite(m) & ((new - np.where(np.isfinite(m), m, 0)) * np.log2(np.e) < THRESHOLD)
+        new = np.where(small, m, new)
+        finite = np.where(np.isfinite(new), new, 0)
+        alpha = np.where(np.isfinite(m), np.exp(np.where(np.isfinite(m), m, 0) - finite), 0).astype(
+            np.float32
+        )
+        p = np.exp(scores - finite[:, None]).astype(np.float32)
+        l = alpha * l + p.sum(1)  # noqa: E741
+        out = alpha[:, None] * out + p @ v[index * block : (index + 1) * block]
+        m = new
+    return out / l[:, None]

@@ -1,0 +1,41 @@
+"""How often heads rescale: counted row by row in a loop; and one that finds a sink first never does."""
+
+import numpy as np
+import pytest
+
+from engine.experiment import Experiment
+from engine.problem.heads import Heads
+from engine.problem.inputs import make_inputs
+from engine.studies.rescales import WINDOWS, rescales
+
+
+def test_rises_and_small_ones_are_those_of_a_loop():
+    experiment = Experiment.of(seq=96, heads=2, head_dim=16, block_q=16, block_kv=16, causal=True)
+    found = rescales(experiment)
+    for head, (q, k, _) in enumerate(zip(*make_inputs(experiment.problem, heads=2), strict=True)):
+        rose = small = visited = 0
+        outside = 0.0
+        for row in range(96):
+            scores = q[row].astype(float) @ k[: row + 1].T.astype(float) / 4
+            m = scores[:16].max()
+            for start in range(16, row + 1, 16):
+                new = max(m, scores[start : start + 16].max())
+                visited, rose = visited + 1, rose + (new > m)
+                small += m < new < m + 8 / np.log2(np.e)
+                m = new
+            weights = np.exp(scores - scores.max())
+            outside += weights[: max(0, row + 1 - WINDOWS[0])].sum() / weights.sum() / 96
+        one = found[head]
+        assert (one.rises, one.kept) == pytest.approx((rose / visited, small / rose))
+        assert one.outside[WINDOWS[0]] == pytest.approx(outside, abs=1e-6)
+        assert one.error < 1e-5
+
+
+def test_a_head_whose_first_key_is_a_sink_never_rescales():
+    drawn = np.random.default_rng(0)
+    q, k, v = (drawn.standard_normal((1, 128, 16)) for _ in range(3))
+    k[0, 0], q[0, :, 0] = 0, 8
+    k[0, 0, 0] = 8
+    (one,) = rescales(Experiment.of(inputs=Heads.of(q, k, v), causal=True, block_q=16, block_kv=16))
+    assert one.rises == 0
+    assert one.first > 0.9
