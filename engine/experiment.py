@@ -17,6 +17,7 @@ from engine.problem.inputs import fits
 from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
 BLOCKS = ("block_q", "block_kv")
+LARGEST_HEAD_DIM = 256  # but for a latent
 HASH = "its hash"  # in what an experiment keeps beside its values
 MASK = "problem.mask."  # the path to the kinds of its mask
 
@@ -46,6 +47,14 @@ class Experiment:
         if self.problem.heads % self.problem.kv_heads:
             must = f"a divisor of heads, which is {self.problem.heads}"
             raise ExperimentError("kv_heads", self.problem.kv_heads, must)
+        wide, latent = self.problem.head_dim, self.problem.latent
+        if wide > LARGEST_HEAD_DIM and not latent:
+            must = f"a whole number from 1 to {LARGEST_HEAD_DIM}, or to 576 with a latent"
+            raise ExperimentError("head_dim", wide, must)
+        if latent and self.problem.v_dim > wide:
+            raise ExperimentError(
+                "head_dim_v", self.problem.v_dim, f"at most head_dim, {wide}, with a latent"
+            )
         if fault := self.problem.mask.fault(self.problem.seq_kv):
             name, value, must = fault
             raise ExperimentError(name, shown(value), must)
@@ -164,12 +173,13 @@ PARAMETERS = {
         parameter.number("kv_heads", 1, 1024, None, "problem.kv_heads", follows="heads"),
         parameter.number("seq", 1, LARGEST_SEQUENCE, 1024, "problem.seq_q"),
         parameter.number("seq_kv", 1, LARGEST_SEQUENCE, None, "problem.seq_kv", follows="seq"),
-        parameter.number("head_dim", 1, 256, 64, "problem.head_dim"),
+        parameter.number("head_dim", 1, 576, 64, "problem.head_dim"),
         parameter.choice("dtype", DTYPES, "float16", "problem.dtype"),
         parameter.number("head_dim_v", 1, 512, None, "problem.head_dim_v", label="d of V"),
         parameter.real("softcap", "problem.softcap", 0.01, 1e6, label="Softcap"),
         parameter.switch("sinks", False, "problem.sinks", label="Sinks"),
         parameter.switch("slopes", False, "problem.slopes", label="ALiBi slopes"),
+        parameter.switch("latent", False, "problem.latent", label="Latent"),
         parameter.number("page_size", 1, LARGEST_SEQUENCE, None, "problem.page_size", label="Page size"),
         parameter.heads("problem.inputs"),
         parameter.switch("causal", False, "problem.mask.causal"),
@@ -192,6 +202,7 @@ def described(experiment: Experiment) -> str:
     wide = f"/{problem.v_dim}" * (problem.v_dim != problem.head_dim)
     cap = f", cap {problem.softcap:g}" if problem.softcap else ""
     terms = cap + "".join(f", {name}" for name in ("sinks", "slopes") if name in problem.terms)
+    terms += ", latent" * problem.latent
     terms += f", pages of {problem.page_size}" if problem.page_size else ""
     terms += ", numbers of a file" * fits(problem)
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"

@@ -86,7 +86,7 @@ def own_blocks(head_dim: int) -> dict[str, tuple[int, int]]:
 
 
 def _own(tilings: Mapping[int, tuple[int, ...]], head_dim: int) -> tuple[int, ...]:
-    return tilings[min(size for size in tilings if size >= head_dim)]
+    return tilings[min((size for size in tilings if size >= head_dim), default=max(tilings))]
 
 
 def _launched(tilings: Mapping[int, tuple[int, ...]], problem: Problem, tiling: Tiling) -> dict[str, int]:

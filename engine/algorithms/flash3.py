@@ -61,7 +61,7 @@ def _boxes(problem: Problem, tiling: Tiling) -> np.ndarray:
 
 def tiling(problem: Problem, asked: Tiling) -> Tiling:
     """By head dimension: one in between is cut as the next larger is, and 64 as 128 where keys are few."""
-    served = min(size for size in BLOCKS if size >= problem.head_dim)
+    served = min((size for size in BLOCKS if size >= problem.head_dim), default=max(BLOCKS))
     if problem.head_dim_v:
         served = 128  # in whose blocks the kernel takes the pairs that it takes
     if problem.keys_seen < FEW_KEYS:

@@ -224,9 +224,8 @@ def experiment_of(model: Model, phase: Phase, attention: Attention) -> tuple[Exp
     values |= {"softcap": attention.softcap, "sinks": attention.sinks, "slopes": attention.slopes}
     said = []
     if attention.latent and decoding:
-        wide = min(256, attention.latent + attention.rope_dim)
-        values |= {"kv_heads": 1, "head_dim": wide, "head_dim_v": None}
-        said.append("Decoding from the latent is counted as one key head of 256 numbers for K and for V.")
+        dims = {"head_dim": attention.latent + attention.rope_dim, "head_dim_v": attention.latent}
+        values |= {"kv_heads": 1, "latent": True, **dims}
     if attention.window and attention.window < phase.tokens:
         values["window"] = (
             attention.window if model.causal else f"{attention.window // 2}:{attention.window // 2}"

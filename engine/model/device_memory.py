@@ -42,4 +42,5 @@ def _memory_parts(experiment: Experiment, problem: Problem) -> dict[Tensor, int]
         )
         * copies(problem, tensor, experiment.asked.splits)
         for tensor in experiment.record.tensors
+        if not (problem.latent and tensor in (Tensor.V, Tensor.D_V))  # part of K
     }

@@ -96,7 +96,8 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     requested = sum(amounts[tensor].factor for tensor in phase.loaded)
     spilled = spilled_bytes(launch.algorithm, launch.schedule, phase)
     row = requested + spilled / tiling.block_q  # both pass L1
-    passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in (Tensor.K, Tensor.V))
+    phase_keys = (Tensor.K,) if launch.problem.latent else (Tensor.K, Tensor.V)
+    passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in phase_keys)
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
     passes = [
         (first * tiling.block_q, min(stop * tiling.block_q, launch.problem.seq_q))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
+from engine.schedule.step import Operation, Tensor
 
 NATURAL, HEAVY_FIRST = "natural", "heavy first"
 ORDERS = (HEAVY_FIRST, NATURAL)  # of a head's query blocks
@@ -99,7 +100,7 @@ class Launch:
     @classmethod
     def of(cls, algorithm: Algorithm, problem: Problem, tiling: Tiling, gpu: Gpu) -> Launch:
         """An algorithm in a tiling, be it its own or another's."""
-        return cls(algorithm, problem, gpu, algorithm.schedule(problem, tiling), algorithm.pipeline)
+        return cls(algorithm, problem, gpu, _shared(algorithm.schedule(problem, tiling)), algorithm.pipeline)
 
     @property
     def tiling(self) -> Tiling:
@@ -109,7 +110,13 @@ class Launch:
     @cached_property
     def parts(self) -> Mapping[str, tuple[Part, ...]]:
         """The tiles that each kernel holds on the chip at once, by its name."""
-        return self.algorithm.parts(self.problem, self.tiling)
+        found = self.algorithm.parts(self.problem, self.tiling)
+        if not self.problem.latent:
+            return found
+        return {
+            name: _without_v(parts) if any(part.tensor == Tensor.K for part in parts) else parts
+            for name, parts in found.items()
+        }
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -137,6 +144,23 @@ class Launch:
             blocks_per_sm(self.algorithm, self.schedule, phase, self.gpu),
             problem.group if phase.shared else 1,
         )
+
+
+def _shared(schedule: Schedule) -> Schedule:
+    """The schedule where K is V, too: a kernel that loads K loads no V, and stores no gradient of it."""
+    if not schedule.problem.latent:
+        return schedule
+    phases = []
+    for phase in schedule.phases:
+        loads = {step.tensor for step in phase.before + phase.each if step.operation == Operation.LOAD}
+        parts = ("before", "each", "after") if Tensor.K in loads else ()
+        phases.append(replace(phase, **{part: _without_v(getattr(phase, part)) for part in parts}))
+    return replace(schedule, phases=tuple(phases))
+
+
+def _without_v(moving: tuple) -> tuple:
+    """Steps, or parts of what lies on the chip, without those of V and of its gradient."""
+    return tuple(each for each in moving if each.tensor not in (Tensor.V, Tensor.D_V))
 
 
 def _count(schedule: Schedule, phase: Phase) -> int:

@@ -41,6 +41,7 @@ FULL_OUTPUT, PUT_ASIDE = 128, 22
 FULL_SUMS, LOADED_AGAIN = 192, 73
 WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
 WIDE_ROWS = 128
+MOST_COLUMNS = 256
 SMALLEST_COLUMNS = 16  # of a tile that a product takes
 
 
@@ -84,7 +85,11 @@ def set_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu: Gpu) 
     held, streamed = (_loaded(schedule, phase, steps) for steps in (phase.before, phase.each))
     tiles = tiles_in_flight(algorithm, schedule, phase, gpu)
     if in_few_rows(schedule, phase, gpu):  # what is multiplied lies in registers
-        tiles, streamed = (tiles - 1, streamed) if tiles > 1 else (1, streamed // 2)  # K, then V
+        tiles, streamed = (
+            (tiles - 1, streamed)
+            if tiles > 1
+            else (1, streamed if schedule.problem.latent else streamed // 2)
+        )
         held += (
             schedule.tiling.block_q * schedule.tiling.block_kv * schedule.problem.itemsize
         )  # warps exchange P
@@ -188,13 +193,15 @@ def _sums(schedule: Schedule, phase: Phase, threads: int) -> float:
 
 
 def columns(head_dim: int) -> int:
-    """Columns of a kernel's tiles: a power of two."""
+    """Columns of a kernel's tiles: a power of two, up to those of MOST_COLUMNS."""
+    if head_dim > MOST_COLUMNS:  # of a latent: pieces of 64
+        return -(-head_dim // 64) * 64
     return max(SMALLEST_COLUMNS, 1 << (head_dim - 1).bit_length())
 
 
 def padding(problem: Problem) -> float:
     """How many times as many columns as there are numbers the tiles of K and V have together."""
     dims = problem.head_dim, problem.v_dim
-    if dims in V_TILING:  # taken in pieces of 64 columns
+    if dims in V_TILING or problem.latent:  # taken in pieces of 64 columns
         return 1.0
     return sum(map(columns, dims)) / sum(dims)

@@ -32,6 +32,7 @@ def make_inputs(problem: Problem, seed: int = 0, heads: int = 1) -> tuple[np.nda
     # plain arithmetic only: a sine differs in its last bit from one platform's library to the next
     along = (np.arange(problem.seq_kv, dtype=np.float32) / problem.seq_kv)[:, None]
     k *= 1 + GROWTH * along * np.abs(2 * ((SWELLS * along) % 1) - 1)
+    v = k[..., : problem.v_dim] if problem.latent else v
     return tuple(round_to(array, problem.dtype) for array in (q, k, v))
 
 

@@ -24,6 +24,7 @@ class Problem:
         softcap: scores become softcap tanh(score / softcap); None: they do not.
         sinks: the softmax of each head has one more logit, without a key.
         slopes: scores fall with the distance of query and key (ALiBi).
+        latent: V is the first head_dim_v numbers of K, which is loaded once for both (MLA, absorbed).
         page_size: keys of a page in which K and V lie; None: each lies whole. The table that says where pages
             are, 4 bytes each, is counted in memory alone.
         inputs: whose numbers are multiplied: DRAWN, or the key of a file's heads, see `engine.problem.heads`.
@@ -41,6 +42,7 @@ class Problem:
     softcap: float | None = None
     sinks: bool = False
     slopes: bool = False
+    latent: bool = False
     page_size: int | None = None
     inputs: str = DRAWN
 
@@ -112,6 +114,8 @@ class Problem:
         if not dtype_named(self.dtype).served:
             words = dtype_named(self.dtype).words
             return words or f"No kernel here takes {self.dtype}: it is modelled only."
+        if self.latent:
+            return "No kernel here takes one latent for K and V: it is modelled only."
         return self.mask.unserved
 
     @property

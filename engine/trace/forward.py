@@ -122,6 +122,8 @@ class Executor(Chip):
         if tensor == Tensor.STATISTICS:  # O lies in memory divided by l
             self.tiles[Tensor.O] = self.tiles[Tensor.O] * tile[:, 1:]
         self._keep(tensor, tile)
+        if tensor == Tensor.K and self.problem.latent:
+            self.tiles[Tensor.V] = tile[:, : self.problem.v_dim]
         if tensor == Tensor.Q and any(step.tensor == Tensor.Q for step in self.kernel.before):
             self._keep(Tensor.O, np.zeros((len(tile), self.problem.v_dim), np.float32))
             self._keep(Tensor.STATISTICS, self._before_keys(len(tile)))

@@ -32,7 +32,7 @@ WINDOW = "a whole number from 1 to 1,048,576, or two, keys before and after, as 
         ({"seq": 1.5}, "seq is '1.5'; it must be a whole number from 1 to 1,048,576"),
         ({"seq": True}, "seq is 'True'; it must be a whole number from 1 to 1,048,576"),
         ({"heads": 6, "kv_heads": 4}, "kv_heads is 4; it must be a divisor of heads, which is 6"),
-        ({"dtype": "int8"}, "dtype is 'int8'; it must be one of float16, bfloat16, float32"),
+        ({"dtype": "int8"}, "dtype is 'int8'; it must be one of float16, bfloat16, float32, float8_e4m3fn"),
         ({"causal": "maybe"}, "causal is 'maybe'; it must be true or false"),
         ({"seq": 10**20}, f"seq is {10**20}; it must be a whole number from 1 to 1,048,576"),
         ({"seq": "1,02"}, "seq is '1,02'; it must be a whole number from 1 to 1,048,576"),

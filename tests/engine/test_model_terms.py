@@ -1,5 +1,6 @@
 """What models have beside plain attention: its counts, its costs, and which kernel does not take it."""
 
+import numpy as np
 import pytest
 
 from engine import Experiment, simulate
@@ -9,6 +10,7 @@ from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 from engine.trace.forward import execute
+from tests.engine.strategies import exact_attention
 
 LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
 RECORDED = {  # by a row's own words: the scenario's
@@ -88,6 +90,14 @@ def test_keys_in_pages_take_whole_pages_and_a_table():
         ({"head_dim_v": "wide"}, "head_dim_v is 'wide'; it must be a whole number from 1 to 512"),
         ({"softcap": 0}, "softcap is 0.0; it must be a number from 0.01 to 1,000,000, or none"),
         ({"softcap": "nan"}, "softcap is 'nan'; it must be a number from 0.01 to 1,000,000, or none"),
+        (
+            {"head_dim": 300},
+            "head_dim is 300; it must be a whole number from 1 to 256, or to 576 with a latent",
+        ),
+        (
+            {"latent": True, "head_dim_v": 65},
+            "head_dim_v is 65; it must be at most head_dim, 64, with a latent",
+        ),
         ({"prefix": -1}, "prefix is -1; it must be a whole number from 0 to 1,048,576"),
         ({"prefix": 3, "window": 9}, "prefix is '3'; it must be 0 with a window or documents, which may .*"),
         ({"sinks": 3}, "sinks is '3'; it must be true or false"),
@@ -135,3 +145,22 @@ def test_eight_bits_take_what_an_h200_took(head_dim, causal):
     )
     eight = Experiment(row.problem, "flash3").changed(dtype="float8_e4m3fn")
     assert simulate(eight).modelled.seconds == pytest.approx(row.times.p50, rel=0.2)
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv"])
+def test_a_latent_is_loaded_once_for_k_and_v(algorithm):
+    shape = {"heads": 4, "kv_heads": 1, "seq": 200, "head_dim": 80, "head_dim_v": 64, "causal": True}
+    apart, latent = (Experiment.of(algorithm=algorithm, **shape, latent=each) for each in (False, True))
+    moved, both = (simulate(one).traffic for one in (latent, apart))
+    kept = algorithm == "standard"  # whose kernel of O loads it once more
+    spared = 0 if kept else both.requested.read[Tensor.V]
+    assert moved.requested.total_read == both.requested.total_read - spared
+    assert moved.flops == both.flops
+    assert memory_bytes(latent) == memory_bytes(apart) - 200 * 64 * 2
+    if algorithm != "split_kv":
+        one = latent.changed(heads=1)
+        q, k, v = (array[0] for array in make_inputs(one.problem))
+        trace = execute(one, q, k, v)
+        assert trace.counted == simulate(one).traffic.requested
+        np.testing.assert_allclose(trace.out, exact_attention(one.problem, q, k, k[:, :64])[0], atol=0.01)
+    assert latent.unserved == "No kernel here takes one latent for K and V: it is modelled only."

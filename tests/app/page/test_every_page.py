@@ -28,6 +28,9 @@ EXTREMES = {  # by what they are, as in a link
     "flash3, where its kernel does not run": "algorithm=flash3&head_dim=100&dtype=float32&hardware=t4",
     "backward": "algorithm=backward",
     "a ring": "algorithm=ring&seq=4096&splits=1024&causal=true",
+    "terms": "softcap=30&sinks=true&slopes=true&head_dim=192&head_dim_v=128&causal=true&algorithm=flash3",
+    "a latent in pages": "kv_heads=1&head_dim=576&head_dim_v=512&latent=true&page_size=16",
+    "a prefix in 8 bits": "causal=true&prefix=200&dtype=float8_e4m3fn",
     "most heads": "heads=1024&kv_heads=1&batch=4096",
 }
 
