@@ -75,10 +75,10 @@ class Backward:
     """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
 
     Attributes:
-        run: (q, k, v, out, lse, d_out, d_lse, call, again) -> dQ, dK, dV.
+        run: (q, k, v, out, lse, d_out, d_lse, call, terms, again) -> dQ, dK, dV, and of the sinks, or None.
         unserved: (call) -> why it does not serve one whose forward pass is served, or None.
         pays: (call, SMs) -> whether it is done before that of `kernels.backward`.
-        serves: of `FEATURES`.
+        serves: of `FEATURES`, beside what the forward pass does not.
     """
 
     run: Callable

@@ -20,6 +20,7 @@ from kernels.call.remember import REMEMBERED
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import MOST_STAGES, launch, stages, warps
 from kernels.launch.relaunch import Relaunch
+from kernels.tile.tile import LOG2_E
 from kernels.tilings.backward import KEY_TILING, QUERY_TILING, V_KEY_TILING
 
 
@@ -66,8 +67,8 @@ def backward(
 ) -> tuple[torch.Tensor, ...]:
     """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None).
 
-    call is theirs, block_q and block_kv None where the blocks are not given; terms are what it has beyond a
-    plain mask, with which comes a fourth gradient, of their sinks, or None. again gets what does the same for
+    The fourth gradient is of sinks, or None. call is theirs, block_q and block_kv None where the blocks are
+    not given; terms are what it has beyond a plain mask. again gets what does the same for
     other tensors of these layouts.
     """
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
@@ -77,8 +78,7 @@ def backward(
     padding = max(keys.call.block_q, queries.call.block_q)
     rows = 2, call.batch, call.heads, ceil_div(call.seq_q, padding) * padding
     delta, lse_log2 = torch.empty(rows, dtype=torch.float32, device=q.device)
-    fill = store_row_terms(out, d_out, lse, delta, lse_log2, None, queries.call)
-    _subtract(d_lse, delta, call)
+    fill = store_row_terms(out, d_out, lse, d_lse, delta, lse_log2, queries.call)
     shared = {
         "strides": (q.stride(), k.stride(), v.stride(), d_out.stride()),
         "padded_seq_q": delta.shape[2],
@@ -89,10 +89,10 @@ def backward(
     differentiate_keys = _key_gradient((*inputs, d_k, d_v), keys, shared, terms)
     differentiate_queries = _query_gradient((*inputs, d_q), queries, shared, terms)
     if terms is not None:
-        return d_q, d_k, d_v, sink_gradient(terms, lse, delta[..., : call.seq_q])
+        return d_q, d_k, d_v, sink_gradient(terms, lse_log2, delta)
     if fill is not None and again is not None:
         again["gradients"] = _Relaunch(call, rows, fill, differentiate_keys, differentiate_queries)
-    return d_q, d_k, d_v
+    return d_q, d_k, d_v, None
 
 
 class _Relaunch:
@@ -103,39 +103,32 @@ class _Relaunch:
         self.call, self.rows, self.launches = call, rows, launches
         self.lse_log2 = math.prod(rows) // 2 * torch.float32.itemsize  # behind delta
 
-    def __call__(self, q, k, v, out, lse, d_out, d_lse) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def __call__(self, q, k, v, out, lse, d_out, d_lse, _terms) -> tuple[torch.Tensor, ...]:
         d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         terms = torch.empty(self.rows, dtype=torch.float32, device=q.device)
         fill, differentiate_keys, differentiate_queries = self.launches
         delta, d_out_address = terms.data_ptr(), d_out.data_ptr()
         lse_log2 = delta + self.lse_log2
-        fill(out.data_ptr(), d_out_address, lse.data_ptr(), delta, lse_log2)
-        if d_lse is not None:
-            _subtract(d_lse, terms[0], self.call)
+        of_lse = () if d_lse is None else (d_lse.data_ptr(),)
+        fill(out.data_ptr(), d_out_address, lse.data_ptr(), *of_lse, delta, lse_log2)
         inputs = q.data_ptr(), k.data_ptr(), v.data_ptr(), d_out_address, lse_log2, delta
         differentiate_keys(*inputs, d_k.data_ptr(), d_v.data_ptr())
         differentiate_queries(*inputs, d_q.data_ptr())
-        return d_q, d_k, d_v
+        return d_q, d_k, d_v, None
 
 
-def _subtract(d_lse: torch.Tensor | None, delta: torch.Tensor, call: Call) -> None:
-    """d lse / dS = P: it enters dS = P o (dP - delta) as delta does."""
-    if d_lse is not None:
-        delta[..., : call.seq_q] -= d_lse
-
-
-def sink_gradient(terms: Terms, lse: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
+def sink_gradient(terms: Terms, lse_log2: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
     """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value.
 
-    Rows past the last packed sequence are no one's.
+    Rows past the last packed sequence are no one's: their lse_log2 is +inf, or their ranges say so.
     """
     if terms.sinks is None:
         return None
-    weights = torch.exp(terms.sinks[:, None] - torch.where(lse == -torch.inf, torch.inf, lse))
-    if terms.ranges is None:
-        return -(weights * delta).sum((0, 2))
-    past = terms.ranges[:, None, 0] > terms.ranges[:, None, 1]
-    return -(weights * delta).masked_fill(past, 0.0).sum((0, 2))
+    given = torch.exp2(terms.sinks[:, None] * LOG2_E.value - lse_log2).mul_(delta)
+    if terms.ranges is not None:
+        past = terms.ranges[:, None, 0] > terms.ranges[:, None, 1]
+        given = given[..., : past.shape[2]].masked_fill(past, 0.0)
+    return given.sum((0, 2)).neg_()
 
 
 def _key_gradient(tensors: tuple, how: Pass, shared: dict, terms: Terms | None) -> Relaunch | None:

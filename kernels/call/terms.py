@@ -67,14 +67,27 @@ class Terms(NamedTuple):
         return frozenset(name for name, each in asked.items() if each)
 
     @property
-    def plain_mask(self) -> tuple[bool, int | None] | None:
-        """causal and window, where these and a cap and sinks are all there is."""
-        if self.seen is None or self.slopes is not None or fine(self.softcap):
-            return None
-        (left, right), prefix, starts, _ = self.seen
-        if prefix is not None or starts is not None or right or (right is None and left is not None):
-            return None
-        return right == 0, None if left is None else left + 1
+    def kind(self) -> tuple:
+        """What of these a launch is made for, beside the tensors."""
+        _, sinks, slopes, softcap, seen, _ = self
+        if seen is None:
+            return sinks is None, slopes is None, softcap
+        starts = seen.starts
+        packed = None if starts is None else (len(starts), starts.dtype, starts is seen.key_starts)
+        return sinks is None, slopes is None, softcap, seen.sides, seen.prefix, packed
+
+    @property
+    def tensors(self) -> tuple[torch.Tensor | None, ...]:
+        """All of these, as `with_tensors` takes them: one of what packed sequences share."""
+        starts, key_starts = self.seen[2:] if self.seen else (None, None)
+        return self.ranges, self.sinks, self.slopes, starts, None if key_starts is starts else key_starts
+
+    def with_tensors(self, ranges, sinks, slopes, starts, key_starts) -> "Terms":
+        """The same of others: autograd keeps them apart, and looks whether they have changed."""
+        seen = self.seen and self.seen._replace(
+            starts=starts, key_starts=starts if key_starts is None else key_starts
+        )
+        return self._replace(ranges=ranges, sinks=sinks, slopes=slopes, seen=seen)
 
     def ranged(self) -> "Terms":
         """With ranges."""
@@ -94,9 +107,9 @@ class Terms(NamedTuple):
         return torch.cat(found, 1)
 
 
-def terms_of(ranges, sinks, slopes, softcap, seen: Seen | None = None) -> Terms | None:
+def terms_of(ranges, sinks, slopes, softcap) -> Terms | None:
     """None where there are no ranges: the mask is a plain one."""
-    return None if ranges is None else Terms(ranges, sinks, slopes, softcap, seen)
+    return None if ranges is None else Terms(ranges, sinks, slopes, softcap)
 
 
 def terms_with(ranges: torch.Tensor | None, q: torch.Tensor, options: Options, *seen) -> Terms:

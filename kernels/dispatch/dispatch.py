@@ -170,10 +170,10 @@ def gradients(
     q, k, v, out, lse, d_out, d_lse, causal, window, scale, algorithm="auto", block_q=None, block_kv=None,
     memory=None, terms: Terms | None = None,
 ) -> tuple[torch.Tensor, ...]:  # fmt: skip
-    """dQ, dK and dV like q, k and v, from any algorithm's out and lse; d_out and d_lse may be None.
+    """dQ, dK and dV like q, k and v, and of the sinks, or None, from any algorithm's out and lse.
 
-    With terms comes a fourth, of their sinks, or None. memory: of the forward pass's call, where what is
-    worked out here is kept; autograd's hooks may have laid the saved tensors out anew since.
+    d_out and d_lse may be None. memory: of the forward pass's call, where what is worked out here is kept;
+    autograd's hooks may have laid the saved tensors out anew since.
     """
     of_results = (d_out is not None and d_out.is_neg()) or (d_lse is not None and d_lse.is_neg())
     if of_results or q.is_neg() or k.is_neg() or v.is_neg():
@@ -182,44 +182,43 @@ def gradients(
         d_out = torch.zeros_like(out)
     elif d_out.stride(-1) != 1:  # such as the expanded gradient of a sum: slower to read than to copy
         d_out = d_out.contiguous()
+    if d_lse is not None:
+        d_lse = d_lse.contiguous()
+    features = kind = PLAIN
     if terms is not None:
         terms = Terms(*(each.contiguous() if isinstance(each, torch.Tensor) else each for each in terms))
-        # beside sinks flash2's own is faster: 291 TFLOP/s of 221 at a head_dim of 64 on an H200
-        plain = None if block_q or block_kv or terms.sinks is not None else terms.plain_mask
-        if plain is not None:
-            call, _ = chosen(q, k, v, *plain, scale, fallback().key)
-            own = own_backward(call, algorithm, q, k, v)
-            if own is not None:
-                return own.run(q, k, v, out, lse.contiguous(), d_out, d_lse, call, None, terms)
-        call, _ = chosen(q, k, v, causal, None, scale, fallback().key, block_q, block_kv)
-        return backward(q, k, v, out, lse.contiguous(), d_out, d_lse, call, block_q, block_kv, terms)
+        features, kind = terms.features(q.shape[2]), terms.kind
     if memory is None:
         memory = chosen(q, k, v, causal, window, scale, fallback().key, block_q, block_kv)[0].memory
     lse = lse.contiguous()
     pointers = q.data_ptr() | k.data_ptr() | v.data_ptr() | out.data_ptr() | lse.data_ptr() | d_out.data_ptr()
+    if d_lse is not None:
+        pointers |= d_lse.data_ptr()
     aligned = pointers % POINTER_ALIGNMENT == 0
     if not aligned:  # kernels are compiled for which of them are
-        aligned = tuple(each.data_ptr() % POINTER_ALIGNMENT for each in (q, k, v, out, lse, d_out))
+        tensors = (q, k, v, out, lse, d_out) if d_lse is None else (q, k, v, out, lse, d_out, d_lse)
+        aligned = tuple(each.data_ptr() % POINTER_ALIGNMENT for each in tensors)
     strides = q.stride(), k.stride(), v.stride(), out.stride(), d_out.stride()
-    alike = algorithm, strides, aligned, torch.are_deterministic_algorithms_enabled()
+    alike = algorithm, strides, aligned, d_lse is None, kind, torch.are_deterministic_algorithms_enabled()
     again = None if options_given() else memory.setdefault(alike, {})
     if again:
-        return again["gradients"](q, k, v, out, lse, d_out, d_lse)
+        return again["gradients"](q, k, v, out, lse, d_out, d_lse, terms)
     call, _ = chosen(q, k, v, causal, window, scale, fallback().key, block_q, block_kv)
     block_q, block_kv = python_int(block_q), python_int(block_kv)
-    own = None if block_q or block_kv else own_backward(call, algorithm, q, k, v)
+    own = None if block_q or block_kv else own_backward(call, algorithm, q, k, v, features)
     if own is not None:
-        return own.run(q, k, v, out, lse, d_out, d_lse, call, again)
-    return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv, None, again)
+        return own.run(q, k, v, out, lse, d_out, d_lse, call, terms, again)
+    terms = terms and terms.ranged()
+    return backward(q, k, v, out, lse, d_out, d_lse, call, block_q, block_kv, terms, again)
 
 
-def own_backward(call: Call, algorithm: str, q, k, v) -> Backward | None:
+def own_backward(call: Call, algorithm: str, q, k, v, features: frozenset = PLAIN) -> Backward | None:
     """The backward pass of its own that an algorithm's result has, or None where it is the shared one."""
     for record in ALGORITHMS.values():
         own = record.backward
-        if own is None or algorithm not in ("auto", record.key):
+        if own is None or algorithm not in ("auto", record.key) or not features <= own.serves:
             continue
-        if not (unserved(record, q, k, v, call) or own.unserved(call)) and (
+        if not (unserved(record, q, k, v, call, features) or own.unserved(call)) and (
             algorithm == record.key or own.pays(call, multiprocessors(q.device))
         ):
             return own

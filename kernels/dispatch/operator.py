@@ -56,20 +56,16 @@ def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Te
     return out, lse
 
 
-def gradients(
-    q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options, seen=None
-) -> tuple[torch.Tensor | None, ...]:
-    """dQ, dK and dV like q, k and v, and of the sinks, or None; d_out and d_lse may be None.
+def whole_gradients(
+    q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options
+) -> tuple[torch.Tensor, ...]:
+    """dQ, dK and dV like q, k and v, and of the sinks; d_out and d_lse may be None.
 
-    seen: what the ranges say, where few numbers can.
+    Those of the sinks are empty where there are none: an operator returns tensors alone.
     """
-    terms = terms_of(ranges, sinks, slopes, softcap, seen)
-    return (*dispatch.gradients(q, k, v, out, lse, d_out, d_lse, *options, terms=terms), None)[:4]
-
-
-def whole_gradients(q, *others) -> tuple[torch.Tensor, ...]:
-    """`gradients`, those of the sinks empty where there are none: an operator returns tensors alone."""
-    *d_qkv, d_sinks = gradients(*resolved(q, *others))
+    q, k, v, out, lse, d_out, d_lse, *terms = resolved(q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes)
+    terms = terms_of(*terms, softcap)
+    *d_qkv, d_sinks = dispatch.gradients(q, k, v, out, lse, d_out, d_lse, *options, terms=terms)
     return *d_qkv, q.new_empty(0) if d_sinks is None else d_sinks
 
 
@@ -226,9 +222,12 @@ class Direct(torch.autograd.Function):
         """O, and lse if it is to be returned, as `dispatch.forward`; sinks are those of the terms."""
         terms, options, return_lse = how
         out, lse, call = dispatch.run(q, k, v, options, terms)
-        *tensors, ctx.softcap = _four(terms)
-        ctx.save_for_backward(q, k, v, out, lse, *tensors)
-        ctx.options, ctx.memory, ctx.seen = options[:-1], call.memory, terms and terms.seen
+        ctx.options, ctx.memory, ctx.terms = options[:-1], call.memory, None
+        if terms is None:
+            ctx.save_for_backward(q, k, v, out, lse)
+        else:
+            ctx.save_for_backward(q, k, v, out, lse, *terms.tensors)
+            ctx.terms = terms.with_tensors(*(None,) * 5)
         if not return_lse:
             return out
         ctx.set_materialize_grads(False)
@@ -237,14 +236,16 @@ class Direct(torch.autograd.Function):
     @staticmethod
     def backward(ctx, d_out, d_lse=None):
         """dQ, dK, dV and of the sinks, and nothing for the others."""
-        q, k, v, out, lse, *terms = ctx.saved_tensors
-        given = q, k, v, out, lse, d_out, d_lse, *terms, ctx.softcap, *ctx.options
+        q, k, v, out, lse, *tensors = ctx.saved_tensors
+        results = q, k, v, out, lse, d_out, d_lse
+        terms = ctx.terms and ctx.terms.with_tensors(*tensors)
         of_out = d_out is not None and is_legacy_batchedtensor(d_out)
         at_once = of_out or (d_lse is not None and is_legacy_batchedtensor(d_lse))
         if not (torch.is_grad_enabled() or at_once):
-            return *gradients(*given, ctx.memory, seen=ctx.seen), None
-        *d_qkv, d_sinks = (backward_by_sample if at_once else Gradients.apply)(*given)
-        return *d_qkv, None if given[8] is None else d_sinks, None
+            return *dispatch.gradients(*results, *ctx.options, ctx.memory, terms), None
+        differentiate = backward_by_sample if at_once else Gradients.apply
+        *d_qkv, d_sinks = differentiate(*results, *_four(terms), *ctx.options)
+        return *d_qkv, None if terms is None or terms.sinks is None else d_sinks, None
 
 
 # without what torch.func alone needs, which binds a signature at every call

@@ -25,6 +25,7 @@ from kernels.hopper.backward_common import (
     produce,
     rows_of,
     store,
+    store_nothing,
     wait_for_both,
     without,
 )
@@ -40,7 +41,7 @@ SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries
 @gluon.jit
 def _terms(terms, queue, visit, FROM: gl.constexpr, LAYOUT: gl.constexpr):
     """The numbers that go with those rows, in a row."""
-    block = without(terms.index(queue.buffer(visit)).reshape([queue.blocks.shape[3]]), FROM, 0)
+    block = without(terms.index(queue.buffer(visit)).reshape([queue.blocks.shape[-2]]), FROM, 0)
     return block.load(gl.SliceLayout(0, LAYOUT))[None, :]
 
 
@@ -56,7 +57,7 @@ def _pass_on(d_Q, sums, place, visits, exchange, CONSUMER: gl.constexpr):
 
 @gluon.jit
 def _start_d_values(
-    visit, block, K, V, d_V, queues, visits, scale_log2,
+    visit, place, K, V, d_V, queues, visits, scale_log2,
     CONSUMER: gl.constexpr, FROM: gl.constexpr = 0, CUT: gl.constexpr = True,
 ):  # fmt: skip
     """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
@@ -78,9 +79,11 @@ def _start_d_values(
     d_P = warpgroup_mma(V, rows_of(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
     S = warpgroup_mma_wait(1, deps=[S])
     S = visits.capped(S)
+    key = visits.key + CONSUMER * ROWS
     if CUT:
-        S = visits.masked_if_partial(S, visits.key + CONSUMER * ROWS, block * visits.BLOCK_Q + FROM, SCORES)
-    weights = gl.exp2(S * scale_log2 - _terms(lse, queries, visit, FROM, SCORES))
+        S = visits.masked_if_partial(S, key, place[1] * visits.BLOCK_Q + FROM, SCORES)
+    row_lse = _terms(lse, queries, visit, FROM, SCORES)
+    weights = visits.weighed(S, row_lse, place, key, FROM, scale_log2, SCORES)
     P = as_operand(weights, K.dtype, OPERANDS)
     weights = visits.uncapped(weights, S)
     LATE: gl.constexpr = QUERIES > SIDE  # dV + P dO: P and dP of so many queries would be spilled
@@ -102,12 +105,12 @@ def _start_d_values(
 
 @gluon.jit
 def _visit_first(
-    block, K, V, gradients, queues, visits, scale_log2, head_start,
+    place, K, V, gradients, queues, visits, scale_log2, head_start,
     CONSUMER: gl.constexpr, FROM: gl.constexpr,
 ):  # fmt: skip
     """dV and dK of the first visit, whose queries see no key of this consumer before FROM."""
     d_V, d_K = gradients
-    d_V, P, d_S = _start_d_values(0, block, K, V, d_V, queues, visits, scale_log2, CONSUMER, FROM)
+    d_V, P, d_S = _start_d_values(0, place, K, V, d_V, queues, visits, scale_log2, CONSUMER, FROM)
     if CONSUMER == 0 and not visits.HOW.SQUARE:
         mbarrier.arrive(head_start.index(0), count=1)
     d_K = warpgroup_mma(d_S, rows_of(queues[2], 0, FROM), d_K, is_async=True)
@@ -118,7 +121,7 @@ def _visit_first(
 @gluon.jit
 def _start_d_queries(visit, keys, exchange, CONSUMER: gl.constexpr):
     """Issue this half of dQ / scale: of the queries if they are more than SIDE, else of the columns."""
-    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[-1]
     wait_for_both(exchange, visit, CONSUMER)
     d_Q = gl.zeros([SIDE, SIDE], gl.float32, accumulator_layout(SIDE))
     for part in gl.static_range(CONSUMERS):
@@ -141,7 +144,7 @@ def _visit(
     d_V, d_K = gradients
     keys, _, queries, _, _, _, exchange = queues
     place = visits.next_place(last_place)
-    d_V, P, d_S = _start_d_values(visit, place[1], K, V, d_V, queues, visits, scale_log2, CONSUMER, CUT=CUT)
+    d_V, P, d_S = _start_d_values(visit, place, K, V, d_V, queues, visits, scale_log2, CONSUMER, CUT=CUT)
     # dQ of the visit before, and dK += dS^T Q_i
     d_Q = _start_d_queries(visit - 1, keys, exchange, CONSUMER)
     d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
@@ -171,7 +174,7 @@ def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSU
     FULL says that a mask hides nothing in visits after the first that sees any of these keys.
     """
     keys, values, queries, _, _, _, exchange = queues
-    HEAD_DIM: gl.constexpr = keys.blocks.shape[4]
+    HEAD_DIM: gl.constexpr = keys.blocks.shape[-1]
     K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
     V_block = values.block(0, CONSUMER)
     V = V_block.reshape([ROWS, HEAD_DIM])
@@ -195,7 +198,7 @@ def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSU
         hand_over(exchange, 0, CONSUMER)
     else:
         d_V, d_K = _visit_first(
-            place[1], K, V, (d_V, d_K), queues, visits, scale_log2, head_start, CONSUMER, HIDDEN
+            place, K, V, (d_V, d_K), queues, visits, scale_log2, head_start, CONSUMER, HIDDEN
         )
         if CONSUMER == 0 and visits.HOW.SQUARE:  # the other has less of this visit, or none
             mbarrier.arrive(head_start.index(0), count=1)
@@ -235,24 +238,27 @@ def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSU
 )  # fmt: skip
 def gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares, fine_shares,
-    scales, HOW: gl.constexpr,
+    others, batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares,
+    fine_shares, score, HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads a key block of a key head, or a share of one: dK, dV, and what it adds to dQ.
 
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
     [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
     whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
-    scales are of dK, of scores in units of log2, and if not None, of products before their tanh.
+    others are tensors that few calls have, or None: slopes, see `Visits`, and places of packed sequences'
+    blocks, see `kernels.backward.places`. score: scales of dK and of scores in units of log2, and
+    the cap, per_slope, ahead and prefix of `Visits`.
     """
-    scale, scale_log2, cap = scales
+    scale, scale_log2 = score[0], score[1]
     BUFFERS: gl.constexpr = HOW.BUFFERS
-    BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[2]
+    BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[-2]
     PARTS: gl.constexpr = HOW.BLOCK_KV // ROWS
     visits = visits_of(
-        gl.program_id(0), batch_heads, k_tensor.shape[1], heads_together, heads_per_kv_head,
-        q_tensor.shape[2], k_tensor.shape[2], window, cap, (whole, coarse, coarse_shares, fine_shares),
-        BLOCK_Q, HOW.BLOCK_KV, HOW,
+        gl.program_id(0), batch_heads, k_tensor.shape[-3], heads_together, heads_per_kv_head,
+        q_tensor.shape[-2], k_tensor.shape[-2], window, score, others if HOW.OTHERS else (None,) * 2,
+        (whole, coarse, coarse_shares, fine_shares), lse_tensor.shape[2], BLOCK_Q,
+        HOW.BLOCK_KV, HOW,
     )  # fmt: skip
     k_blocks, v_blocks = blocks_for(k_tensor, PARTS), blocks_for(v_tensor, PARTS)
     q_blocks, d_out_blocks = blocks_for(q_tensor, BUFFERS), blocks_for(d_out_tensor, BUFFERS)
@@ -264,6 +270,11 @@ def gradient_kernel(
     queries = make_queue(q_blocks, BUFFERS, CONSUMERS)
     inputs = (q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor)
     outputs = (d_k_tensor, d_v_tensor, sums)
+    if visits.first_key is not None:  # noqa: SIM102 (known when compiling, what follows is not)
+        if visits.nothing_to_visit():
+            store_nothing(d_k_tensor, k_blocks, visits)
+            store_nothing(d_v_tensor, v_blocks, visits)
+            return
     if HOW.WIDE:
         d_outs = make_queue(d_out_blocks, BUFFERS, CONSUMERS)
         queues = (keys, values, queries, d_outs, lse, delta, make_handovers(weights_and_d_scores))

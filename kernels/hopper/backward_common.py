@@ -6,7 +6,6 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from kernels.hopper.buffer_queue import BufferQueue, make_barriers
 from kernels.hopper.dq_sums import CONSUMERS, held, held_layout
-from kernels.hopper.producer import load
 from kernels.hopper.warp_group import (
     FIRST_TURN_BARRIER,
     ROWS,
@@ -20,17 +19,30 @@ EXCHANGES = gl.constexpr(4)  # buffers
 
 
 @gluon.jit
-def _load_rows(queue, terms, visit, tensor, term_tensor, batch, place, visits):
+def _load_rows(queue, terms, visit, tensor, term_tensor, place, visits):
     """Copy a block of Q or dO, and the numbers that go with its rows, once the last reader is done."""
     head, block = place
-    row = block * visits.BLOCK_Q
+    rows = visits.of_queries(tensor, head, block * visits.BLOCK_Q)
+    number, _ = visits.numbered(block)
     arrival = queue.arrival(visit)
     queue.wait_empty(visit)
     mbarrier.expect(arrival, tensor.block_type.nbytes + term_tensor.block_type.nbytes)
-    tma.async_copy_global_to_shared(tensor, [batch, head, row, 0], arrival, queue.block(visit))
+    tma.async_copy_global_to_shared(tensor, rows, arrival, queue.block(visit))
+    numbers = terms.index(queue.buffer(visit))
     tma.async_copy_global_to_shared(
-        term_tensor, [batch, head, row], arrival, terms.index(queue.buffer(visit))
+        term_tensor, [visits.batch, head, number * visits.BLOCK_Q], arrival, numbers
     )
+
+
+@gluon.jit
+def _load_keys(queue, tensor, visits):
+    """Copy a block of K or V, ROWS rows at a time."""
+    PARTS: gl.constexpr = queue.blocks.shape[0]
+    queue.wait_empty(0)
+    mbarrier.expect(queue.arrival(0), PARTS * tensor.block_type.nbytes)
+    for part in gl.static_range(PARTS):
+        rows = visits.of_keys(tensor, part * ROWS)
+        tma.async_copy_global_to_shared(tensor, rows, queue.arrival(0), queue.block(0, part))
 
 
 @gluon.jit
@@ -39,14 +51,14 @@ def produce(inputs, queues, visits):
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor = inputs
     keys, values, queries, d_outs, lse, delta, _ = queues
     place = visits.first_place()
-    load(keys, 0, k_tensor, visits.batch, visits.kv_head, visits.key)
-    _load_rows(queries, lse, 0, q_tensor, lse_tensor, visits.batch, place, visits)
-    load(values, 0, v_tensor, visits.batch, visits.kv_head, visits.key)
-    _load_rows(d_outs, delta, 0, d_out_tensor, delta_tensor, visits.batch, place, visits)
+    _load_keys(keys, k_tensor, visits)
+    _load_rows(queries, lse, 0, q_tensor, lse_tensor, place, visits)
+    _load_keys(values, v_tensor, visits)
+    _load_rows(d_outs, delta, 0, d_out_tensor, delta_tensor, place, visits)
     for visit in range(1, visits.count()):
         place = visits.next_place(place)
-        _load_rows(queries, lse, visit, q_tensor, lse_tensor, visits.batch, place, visits)
-        _load_rows(d_outs, delta, visit, d_out_tensor, delta_tensor, visits.batch, place, visits)
+        _load_rows(queries, lse, visit, q_tensor, lse_tensor, place, visits)
+        _load_rows(d_outs, delta, visit, d_out_tensor, delta_tensor, place, visits)
 
 
 @gluon.jit
@@ -60,7 +72,7 @@ def without(block, FROM: gl.constexpr, dim: gl.constexpr):
 @gluon.jit
 def rows_of(queue, visit, FROM: gl.constexpr = 0):
     """This visit's block of Q or dO as a matrix, from a row on."""
-    return without(queue.block(visit).reshape([queue.blocks.shape[3], queue.blocks.shape[4]]), FROM, 0)
+    return without(queue.block(visit).reshape([queue.blocks.shape[-2], queue.blocks.shape[-1]]), FROM, 0)
 
 
 @gluon.jit
@@ -73,16 +85,31 @@ def store(
     end, 2 * PARTS of these each.
     """
     if not visits.HOW.SHARED or visits.whole():
-        shared.reshape([ROWS, shared.shape[3]]).store(gradient.to(shared.dtype))
+        shared.reshape([ROWS, shared.shape[-1]]).store(gradient.to(shared.dtype))
         fence_async_shared()
-        place = [visits.batch, visits.kv_head, visits.key + CONSUMER * ROWS, 0]
-        tma.async_copy_shared_to_global(outputs[WHICH], place, shared)
+        rows = visits.of_keys(outputs[WHICH], CONSUMER * ROWS)
+        tma.async_copy_shared_to_global(outputs[WHICH], rows, shared)
     else:
-        SIZE: gl.constexpr = ROWS * shared.shape[3]
+        SIZE: gl.constexpr = ROWS * shared.shape[-1]
         share = gl.program_id(0) - gl.num_programs(0)
         part = (share * 2 + WHICH) * PARTS + CONSUMER
         first = outputs[2] + gl.cast(part, gl.int64) * SIZE
         gl.store(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), held(gradient))
+
+
+@gluon.jit
+def store_nothing(tensor, blocks, visits):
+    """0 for dK or dV of keys of a packed sequence without a query, by way of shared memory."""
+    PARTS: gl.constexpr = blocks.shape[0]
+    COLUMNS: gl.constexpr = blocks.shape[-1]
+    SPREAD: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    for part in gl.static_range(PARTS):
+        block = blocks.index(part)
+        block.reshape([ROWS, COLUMNS]).store(gl.zeros([ROWS, COLUMNS], block.dtype, SPREAD))
+        fence_async_shared()
+        barrier_of_warps()
+        tma.async_copy_shared_to_global(tensor, visits.of_keys(tensor, part * ROWS), block)
+    tma.store_wait(0)
 
 
 @gluon.jit

@@ -73,10 +73,8 @@ def make_queue(blocks, BUFFERS: gl.constexpr, READERS: gl.constexpr, NAME: gl.co
 @gluon.jit
 def blocks_for(tensor, BLOCKS: gl.constexpr):
     """So many blocks of a tensor, as its descriptor has them."""
-    SHAPE: gl.constexpr = tensor.block_type.shape
-    return gl.allocate_shared_memory(
-        tensor.dtype, [BLOCKS, SHAPE[0], SHAPE[1], SHAPE[2], SHAPE[3]], tensor.layout
-    )
+    SHAPE: gl.constexpr = [BLOCKS] + tensor.block_type.shape  # noqa: RUF005 (Gluon unpacks none)
+    return gl.allocate_shared_memory(tensor.dtype, SHAPE, tensor.layout)
 
 
 @gluon.jit

@@ -50,18 +50,18 @@ def held(product):
 def _part(place, visits, CONSUMER: gl.constexpr):
     """Which of all halves of dQ this consumer's of a visit is."""
     head, block = place
-    query_blocks = (visits.seq_q + visits.BLOCK_Q - 1) // visits.BLOCK_Q
+    block, query_blocks = visits.numbered(block)
     return ((visits.batch * visits.heads + head) * query_blocks + block) * CONSUMERS + CONSUMER
 
 
 @gluon.jit
 def add_d_queries(d_Q, sums, place, visits, CONSUMER: gl.constexpr):
-    """Add half of dQ / scale to sums, zero at first, in the order in which threads hold it.
+    """Add half of dQ / scale, or its first columns, to sums, zero at first, in the order of threads.
 
     Blocks of threads come in any order, so the last bits may differ.
     """
     SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
-    first = sums + gl.cast(_part(place, visits, CONSUMER), gl.int64) * SIZE
+    first = sums + gl.cast(_part(place, visits, CONSUMER), gl.int64) * visits.HOW.HALF
     gl.atomic_add(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), held(d_Q), sem="relaxed")
 
 

@@ -50,16 +50,16 @@ def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, C
 
     Of K and Q the first COLUMNS are multiplied. K lies in one block, or in several of its columns.
     """
-    WIDTH: gl.constexpr = keys.blocks.shape[4]
+    WIDTH: gl.constexpr = keys.blocks.shape[-1]
     PIECES: gl.constexpr = keys.blocks.shape[0] // keys.full.shape[0]
     S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
     if PIECES > 1:
         for piece in gl.static_range(PIECES):
-            K = keys.block(visit, piece).reshape([keys.blocks.shape[3], WIDTH]).slice(0, KEYS, dim=0)
+            K = keys.block(visit, piece).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
             some = Q.slice(piece * WIDTH, WIDTH, dim=1)
             S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=piece > 0, is_async=True)
     else:
-        K = keys.block(visit).reshape([keys.blocks.shape[3], WIDTH]).slice(0, KEYS, dim=0)
+        K = keys.block(visit).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
         if HELD == 0 and COLUMNS == WIDTH:
             S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
         else:

@@ -28,7 +28,6 @@ from kernels import attention, attention_paged, trace_attention
 from kernels.algorithms import flash2
 from kernels.algorithms.flash2.forward import served_by_tma
 from kernels.algorithms.flash3 import backward as flash3_backward
-from kernels.algorithms.flash3 import dq_sums as flash3_sums
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3 import paged as flash3_pages
 from kernels.algorithms.flash3 import split_kv as flash3_split
@@ -175,14 +174,15 @@ def launch_flash3_cut(q) -> None:
     flash3_cut._launch(q, q, q, torch.empty_like(q), torch.empty(q.shape[:3]), call.cut.room(q), call)
 
 
-def launch_flash3_backward(q, causal=False, window=None) -> None:
-    """The launches of flash3's backward pass, where key blocks are shared and where not."""
-    block_q = flash3_backward.TILING[flash3.padded(q.shape[-1])]["BLOCK_Q"]
-    call = call_of(q, causal, window, algorithm="flash2", block_q=block_q, block_kv=128)
-    terms, sums = torch.empty(q.shape[:3]), torch.empty(*q.shape[:3], flash3.padded(q.shape[-1]))
-    for cut in dict.fromkeys((None, flash3_backward.shared(call, 16))):
-        flash3_backward._launch((q, q, q, q, terms, terms, q, q), sums, call, cut)
-        flash3_sums.store_sums((q, q, q), sums, call, cut, 1)
+def launch_flash3_backward(q, causal=False, window=None, **every_term) -> None:
+    """The launches of flash3's backward pass, where key blocks are shared and where not; or with terms."""
+    call, terms = call_of(q, causal, window, algorithm="flash2"), None
+    if every_term:
+        options = Options(**every_term)
+        terms = terms_with(None, q, options, seen_of(q, q, options))
+    for processors in (1, 16):
+        differentiate = flash3_backward._Pass(call, terms, processors)
+        differentiate(q, q, q, q, torch.empty(q.shape[:3]), q, None, terms)
 
 
 def launch_fp8(q, causal=False) -> None:

@@ -36,6 +36,7 @@ CASES = [
     "flash3:bfloat16:64:0:0:window:backward",
     "flash3:bfloat16:96:0:0:causal:backward",
     "flash3:float16:256:0:0:causal:backward",
+    "flash3:float16:128:0:0:documents:backward",
     "fp8:float16:64:0:0:causal:forward",
     "split_kv:float16:128:0:0:causal:forward",
     "paged:float16:64:0:0:causal:forward",
@@ -47,8 +48,8 @@ CASES = [
     "flash3:bfloat16:128:0:0:window:trace",  # stands for the kernel untraced too: it needs more registers
 ]
 WITHOUT_PRODUCTS = (
-    *("softmax_kernel", "row_terms_kernel", "combine_kernel", "query_sums_kernel"),
-    *("merge_kernel", "append_kernel"),
+    *("softmax_kernel", "row_terms_kernel", "places_kernel", "combine_kernel"),
+    *("query_sums_kernel", "merge_kernel", "append_kernel"),
 )
 
 
@@ -67,7 +68,7 @@ def test_every_kernel_compiles(compiled):
     forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
     forward |= {"quantise_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
-    backward |= {"gradient_kernel", "query_sums_kernel"}
+    backward |= {"gradient_kernel", "places_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
 
 

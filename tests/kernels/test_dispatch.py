@@ -282,24 +282,35 @@ def test_options_that_are_tried_are_neither_remembered_nor_mixed_up_with_what_is
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "rows", "block_q", "flash3s"),
+    ("algorithm", "rows", "block_q", "terms", "flash3s"),
     [
-        ("flash3", 100, None, True),
-        ("auto", 100, None, True),
-        ("auto", 8192, None, True),
-        ("auto", 8192, 64, False),
-        ("flash2", 8192, None, False),
-        ("split_kv", 8192, None, False),
+        ("flash3", 100, None, None, True),
+        ("auto", 100, None, None, True),
+        ("auto", 8192, None, None, True),
+        ("auto", 8192, 64, None, False),
+        ("flash2", 8192, None, None, False),
+        ("split_kv", 8192, None, None, False),
+        ("auto", 8192, None, Terms(None, seen=Seen((70, None))), True),
+        ("auto", 8192, None, Terms(None, softcap=20.0, seen=Seen((9, 9))), True),
+        ("auto", 8192, None, Terms(None, softcap=2.0, seen=Seen((9, 9))), False),  # every digit of its tanh
+        ("auto", 8192, None, Terms(torch.zeros(1)), False),  # any ranges
+        (
+            "flash3",
+            64,
+            None,
+            Terms(None, seen=Seen((None, 0), None, torch.zeros(9))),
+            False,
+        ),  # of few queries
     ],
 )
-def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q, flash3s):
+def test_whose_gradients_an_algorithm_has(monkeypatch, algorithm, rows, block_q, terms, flash3s):
     on_gpu(monkeypatch)
     monkeypatch.setattr(dispatch, "backward", lambda *given: "flash2's")
     own = replace(ALGORITHMS["flash3"].backward, run=lambda *given: "flash3's")
     monkeypatch.setitem(_RECORDS, "flash3", replace(ALGORITHMS["flash3"], backward=own))
     q = torch.zeros(1).half().expand(1, 1, rows, 64)
     ran = dispatch.gradients(
-        q, q, q, q, q[..., 0], q.contiguous(), None, False, None, None, algorithm, block_q, None
+        q, q, q, q, q[..., 0], q.contiguous(), None, False, None, None, algorithm, block_q, None, terms=terms
     )
     assert ran == ("flash3's" if flash3s else "flash2's")
 

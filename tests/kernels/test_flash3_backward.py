@@ -67,7 +67,7 @@ def test_heads_together_fit_half_of_the_l2_and_are_four_at_most_without_a_window
     seq, head_dim, kv_heads, window, together
 ):
     call = replace(CALL, seq_q=seq, seq_kv=seq, head_dim=head_dim, kv_heads=kv_heads, window=window)
-    assert flash3_backward.heads_together(call, 2) == together
+    assert flash3_backward.heads_together(call, 2, seq) == together
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_what_a_mask_hides_at_its_edges_is_skipped_where_that_pays(
     monkeypatch.setattr(flash3, "_descriptor", lambda *how: None)
     monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", lambda *how: None)
     call = replace(CALL, seq_q=seq_q, seq_kv=seq, head_dim=head_dim, causal=True, window=window)
-    _, _, arguments = flash3_backward._prepared((torch.empty(0, dtype=torch.float16),) * 8, call, None)
-    assert arguments["SQUARE"] == square
-    _, _, arguments = flash3_backward._prepared(
-        (torch.empty(0, dtype=torch.float16),) * 8, replace(call, causal=False, window=None), None
-    )
-    assert not arguments["SQUARE"]
+    for masked, squared in ((call, square), (replace(call, causal=False, window=None), False)):
+        tensors, score = (torch.empty(0, dtype=torch.float16),) * 8, (1.0, None)
+        _, _, arguments = flash3_backward._prepared(
+            tensors, masked, None, score, flash3_backward.Beyond(seq_q, seq, seq_q == seq)
+        )
+        assert arguments["SQUARE"] == squared
 
 
 def threads_of_accumulator():

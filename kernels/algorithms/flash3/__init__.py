@@ -17,7 +17,6 @@ from kernels.call.terms import SHORT_DOCUMENT
 from kernels.call.tma import DTYPES, unserved_strides
 from kernels.tilings.flash3 import STEP, TILING, V_TILING
 
-PLAIN_MASK = frozenset(("causal", "window"))
 SERVED = EVERY - {"ranges", "fine_softcap"}
 HEAD_DIMS = range(min(TILING), max(TILING) + 1, STEP)
 SHORT = 256  # keys up to which flash2 is done before flash3 where each SM has one program, on an H200
@@ -101,7 +100,7 @@ ALGORITHM = Algorithm(
     most_splits=1,
     prepared=prepared,
     offers={1: offered_in_parts, 3: offered},
-    backward=Backward(flash3_backward, unserved, pays, PLAIN_MASK),
+    backward=Backward(flash3_backward, unserved, pays, SERVED - {"short_documents"}),
     differentiable=True,
     takes_seen=True,
     again=again_of,

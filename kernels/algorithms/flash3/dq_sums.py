@@ -6,6 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.backward import places as packed
 from kernels.backward import shared_key_blocks as shares
 from kernels.backward.shared_key_blocks import NONE, Shares
 from kernels.call.call import Call
@@ -16,6 +17,7 @@ from kernels.tilings.flash3 import padded
 
 SIDE = 64  # rows and columns of a part of a gradient, whose sums lie side by side
 COLUMNS = 16  # of those that a program adds up over shares
+OF_QUERIES = tl.constexpr(packed.OF_QUERIES)
 AT_ONCE = tl.constexpr(8)  # shares whose sums are on their way
 
 
@@ -83,7 +85,7 @@ def _store_keys(
 
 @triton.jit
 def _store_queries(
-    program, sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale,
+    program, sums, d_q, d_q_strides, heads, seq_q, query_blocks, scale, places,
     HEAD_DIM: tl.constexpr, WIDTH: tl.constexpr, BLOCK_Q: tl.constexpr, SIDE: tl.constexpr,
 ):  # fmt: skip
     """A part of dQ: scale times its sums."""
@@ -91,7 +93,10 @@ def _store_queries(
     batch_head = program // (PARTS * query_blocks)
     block = program // PARTS % query_blocks
     part = program % PARTS * SIDE
-    rows = block * BLOCK_Q + tl.arange(0, SIDE)
+    first, end = block * BLOCK_Q, seq_q
+    if places is not None:
+        first, end = tl.load(places + block * OF_QUERIES), tl.load(places + block * OF_QUERIES + 1)
+    rows = first + tl.arange(0, SIDE)
     columns = tl.arange(0, SIDE)
     if BLOCK_Q > SIDE:
         rows += part
@@ -99,7 +104,7 @@ def _store_queries(
         columns += part
     tile = tl.load(sums + program.to(tl.int64) * SIDE * SIDE + tl.arange(0, SIDE * SIDE)) * scale
     batch, head = batch_head // heads, batch_head % heads
-    _store(tile, d_q, d_q_strides, batch, head, rows, columns, seq_q, WIDTH)
+    _store(tile, d_q, d_q_strides, batch, head, rows, columns, end, WIDTH)
 
 
 @triton.jit(
@@ -109,11 +114,14 @@ def _store_queries(
     ]
 )
 def query_sums_kernel(
-    sums, d_q, d_keys, strides, heads, seq_q, query_blocks, scale,
+    sums, d_q, d_keys, places, strides, heads, seq_q, query_blocks, scale,
     batch_heads, kv_heads, heads_together, seq_kv, whole, coarse, coarse_shares, fine_shares,
     shares, programs_of_keys, TILE: tl.constexpr,
 ):  # fmt: skip
-    """One program a SIDE x SIDE part of dQ, after those for the dK and dV of key blocks that are shared."""
+    """One program a SIDE x SIDE part of dQ, after those for the dK and dV of key blocks that are shared.
+
+    places, if not None, says where blocks of packed sequences are, see `kernels.backward.places`.
+    """
     if d_keys is not None and tl.program_id(0) < programs_of_keys:
         _store_keys(
             tl.program_id(0), sums, d_keys, strides, batch_heads, kv_heads, heads_together, seq_kv,
@@ -122,23 +130,13 @@ def query_sums_kernel(
         return
     program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
     _store_queries(
-        program,
-        sums,
-        d_q,
-        strides[0],
-        heads,
-        seq_q,
-        query_blocks,
-        scale,
-        TILE.HEAD_DIM,
-        TILE.WIDTH,
-        TILE.BLOCK_Q,
-        TILE.SIDE,
-    )
+        program, sums, d_q, strides[0], heads, seq_q, query_blocks, scale, places,
+        TILE.HEAD_DIM, TILE.WIDTH, TILE.BLOCK_Q, TILE.SIDE,
+    )  # fmt: skip
 
 
 def store_sums(
-    d_qkv: tuple, sums: torch.Tensor, call: Call, cut: Shares | None, heads_together: int
+    d_qkv: tuple, sums: torch.Tensor, call: Call, cut: Shares | None, heads_together: int, places=None
 ) -> Relaunch | None:
     """dQ from its sums, and dK and dV of key blocks that are shared; returns what does so again."""
     d_q, d_k, d_v = d_qkv
@@ -148,13 +146,13 @@ def store_sums(
         query_sums_kernel,
         programs_of_keys + sums.numel() // SIDE**2,
         call,
-        (sums, d_q, (d_k, d_v) if cut else None),
+        (sums, d_q, (d_k, d_v) if cut else None, places),
         num_warps=4,
         num_stages=1,
         strides=(d_q.stride(), d_k.stride(), d_v.stride()),
         heads=call.heads,
         seq_q=call.seq_q,
-        query_blocks=call.query_blocks,
+        query_blocks=sums.numel() // (call.batch * call.heads * call.block_q * head_dim),
         scale=call.scale,
         batch_heads=call.batch * call.kv_heads,
         kv_heads=call.kv_heads,

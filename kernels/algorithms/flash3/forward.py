@@ -55,7 +55,7 @@ def flash3(
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
     out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
-    alike = "flash3" if terms is None else _kind(terms)
+    alike = "flash3" if terms is None else terms.kind
     if times is None and memory and (known := memory.get(alike)):
         return out, known(q, k, v, out, *(() if terms is None else tensors_of(terms, out)))
     rows = tuple(q.shape[:3])
@@ -84,15 +84,7 @@ def _known(launch: Relaunch, rows: tuple[int, ...]) -> Callable:
 
 def again_of(call: Call, terms: Terms) -> Callable | None:
     """What does the launch of such terms again, if there was one: see `_known`."""
-    return call.memory.get(_kind(terms))
-
-
-def _kind(terms: Terms) -> tuple:
-    """What of a call's terms a launch is made for, beside the tensors."""
-    _, sinks, slopes, softcap, seen, _ = terms
-    starts = seen.starts
-    packed = None if starts is None else (len(starts), starts.dtype, starts is seen.key_starts)
-    return sinks is None, slopes is None, softcap, seen.sides, seen.prefix, packed
+    return call.memory.get(terms.kind)
 
 
 def tensors_of(terms: Terms, out: torch.Tensor) -> list[torch.Tensor]:

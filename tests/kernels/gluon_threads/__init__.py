@@ -6,7 +6,7 @@ written is NaN: so a wrong order of the partitions shows in the results.
 """
 
 from gluon_threads.block import DeadlockError, Products
-from gluon_threads.memory import Descriptor, Parts
+from gluon_threads.memory import Descriptor, Parts, Sequences
 from gluon_threads.source import OnThreads
 
-__all__ = ["DeadlockError", "Descriptor", "OnThreads", "Parts", "Products"]
+__all__ = ["DeadlockError", "Descriptor", "OnThreads", "Parts", "Products", "Sequences"]

@@ -32,7 +32,8 @@ class Block:
 
     def let_others_run(self):
         """Rest until every other partition waits or rests; who rested last goes on first."""
-        self._wait(True, None)
+        if self.turns:  # else no partition has started
+            self._wait(True, None)
 
     def _wait(self, rests, ready):
         number = self.current
@@ -91,7 +92,7 @@ class Block:
 
     def named_barrier(self, action, name, threads, own=128):
         """PTX bar.sync and bar.arrive of `own` threads, of so many in all."""
-        barrier = self.named.setdefault(name, SimpleNamespace(arrived=0, phase=0))
+        barrier = self.named.setdefault(int(name), SimpleNamespace(arrived=0, phase=0))
         phase = barrier.phase
         barrier.arrived += own
         assert barrier.arrived <= threads, "more arrivals than this barrier expects in a phase"
@@ -161,13 +162,13 @@ class Copies(threading.local):
 
     def start_in(self, descriptor, coordinates, barrier, shared):
         rows = descriptor.rows(*coordinates)
-        before = max(-coordinates[2], 0)
+        before = max(-coordinates[2], 0) if len(coordinates) < 5 else 0
         shared.memory.fill_(torch.nan)
         self.block.under_way += 1
 
         def land():
             shared.memory.zero_()
-            inside = shared.memory[0, 0, before : before + len(rows)]
+            inside = shared.memory.flatten(0, -rows.dim())[before : before + len(rows)]
             (inside if rows.dim() == 1 else inside[:, : rows.shape[1]]).copy_(rows)
             self.block.under_way -= 1
             barrier.arrive(0, -descriptor.block_type.nbytes)
@@ -176,7 +177,8 @@ class Copies(threading.local):
 
     def start_out(self, descriptor, coordinates, shared):
         rows = descriptor.rows(*coordinates)
-        self.leaving.append(lambda: rows.copy_(shared.memory[0, 0, : len(rows), : rows.shape[1]]))
+        block = shared.memory.flatten(0, -2)
+        self.leaving.append(lambda: rows.copy_(block[: len(rows), : rows.shape[1]]))
 
     def start_add(self, descriptor, coordinates, shared):
         part = descriptor.parts[coordinates[0]]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
+from kernels.backward.places import FAR, packed_shape
 from kernels.tilings.flash3 import padded
 
 
@@ -69,6 +70,22 @@ class Descriptor:
     def rows(self, batch, head, row, column=0):
         head_rows = self.tensor[batch, head, max(row, 0) : row + self.block_type.shape[2]]
         return head_rows[..., column : column + self.block_type.shape[-1]]
+
+
+class Sequences(Descriptor):
+    """What it knows of a tensor of packed sequences, as `kernels.backward.places.packed_shape` says."""
+
+    def __init__(self, tensor, rows):
+        super().__init__(tensor, rows)
+        self.shape, _ = packed_shape(tensor)
+        self.block_type.shape.insert(0, 1)
+
+    def rows(self, far, outer, head, row, column=0):
+        assert far == FAR
+        count = max(0, min(self.block_type.shape[3], FAR - int(row)))
+        batch, first = divmod(int(outer + row) - FAR, self.tensor.shape[2])
+        assert count == 0 or 0 <= first <= self.tensor.shape[2] - count, "rows outside of the tensor"
+        return self.tensor[batch if count else 0, head, first : first + count]
 
 
 class Parts:

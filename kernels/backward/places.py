@@ -1,0 +1,129 @@
+"""Where blocks of packed sequences are, worked out on the device that has their lengths.
+
+Blocks end where a sequence ends: sequence i, which begins at row s, has the numbers from s // block + i
+on, at most one more than it has blocks. What follows the last sequence is one more, whose keys no query sees.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.call.call import Call, ceil_div
+from kernels.call.key_ranges import Seen
+from kernels.call.tma import outer_strides
+from kernels.launch.launch import launch
+
+# of a block of keys: its first key in its sequence, that one's keys and queries, the first of each, and its
+# first query block's number
+OF_KEYS = 6
+OF_QUERIES = 3  # of a block of queries: its first row, and where rows end, and those that see a key
+AT_ONCE = 128  # numbers that a program looks up
+FAR, WRAP = 2**30, 2**34  # rows, and numbers: whose product is a multiple of 2^64 bytes
+
+
+def numbers_of(rows: int, block: int, sequences: int) -> int:
+    """That blocks of so many sequences may have."""
+    return rows // block + sequences + 1
+
+
+def rows_of_batch(tensor: torch.Tensor) -> int | None:
+    """By how many rows batches lie apart; None where they are no rows, or not one after another."""
+    of_batch, _, of_row = outer_strides(tensor)
+    if len(tensor) == 1:
+        return tensor.shape[2]
+    rows, rest = divmod(of_batch, of_row)
+    return None if rest or rows < tensor.shape[2] else rows
+
+
+def packed_shape(tensor: torch.Tensor) -> tuple[list[int], list[int]]:
+    """Shape and strides by which a TMA descriptor of [batch, heads, seq, head_dim] has ends of sequences.
+
+    A row is the sum of two coordinates, less FAR by a third, whose stride wraps around 64 bits: so the
+    second can end at FAR where a sequence does, wherever that begins. Behind it TMA reads 0 and writes
+    nothing. The first one counts the rows of all batches.
+    """
+    batch, heads, _, head_dim = tensor.shape
+    _, of_head, of_row = outer_strides(tensor)
+    shape = [2 * FAR - 1, batch * rows_of_batch(tensor) + 1, heads, FAR, head_dim]
+    return shape, [WRAP - of_row, of_row, of_head, of_row, 1]
+
+
+@triton.jit
+def _edge(starts, sequence, most):
+    """Where one begins: what lies on a GPU may be anything, and must not lead out of the tensors."""
+    return tl.minimum(tl.maximum(tl.load(starts + sequence), 0), most).to(tl.int32)
+
+
+@triton.jit
+def _sequence_of(number, starts, sequences, rows, stride, BLOCK: tl.constexpr):
+    """The sequence of each number of a block: the last whose first one is no larger."""
+    sequence = tl.zeros_like(number)
+    while stride > 0:
+        later = tl.minimum(sequence + stride, sequences)
+        begins = _edge(starts, later, rows) // BLOCK + later
+        sequence = tl.where(begins <= number, later, sequence)
+        stride = stride // 2
+    return sequence
+
+
+@triton.jit
+def _span(starts, sequence, sequences, rows):
+    """The first row of a sequence, its rows, and those that follow if it is the last one's end."""
+    first = _edge(starts, sequence, rows)
+    count = tl.maximum(_edge(starts, tl.minimum(sequence + 1, sequences), rows) - first, 0)
+    return first, count, tl.where(sequence < sequences, count, rows - first)
+
+
+@triton.jit(
+    do_not_specialize=["sequences", "queries", "keys", "numbers_of_keys", "numbers_of_queries", "most"]
+)
+def places_kernel(
+    starts, key_starts, of_keys, of_queries, sequences, queries, keys, numbers_of_keys, numbers_of_queries,
+    most, BLOCK_Q: tl.constexpr, BLOCK_KV: tl.constexpr, OF_KEYS: tl.constexpr, OF_QUERIES: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+):  # fmt: skip
+    """Fill of_keys [numbers_of_keys, OF_KEYS] and of_queries [numbers_of_queries, OF_QUERIES], int32."""
+    number = tl.program_id(0) * AT_ONCE + tl.arange(0, AT_ONCE)
+    own, there = of_keys + number * OF_KEYS, number < numbers_of_keys
+    sequence = _sequence_of(number, key_starts, sequences, keys, most, BLOCK_KV)
+    first_key, _, count = _span(key_starts, sequence, sequences, keys)
+    first_query, seen_by, _ = _span(starts, sequence, sequences, queries)
+    tl.store(own, (number - first_key // BLOCK_KV - sequence) * BLOCK_KV, there)
+    tl.store(own + 1, count, there)
+    tl.store(own + 2, seen_by, there)
+    tl.store(own + 3, first_key, there)
+    tl.store(own + 4, first_query, there)
+    tl.store(own + 5, first_query // BLOCK_Q + sequence, there)
+
+    own = of_queries + number * OF_QUERIES
+    there = number < numbers_of_queries
+    sequence = _sequence_of(number, starts, sequences, queries, most, BLOCK_Q)
+    first, seeing, count = _span(starts, sequence, sequences, queries)
+    tl.store(own, first + (number - first // BLOCK_Q - sequence) * BLOCK_Q, there)
+    tl.store(own + 1, first + count, there)
+    tl.store(own + 2, first + seeing, there)
+
+
+def store_places(seen: Seen, of_keys: torch.Tensor, of_queries: torch.Tensor, call: Call) -> None:
+    """Fill what `places_kernel` fills, for the blocks of a call."""
+    sequences = len(seen.starts) - 1
+    numbers = len(of_keys) // OF_KEYS, len(of_queries) // OF_QUERIES
+    launch(
+        places_kernel,
+        ceil_div(max(numbers), AT_ONCE),
+        call,
+        (seen.starts, seen.key_starts, of_keys, of_queries),
+        num_warps=4,
+        num_stages=1,
+        sequences=sequences,
+        queries=call.seq_q,
+        keys=call.seq_kv,
+        numbers_of_keys=numbers[0],
+        numbers_of_queries=numbers[1],
+        most=1 << sequences.bit_length(),
+        BLOCK_Q=call.block_q,
+        BLOCK_KV=call.block_kv,
+        OF_KEYS=OF_KEYS,
+        OF_QUERIES=OF_QUERIES,
+        AT_ONCE=AT_ONCE,
+    )
