@@ -41,6 +41,10 @@ def test_arrows_step_back_to_the_same_picture_and_with_shift_move_by_a_tile(page
 def test_both_ends_the_scrubber_rows_speeds_and_the_race_are_reached(page, dashboard):
     opened(page, dashboard)
     press, row, speed = page.keyboard.press, state(page)["row"], state(page)["speed"]
+    press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    press("Escape")
+    assert page.locator(".help").is_hidden()
     press("ArrowDown")
     assert state(page)["row"] > row
     press("Escape")
@@ -70,14 +74,6 @@ def test_both_ends_the_scrubber_rows_speeds_and_the_race_are_reached(page, dashb
     assert not state(page)["race"]
     page.get_by_label("Speed").select_option(index=1)
     assert state(page)["speed"] == 0.25
-
-
-def test_help_lists_the_keys_and_escape_closes_it(page, dashboard):
-    opened(page, dashboard)
-    page.keyboard.press("?")
-    assert page.get_by_role("dialog", name="Keys").is_visible()
-    page.keyboard.press("Escape")
-    assert page.locator(".help").is_hidden()
 
 
 def test_it_stops_at_the_end_and_with_a_loop_starts_again(page, tmp_path):

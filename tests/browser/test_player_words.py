@@ -22,7 +22,7 @@ def test_a_changed_scenario_keeps_the_share_of_the_run_that_is_done(page, dashbo
     assert abs(after["position"] / after["last"] - 0.5) < 0.01
 
 
-def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
+def test_a_tile_under_the_pointer_tells_what_it_is_and_a_table_stands_behind_the_picture(page, dashboard):
     opened(page, dashboard, "causal=true")
     canvas = page.locator(".stage canvas")
     canvas.hover(position={"x": 60, "y": 60})
@@ -38,10 +38,6 @@ def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
     assert "skipped" in page.locator(".tip").inner_text()
     page.locator(".now").hover()
     assert page.locator(".tip").is_hidden()
-
-
-def test_a_table_of_steps_stands_behind_the_picture(page, dashboard):
-    opened(page, dashboard, "causal=true")
     page.wait_for_function(f"({FIND})('tr.current td')")
     rows = page.locator(".steps tbody tr")
     assert rows.count() == 16

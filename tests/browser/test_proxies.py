@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -33,7 +34,7 @@ http {{
   server {{
     listen 127.0.0.1:{port};
     location {path} {{
-      proxy_pass http://127.0.0.1:{to}{onto};
+      proxy_pass http://127.0.0.1:{to};
       proxy_http_version 1.1;
       proxy_set_header Host $http_host;
       proxy_set_header Upgrade $http_upgrade;
@@ -49,13 +50,6 @@ http {{
 def below():
     """A dashboard under a base path."""
     with served(more=["--server.baseUrlPath", "some/tools"]) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def at_root():
-    """A dashboard without one."""
-    with served() as found:
         yield found
 
 
@@ -106,10 +100,8 @@ def is_whole(page, address: str) -> None:
 
 
 def test_under_a_base_path(page, below):
-    address = f"{below.address}/some/tools"
-    is_whole(page, address)
-    opened(page, address)
-    assert page.url == f"{address}/"
+    opened(page, f"{below.address}/some/tools")
+    assert page.url == f"{below.address}/some/tools/"
 
 
 def test_the_first_line_names_the_base_path(tmp_path):
@@ -118,24 +110,16 @@ def test_the_first_line_names_the_base_path(tmp_path):
         assert f"at http://localhost:{found.port}/tools\n" in log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("kind", "base", "strips"),
-    [
-        ("caddy", "", False),
-        ("caddy", "/lecture", True),
-        ("nginx", "", False),
-        ("nginx", "/some/tools", False),
-    ],
-)
-def test_behind_a_proxy(page, request, tmp_path, kind, base, strips):
-    there = request.getfixturevalue("below" if base and not strips else "at_root")
-    port = free_port()
-    given = {"port": port, "to": there.port, "folder": tmp_path}
+@pytest.mark.parametrize("kind", ["caddy", "nginx"])
+def test_behind_a_proxy_that_takes_a_path_away_or_keeps_it(page, dashboard, below, tmp_path, kind):
+    given = {"port": free_port(), "folder": tmp_path}
     if kind == "caddy":
-        config = CADDY.format(path=f"{'handle_path' if strips else 'handle'} {base}/*", **given)
+        base, given["to"] = "/lecture", urlsplit(dashboard).port
+        config = CADDY.format(path=f"handle_path {base}/*", **given)
     else:
-        config = NGINX.format(path=f"{base}/", onto="/" if strips else "", **given)
-    address = f"http://localhost:{port}{base}"
+        base, given["to"] = "/some/tools", below.port
+        config = NGINX.format(path=f"{base}/", **given)
+    address = f"http://localhost:{given['port']}{base}"
     with running(kind, config, tmp_path) as proxy:
         assert ready(proxy, address)
         is_whole(page, address)
