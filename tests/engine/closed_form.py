@@ -62,12 +62,6 @@ def standard_flops(experiment: Experiment) -> int:
     return 4 * n * m * d
 
 
-def standard_backward_bytes(experiment: Experiment) -> int:
-    """Bytes that the unfused backward pass must move, one head, whatever the mask."""
-    n, m, d, size = _sizes(experiment)
-    return size * (7 * n * m + 4 * n * d + 4 * m * d)
-
-
 def one_kernel_backward_bytes(experiment: Experiment) -> int:
     """Bytes that FlashAttention-2's own backward kernel asks for, one head, no mask, no lse and delta."""
     n, m, d, size = _sizes(experiment)

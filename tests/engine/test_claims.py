@@ -4,17 +4,13 @@ from dataclasses import replace
 from itertools import product
 from math import inf, log2
 
-import numpy as np
 import pytest
 
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
-from engine.problem.inputs import make_inputs
-from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.studies.claims import CLAIMS, FUSED_KERNELS, checked
 from engine.studies.claims.verdict import ABOUT, DEPENDS, RIGHT, UNKNOWN, WRONG, check, verdict
-from engine.trace.softmax import PRESETS
 
 SHELF = recordings()
 H200, H100 = SHELF
@@ -167,19 +163,6 @@ def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_v
         for row in H200.timings
     )
     assert check(1, CLAIMS[CROSSOVER], (replace(H200, timings=slow),)).verdict == RIGHT
-
-
-def test_the_broken_update_is_that_of_a_loop_over_the_blocks():
-    scores = np.array(PRESETS["rising"].scores)
-    _, _, (v,) = make_inputs(Problem(seq_q=1, seq_kv=len(scores), head_dim=16, dtype="float32"))
-    right = broken = total = 0.0
-    m = -np.inf
-    for at in range(0, len(scores), 2):
-        larger = max(m, scores[at : at + 2].max())
-        alpha, weights = np.exp(m - larger), np.exp(scores[at : at + 2] - larger)
-        right, broken = alpha * right + weights @ v[at : at + 2], broken + weights @ v[at : at + 2]
-        m, total = larger, alpha * total + weights.sum()
-    assert found(BROKEN) == pytest.approx((np.abs(broken - right).max() / np.abs(right).max(),) * 2)
 
 
 def test_outputs_differ_in_every_data_type_by_a_rounding():

@@ -1,6 +1,5 @@
 """Several GPUs, modelled: formulas by hand, limits; what a card's power limit leaves in long calls."""
 
-import itertools
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -126,21 +125,6 @@ def test_ten_thousand_gpus_take_less_than_a_second():
     assert calls["call"] + calls["c_call"] < 400_000
     assert flat.efficiency == pytest.approx(0.294 / 0.85, abs=0.01)  # the network has its own pace
     assert hosts.efficiency == pytest.approx(0.87, abs=0.01)
-
-
-def test_efficiency_falls_as_gpus_share_a_sequence():
-    found = [one.efficiency for one in over_gpus(spread(2**20, 4, "ring")).values()]
-    assert found[0] == 1
-    assert all(later <= earlier * 1.02 for earlier, later in itertools.pairwise(found))
-    assert modelled(spread(kv_heads=4)).transfers < modelled(spread()).transfers / 3
-
-
-def test_faster_links_are_never_slower():
-    for method in METHODS[:4]:
-        times = [
-            modelled(spread(32768, method=method, fabric=Fabric(peak))).seconds for peak in LINKS.values()
-        ]
-        assert times == sorted(times, reverse=True)
 
 
 def test_memory_and_the_longest_context_are_a_formula():

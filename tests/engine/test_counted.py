@@ -75,11 +75,6 @@ def test_a_strangers_row_with_nothing_to_divide_by_is_left_out(nothing):
     assert roofline_points(recording, Experiment(problem=PROBLEM)) == []
 
 
-def test_a_gpu_without_a_preset_has_no_model():
-    row = Counters("flash2", "forward", PROBLEM, 64, 64, kernels=(KERNEL,))
-    assert recorded_counters(Recording(replace(DEVICE, gpu="GeForce 9999"), counters=(row,))) == ()
-
-
 def row_of(algorithm: str = "flash2", block_q: int = 64, block_kv: int = 64, **problem) -> Counters:
     problem = replace(PROBLEM, **problem)
     return Counters(algorithm, "forward", problem, block_q, block_kv, kernels=(KERNEL,))
@@ -123,15 +118,6 @@ def test_what_the_counter_misses_is_what_the_output_has_beyond_it():
     assert one.left_in_cache == written - 1.0
     more = replace(row_of(), kernels=(replace(KERNEL, dram_written=2.0 * written),))
     assert recorded_counters(Recording(DEVICE, counters=(more,)))[0].left_in_cache == 0
-
-
-def test_modelled_shares_are_of_the_whole_time():
-    simulation = simulate(Experiment.of(algorithm="standard", heads=4, seq=2048))
-    shares, traffic, seconds = modelled_shares(simulation), simulation.traffic, simulation.modelled.seconds
-    assert all(share >= 0 for share in shares.values())
-    assert shares["HBM"] == pytest.approx(traffic.dram.total / 4.8e12 / seconds)
-    assert shares["L2"] == pytest.approx(traffic.requested.total / 13.5e12 / seconds)
-    assert shares["tensor core"] == pytest.approx(traffic.flops / 989.4e12 / seconds)
 
 
 def test_one_denominator_serves_what_is_modelled_and_what_is_recorded():

@@ -15,8 +15,6 @@ from engine.problem.terms import SINK
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
 from engine.studies.decoding import (
-    SPLITS,
-    by_splits,
     decoding_of,
     kernel_splits,
     key_reads,
@@ -134,14 +132,6 @@ def test_blocks_go_round_the_sms(experiment):
     assert found.busy == min(found.blocks.sum(), experiment.gpu.sms)
 
 
-def test_unsplit_keys_leave_most_of_an_h200_idle_and_the_kernels_choice_fills_it():
-    decoding = decoding_of(Experiment.of(**LONG))
-    found = by_splits(decoding)
-    assert set(SPLITS) | {kernel_splits(decoding)} == set(found)
-    assert (spread(found[1]).busy, spread(found[kernel_splits(decoding)]).busy) == (8, 132)
-    assert rate(found[kernel_splits(decoding)]) > 10 * rate(found[1])
-
-
 @pytest.mark.parametrize("keys", [8192, 65536, 131072])
 def test_a_gpu_reads_the_keys_of_grouped_heads_once_in_the_splits_that_the_kernel_chooses(keys):
     decoding = decoding_of(Experiment.of(**{**LONG, "seq_kv": keys}))
@@ -151,13 +141,6 @@ def test_a_gpu_reads_the_keys_of_grouped_heads_once_in_the_splits_that_the_kerne
     like = recorded_decoding(recorded_near(recordings()[0], decoding), "h200")
     (grid, *_) = recorded_reads(recordings()[0], like).kernels[0].grid.split(" x ")
     assert grid == str(kernel_splits(like) * like.problem.kv_heads)
-
-
-def test_no_recorded_read_is_faster_than_what_is_said_to_be_possible():
-    recording = recordings()[0]
-    fastest_read = max(row.bytes_per_second or 0 for row in recording.decoding)
-    assert fastest_read == pytest.approx(4.582e12, rel=0.001)
-    assert Experiment.of(hardware="h200").gpu.memory_bytes_per_second == 4.8e12 > fastest_read
 
 
 def test_the_nearest_recorded_cache_is_shown():

@@ -19,12 +19,11 @@ from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import lanes
 from engine.model.cluster.spread import RING, Spread
 from engine.model.simulated_timeline import simulate_timeline
-from engine.model.timeline import TimelineError
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.studies.block_requests import block_requests
-from engine.studies.timeline_files import MOST_SLICES, as_csv, as_json, chrome_trace, cluster_trace
+from engine.studies.timeline_files import as_csv, as_json, chrome_trace, cluster_trace
 from tests.engine.strategies import experiments
 from tests.engine.timeline_files import from_csv, from_json
 
@@ -150,10 +149,3 @@ def test_csv_has_a_row_a_block_with_its_tiles_and_bytes():
     np.testing.assert_array_equal([int(row["tiles"]) for row in rows], tiles)
     np.testing.assert_array_equal([int(row["bytes"]) for row in rows], amounts)
     assert sum(amounts) == simulate(SMALL).traffic.requested.total
-
-
-def test_a_trace_too_large_for_a_browser_is_refused_in_a_sentence():
-    timeline = simulate_timeline(Experiment.of(heads=128, seq=65536, hardware="h200"))
-    assert len(timeline) > MOST_SLICES
-    with pytest.raises(TimelineError, match=f"at most {MOST_SLICES:,} blocks"):
-        chrome_trace(timeline)

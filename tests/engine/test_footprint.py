@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine import Experiment, simulate
+from engine import Experiment
 from engine.model.device_memory import largest_context, memory_bytes, memory_parts
 from engine.model.footprint import Footprint, footprint
 from engine.model.launch import launch
@@ -133,9 +133,3 @@ def test_the_roofline_bends_at_its_ridge():
     assert line.ridge == pytest.approx(312e12 / 2039e9)
     assert line.attainable(line.ridge / 2) == pytest.approx(line.peak_flops / 2)
     assert line.attainable([1e9]).tolist() == [line.peak_flops]
-
-
-def test_a_simulation_carries_its_footprint():
-    experiment = Experiment.of()
-    assert simulate(experiment).footprint == footprint(launch(experiment))
-    assert simulate(experiment) is simulate(experiment)

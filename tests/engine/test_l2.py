@@ -35,21 +35,6 @@ def test_flash1_rewrites_the_output_in_memory_once_it_outgrows_the_cache():
     assert spills.dram.written[Tensor.O] == pytest.approx(spills.requested.written[Tensor.O], rel=1e-3)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_window_keeps_its_keys_in_the_cache(causal):
-    experiment = Experiment.of(heads=1, seq=2**18, head_dim=128, window=1024, causal=causal)
-    traffic = simulate(experiment).traffic
-    assert traffic.dram.total_read < 1.02 * traffic.compulsory.total_read
-
-
-def test_heads_that_share_keys_fetch_them_once_where_they_fit():
-    shared, own = (
-        simulate(Experiment.of(heads=16, kv_heads=kv, seq=32768, head_dim=128)).traffic.dram.read[Tensor.K]
-        for kv in (1, 16)
-    )
-    assert shared * 9 < own
-
-
 def test_what_is_gone_grows_with_what_passed_and_with_a_smaller_cache():
     shares = np.linspace(0, 2, 50)
     assert (np.diff(gone(shares)) >= 0).all()

@@ -117,12 +117,6 @@ def test_what_the_interpreter_cannot_do_in_time_is_foreseen(bench):
     assert interpreter_seconds(at_length(experiment, 2 * largest)) > 3
 
 
-def test_a_build_for_amd_gpus_is_a_sentence(monkeypatch, capsys):
-    monkeypatch.setattr(pytest.importorskip("torch").version, "hip", "6.4")
-    assert main(["--seq", "64"]) == 2
-    assert "PyTorch is built for AMD GPUs (HIP 6.4), which the kernels" in capsys.readouterr().err
-
-
 def test_no_triton_on_this_platform_is_a_sentence(bench):
     ours = [implementations()[name] for name in ("flash2", "eager")]
     without = replace(bench, machine=replace(bench.machine, has_triton=False), implementations=ours)

@@ -62,15 +62,6 @@ def test_no_two_blocks_share_one_of_an_sms_places_at_a_time(experiment, order):
 
 
 @given(ANY)
-def test_no_timeline_is_shorter_than_its_bytes_or_an_even_spread_of_its_blocks(experiment):
-    timeline, simulation = simulate_timeline(experiment), simulate(experiment)
-    assert timeline.seconds >= sum(busy["HBM"] for busy in simulation.modelled.busy.values()) * (1 - 1e-9)
-    assert timeline.seconds >= timeline.busy.sum() / timeline.sms * (1 - 1e-9)
-    longest = (timeline.end - timeline.start).max()
-    assert timeline.seconds >= longest
-
-
-@given(ANY)
 def test_the_modelled_time_is_the_timelines(experiment):
     seconds = simulate_timeline(experiment).seconds + LAUNCH + BETWEEN_EVENTS
     assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)

@@ -116,13 +116,6 @@ def test_the_adapters_arguments_mean_these(asked, same, device):
     assert torch.equal(lse, expected_lse)
 
 
-def test_the_adapter_packs(device):
-    q, k, v = packed(LENGTHS["packed"], torch.float32, device)
-    starts = [edges(each, device) for each in LENGTHS["packed"]]
-    out = flash_attn_varlen_func(q, k, v, *starts, 20, 25, causal=True, window_size=(4, 0))
-    assert torch.equal(out, attention_varlen(q, k, v, *starts, window=5))
-
-
 @pytest.mark.parametrize(("splits", "new"), [(0, 3), (2, 0)])
 def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
     lengths = [0, 20, 37] if new == 0 else [0, 20, 34]

@@ -1,7 +1,5 @@
 """Every figure of a GPU is shown with its unit and its source."""
 
-import pytest
-
 from app.figures.hardware import figures_lines
 from engine.problem.hardware import GPUS
 
@@ -18,10 +16,3 @@ def test_an_h200s_figures_by_hand():
     assert words["memory"] == "150 GB"
     assert words["L2 to SMs"] == "13.5 TB/s, 7,377 B per clock"
     assert words["L2 for what all SMs share"] == "30 of 60 MiB"
-
-
-@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
-def test_no_figure_is_without_its_source(gpu):
-    lines = figures_lines(gpu)
-    assert len(lines) == 5
-    assert [source for _, _, source in lines] == list(gpu.sources.values())

@@ -15,12 +15,11 @@ from app.page.parts import scaling
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
-from engine.model.cluster.lanes import COMPUTING, KINDS, lanes
+from engine.model.cluster.lanes import KINDS
 from engine.model.cluster.seconds import ClusterTime
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, GpuMarks
 from engine.studies import several_gpus as studies
-from engine.studies.cluster_memory import OTHERS, bytes_per_token
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import ORDERS, WAYS, Round, runs_of, spread_of
 from tests.app.player.test_player_payload import unpack
@@ -93,15 +92,6 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     again(page)
     assert "16 GPUs fill 2 hosts of 8" in words(page)
     assert "8,192 tokens (dotted)" in words(page)
-
-
-@pytest.mark.parametrize(("gpus", "blocks"), [(2, "one block"), (3, "two blocks"), (4, "three blocks")])
-def test_the_blocks_on_the_way_are_those_that_the_memory_holds(gpus, blocks):
-    said = words(opened("across", gpus=gpus))
-    assert f"fetched, {blocks} of others on the way" in said
-    spread = spread_of(Experiment.of(), 131_072, gpus, True, Fabric())
-    row = 2 * 16 * 64 * 2  # K and V of a token, 16 heads of 64 numbers of 2 bytes
-    assert bytes_per_token(spread)[OTHERS] * gpus == row * (gpus - 1)
 
 
 def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
@@ -200,36 +190,11 @@ def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app
     assert "gpus" not in open_app("traffic", gpus="16").query_params
 
 
-def test_the_tours_rings_compute_with_every_block_that_is_seen():
-    rings = [lanes(studies.taught(Experiment.of(head_dim=128, seq=131072), order)) for order in (False, True)]
-    for ring, marks in zip(rings, (4 * 5 // 2, 4 * 4), strict=True):
-        assert sum(mark.kind == COMPUTING for mark in ring.marks) == marks
-    assert rings[0].busy_share == pytest.approx(4 / 7, rel=0.01)  # 16 half blocks in 4 GPUs' 7
-    assert rings[1].busy_share > 0.98
-
-
 @pytest.mark.parametrize(
     ("error", "text"), [(0.0004, "0.0%"), (-0.0004, "0.0%"), (-0.0118, "−1.2%"), (0.5, "+50.0%")]
 )
 def test_no_error_has_a_sign_that_says_nothing(error, text):
     assert scaling._signed(error) == text
-
-
-def test_recorded_rows_stand_beside_their_efficiency():
-    """One GPU's time over that of all together, of the same problem in the same recording."""
-    found = held(cluster_recordings(None))
-    alone = {
-        (one.recording.device.commit, one.row.problem, one.row.direction): one.row.times.median
-        for one in found
-        if one.row.gpus == 1
-    }
-    for one in found:
-        seconds, gpus = one.row.times.median, one.row.gpus
-        base = alone[one.recording.device.commit, one.row.problem, one.row.direction]
-        efficiency = share_text(base / seconds / gpus) if gpus > 1 else ""
-        cells = {"recorded": seconds_text(seconds), "modelled": seconds_text(one.modelled)}
-        cells["efficiency"] = efficiency
-        assert scaling._recorded_row(one).items() >= cells.items()
 
 
 def test_memory_and_hidden_transfers_by_hand():

@@ -12,7 +12,7 @@ from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
 from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.file import recordings
-from engine.recordings.rows import modelled_backward, pass_times, timings_of
+from engine.recordings.rows import pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.player.test_player_payload import SCENARIOS, unpack
@@ -94,23 +94,6 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     assert pass_times(recording, 128, False, 5000)[0] == 4096
     assert pass_times(recording, 128, False, 2**20)[0] == 65536
     assert pass_times(recording, 77, False, 4096) is None
-
-
-@pytest.mark.parametrize("head_dim", [64, 256])
-def test_the_page_says_how_far_off_the_modelled_times_are(head_dim):
-    page = unfolded(opened("backward", head_dim=head_dim), "backward times")
-    timings = timings_of(recordings()[0], head_dim, False, "backward")
-    recorded = {
-        row.problem.seq_kv: row.times.p50 for row in timings if row.provider == "flash2" and row.times
-    }
-    shares = [
-        row["p50"] / recorded[row["keys"]]
-        for row in modelled_backward(timings, "h200")
-        if row["keys"] in recorded
-    ]
-    assert len(shares) >= 8
-    said = f"Triton Flash 2, {min(shares):.2f} to {max(shares):.2f} times the recorded time. At N ="
-    assert any(said in caption.value for caption in page.caption)
 
 
 @pytest.mark.parametrize("mask", [{}, {"documents": 2}], ids=str)

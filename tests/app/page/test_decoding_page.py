@@ -168,23 +168,6 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
     assert "none" in html(page)
 
 
-def test_one_split_shows_the_parts_that_the_kernel_would_make():
-    page = unfolded(opened("decoding", **LONG), "decoding merge")
-    own = kernel_splits(decoding_of(page.session_state["experiment"]))
-    assert own > 1
-    assert f"this shows the {own} parts that the kernel chooses here" in words(page)
-    assert page.main.slider[0].max == own
-
-
-def test_no_axis_moves_from_part_to_part():
-    parts = parts_of(decoding_of(Experiment.of(seq=1024, splits=5)))
-    ranges = {
-        tuple(tuple(axis.range) for axis in Figure(figures.merge(parts, step, COLOURS)).select_yaxes())
-        for step in range(6)
-    }
-    assert len(ranges) == 1
-
-
 @pytest.mark.parametrize("metric", [figures.TIME, figures.RATE])
 def test_lines_over_splits_are_drawn_in_the_metric(metric):
     lines = [

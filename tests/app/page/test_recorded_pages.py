@@ -173,14 +173,6 @@ def test_what_speed_ups_are_over_is_said_where_it_is_not_unfused_attention(hardw
     assert recorded._speed_up_over(timings_of(recording_of(hardware), 128, False, "forward")) == ""
 
 
-def test_tokens_that_grow_with_one_long_sequence_are_said():
-    few, many = timing("flash2", 128, 1e-3), timing("flash2", 2**16, 1e-3)
-    assert recorded.shape_text([few], "forward").endswith("16k tokens in all, hidden size 2,048")
-    assert "16k tokens in all, more where one sequence is longer" in recorded.shape_text(
-        [few, many], "forward"
-    )
-
-
 def test_nothing_recorded_is_shown_as_nothing(put):
     put()
     said = words(opened("speed"))
@@ -188,18 +180,6 @@ def test_nothing_recorded_is_shown_as_nothing(put):
     assert "ecorded on" not in said
     assert "counters" not in words(opened("agreement"))
     assert "on the chip" not in words(opened("traffic"))
-
-
-def test_the_agreement_page_holds_counters_against_the_model(shelf):
-    page = unfolded(opened("agreement"), "agreement counters")
-    assert (
-        "2 scenarios were recorded on NVIDIA H200, 2026-11-21; the model simulates each of them now."
-        in words(page)
-    )
-    assert "the L1 cache answers some of it, which is modelled" in words(page)
-    (flash2, _) = recorded_counters(RECORDING)
-    ratio = flash2.modelled_read / 3.775e7
-    assert f"<td>{bytes_text(flash2.modelled_read)}</td><td>37.8 MB</td><td>{ratio:.3f}</td>" in html(page)
 
 
 def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):

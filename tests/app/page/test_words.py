@@ -16,6 +16,8 @@ SAID = (
     # the rate of a link beside its peak, of one host and of two
     ("across?gpus=4", "350 GB/s of the link's peak of 450"),
     ("across?gpus=16", "45 GB/s of"),
+    *((f"across?gpus={gpus}", f"fetched, {blocks} of others on the way")
+      for gpus, blocks in ((2, "one block"), (3, "two blocks"), (4, "three blocks"))),
     ("across?heads=1", "gives 1 head on 1 KV head, head dimension 64"),
     ("agreement?seq=65536", "scaled down from the scenario's 65,536 and 65,536"),
     # P is N numbers per row against three statistics of four bytes
@@ -33,6 +35,8 @@ SAID = (
     ("decoding?seq=5000&documents=7", "keys and values of the 715 tokens that the mask shows it"),
     ("decoding?seq=64&heads=1", "all tokens before it, the KV cache. Without splitting, only 1 of the 132",
      "With so few keys, more splits are no faster."),
+    ("decoding?heads=32&kv_heads=8&seq=1&seq_kv=65536&head_dim=128&causal=true#decoding merge",
+     "this shows the 32 parts that the kernel chooses here"),
     ("decoding?heads=1#decoding heads",
      "One head has **nothing to share.** Set more heads in the sidebar."),
     *((f"decoding?heads=32&kv_heads={keys}&seq=1&seq_kv=65536&head_dim=128#decoding heads,decoding times",
