@@ -88,6 +88,16 @@ def add_to_keys(
     return d_k, d_v
 
 
+@inlined
+def queries_of(tensors, batch, head):
+    """(The head's number in the batch, its Q and dO with their strides, its lse and delta)."""
+    q, q_strides, d_out, d_out_strides, lse, delta, heads, padded_seq_q = tensors
+    batch_head = batch * heads + head
+    rows = batch_head.to(tl.int64) * padded_seq_q
+    q_head, d_out_head = head_start(q, q_strides, batch, head), head_start(d_out, d_out_strides, batch, head)
+    return batch_head, (q_head, q_strides, d_out_head, d_out_strides, lse + rows, delta + rows)
+
+
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])
 def key_gradient_kernel(
     q, k, v, d_out, lse, delta, d_k, d_v, terms, strides,
@@ -110,6 +120,7 @@ def key_gradient_kernel(
     keys = key_block * TILE.BLOCK_KV + tl.arange(0, TILE.BLOCK_KV)
     columns, v_columns = tl.arange(0, TILE.BLOCK_D), tl.arange(0, TILE.BLOCK_V)
     both_columns = (columns, v_columns)
+    tensors = (q, q_strides, d_out, d_out_strides, lse, delta, heads, padded_seq_q)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
     k_tile = load_parts(k_head, k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True)
@@ -118,13 +129,7 @@ def key_gradient_kernel(
     v_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_V], 0.0, tl.float32)
     start, full_start, full_stop, stop = query_blocks_in(terms, batch, key_block, sizes, TILE)
     for member in range(0, GROUP):  # known to the compiler: no loop around the loops where it is 1
-        head = kv_head * GROUP + member
-        batch_head = batch * heads + head
-        rows = batch_head.to(tl.int64) * padded_seq_q
-        query_tensors = (
-            head_start(q, q_strides, batch, head), q_strides,
-            head_start(d_out, d_out_strides, batch, head), d_out_strides, lse + rows, delta + rows,
-        )  # fmt: skip
+        batch_head, query_tensors = queries_of(tensors, batch, kv_head * GROUP + member)
         if TILE.CAUSAL or TILE.RANGES:  # the diagonal
             k_sum, v_sum = add_to_keys(
                 k_tile, v_tile, (k_sum, v_sum), query_tensors, (start, full_start), keys, both_columns,
@@ -145,13 +150,7 @@ def key_gradient_kernel(
             v_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_V], 0.0, tl.float32)
             few = (start * (TILE.BLOCK_Q // TILE.FEW), stop * (TILE.BLOCK_Q // TILE.FEW))
             for member in range(0, GROUP):
-                head = kv_head * GROUP + member
-                batch_head = batch * heads + head
-                rows = batch_head.to(tl.int64) * padded_seq_q
-                query_tensors = (
-                    head_start(q, q_strides, batch, head), q_strides,
-                    head_start(d_out, d_out_strides, batch, head), d_out_strides, lse + rows, delta + rows,
-                )  # fmt: skip
+                batch_head, query_tensors = queries_of(tensors, batch, kv_head * GROUP + member)
                 k_sum, v_sum = add_to_keys(
                     k_tile, v_tile, (k_sum, v_sum), query_tensors, few, keys, both_columns,
                     sizes, score, terms, batch, batch_head, TILE, True, True, True,
