@@ -73,7 +73,7 @@ def _asked() -> tuple[Model, Phase]:
         columns = st.columns(3, gap="medium")
     labels = {
         "context": ("Tokens of a sequence", short),
-        "sequences": ("Sequences", str),
+        "together": ("Sequences", str),
         "parallel": ("GPUs", str),
     }
     values = {}
@@ -83,7 +83,7 @@ def _asked() -> tuple[Model, Phase]:
             label, OWN[own].options, value, format_func=text, **scenario.tie(own, value)
         )
     gpu = scenario.current().hardware
-    return model, Phase(name, values["context"], values["sequences"], values["parallel"], gpu)
+    return model, Phase(name, values["context"], values["together"], values["parallel"], gpu)
 
 
 def _model() -> Model:
@@ -212,7 +212,7 @@ def _drawn(experiment: Experiment, **asked: str) -> Drawn:
     if values["model"] == studies.OWN:
         return Drawn(says="A config.json of one's own stays in the window where it was pasted.")
     asked_phase = Phase(
-        values["phase"], values["context"], values["sequences"], values["parallel"], experiment.hardware
+        values["phase"], values["context"], values["together"], values["parallel"], experiment.hardware
     )
     found = asked_phase.of(shipped(values["model"]))
     return in_both_themes(partial(_elsewhere, found), experiment)

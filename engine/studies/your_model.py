@@ -20,7 +20,7 @@ CHOICES = {
     "model": ((*names(), OWN), "llama-3-8b"),
     "phase": (PHASES, PREFILL),
     "context": (LENGTHS, 8192),
-    "sequences": (tuple(2**power for power in range(9)), 1),
+    "together": (tuple(2**power for power in range(9)), 1),
     "parallel": (PARALLEL, 1),
 }
 

@@ -19,7 +19,7 @@ LLAMA = shipped("llama-3-8b")
 
 def test_the_headline_is_the_share_of_the_layers_times_in_the_address():
     shown = opened(
-        "model", model="gemma-3-27b", phase=DECODE, context="32768", sequences="16", hardware="h100"
+        "model", model="gemma-3-27b", phase=DECODE, context="32768", together="16", hardware="h100"
     )
     found = Phase(DECODE, 32768, 16, 1, "h100").of(shipped("gemma-3-27b"))
     share = sum(part.count * part.attention_seconds for part in found.parts) / found.seconds

@@ -11,9 +11,11 @@ from streamlit.util import calc_hash
 from app import scenario
 from app.scenario import link
 from app.scenario.link import notices
+from app.scenario.page_values import OWN
 from app.scenario.widgets import _with, changed
-from engine.experiment import Experiment
+from engine.experiment import PARAMETERS, Experiment
 from engine.problem.problem import Mask
+from engine.studies import paging, several_gpus, your_model, zoom
 from tests.engine.strategies import on_one_gpu
 
 
@@ -218,3 +220,8 @@ def test_the_bare_address_is_the_start_and_with_a_scenario_it_leads_to_the_tiles
     assert not app.exception
     assert dict(app.query_params) == {}
     assert open_app("start", seq="2048").session_state["experiment"] == Experiment.of(seq=2048)
+
+
+def test_no_two_pages_ask_for_a_value_of_one_name():
+    asked = (paging.CHOICES, several_gpus.CHOICES, your_model.CHOICES, zoom.CHOICES)
+    assert len(OWN.keys() - PARAMETERS) == sum(map(len, asked))
