@@ -11,7 +11,7 @@ from engine.problem.problem import Problem
 
 PAGE_SIZES = (16, 32, 64, 128, 256)  # keys
 SEQUENCES = (2, 3, 4, 5, 6, 7, 8)
-CHOICES = {"page_size": (PAGE_SIZES, 16), "sequences": (SEQUENCES, 6)}  # all that each may be, the usual one
+CHOICES = {"pool_page": (PAGE_SIZES, 16), "sequences": (SEQUENCES, 6)}  # all that each may be, the usual one
 MOST_ROOM = 2048  # keys of a sequence of which every page is drawn
 GOLDEN = (5**0.5 - 1) / 2
 

@@ -28,11 +28,11 @@ HEADS = ("", "KV heads", "K and V, counted", "saving", "splits", "time, modelled
 
 def pages(decoding: Experiment, recording: Recording | None) -> None:
     """Whole caches beside pages, the block tables, and what reading through them costs."""
-    size, count = (own(name) for name in ("page_size", "sequences"))
+    size, count = (own(name) for name in ("pool_page", "sequences"))
     paging = paging_of(decoding.problem, count, size)
     st.markdown(_sentence(paging))
     sizes, sequences = st.columns(2, gap="medium")
-    sizes.select_slider("Page size (keys)", OWN["page_size"].options, **tie("page_size", size))
+    sizes.select_slider("Page size (keys)", OWN["pool_page"].options, **tie("pool_page", size))
     sequences.select_slider("Number of sequences", OWN["sequences"].options, **tie("sequences", count))
     st.html(figures.pictures(paging, _titles(paging), theme.colours()))
     st.html(scrolled(figures.block_tables(paging), TABLE_HEIGHT))

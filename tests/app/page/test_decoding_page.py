@@ -133,7 +133,7 @@ def test_pages_show_what_is_unused_and_whose_each_is():
             assert f"<td>{length:,}</td><td>{count}</td>" in shown
             assert f"<td>{unused}</td>" in shown
         assert f"The block tables take {bytes_text(4 * sum(pages))}, 4 bytes per page" in said
-        page.main.select_slider(key="own page_size").set_value(256)
+        page.main.select_slider(key="own pool_page").set_value(256)
         again(page)
 
 

@@ -224,4 +224,4 @@ def test_the_bare_address_is_the_start_and_with_a_scenario_it_leads_to_the_tiles
 
 def test_no_two_pages_ask_for_a_value_of_one_name():
     asked = (paging.CHOICES, several_gpus.CHOICES, your_model.CHOICES, zoom.CHOICES)
-    assert len(OWN.keys() - PARAMETERS) == sum(map(len, asked))
+    assert len(OWN.keys() - PARAMETERS) == sum(map(len, asked))  # nor one of the scenario
