@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.layers.families import FAMILIES, PLAIN
+from engine.layers.families import FAMILIES, Family
 from engine.layers.model import Attention, Layer, Mlp, Model, Recurrent
 from engine.parameter import LARGEST_SEQUENCE, shown
 from engine.problem.dtype import DTYPES
@@ -37,20 +37,12 @@ NAMES = {  # a field and what some families call it
 }
 INSIDE = ("text_config", "llm_config", "language_config")  # where a model of several kinds has its language
 MIXERS = {  # what `layer_types` holds, and the letters of `hybrid_override_pattern`
-    "full_attention": "full",
-    "attention": "full",
-    "global": "full",
-    "*": "full",
-    "sliding_attention": "window",
-    "chunked_attention": "chunk",
-    "linear_attention": "linear",
-    "mamba": "mamba",
-    "mamba2": "mamba",
-    "M": "mamba",
-    "-": "mlp",
-    "mlp": "mlp",
-    "E": "moe",
-    "moe": "moe",
+    **{"full_attention": "full", "attention": "full", "*": "full", "sliding_attention": "window"},
+    **{"chunked_attention": "chunk", "linear_attention": "linear", "mamba": "mamba", "M": "mamba"},
+    **{"-": "mlp", "mlp": "mlp", "E": "moe", "moe": "moe"},
+}
+EVERY = {  # by which field every so-manieth layer has experts: what is added to its index, counted from 0
+    **{"moe_layer_freq": 0, "decoder_sparse_step": 1, "interleave_moe_layer_step": 1},
 }
 HARMLESS = re.compile(  # fields that change neither a shape nor what a query sees
     r"architectures|auto_map|transformers_version|_name_or_path|pretraining_tp|problem_type|ep_size|"
@@ -60,7 +52,7 @@ HARMLESS = re.compile(  # fields that change neither a shape nor what a query se
     r"rescale|residual|time_step|chunk_size$|mamba_.*bias|mamba_hidden|kernels|use_qk_norm|layer_norm_type|"
     r"embd|embedding_mult|multiplier|max_seq|scale_attn|reorder|torchscript|is_decoder|tokenizer|head_type|"
     r"max_position|ssm_dtype|jitter|qk_head_dim|classifier|position_embedding_type|type_vocab|pruned|deterministic|"
-    r"sparse_pred|pooling|attn_implementation|image|vision|audio|video|attention_scal|ssm_cfg|^max_window_layers$|"
+    r"sparse_pred|pooling|attn_implementation|image|vision|audio|video|attention_scal|ssm_cfg|conv|^max_window_layers$|"
     r"^n_inner$|^mlp_only|_step$|^intermediate_size$|^use_sliding|^sliding_window|^num_key_value_heads$|"
     r".*(penalty|beam)|max_length|temperature|top_[kp]|typical_p|ignore_index|seq_aux|full_attention_int|^expand$|"
     r"^attention_bias$|^mlp_bias$|^use_bias$|^time_).*"
@@ -131,27 +123,24 @@ def _parsed(text: bytes | str) -> dict[str, Any]:
         raise ConfigError(f"The file has more than {MOST_BYTES:,} bytes; a config.json has a few thousand.")
     try:
         found = json.loads(text)
+        deep = _depth(found) > DEEPEST
     except RecursionError:
-        raise ConfigError(f"The file is nested more than {DEEPEST} deep; a config.json is not.") from None
+        deep = True
     except UnicodeDecodeError:
         raise ConfigError("The file is not text; it must be a model's config.json.") from None
     except ValueError as error:
         where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(f"The file is not JSON{where}; it must be a model's config.json.") from None
-    level, depth = [found], 0
-    while level:
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-        depth += 1
-        if depth > DEEPEST:
-            raise ConfigError(f"The file is nested more than {DEEPEST} deep; a config.json is not.")
+    if deep:
+        raise ConfigError(f"The file is nested more than {DEEPEST} deep; a config.json is not.")
     if not isinstance(found, dict):
         raise ConfigError(f"The file holds a {type(found).__name__}; a config.json holds an object.")
     return found
+
+
+def _depth(value: Any) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inside), default=0)
 
 
 def _shown(value: Any) -> str:
@@ -160,19 +149,19 @@ def _shown(value: Any) -> str:
 
 
 class _Reader:
-    """One config, with what is wrong with it and what is to be said."""
+    """One config, with what is wrong with it and what is to be said: sentences, each once."""
 
     def __init__(self, config: dict[str, Any], name: str):
-        self.name, self.faults, self.said = name, [], []
-        self.outside, self.asked = config, {"title", "source", "date", *INSIDE}
+        self.name, self.faults, self.said = name, {}, {}  # sentences are keys
+        self.asked = {"title", "source", "date", *INSIDE}
         inside = next((config[key] for key in INSIDE if isinstance(config.get(key), dict)), {})
-        self.config = {**config, **inside} if inside else config
-        self.type, self.family = "", PLAIN
+        self.config = {**config, **inside}
+        self.family = Family()
         self.type = str(self.given("model_type") or "")[:60]
-        self.family = FAMILIES.get(self.type, PLAIN)
+        self.family = FAMILIES.get(self.type, self.family)
         if self.type not in FAMILIES:
             named = f"model_type is {self.type!r}, which" if self.type else "model_type is missing: the model"
-            self.said.append(f"{named} is read as one of llama's pattern, by the fields that it has.")
+            self.said[f"{named} is read as one of llama's pattern, by the fields that it has."] = None
 
     # Single fields.
 
@@ -180,57 +169,40 @@ class _Reader:
         """A field's value under any of its names; the family's where it is left out; None for null."""
         names = (field, *NAMES.get(field, ()))
         self.asked.update(names)
-        for name in names:
-            if self.config.get(name) is not None:
-                return self.config[name]
-        if field in self.family.given:
+        value = next((self.config[name] for name in names if self.config.get(name) is not None), None)
+        if value is None and field in self.family.given:
             value = self.family.given[field]
-            self.say(f"{field} is left out: {value:,}, which {self.type} has then, is taken.")
-            return value
-        return None
+            self.said[f"{field} is left out: {value:,}, which {self.type} has then, is taken."] = None
+        return value
 
     def whole(self, field: str, most: int, default: Any = REQUIRED, least: int = 1) -> Any:
         """A whole number; what is none, or missing without a default, is a fault."""
         value = self.given(field)
         must = f"it must be a whole number from {least:,} to {most:,}."
-        if value is None:
-            if default is not REQUIRED:
-                return default
-            self.fault(f"{field} is missing; {must}")
-        elif isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.fault(f"{self.spelled(field)} is {_shown(value)}; {must}")
-        else:
+        if value is None and default is not REQUIRED:
+            return default
+        if type(value) is int and least <= value <= most:
             return value
-        return least or 1
+        spelled = next((name for name in (field, *NAMES.get(field, ())) if name in self.config), field)
+        self.faults[
+            f"{field} is missing; {must}" if value is None else f"{spelled} is {_shown(value)}; {must}"
+        ] = 0
+        return 1
 
-    def flag(self, field: str, default: bool) -> bool:
+    def of_type(self, field: str, kind: type, default: Any, must: str) -> Any:
+        """A value of a type, or the default; anything else is a fault."""
+        value = self.given(field)
+        if value is not None and not isinstance(value, kind):
+            self.faults[f"{field} is {_shown(value)}; it must be {must}."] = None
+        return value if isinstance(value, kind) else default
+
+    def flag(self, field: str, default: bool = False) -> bool:
         """Yes or no."""
-        value = self.given(field)
-        if value is not None and not isinstance(value, bool):
-            self.fault(f"{field} is {shown(value)}; it must be true or false.")
-        return default if value is None else bool(value)
+        return self.of_type(field, bool, default, "true or false")
 
-    def listed(self, field: str) -> list | None:
-        """A list, of whatever; None where there is none."""
-        value = self.given(field)
-        if value is not None and not isinstance(value, list):
-            self.fault(f"{field} is {shown(value)}; it must be a list.")
-            return None
-        return value
-
-    def spelled(self, field: str) -> str:
-        """A field as the config has it."""
-        return next((name for name in (field, *NAMES.get(field, ())) if name in self.config), field)
-
-    def fault(self, sentence: str) -> None:
-        """Note what is wrong, once."""
-        if sentence not in self.faults:
-            self.faults.append(sentence)
-
-    def say(self, sentence: str) -> None:
-        """Note what is to be said, once."""
-        if sentence not in self.said:
-            self.said.append(sentence)
+    def listed(self, field: str) -> list:
+        """A list, of whatever; an empty one where there is none."""
+        return self.of_type(field, list, [], "a list")
 
     # The model.
 
@@ -245,250 +217,196 @@ class _Reader:
         )
         parts: dict[str, Any] = {
             "mlp": self._mlp(hidden) if "mlp" in mlps else None,
-            "moe": self._experts(hidden) if "moe" in mlps else None,
+            "moe": self._experts() if "moe" in mlps else None,
             **{name: self._recurrent(name, hidden) for name in ("linear", "mamba") if name in mixers},
         }
         if {"full", "window", "chunk"} & {*mixers}:
-            whole = self._attention(hidden, heads)
-            parts |= {
-                name: self._masked(whole, name) for name in ("full", "window", "chunk") if name in mixers
-            }
+            whole = parts["full"] = self._attention(hidden, heads)
+            for name, field in (("window", "sliding_window"), ("chunk", "attention_chunk_size")):
+                if name in mixers:
+                    parts[name] = replace(whole, **{name: self.whole(field, LARGEST_SEQUENCE)})
         positions = self.whole("max_position_embeddings", MOST_WIDTH, 0) if family.positions else 0
-        model = Model(
-            *(self.name, (), hidden, vocab),
-            tied=self.flag("tie_word_embeddings", family.tied),
-            dtype=self._dtype(),
-            quantized=self._quantized(),
-            causal=family.causal,
-            others=hidden * (positions + family.norm_parts * bool(family.norms)),
-            title=str(self.outside.get("title", ""))[:60] or self.name,
-            source=str(self.outside.get("source", "")),
-            date=str(self.outside.get("date", "")),
-        )
         norms, layers = 1 if alone else family.norms, Counter()
         for mixer, mlp in zip(mixers, mlps, strict=True):
-            first = None if mixer in ("mlp", "moe") else parts[mixer]
-            second = parts[mlp] if mlp in ("mlp", "moe") else None
-            layers[first, second] += 1
-        kinds = tuple(
-            (Layer(first, second, norms, self._small(first, second, hidden, norms)), count)
-            for (first, second), count in layers.items()
+            first, second = (parts[part] for part in (mixer, mlp))
+            pair = (
+                None if alone and mixer in ("mlp", "moe") else first,
+                second if mlp in ("mlp", "moe") else None,
+            )
+            layers[Layer(*pair, norms, self._small(*pair, hidden, norms))] += 1
+        text = {name: str(self.config.get(name, ""))[:300] for name in ("title", "source", "date")}
+        text["title"] = text["title"][:60] or self.name
+        model = Model(
+            *(self.name, tuple(layers.items()), hidden, vocab, self.flag("tie_word_embeddings", family.tied)),
+            **{"dtype": self._dtype(), "quantized": self._quantized(), "causal": family.causal, **text},
+            others=hidden * (positions + family.norm_parts * bool(family.norms)),
         )
         self._leftovers()
         if self.faults:
             raise ConfigError(*self.faults)
-        return replace(model, layers=kinds, said=tuple(self.said))
+        return replace(model, said=tuple(self.said))
 
     def _mixers(self, count: int) -> list[str]:
         """What every layer is: full, window, chunk, linear, mamba, mlp or moe."""
-        pattern, listed = self.given("hybrid_override_pattern"), self.listed("layer_types")
-        if isinstance(pattern, str) or listed:
-            named = list(pattern) if isinstance(pattern, str) else listed
-            field = "hybrid_override_pattern" if isinstance(pattern, str) else "layer_types"
+        pattern = self.of_type("hybrid_override_pattern", str, "", "text")
+        if named := list(pattern) or self.listed("layer_types"):
+            field = "hybrid_override_pattern" if pattern else "layer_types"
             if len(named) != count:
-                self.fault(f"{field} has {len(named):,} layers; it must have num_hidden_layers, {count:,}.")
-            for each in named:
-                if not isinstance(each, str) or each not in MIXERS:
-                    self.fault(f"{field} has {shown(each)}; each must be one of {', '.join(MIXERS)}.")
-                    return ["full"] * count
+                self.faults[f"{field} names {len(named):,} layers; num_hidden_layers is {count:,}."] = None
+            if unknown := [each for each in named if not isinstance(each, str) or each not in MIXERS]:
+                must = f"each must be one of {', '.join(MIXERS)}."
+                self.faults[f"{field} has {shown(unknown[0])}; {must}"] = None
+                return ["full"] * count
             return [MIXERS[each] for each in named]
+        counted = range(1, count + 1)
         if period := self.whole("attn_layer_period", MOST_LAYERS, 0):
             offset = self.whole("attn_layer_offset", MOST_LAYERS, 0, 0)
-            return ["full" if index % period == offset else "mamba" for index in range(count)]
+            return ["mamba" if (index - 1 - offset) % period else "full" for index in counted]
         if interval := self.whole("full_attention_interval", MOST_LAYERS, 0):
-            return ["linear" if (index + 1) % interval else "full" for index in range(count)]
+            return ["linear" if index % interval else "full" for index in counted]
         if "llama4" in self.type and self.whole("attention_chunk_size", LARGEST_SEQUENCE, 0):
-            rope = self.listed("no_rope_layers") or [bool((index + 1) % 4) for index in range(count)]
-            return ["chunk" if each else "full" for each in rope[:count]]
-        if not self.whole("sliding_window", LARGEST_SEQUENCE, 0, 0) or not self.flag(
-            "use_sliding_window", True
+            chunked = self.listed("no_rope_layers") or [index % 4 for index in counted]
+            return ["chunk" if each else "full" for each in chunked[:count]]
+        if not self.flag("use_sliding_window", True) or not self.whole(
+            "sliding_window", LARGEST_SEQUENCE, 0, 0
         ):
             return ["full"] * count
         if every := self.whole("global_attn_every_n_layers", MOST_LAYERS, 0):
-            return ["window" if index % every else "full" for index in range(count)]
+            return ["window" if (index - 1) % every else "full" for index in counted]
         every = self.whole("sliding_window_pattern", MOST_LAYERS, self.family.full_every)
         first = (
-            self.whole("max_window_layers", MOST_LAYERS, 0, 0) if self.config.get("use_sliding_window") else 0
+            self.whole("max_window_layers", MOST_LAYERS, 0, 0) if "use_sliding_window" in self.config else 0
         )
-        return [
-            "full" if index < first or (every and not (index + 1) % every) else "window"
-            for index in range(count)
-        ]
+        return ["full" if index <= first or (every and index % every == 0) else "window" for index in counted]
 
     def _attention(self, hidden: int, heads: int) -> Attention:
         """What the attention of all layers has alike."""
-        terms = {
-            "softcap": self._softcap(),
-            "sinks": self.family.sinks or self.flag("attention_sink_bias", False),
-            "slopes": self.family.slopes or self.flag("alibi", False),
-        }
+        cap = self.of_type("attn_logit_softcapping", int | float, None, "a number above 0")
+        if cap is not None and not 0 < cap < math.inf:
+            self.faults[f"attn_logit_softcapping is {_shown(cap)}; it must be a number above 0."] = None
+        sinks = self.family.sinks or self.flag("attention_sink_bias")
+        slopes = self.family.slopes or self.flag("alibi")
+        terms = {"softcap": cap and float(cap), "sinks": sinks, "slopes": slopes, "gated": self.family.gate}
         if self.given("kv_lora_rank") is not None:
             rope = self.whole("qk_rope_head_dim", MOST_HEAD_DIM)
-            return Attention(
-                *(heads, heads, self.whole("qk_nope_head_dim", MOST_HEAD_DIM) + rope),
+            dims = (
+                rope + self.whole("qk_nope_head_dim", MOST_HEAD_DIM),
                 self.whole("v_head_dim", MOST_HEAD_DIM),
-                latent=self.whole("kv_lora_rank", MOST_WIDTH),
-                rope_dim=rope,
-                q_latent=self.whole("q_lora_rank", MOST_WIDTH, None),
-                **terms,
             )
-        kv_heads = 1 if self.flag("multi_query", False) else heads
-        kv_heads = self.whole("num_key_value_heads", MOST_HEADS, kv_heads)
-        if not self.faults and heads % kv_heads:
-            field, asked = self.spelled("num_key_value_heads"), self.spelled("num_attention_heads")
-            self.fault(f"{field} is {kv_heads}; it must divide {asked}, which is {heads}.")
-        own = hidden // heads
-        if not self.faults and hidden % heads and self.given("head_dim") is None:
-            self.fault(f"head_dim is missing, and hidden_size, {hidden}, is no multiple of {heads} heads.")
-        head_dim = self.whole("head_dim", MOST_HEAD_DIM, own)
-        if not self.faults and head_dim > MOST_HEAD_DIM:
-            self.fault(f"head_dim is {head_dim}, hidden_size over heads; it must be at most {MOST_HEAD_DIM}.")
-        v_dim = self.whole("v_head_dim", MOST_HEAD_DIM, head_dim)
-        return Attention(heads, kv_heads, head_dim, v_dim, gated=self.family.gate, **terms)
-
-    def _softcap(self) -> float | None:
-        cap = self.given("attn_logit_softcapping")
-        if cap is None or (type(cap) in (int, float) and 0 < cap < math.inf):
-            return cap and float(cap)
-        self.fault(f"attn_logit_softcapping is {_shown(cap)}; it must be a number above 0.")
-        return None
-
-    def _masked(self, attention: Attention, kind: str) -> Attention:
-        """The attention of one kind of layer."""
-        if kind == "window":
-            return replace(attention, window=self.whole("sliding_window", LARGEST_SEQUENCE))
-        if kind == "chunk":
-            return replace(attention, chunk=self.whole("attention_chunk_size", LARGEST_SEQUENCE))
-        return attention
+            latents = self.whole("kv_lora_rank", 512), rope, self.whole("q_lora_rank", MOST_WIDTH, None)
+            return Attention(heads, heads, *dims, None, None, cap and float(cap), sinks, slopes, *latents)
+        kv_heads = self.whole("num_key_value_heads", MOST_HEADS, 1 if self.flag("multi_query") else heads)
+        head_dim = self.whole("head_dim", MOST_HEAD_DIM, hidden // heads)
+        if not self.faults:
+            if heads % kv_heads:
+                self.faults[f"num_key_value_heads is {kv_heads}; it must divide the {heads} heads."] = None
+            if self.given("head_dim") is None and (hidden % heads or head_dim > MOST_HEAD_DIM):
+                must = f"which is none of 1 to {MOST_HEAD_DIM}"
+                self.faults[
+                    f"head_dim is missing, and hidden_size is {hidden} over {heads} heads, {must}."
+                ] = None
+        return Attention(
+            heads, kv_heads, head_dim, self.whole("v_head_dim", MOST_HEAD_DIM, head_dim), **terms
+        )
 
     def _is_sparse(self, index: int) -> bool:
         """Whether a layer's MLP is a choice of experts."""
-        if not self.whole("num_experts", MOST_WIDTH, 0, 0):
-            return False
-        if index < self.whole("first_k_dense_replace", MOST_LAYERS, 0, 0):
-            return False
+        first = self.whole("first_k_dense_replace", MOST_LAYERS, 0, 0)
         listed, frequency = self.listed("moe_layers"), self.given("moe_layer_freq")
-        if listed is not None:
-            return index in listed
-        if isinstance(frequency, list):
-            return index < len(frequency) and bool(frequency[index])
-        if index in (self.listed("mlp_only_layers") or ()):
+        if (
+            not self.whole("num_experts", MOST_WIDTH, 0, 0)
+            or index < first
+            or index in self.listed("mlp_only_layers")
+        ):
             return False
+        if listed or isinstance(frequency, list):
+            return index in listed if listed else index < len(frequency) and bool(frequency[index])
         offset = self.whole("expert_layer_offset", MOST_LAYERS, 0, 0)
-        counted = (("moe_layer_freq", index), ("expert_layer_period", index - offset))
-        counted += ("decoder_sparse_step", index + 1), ("interleave_moe_layer_step", index + 1)
-        return all(at % self.whole(field, MOST_LAYERS, 1) == 0 for field, at in counted)
+        every = {**EVERY, "expert_layer_period": -offset}
+        return all((index + more) % self.whole(field, MOST_LAYERS, 1) == 0 for field, more in every.items())
 
     def _mlp(self, hidden: int) -> Mlp:
         field = "intermediate_size_mlp" if self.given("intermediate_size_mlp") else "intermediate_size"
         default = REQUIRED if self.family.gated else 4 * hidden  # what GPT-2's pattern takes
         return Mlp(self.whole(field, MOST_WIDTH, default), self.family.gated)
 
-    def _experts(self, hidden: int) -> Mlp:
-        experts = self.whole("num_experts", 2**16)
-        width = self.whole("moe_intermediate_size", MOST_WIDTH, None)
-        width = self.whole("intermediate_size", MOST_WIDTH) if width is None else width
-        shared = self.whole("n_shared_experts", 2**16, None, 0)
-        shared = width * (self.whole("num_shared_experts", 2**16, 0, 0) if shared is None else shared)
-        if self.type == "llama4_text":
-            shared = width
-        for field in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"):
-            shared = self.whole(field, MOST_WIDTH, shared, 0)
-        active = self.whole("num_experts_per_tok", 2**16)
+    def _experts(self) -> Mlp:
+        experts, active = self.whole("num_experts", 2**16), self.whole("num_experts_per_tok", 2**16)
         if active > experts:
-            self.fault(f"num_experts_per_tok is {active}; it must be at most the {experts} experts.")
-        return Mlp(width, self.family.gated, experts, active, shared)
+            self.faults[f"num_experts_per_tok is {active}; it must be at most the {experts} experts."] = None
+        own = "moe_intermediate_size" if self.given("moe_intermediate_size") else "intermediate_size"
+        width = self.whole(own, MOST_WIDTH)
+        always = width * self.whole("n_shared_experts", 2**16, int(self.type == "llama4_text"), 0)
+        for field in ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"):
+            always = self.whole(field, MOST_WIDTH, always, 0)
+        return Mlp(width, self.family.gated, experts, active, always)
 
     def _recurrent(self, kind: str, hidden: int) -> Recurrent:
-        """A layer with a state; what its scan takes of time is left out, and said so."""
-        self.say(
-            "What its layers without attention compute between their matrices, and their states, is left out."
-        )
+        """A layer with a state, of which the matrices are counted."""
+        self.said[
+            "Of layers without attention only the matrices are counted, not their scans and states."
+        ] = None
         if kind == "linear":
-            keys = self.whole("linear_num_key_heads", MOST_HEADS) * self.whole(
-                "linear_key_head_dim", MOST_WIDTH
+            keys, values = (
+                self.whole(f"linear_num_{each}_heads", MOST_HEADS)
+                * self.whole(f"linear_{each}_head_dim", MOST_WIDTH)
+                for each in ("key", "value")
             )
-            heads = self.whole("linear_num_value_heads", MOST_HEADS)
-            values = heads * self.whole("linear_value_head_dim", MOST_WIDTH)
-            return Recurrent(
-                "linear attention", ((2 * keys + 2 * values + 2 * heads, hidden), (hidden, values))
-            )
+            mixed = 2 * (keys + values + self.whole("linear_num_value_heads", MOST_HEADS))
+            return Recurrent("linear attention", ((mixed, hidden), (hidden, values)))
         states = self.whole("ssm_state_size", MOST_WIDTH, 0) or self.whole("mamba_d_state", MOST_WIDTH)
         if heads := self.whole("mamba_num_heads", MOST_WIDTH, 0):
             inner = heads * self.whole("mamba_head_dim", MOST_WIDTH)
             mixed = 2 * inner + 2 * self.whole("n_groups", MOST_WIDTH) * states + heads
             return Recurrent("Mamba", ((mixed, hidden), (hidden, inner)))
-        inner = hidden * self.whole("mamba_expand", 64)
-        rank = self.given("mamba_dt_rank")
-        steps = rank if isinstance(rank, int) and 0 < rank <= MOST_WIDTH else -(-hidden // 16)
-        return Recurrent(
-            "Mamba", ((2 * inner, hidden), (steps + 2 * states, inner), (inner, steps), (hidden, inner))
-        )
+        inner, rank = hidden * self.whole("mamba_expand", 64), self.given("mamba_dt_rank")
+        steps = self.whole("mamba_dt_rank", MOST_WIDTH, 0) if rank != "auto" else -(-hidden // 16)
+        shapes = (2 * inner, hidden), (steps + 2 * states, inner), (inner, steps), (hidden, inner)
+        return Recurrent("Mamba", shapes)
 
     def _small(self, mixer: Any, mlp: Mlp | None, hidden: int, norms: int) -> int:
-        """Numbers of a layer beside its matrices: norms, biases, sinks, filters."""
-        family, biases = self.family, set(self.family.biases)
-        biases |= (
-            {"qkv", "out"} if self.flag("attention_bias", False) or self.flag("use_bias", False) else set()
-        )
-        biases |= {"mlp"} if self.flag("mlp_bias", False) else set()
+        """Numbers of a layer beside its matrices: norms, biases, sinks."""
+        family, biases = self.family, {*self.family.biases}
+        biases |= {"qkv", "out"} if self.flag("attention_bias") or self.flag("use_bias") else set()
         numbers = norms * family.norm_parts * hidden
         if isinstance(mixer, Attention):
             rows = {matrix.name: matrix.rows for matrix in mixer.matrices(hidden)}
             numbers += family.head_norms * mixer.head_dim + mixer.heads * mixer.sinks
-            numbers += (rows.get("Q, K, V", 0) if "qkv" in biases else 0) + hidden * ("out" in biases)
+            numbers += rows.get("Q, K, V", 0) * ("qkv" in biases) + hidden * ("out" in biases)
             numbers += (mixer.latent or 0) + (mixer.q_latent or 0)  # their norms
-        if isinstance(mixer, Recurrent):
-            numbers += self._filters(mixer, hidden)
-        if mlp and ("mlp" in biases or (mlp.experts > 1 and self.family.sinks)):
-            every = mlp.matrices(hidden)
-            numbers += sum(matrix.rows * matrix.copies for matrix in every)
-        if mlp and mlp.shared and self.given("shared_expert_intermediate_size"):
+        if mlp and ("mlp" in biases or self.flag("mlp_bias") or (mlp.experts > 1 and family.sinks)):
+            numbers += sum(matrix.rows * matrix.copies for matrix in mlp.matrices(hidden))
+        if mlp and mlp.always and self.given("shared_expert_intermediate_size"):
             numbers += hidden  # the gate of the shared expert
         if mlp and mlp.experts > 1 and self.given("topk_method") == "noaux_tc":
             numbers += mlp.experts  # a bias of each in the choice
         return numbers
 
-    def _filters(self, mixer: Recurrent, hidden: int) -> int:
-        """Numbers of a layer with a state beside its matrices: convolution, decay, steps and norms."""
-        inner = mixer.shapes[-1][1]
-        if mixer.name == "linear attention":
-            heads = self.whole("linear_num_value_heads", MOST_HEADS)
-            mixed = mixer.shapes[0][0] - inner - 2 * heads
-            width = self.whole("linear_conv_kernel_dim", MOST_WIDTH, 4)
-            return mixed * width + 2 * heads + self.whole("linear_value_head_dim", MOST_WIDTH)
-        if heads := self.whole("mamba_num_heads", MOST_WIDTH, 0):
-            mixed = mixer.shapes[0][0] - inner - heads
-            return mixed * (self.whole("conv_kernel", MOST_WIDTH, 4) + 1) + 3 * heads + inner
-        states = self.whole("mamba_d_state", MOST_WIDTH)
-        width = self.whole("mamba_d_conv", MOST_WIDTH, 4) + 1
-        return inner * (width + states + 2) + mixer.shapes[2][1] + 2 * states
-
     def _dtype(self) -> str:
         """Of the weights and of K and V."""
-        found = self.given("torch_dtype") or self.outside.get("torch_dtype") or self.outside.get("dtype")
-        if found is None:
-            self.say("torch_dtype is missing: bfloat16 is taken.")
-            return "bfloat16"
-        named = str(found).removeprefix("torch.")
-        if named not in DTYPES:
-            self.fault(f"torch_dtype is {shown(found)}; it must be one of {', '.join(DTYPES)}.")
-            return "bfloat16"
-        return named
+        found = str(self.given("torch_dtype") or "").removeprefix("torch.")
+        if not found:
+            self.said["torch_dtype is missing: bfloat16 is taken."] = None
+        elif found not in DTYPES:
+            self.faults[f"torch_dtype is {shown(found)}; it must be one of {', '.join(DTYPES)}."] = None
+        return found if found in DTYPES else "bfloat16"
 
     def _quantized(self) -> str:
         """How its checkpoint keeps most weights."""
-        found = self.given("quantization_config") or self.outside.get("quantization_config")
+        found = self.given("quantization_config")
         method = found.get("quant_method") if isinstance(found, dict) else found
-        if method is None or method in ("mxfp4", "fp8"):
-            return method or ""
-        self.say(f"quantization_config is {shown(method)}, which is not known here: 16 bits are taken.")
-        return ""
+        if method and method not in ("mxfp4", "fp8"):
+            self.said[
+                f"quantization_config is {shown(method)}, which is not known here: 16 bits are taken."
+            ] = None
+        return method if method in ("mxfp4", "fp8") else ""
 
     def _leftovers(self) -> None:
         """Say of every field that is left over what is done about it."""
         for field, value in self.config.items():
             if field in LEFT_OUT and value:
-                self.say(f"{field} is given: {LEFT_OUT[field].format(value)}.")
+                self.said[f"{field} is given: {LEFT_OUT[field].format(value)}."] = None
             elif not (field in self.asked or value in (None, False, [], {}, "") or HARMLESS.fullmatch(field)):
-                self.say(f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out.")
+                self.said[f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out."] = (
+                    None
+                )

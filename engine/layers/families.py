@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 
@@ -33,7 +32,7 @@ class Family:
     norms: int = 2
     norm_parts: int = 1
     head_norms: int = 0
-    biases: frozenset[str] = frozenset()
+    biases: tuple[str, ...] = ()
     tied: bool = False
     positions: bool = False
     causal: bool = True
@@ -44,53 +43,30 @@ class Family:
     given: Mapping[str, Any] = field(default_factory=dict)
 
 
-ALL = frozenset(("qkv", "out", "mlp"))
-PLAIN = Family()
+ALL = ("qkv", "out", "mlp")
 OLD = {"gated": False, "norm_parts": 2, "biases": ALL}
-GPT2 = Family(**OLD, tied=True, positions=True)
-BERT = Family(**OLD, tied=True, positions=True, causal=False)
 GEMMA_3 = {"vocab_size": 262_208, "sliding_window": 4096}
-GEMMA_3 = Family(norms=4, head_norms=2, tied=True, full_every=6, given=GEMMA_3)
-QWEN_3 = Family(head_norms=2)
-LIKE_LLAMA = (
-    "llama mistral ministral mixtral phi3 phimoe granite deepseek deepseek_v2 deepseek_v3 kimi_k2 jamba "
-    "smollm3 mimo exaone internlm3 seed_oss llama4_text"
-)
-FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        **dict.fromkeys(LIKE_LLAMA.split(), PLAIN),
-        "gpt2": GPT2,
-        "gpt_bigcode": GPT2,
-        "opt": GPT2,
-        "gpt_neo": GPT2,
-        "gpt_neox": Family(**OLD),
-        "gptj": Family(gated=False, norms=1, norm_parts=2, biases=frozenset({"mlp"})),
-        "bloom": Family(**OLD, tied=True, slopes=True),
-        "mpt": Family(gated=False, tied=True, slopes=True),
-        "falcon": Family(gated=False, norms=1, norm_parts=2, tied=True),
-        "phi": Family(gated=False, norms=1, norm_parts=2, biases=ALL),
-        "starcoder2": Family(**OLD, tied=True),
-        "stablelm": Family(norm_parts=2),
-        "olmo": Family(norms=0),
-        "olmo2": Family(head_norms=2),
-        "cohere": Family(norms=1, tied=True),
-        "cohere2": Family(norms=1, tied=True, full_every=4),
-        "glm4": Family(norms=4),
-        "nemotron": Family(gated=False, norm_parts=2),
-        "nemotron_h": Family(gated=False),
-        "bert": BERT,
-        "roberta": BERT,
-        "xlm-roberta": BERT,
-        "distilbert": BERT,
-        "modernbert": Family(tied=True, causal=False, full_every=3),
-        "qwen2": Family(biases=frozenset({"qkv"})),
-        "qwen2_moe": Family(biases=frozenset({"qkv"})),
-        **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), QWEN_3),
-        **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), Family(head_norms=2, gate=True)),
-        "gemma": Family(tied=True),
-        "gemma2": Family(norms=4, tied=True, full_every=2),
-        "gemma3_text": GEMMA_3,
-        "gemma3": GEMMA_3,
-        "gpt_oss": Family(sinks=True, full_every=2),
-    }
-)
+FAMILIES = {  # by names that share one
+    "llama mistral mixtral phi3 deepseek_v2 deepseek_v3 kimi_k2 jamba granite smollm3 mimo": Family(),
+    "llama4_text": Family(),
+    "gpt2 gpt_bigcode opt": Family(**OLD, tied=True, positions=True),
+    "bert roberta xlm-roberta distilbert": Family(**OLD, tied=True, positions=True, causal=False),
+    "modernbert": Family(tied=True, causal=False),
+    "gpt_neox": Family(**OLD),
+    "starcoder2": Family(**OLD, tied=True),
+    "bloom": Family(**OLD, tied=True, slopes=True),
+    "falcon": Family(gated=False, norms=1, norm_parts=2, tied=True),
+    "phi": Family(gated=False, norms=1, norm_parts=2, biases=ALL),
+    "nemotron": Family(gated=False, norm_parts=2),
+    "nemotron_h": Family(gated=False),
+    "olmo2": Family(head_norms=2),
+    "cohere2": Family(norms=1, tied=True, full_every=4),
+    "qwen2 qwen2_moe": Family(biases=("qkv",)),
+    "qwen3 qwen3_moe qwen3_vl_text qwen3_vl_moe_text": Family(head_norms=2),
+    "qwen3_next qwen3_5_text qwen3_5_moe_text": Family(head_norms=2, gate=True),
+    "gemma": Family(tied=True),
+    "gemma2": Family(norms=4, tied=True, full_every=2),
+    "gemma3 gemma3_text": Family(norms=4, head_norms=2, tied=True, full_every=6, given=GEMMA_3),
+    "gpt_oss": Family(sinks=True, full_every=2),
+}
+FAMILIES: Mapping[str, Family] = {name: one for names, one in FAMILIES.items() for name in names.split()}

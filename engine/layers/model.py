@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from engine.problem.dtype import dtype_named
@@ -63,52 +63,46 @@ class Attention:
         reach += f" within pieces of {self.chunk:,} keys" if self.chunk else ""
         return f"{'latent ' if self.latent else ''}attention{terms}{reach}"
 
-    def heads_of(self, parallel: int) -> tuple[int, int]:
-        """Query heads and key heads of each of so many GPUs; a key head may lie on several."""
-        return self.heads // parallel, max(1, self.kv_heads // parallel)
+    def shared(self, parallel: int) -> Attention:
+        """What each of so many GPUs has of it; a key head may lie on several."""
+        return replace(self, heads=self.heads // parallel, kv_heads=max(1, self.kv_heads // parallel))
 
-    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
-        """Those of each of so many GPUs."""
-        heads, kv_heads = self.heads_of(parallel)
-        output = Matrix("O", hidden, heads * self.head_dim_v)
-        queries = heads * (self.head_dim + self.gated * self.head_dim_v)
+    def matrices(self, hidden: int) -> tuple[Matrix, ...]:
+        """Its weights."""
+        output = Matrix("O", hidden, self.heads * self.head_dim_v)
+        queries = self.heads * (self.head_dim + self.gated * self.head_dim_v)
         if self.latent is None:
-            return Matrix("Q, K, V", queries + kv_heads * (self.head_dim + self.head_dim_v), hidden), output
-        down, from_token = self.latent + self.rope_dim, self.q_latent is None
-        keys = heads * (self.head_dim - self.rope_dim + self.head_dim_v)
-        first = Matrix("latents", down + (queries if from_token else self.q_latent), hidden)
-        second = () if from_token else (Matrix("Q of its latent", queries, self.q_latent),)
+            keys = self.kv_heads * (self.head_dim + self.head_dim_v)
+            return Matrix("Q, K, V", queries + keys, hidden), output
+        keys = self.heads * (self.head_dim - self.rope_dim + self.head_dim_v)
+        first = Matrix("latents", self.latent + self.rope_dim + (self.q_latent or queries), hidden)
+        second = (Matrix("Q of its latent", queries, self.q_latent),) if self.q_latent else ()
         return first, *second, Matrix("K, V of their latent", keys, self.latent), output
 
-    def cache_numbers(self, tokens: int, parallel: int = 1) -> int:
-        """Numbers of K and V that one sequence of so many tokens keeps in each of so many GPUs."""
+    def cache_numbers(self, tokens: int) -> int:
+        """Numbers of K and V that one sequence of so many tokens keeps."""
         kept = min(tokens, self.window or tokens, self.chunk or tokens)
         if self.latent is not None:
             return kept * (self.latent + self.rope_dim)
-        return kept * self.heads_of(parallel)[1] * (self.head_dim + self.head_dim_v)
+        return kept * self.kv_heads * (self.head_dim + self.head_dim_v)
 
 
 @dataclass(frozen=True)
 class Recurrent:
     """A layer in attention's place that keeps a state of fixed size: its name, and its matrices' shapes."""
 
-    name: str
+    text: str
     shapes: tuple[tuple[int, int], ...]
 
-    @property
-    def text(self) -> str:
-        """It in a word or two."""
-        return self.name
+    def shared(self, parallel: int) -> Recurrent:
+        """What each of so many GPUs has of it."""
+        (rows, columns), *others = self.shapes
+        others = ((each[0], -(-each[1] // parallel)) for each in others)
+        return replace(self, shapes=((-(-rows // parallel), columns), *others))
 
-    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
-        """Those of each of so many GPUs; one side is always the layer's own, which they share out."""
-        named = zip(("in", *("inner",) * (len(self.shapes) - 2), "out"), self.shapes, strict=True)
-        return tuple(
-            Matrix(name, rows, -(-columns // parallel))
-            if rows == hidden
-            else Matrix(name, -(-rows // parallel), columns)
-            for name, (rows, columns) in named
-        )
+    def matrices(self, hidden: int) -> tuple[Matrix, ...]:
+        """Its weights."""
+        return tuple(Matrix("state", *shape) for shape in self.shapes)
 
 
 @dataclass(frozen=True)
@@ -119,28 +113,31 @@ class Mlp:
         width: numbers between the matrices, of one expert.
         gated: whether the activation's input is multiplied by a gate.
         experts, active: how many there are, and how many a token takes; 1 and 1 where there is no choice.
-        shared: width of what every token takes beside its experts.
+        always: width of what every token takes beside its experts.
     """
 
     width: int
     gated: bool = True
     experts: int = 1
     active: int = 1
-    shared: int = 0
+    always: int = 0
 
     @property
     def text(self) -> str:
         """It in a few words."""
         return "MLP" if self.experts == 1 else f"{self.active} of {self.experts} experts"
 
-    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
-        """Those of each of so many GPUs: every expert is shared out by its width."""
-        widths = [(-(-self.width // parallel), self.experts, self.active)]
-        widths += [(-(-self.shared // parallel), 1, 1)] * bool(self.shared)
+    def shared(self, parallel: int) -> Mlp:
+        """What each of so many GPUs has of it: a part of every expert's width."""
+        return replace(self, width=-(-self.width // parallel), always=-(-self.always // parallel))
+
+    def matrices(self, hidden: int) -> tuple[Matrix, ...]:
+        """Its weights."""
         found = [Matrix("router", self.experts, hidden)] * (self.experts > 1)
-        for width, *chosen in widths:
-            found += [Matrix("up", (1 + self.gated) * width, hidden, *chosen)]
-            found += [Matrix("down", hidden, width, *chosen)]
+        for width, *chosen in ((self.width, self.experts, self.active), (self.always, 1, 1)):
+            if width:
+                found += [Matrix("up", (1 + self.gated) * width, hidden, *chosen)]
+                found += [Matrix("down", hidden, width, *chosen)]
         return tuple(found)
 
 
@@ -152,7 +149,7 @@ class Layer:
         mixer: what lets tokens see one another; None: nothing.
         mlp: what follows; None: nothing.
         norms: normalisations of a token.
-        others: numbers beside the matrices: biases, norms, sinks, filters.
+        others: numbers beside the matrices: biases, norms, sinks.
     """
 
     mixer: Attention | Recurrent | None
@@ -161,20 +158,28 @@ class Layer:
     others: int = 0
 
     @property
+    def parts(self) -> tuple[Attention | Recurrent | Mlp, ...]:
+        """Those that there are."""
+        return tuple(part for part in (self.mixer, self.mlp) if part)
+
+    @property
     def kind(self) -> str:
         """It in a few words: attention within 4,096 keys, MLP."""
-        return ", ".join(part.text for part in (self.mixer, self.mlp) if part)
+        return ", ".join(part.text for part in self.parts)
 
     @property
     def attention(self) -> Attention | None:
         """Its attention, if it has any."""
         return self.mixer if isinstance(self.mixer, Attention) else None
 
-    def matrices(self, hidden: int, parallel: int = 1) -> tuple[Matrix, ...]:
-        """Those of each of so many GPUs."""
-        return tuple(
-            matrix for part in (self.mixer, self.mlp) if part for matrix in part.matrices(hidden, parallel)
-        )
+    def matrices(self, hidden: int) -> tuple[Matrix, ...]:
+        """All its weights but `others`."""
+        return tuple(matrix for part in self.parts for matrix in part.matrices(hidden))
+
+    def shared(self, parallel: int) -> Layer:
+        """What each of so many GPUs has of it; biases and norms lie on all."""
+        mixer, mlp = (part and part.shared(parallel) for part in (self.mixer, self.mlp))
+        return replace(self, mixer=mixer, mlp=mlp)
 
 
 @dataclass(frozen=True)
@@ -219,13 +224,21 @@ class Model:
         return dtype_named(self.dtype).bytes
 
     @property
+    def outside(self) -> int:
+        """Numbers of weights outside the layers."""
+        return self.vocab * self.hidden * (1 if self.tied else 2) + self.others
+
+    @property
     def parameters(self) -> int:
         """Numbers of all weights."""
-        inside = sum(
-            count * (layer.others + sum(matrix.parameters for matrix in layer.matrices(self.hidden)))
-            for layer, count in self.layers
-        )
-        return inside + self.vocab * self.hidden * (1 if self.tied else 2) + self.others
+        matrices = ((layer.matrices(self.hidden), layer.others, count) for layer, count in self.layers)
+        each = (count * (sum(one.parameters for one in found) + more) for found, more, count in matrices)
+        return self.outside + sum(each)
+
+    def shared(self, parallel: int) -> Model:
+        """What each of so many GPUs has of it."""
+        layers = tuple((layer.shared(parallel), count) for layer, count in self.layers)
+        return replace(self, layers=layers, vocab=-(-self.vocab // parallel))
 
     def bytes_of(self, matrix: Matrix) -> float:
         """Bytes of a matrix's weights, all copies."""
@@ -236,23 +249,15 @@ class Model:
         return matrix.parameters * self.itemsize
 
     def weight_bytes(self, parallel: int = 1) -> int:
-        """Bytes of the weights in each of so many GPUs; biases and norms lie on all."""
-        words = -(-self.vocab // parallel) * self.hidden * (1 if self.tied else 2) + self.others
-        inside = sum(
-            count
-            * (
-                layer.others * self.itemsize
-                + sum(self.bytes_of(matrix) for matrix in layer.matrices(self.hidden, parallel))
-            )
-            for layer, count in self.layers
+        """Bytes of the weights in each of so many GPUs."""
+        own = self.shared(parallel)
+        return round(own.outside * own.itemsize) + sum(
+            round(count * (sum(map(own.bytes_of, layer.matrices(own.hidden))) + layer.others * own.itemsize))
+            for layer, count in own.layers
         )
-        return round(words * self.itemsize + inside)
 
     def cache_bytes(self, tokens: int, parallel: int = 1) -> int:
         """Bytes of K and V of one sequence of so many tokens in each of so many GPUs, all layers."""
-        each = (
-            count * layer.attention.cache_numbers(tokens, parallel)
-            for layer, count in self.layers
-            if layer.attention
-        )
-        return self.itemsize * sum(each)
+        layers = ((layer.attention, count) for layer, count in self.shared(parallel).layers)
+        numbers = sum(count * attention.cache_numbers(tokens) for attention, count in layers if attention)
+        return self.itemsize * numbers

@@ -22,7 +22,6 @@ from engine.problem.hardware import GPUS
 PREFILL, DECODE, TRAIN = PHASES = ("prefill", "decode", "train")
 PARALLEL = (1, 2, 4, 8)
 AUTO = "auto"
-STEPS = 3  # products of a training step for one of a forward pass: by inputs and by weights, too
 DECODED_KEYS = 128  # of split_kv's blocks, up to a head dim of 128, as its kernel chooses
 
 
@@ -60,6 +59,11 @@ class Phase:
                 raise ExperimentError(field, value, one.must)
 
     @property
+    def passes(self) -> int:
+        """Products of a training step for one of a forward pass: by inputs and by weights, too."""
+        return 3 if self.name == TRAIN else 1
+
+    @property
     def rows(self) -> int:
         """Tokens that pass through the layers."""
         return self.batch * (1 if self.name == DECODE else self.tokens)
@@ -78,7 +82,6 @@ class Part:
         count: how many there are.
         experiment: its attention on one GPU; None: it has none.
         attention_seconds, other_seconds: of one of them.
-        said: where the experiment is not quite its attention, in sentences.
     """
 
     layer: Layer
@@ -86,7 +89,6 @@ class Part:
     experiment: Experiment | None
     attention_seconds: float
     other_seconds: float
-    said: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -156,10 +158,9 @@ class Evaluated:
         parallel = "What GPUs send one another is left out."
         step = f"Attention's backward pass is taken as {BACKWARD} forward passes; the optimizer is left out."
         choice = "Every token is taken to choose its experts by lot."
-        found = (*self.model.said, *(each for part in self.parts for each in part.said))
-        found += (parallel,) * (phase.parallel > 1) + (step,) * (phase.name == TRAIN)
         has_choice = any(part.layer.mlp and part.layer.mlp.experts > 1 for part in self.parts)
-        return tuple(dict.fromkeys((*found, *(choice,) * has_choice)))
+        found = (parallel,) * (phase.parallel > 1) + (step,) * (phase.name == TRAIN) + (choice,) * has_choice
+        return *self.model.said, *found
 
     def summary(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -171,7 +172,6 @@ class Evaluated:
                 "experiment": part.experiment and part.experiment.flat(),
                 "attention_seconds": part.attention_seconds,
                 "other_seconds": part.other_seconds,
-                "said": list(part.said),
             }
             for part in self.parts
         ]
@@ -191,52 +191,40 @@ class Evaluated:
 
 @lru_cache(maxsize=1024)
 def _evaluated(model: Model, phase: Phase) -> Evaluated:
-    parts = tuple(_part(model, phase, layer, count) for layer, count in model.layers)
-    words = Matrix("words", -(-model.vocab // phase.parallel), model.hidden)
+    own = model.shared(phase.parallel)
+    parts = []
+    for (layer, count), (whole, _) in zip(own.layers, model.layers, strict=True):
+        experiment = whole.attention and experiment_of(model, phase, whole.attention)
+        times = BACKWARD + 1 if phase.name == TRAIN else 1
+        seconds = simulate(experiment).modelled.seconds * times if experiment else 0.0
+        parts.append(Part(whole, count, experiment, seconds, _other_seconds(own, phase, layer)))
     rows = phase.rows if phase.name == TRAIN else phase.batch
-    head = _product_seconds(model, phase, words, rows) * (STEPS if phase.name == TRAIN else 1)
-    return Evaluated(model, phase, parts, head)
+    words = _product_seconds(own, phase, Matrix("words", own.vocab, own.hidden), rows)
+    return Evaluated(model, phase, tuple(parts), words * phase.passes)
 
 
-def _part(model: Model, phase: Phase, layer: Layer, count: int) -> Part:
-    experiment, said = None, ()
-    if layer.attention:
-        experiment, said = experiment_of(model, phase, layer.attention)
-    times = BACKWARD + 1 if phase.name == TRAIN else 1
-    seconds = simulate(experiment).modelled.seconds * times if experiment else 0.0
-    return Part(layer, count, experiment, seconds, _other_seconds(model, phase, layer), said)
-
-
-def experiment_of(model: Model, phase: Phase, attention: Attention) -> tuple[Experiment, tuple[str, ...]]:
-    """The attention of one kind of layer in a phase, on one GPU, and where it is not quite that."""
+def experiment_of(model: Model, phase: Phase, attention: Attention) -> Experiment:
+    """The attention of one kind of layer in a phase, on one GPU; raises ExperimentError."""
     if attention.heads % phase.parallel or max(attention.kv_heads, phase.parallel) % phase.parallel:
         must = f"a number that divides the {attention.heads} heads and the {attention.kv_heads} key heads"
         raise ExperimentError("parallel", phase.parallel, must)
-    heads, kv_heads = attention.heads_of(phase.parallel)
-    decoding = phase.name == DECODE
+    own, tokens, decoding = attention.shared(phase.parallel), phase.tokens, phase.name == DECODE
     values: dict[str, Any] = {
-        **{"batch": phase.batch, "heads": heads, "kv_heads": kv_heads, "head_dim": attention.head_dim},
-        **{"seq": 1 if decoding else phase.tokens, "seq_kv": phase.tokens, "causal": model.causal},
-        **{"dtype": model.dtype, "hardware": phase.hardware},
+        **{"batch": phase.batch, "heads": own.heads, "kv_heads": own.kv_heads, "head_dim": own.head_dim},
+        **{"seq": 1 if decoding else tokens, "seq_kv": tokens, "causal": model.causal, "dtype": model.dtype},
+        **{"head_dim_v": own.head_dim_v, "softcap": own.softcap, "sinks": own.sinks, "slopes": own.slopes},
+        "hardware": phase.hardware,
     }
-    if attention.head_dim_v != attention.head_dim:
-        values["head_dim_v"] = attention.head_dim_v
-    values |= {"softcap": attention.softcap, "sinks": attention.sinks, "slopes": attention.slopes}
-    said = []
-    if attention.latent and decoding:
-        dims = {"head_dim": attention.latent + attention.rope_dim, "head_dim_v": attention.latent}
+    if own.latent and decoding:
+        dims = {"head_dim": own.latent + own.rope_dim, "head_dim_v": own.latent}
         values |= {"kv_heads": 1, "latent": True, **dims}
-    if attention.window and attention.window < phase.tokens:
-        values["window"] = (
-            attention.window if model.causal else f"{attention.window // 2}:{attention.window // 2}"
-        )
-    if attention.chunk and attention.chunk < phase.tokens:
-        if decoding:
-            values["window"] = attention.chunk
-        else:
-            whole, rest = divmod(phase.tokens, attention.chunk)
-            values["documents"] = [attention.chunk] * whole + [rest] * bool(rest)
-    return _with_algorithm(Experiment.of(**values), phase), tuple(said)
+    if own.window and own.window < tokens:
+        half = own.window // 2
+        values["window"] = own.window if model.causal else (half, half)
+    if own.chunk and own.chunk < tokens:
+        lengths = [own.chunk] * (tokens // own.chunk) + [tokens % own.chunk] * bool(tokens % own.chunk)
+        values |= {"window": own.chunk} if decoding else {"documents": lengths}
+    return _with_algorithm(Experiment.of(**values), phase)
 
 
 def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
@@ -256,28 +244,24 @@ def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
 def _product_seconds(model: Model, phase: Phase, matrix: Matrix, rows: int) -> float:
     """Of so many tokens times a matrix, or times the experts that they choose."""
     rates = Rates.of(GPUS[phase.hardware], model.dtype)
-    touched, rows = matrix.copies, rows * matrix.active
+    touched, all_rows = matrix.copies, rows * matrix.active
     if matrix.copies > 1:
-        touched *= 1 - (1 - matrix.active / matrix.copies) ** (rows / matrix.active)
+        touched *= 1 - (1 - matrix.active / matrix.copies) ** rows
     weights = model.bytes_of(matrix) * touched / matrix.copies
-    read, written = weights + rows * matrix.columns * model.itemsize, rows * matrix.rows * model.itemsize
-    flops = 2 * rows * matrix.rows * matrix.columns
-    return max(flops / rates.matrix, rates.hbm_seconds(read, written)) + LAUNCH
+    read, written = (all_rows * numbers * model.itemsize for numbers in (matrix.columns, matrix.rows))
+    flops = 2 * all_rows * matrix.rows * matrix.columns
+    return max(flops / rates.matrix, rates.hbm_seconds(weights + read, written)) + LAUNCH
 
 
 def _other_seconds(model: Model, phase: Phase, layer: Layer) -> float:
     """Of all of a layer but its attention's kernel."""
-    rates, rows = Rates.of(GPUS[phase.hardware], model.dtype), phase.rows
-    products = layer.matrices(model.hidden, phase.parallel)
-    seconds = sum(_product_seconds(model, phase, matrix, rows) for matrix in products)
-    between = [(model.hidden * 2, model.hidden * 2)] * layer.norms  # sum, norm
-    if layer.attention:  # Q and K are turned by their positions
-        heads = sum(layer.attention.heads_of(phase.parallel)) * layer.attention.head_dim
-        between.append((heads, heads))
-    ups = [matrix for matrix in products if matrix.name == "up"]
-    for matrix in ups:  # the activation, and the gate
-        wide = matrix.rows * matrix.active
-        between.append((wide, wide // 2 if layer.mlp.gated else wide))
-    for read, written in between:
-        seconds += rates.hbm_seconds(rows * read * model.itemsize, rows * written * model.itemsize) + LAUNCH
-    return seconds * (STEPS if phase.name == TRAIN else 1)
+    rates, products = Rates.of(GPUS[phase.hardware], model.dtype), layer.matrices(model.hidden)
+    seconds = sum(_product_seconds(model, phase, matrix, phase.rows) for matrix in products)
+    between = [(model.hidden * 2, model.hidden * 2)] * layer.norms  # a sum, and its norm
+    if own := layer.attention:  # Q and K are turned by their positions
+        between.append((own.head_dim * (own.heads + own.kv_heads),) * 2)
+    for wide in (matrix.rows * matrix.active for matrix in products if matrix.name == "up"):
+        between.append((wide, wide // 2 if layer.mlp.gated else wide))  # the activation, and the gate
+    for moved in between:
+        seconds += rates.hbm_seconds(*(phase.rows * numbers * model.itemsize for numbers in moved)) + LAUNCH
+    return seconds * phase.passes

@@ -164,13 +164,16 @@ BAD = {  # what is wrong, and the sentence that says so
     "missing": ({"intermediate_size": None}, "intermediate_size is missing; it must be a whole number"),
     "uneven": (
         {"num_key_value_heads": 5},
-        "num_key_value_heads is 5; it must divide num_attention_heads, which is 32.",
+        "num_key_value_heads is 5; it must divide the 32 heads.",
     ),
-    "odd": ({"hidden_size": 4097}, "head_dim is missing, and hidden_size, 4097, is no multiple of 32 heads."),
+    "odd": (
+        {"hidden_size": 4097},
+        "head_dim is missing, and hidden_size is 4097 over 32 heads, which is none",
+    ),
     "wide": ({"head_dim": 512}, "head_dim is 512; it must be a whole number from 1 to 256."),
     "short": (
         {"layer_types": ["attention"]},
-        "layer_types has 1 layers; it must have num_hidden_layers, 32.",
+        "layer_types names 1 layers; num_hidden_layers is 32.",
     ),
     "kind": ({"layer_types": ["hyena"] * 32}, "layer_types has 'hyena'; each must be one of full_attention,"),
     "dtype": ({"torch_dtype": "int3"}, "torch_dtype is 'int3'; it must be one of float16, bfloat16, float32"),
