@@ -29,16 +29,14 @@ class Parser(argparse.ArgumentParser):
         for parameter in (PARAMETERS[name] for name in names):
             option = "--" + parameter.name.replace("_", "-")
             if parameter.name == "inputs":
-                self.add_argument(
-                    option, metavar="FILE", type=_heads, help="q, k and v: .npz or .safetensors"
-                )
+                self.add_argument(option, metavar="FILE", type=heads, help="q, k and v: .npz or .safetensors")
             elif parameter.name == "causal":
                 self.add_argument(option, action="store_const", const="true", help="no key after the query")
             else:
                 self.add_argument(option, metavar="VALUE", help=parameter.must)
 
 
-def _heads(text: str) -> Heads:
+def heads(text: str) -> Heads:
     """The heads of a file that the command line names."""
     try:
         return read(text)

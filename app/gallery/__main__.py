@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from app.gallery.site import site
 from engine.experiment import Experiment
-from engine.parser import Parser, ended
+from engine.parser import Parser, ended, heads
 
 
 def main() -> int:
@@ -15,6 +15,9 @@ def main() -> int:
     parser = Parser("app.gallery", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write to; it is made")
     parser.add_argument("--scenario", help="of every picture, as an address has it: 'seq=4096&causal=true'")
+    parser.add_argument(
+        "--heads", type=heads, help="q, k and v that every picture shows: .npz or .safetensors"
+    )
     parser.add_argument("--tour", type=Path, help="a tour of one's own: a Markdown file")
     given = parser.parse_args()
     out = given.out
@@ -22,7 +25,9 @@ def main() -> int:
     size = 0
     try:
         out.mkdir(parents=True, exist_ok=True)
-        scenario = None if given.scenario is None else Experiment.of(**dict(parse_qsl(given.scenario)))
+        asked = given.scenario is not None or given.heads is not None
+        values = dict(parse_qsl(given.scenario or ""))
+        scenario = Experiment.of(inputs=given.heads, **values) if asked else None
         for name, text in site(scenario, given.tour).items():
             size += (out / name).write_text(text, "utf-8", newline="\n")
     except ValueError as error:  # of the scenario, or the tour

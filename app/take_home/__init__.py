@@ -6,10 +6,12 @@ from pathlib import Path
 import streamlit as st
 
 from app.canvas.moving import Component
+from app.contents import NAME
 from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
 from app.take_home.made import window
 from engine import Experiment, simulate
+from engine.experiment import described
 from engine.model.launch import launch
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.cache import cached
@@ -30,7 +32,8 @@ def show() -> None:
     name = _scenario(experiment)
     with popover:
         PAGE_FILES.mount(key="page_files", data={"scenario": name, "files": _files(experiment, name)})
-        st.caption("These files open anywhere, without a server or a network.")
+        st.caption("These files open anywhere, without a server or a network. For a slide, beside a picture:")
+        st.code(f"{NAME}: {described(experiment)}", None)
         if _too_many(experiment):
             st.caption(
                 f"There is no Perfetto trace, because it holds at most {MOST_SLICES:,} thread blocks and "

@@ -4,6 +4,7 @@ A scenario names its numbers by that key, so that a link, a page and the process
 same ones.
 """
 
+import atexit
 import hashlib
 import json
 import math
@@ -14,7 +15,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from secrets import token_hex
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -26,9 +29,7 @@ FOLDER = "ATTENTION_TILES_HEADS"  # of the kept files: processes that this one s
 KEY = re.compile(r"([0-9a-f]{12})(?::(\d{1,3}))?")
 TENSORS = ("q", "k", "v")
 DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BF16": np.uint16}  # of safetensors
-if FOLDER not in os.environ:
-    _OWN = TemporaryDirectory(prefix="attention-heads-")  # goes with this process
-    os.environ[FOLDER] = _OWN.name
+os.environ.setdefault(FOLDER, str(Path(gettempdir(), f"attention-heads-{token_hex(8)}")))
 
 
 class HeadsError(ValueError):
@@ -174,6 +175,9 @@ def keep(heads: Heads) -> str:
     """The key by which a scenario names heads from now on, while this server runs."""
     packed = heads.packed()
     key, folder = hashlib.sha256(packed).hexdigest()[:12], Path(os.environ[FOLDER])
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700)
+        atexit.register(rmtree, folder, ignore_errors=True)
     written = folder / f"{key}.npz"
     if not written.is_file():
         written.write_bytes(packed)
