@@ -80,9 +80,9 @@ def test_the_lecturers_window_follows_the_presented_one_and_leads_it(page, dashb
     lectern = page.context.new_page()
     lectern.goto(f"{dashboard}/tour?presenter")
     now, following = (lectern.locator(f'[data-is="{part}"]') for part in ("now", "next"))
-    now.get_by_text("The race").wait_for()
+    now.get_by_text("When none of it matters").wait_for()
     assert following.inner_text() == "The lesson, and how to use it"
-    assert lectern.locator('[data-is="answer"]').inner_text() == "5.7×"
+    assert lectern.locator('[data-is="answer"]').inner_text() == "1.1×"
     assert lectern.locator('[data-is="time"]').inner_text() == "0:00"
     for state in ("visible", "detached"):  # to the answer, then to the last step
         lectern.keyboard.press("ArrowRight")
