@@ -116,6 +116,7 @@ def test_every_page_offers_its_files_in_the_same_place(open_app, download):
         if page == "tiles":
             assert b'id="attention-data"' in fetched(files["Player, HTML"]).body
         assert [code.value for code in app.sidebar.code] == [
+            "Attention, tile by tile: flash2, N 1,024, heads 16, d 64, blocks 64×64",
             snippet.model(Experiment.of()).rstrip(),
             snippet.kernel(Experiment.of()).rstrip(),
         ]
