@@ -57,6 +57,7 @@ ORDER = {
             "layer",
             "memory",
             "rescale",
+            "sketch",
             "square",
             "start",
         ),

@@ -173,10 +173,13 @@ def _notes(way: Way, tally: list[int]) -> dict[str, str | int]:
         question = step_words.filled(step.question, experiment)
     except AnswerError:
         return notes
-    right = next((each for each in options if each.right(options)), options[0])
     votes = " · ".join(map(str, tally[1 : 1 + len(options)]))
     told = any(tally[1:]) and not screen.opened()  # of a room, the window itself hears the votes
-    return notes | {"question": question, "answer": right.text, "votes": f"Votes: {votes}" * told}
+    return notes | {
+        "question": question,
+        "answer": step_words.right(options),
+        "votes": f"Votes: {votes}" * told,
+    }
 
 
 def _told(step: Step, experiment: Experiment) -> None:
@@ -201,7 +204,7 @@ def _question(step: Step, experiment: Experiment, place: Place, room: list[int] 
     wrong = [index for index, option in enumerate(options) if option.reply and not option.right(options)]
     if presenting():  # a room's screen has room for one reply: to its most frequent mistake
         wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
-    if room and told:
+    if room and told and options:
         st.html(histogram(room))
     st.subheader(unbroken(step_words.filled(step.question, experiment)), anchor=False)
     for index, option in enumerate(options):
@@ -253,11 +256,12 @@ def _go(number: int) -> None:
 def _answered(step: Step, experiment: Experiment, votes: list[int]) -> str:
     """The answer in words, where the picture takes the screen, the votes, and the usual mistake."""
     options = step_words.options(step.choices, step.answer, step.unit, experiment)
-    told = next((f"**{option.text}.**" for option in options if option.right(options)), "")
+    right = step_words.right(options)
+    told = f"**{right}.**" * bool(right)
     if step.answer:
         computed = answer(step.answer, experiment)
         told = f"**{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}.**"
-    if any(votes):
+    if any(votes) and options:
         of_each = (
             f"**{n}**" if one.right(options) else f"{n}" for one, n in zip(options, votes, strict=False)
         )
@@ -325,6 +329,7 @@ def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int
         question=Question(shown.place, text, tuple(option.text for option in options)),
         asked=screen.words(text),
         choices=tuple(screen.words(option.text) for option in options),
+        draws=step.draws,
         told=bool(tally[0]),
         right=next((index for index, option in enumerate(options) if option.right(options)), -1),
         replies=tuple(screen.words(option.reply) for option in options),

@@ -3,6 +3,7 @@
 const part = (id) => document.getElementById(id),
   here = location.pathname,
   frame = part("picture");
+const DRAW = "Draw your prediction in the picture below.";
 const SAID = {
   204: "Your vote is counted. You can change it until the answer is shown.",
   403: "Voting needs a cookie of this page: allow it, or open the page in another browser.",
@@ -19,7 +20,7 @@ let shown = { choices: [] },
 
 async function vote(choice) {
   const number = shown.number,
-    body = JSON.stringify({ question: number, choice });
+    body = JSON.stringify({ question: number, [shown.draws ? "curve" : "choice"]: choice });
   told = await fetch(`${here}/vote`, { method: "POST", body }).then(
     ({ status }) => status,
     () => 1,
@@ -63,7 +64,9 @@ function draw() {
     part("says").textContent = told
       ? (SAID[told] ?? "Not counted: press again.")
       : own === undefined
-        ? ""
+        ? shown.draws
+          ? DRAW
+          : ""
         : SAID[204];
   part("vote").hidden = !shown.number;
   part("making").hidden = !shown.making;
@@ -103,9 +106,11 @@ function join() {
 
 addEventListener("message", ({ source, data }) => {
   if (source !== frame.contentWindow) return;
+  if (data.curve && shown.draws) return vote(data.curve);
   if (!heard) {
     heard = true;
     move();
+    if (shown.draws) frame.contentWindow.postMessage({ curve: mine[shown.number] }, "*");
   }
   if (data > 50) frame.style.height = `${Math.min(data, 9000)}px`;
 });

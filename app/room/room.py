@@ -16,7 +16,7 @@ from hmac import compare_digest
 from typing import Any
 
 from app.room.pictures import Pictures
-from app.room.votes import Ballots, Bucket, Question, sheet
+from app.room.votes import Ballots, Bucket, Question, Vote, sheet
 
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # nothing that reads as something else
 CODE_LENGTH = 6
@@ -49,6 +49,7 @@ class Shown:
         picture: what `pictures` needs to make it; empty where there is none.
         ahead: pictures that are likely to come next, the nearest first.
         question: what is asked, with its choices in HTML beside it.
+        draws: whether it is answered by drawing on the picture; then there are no choices.
         told: whether the answer is shown; from then on no vote counts.
         right: the choice that is right.
         replies: what is said of each choice, in HTML.
@@ -63,6 +64,7 @@ class Shown:
     question: Question | None = None
     asked: str = ""
     choices: tuple[str, ...] = ()
+    draws: bool = False
     told: bool = False
     right: int = -1
     replies: tuple[str, ...] = ()
@@ -229,6 +231,14 @@ class Room:
             asked = self._ballots.asked().items()
             return sheet([(each, self._ballots.counts(at), self._hands[at]) for at, each in asked])
 
+    def curves(self) -> list[Vote]:
+        """What the phones have drawn for the question on the screen."""
+        with self._lock:
+            question = self._shown.question
+            return (
+                self._ballots.curves(self._ballots.number(question)) if self._shown.draws and question else []
+            )
+
     def _ask(self, session: object, question: Question) -> None:
         """Another lecture in the same room has another audience: no vote of the one before counts.
 
@@ -262,7 +272,7 @@ class Room:
         made = Place(Bucket(*PLACE_VOTES, self._clock), Bucket(*PLACE_NAMES, self._clock))
         return self._places.setdefault(place, made)
 
-    def enter(self, phone: str, place: str = "") -> tuple[int, dict[int, int]]:
+    def enter(self, phone: str, place: str = "") -> tuple[int, dict[int, Vote]]:
         """A phone opens a stream: which of its streams it is, and its votes so far. Raises FullError."""
         with self._lock:
             known = self._phones.get(phone)
@@ -288,8 +298,8 @@ class Room:
                 self._phones[phone].streams -= 1
         self.count()
 
-    def vote(self, phone: str, number: int, choice: int) -> None:
-        """Count a vote for the question on the screen; raises VoteError."""
+    def vote(self, phone: str, number: int, choice: Vote) -> None:
+        """Count a vote, or a curve, for the question on the screen; raises VoteError."""
         with self._lock:
             known = self._phones.get(phone)
             if known is None:
@@ -299,7 +309,8 @@ class Room:
             question = self._shown.question
             if question is None or self._shown.told or self._ballots.number(question) != number:
                 raise VoteError(409)
-            if choice >= len(question.choices):
+            drawn = isinstance(choice, tuple)
+            if drawn != self._shown.draws or (not drawn and choice >= len(question.choices)):
                 raise VoteError(400)
             self._ballots.cast(number, phone, choice, known.place)
         self.count()
@@ -340,6 +351,8 @@ class Room:
         question = self._shown.question
         if question is None:
             return []
+        if self._shown.draws:
+            return [len(self.curves())]
         counts = self._ballots.counts(self._ballots.number(question))
         pairs = zip(counts, self._shown.hands, strict=True)
         return [phones + hands for phones, hands in pairs]
@@ -350,7 +363,7 @@ class Room:
             shown, pictures = self._shown, self._pictures
             key = pictures.key(shown.picture) if pictures and shown.picture else ""
             ready = bool(key) and pictures.made(key) is not None
-            told = ("title", "place", "scenario", "asked", "choices", "told")
+            told = ("title", "place", "scenario", "asked", "choices", "draws", "told")
             state = {name: getattr(shown, name) for name in told} | {
                 "number": self._ballots.number(shown.question) if shown.question else 0,
                 "picture": key if ready else "",

@@ -21,10 +21,12 @@ from starlette.types import Receive, Scope, Send
 from app import serving
 from app.canvas.offline import POLICY
 from app.room.room import Board, FullError, Room, VoteError, place_of
+from app.room.votes import Vote
+from app.sketch import HIGH, POINTS
 
 HERE = Path(__file__).with_name("phone")
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
-LARGEST_VOTE, VOTE_SECONDS = 200, 5  # bytes of a vote, and s that it may take to arrive
+LARGEST_VOTE, VOTE_SECONDS = 600, 5  # bytes of a vote, and s that it may take to arrive
 LARGEST_MOMENT = 8000  # bytes of what a picture shows of itself
 BEAT = 15  # s between signs of life, by which a lost connection is noticed
 AGAIN = 1000  # ms after which a browser asks for a lost stream again
@@ -36,6 +38,10 @@ PICTURE = {
     "Vary": "Accept-Encoding",
 }
 NO_ROOM = "There is no such room here. Check the six characters on the screen."
+WRONG = (
+    'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 250]}: whole numbers, and of a '
+    f"curve 2 to {POINTS}, each from 0 to {HIGH}."
+)
 FULL = "The room is full. Watch the screen, or try again in a minute."
 
 
@@ -169,7 +175,7 @@ async def _vote(request: Request, room: Room) -> Response:
         body = await asyncio.wait_for(_body(request), VOTE_SECONDS)
         room.vote(_own(request, room), *_chosen(body))
     except VoteError as error:
-        return Response(None, error.status, SAFE)
+        return PlainTextResponse(WRONG if error.status in (400, 413) else "", error.status, SAFE)
     except (TimeoutError, ClientDisconnect):
         return Response(None, 400, SAFE)
     return Response(None, 204, SAFE)
@@ -184,18 +190,22 @@ async def _body(request: Request, most: int = LARGEST_VOTE) -> bytes:
     return body
 
 
-def _chosen(body: bytes) -> tuple[int, int]:
-    """The question's number and the choice, both whole numbers and nothing beside them; raises VoteError."""
+def _chosen(body: bytes) -> tuple[int, Vote]:
+    """The question's number and the choice or the curve, and nothing beside them; raises VoteError."""
     try:
         vote = json.loads(body)
     except (ValueError, RecursionError):
         raise VoteError(400) from None
-    if not isinstance(vote, dict) or vote.keys() != {"question", "choice"}:
+    if not isinstance(vote, dict) or vote.keys() not in ({"question", "choice"}, {"question", "curve"}):
         raise VoteError(400)
-    question, choice = vote["question"], vote["choice"]
+    question, choice, curve = vote["question"], vote.get("choice", 0), vote.get("curve", [0, 0])
     if type(question) is not int or type(choice) is not int or question < 1 or choice < 0:
         raise VoteError(400)
-    return question, choice
+    if type(curve) is not list or not 2 <= len(curve) <= POINTS:
+        raise VoteError(400)
+    if not all(type(point) is int and 0 <= point <= HIGH for point in curve):
+        raise VoteError(400)
+    return question, tuple(curve) if "curve" in vote else choice
 
 
 async def _picture(request: Request, room: Room) -> Response:

@@ -48,6 +48,12 @@ def publish(shown: Shown) -> list[int] | None:
     return None
 
 
+def curves() -> list[tuple[int, ...]]:
+    """What the phones have drawn for the question on the screen; nothing where this session leads no room."""
+    room = rooms.current()
+    return room.curves() if room is not None and _leads(room) else []
+
+
 def publish_page(name: str, title: str, place: str) -> None:
     """Show a page of the dashboard to the phones, with the scenario's picture where it has one."""
     if not opened():

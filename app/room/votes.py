@@ -12,11 +12,12 @@ from dataclasses import dataclass
 MOST_QUESTIONS, MOST_VOTERS, MOST_VOTES = 200, 2000, 20_000
 # a cell that begins so, maybe behind what is not seen, is a formula to a spreadsheet
 FORMULA = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r]")
+Vote = int | tuple[int, ...]  # a choice, or a curve that was drawn
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the room is asked, where in the lecture, and the choices, all as plain text."""
+    """What the room is asked, where in the lecture, and the choices, as plain text; none where it draws."""
 
     place: str
     text: str
@@ -29,7 +30,7 @@ class Ballots:
     def __init__(self):
         self._numbers: dict[Question, int] = {}  # as they were asked last
         self._asked: dict[int, Question] = {}
-        self._votes: dict[int, dict[str, int]] = {}
+        self._votes: dict[int, dict[str, Vote]] = {}
         self._places: dict[int, dict[str, str]] = {}  # of each who voted, the address
         self._count = 0
 
@@ -53,8 +54,8 @@ class Ballots:
         """Let it have another number, and no votes yet; those that it has are kept."""
         self._numbers.pop(question, None)
 
-    def cast(self, number: int, voter: str, choice: int, place: str = "") -> None:
-        """Count a vote in place of what the voter chose before.
+    def cast(self, number: int, voter: str, choice: Vote, place: str = "") -> None:
+        """Count a vote, or a curve, in place of what the voter chose before.
 
         Where an address has very many, or all have, its oldest goes, or that of the address that has most.
         """
@@ -78,7 +79,11 @@ class Ballots:
         votes = list(self._votes[number].values())
         return [votes.count(choice) for choice in range(len(self._asked[number].choices))]
 
-    def of(self, voter: str) -> dict[int, int]:
+    def curves(self, number: int) -> list[Vote]:
+        """What was drawn, a curve of each voter."""
+        return list(self._votes[number].values())
+
+    def of(self, voter: str) -> dict[int, Vote]:
         """What a voter has chosen, by the question's number."""
         return {number: votes[voter] for number, votes in self._votes.items() if voter in votes}
 

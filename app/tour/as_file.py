@@ -101,14 +101,14 @@ def _as_text(step: Step) -> str:
     parts = [f"## {step.title}", step_words.filled(step.before, step.experiment)]
     if step.question:
         options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
-        right = next(option for option in options if option.right(options))
+        right = step_words.right(options)
         parts.append(f"**{step_words.filled(step.question, step.experiment)}**")
         parts.append("\n".join(f"- {option.text}" for option in options))
-        told = [right.text] if step.choices[0].label else []
+        told = [right] if step.choices and step.choices[0].label else []
         if step.answer:
             found = answer(step.answer, step.experiment)
             told.append(f"{step_words.text(found, step.unit)} ({found.origin})")
-        parts.append(f"Answer: {', '.join(told)}.")
+        parts += [f"Answer: {', '.join(told)}."] * bool(told)
     if step.formula:
         parts.append(f"$$ {step.formula} $$")
     return "\n\n".join(part for part in [*parts, step_words.filled(step.after, step.experiment)] if part)

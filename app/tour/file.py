@@ -28,7 +28,8 @@ Two to five lines begin with choice:, and what is said of each may be left out. 
 line without that: `choices: 1 | query_blocks | keys`. Choices may be words, each with the condition under
 which they are true, and exactly one is: `choice: "It does fewer FLOPs" | flash2.flops < standard.flops | Both
 multiply the same matrices.` Such a question needs no answer; one that is given is shown as the number behind
-it. A step without a question shows its words and its picture, and nothing is asked.
+it. A question whose picture is drawn on has no choices. A step without a question shows its words and its
+picture, and nothing is asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ from engine.studies.answers import AnswerError, answer
 
 Picture = Callable[[Experiment, Palette], None]
 FOLDER = ROOT / "assets" / "tours"
+DRAWN: set[str] = set()  # those that are drawn on: a question with one has no choices
 PICTURES: dict[str, Picture] = {}  # that a step can show, by name; `lecture` and `pictures` enter theirs
 REQUIRED = ("scenario", "picture")
 QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"
@@ -89,6 +91,11 @@ class Step:
     after: str
     minutes: tuple[int, ...] = ()
     notes: str = ""
+
+    @property
+    def draws(self) -> bool:
+        """Whether its question is answered by drawing on the picture."""
+        return self.picture in DRAWN
 
     def takes(self, lecture: int) -> int:
         """Minutes of a lecture of so many; 0 where the file says nothing."""
@@ -180,6 +187,7 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
     """A step from its lines; `first` is the number of the first."""
     values, at, choices, body = _header(lines, first, file)
     numbers = bool(QUESTION in values or choices) and not any(choice.label for choice in choices)
+    numbers = numbers and values.get("picture") not in DRAWN
     for name in REQUIRED + (ANSWER,) * numbers:
         if name not in values:
             must = f"it must have {', '.join((*REQUIRED, QUESTION, MANY, ANSWER))}"
@@ -277,10 +285,10 @@ def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
     if step.answer:
         with _at(file, at[ANSWER], ANSWER):
             answer(step.answer, step.experiment)
-    if bool(step.question) != bool(step.choices):
+    if bool(step.question and not step.draws) != bool(step.choices):
         missing = MANY if step.question else QUESTION
         raise TourError(f"{file}, line {at[QUESTION]}: the step has no {missing}; a question has both")
-    if step.question:
+    if step.choices:
         _check_choices(step, file)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import hbm, scenario
+from app import hbm, scenario, sketch
 from app.across import ACROSS
 from app.across.payload import build as ring
 from app.elements import chart
@@ -19,9 +19,10 @@ from app.gpu.payload import build as replay
 from app.inside import INSIDE, payload
 from app.player import PLAYER, backward
 from app.player.payload import begun, build
+from app.room import screen
 from app.scenario import theme
 from app.scenario.presentation import presenting
-from app.tour.file import PICTURES
+from app.tour.file import DRAWN, PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
@@ -39,7 +40,7 @@ LOWER = 100  # px that a chart is lower in a room, where the screen is low for i
 # those that take the screen once the answer is told
 WIDE = {
     *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
-    *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
+    *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside", "time drawn"),
 }
 
 
@@ -108,7 +109,15 @@ def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> N
     ACROSS.show(ring(runs), key=f"tour ring {len(runs)}")
 
 
+def _drawn(experiment: Experiment, colours: Palette) -> None:
+    """The truth among what the room has drawn."""
+    sketch.SKETCH.show(sketch.told(experiment, screen.curves()), key="tour sketch told")
+
+
+DRAWN |= {"draw time"}
 PICTURES |= {
+    "draw time": lambda *_: sketch.SKETCH.show(sketch.asked(), key="tour sketch"),
+    "time drawn": _drawn,
     "player": _player,
     "race": partial(_player, race=True),
     "broken": partial(_player, flaw=ALPHA),

@@ -143,26 +143,24 @@ def made(
             deck.add(step.title, f"{before}\n\n{_filled(step.after, step)}", notes=notes)
             continue
         options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
-        right = next(option for option in options if option.right(options))
+        right = plain(step_words.right(options))
         asked = [
             _filled(step.question, step),
             *(f"{n}  {plain(each.text)}" for n, each in enumerate(options, 1)),
         ]
         wrong = [f"{plain(each.text)}: {plain(each.reply)}" for each in options if each.reply]
-        deck.add(
-            step.title, "\n".join(asked), first, f"{notes}\n\n{before}\n\nThe answer: {plain(right.text)}."
-        )
+        deck.add(step.title, "\n".join(asked), first, f"{notes}\n\n{before}\n\nThe answer: {right}.")
         second = first
         if step.reveals != step.picture:
             second = shoot(drawn(step.reveals, step.experiment, name), step.title)
-        deck.add(_answer(step, right.text), "", second, "\n\n".join([_filled(step.after, step), *wrong]))
+        deck.add(_answer(step, right), "", second, "\n\n".join([_filled(step.after, step), *wrong]))
     return deck.file()
 
 
 def _answer(step: Step, right: str) -> str:
     """The title of a slide with the answer: what it is, and where its number comes from."""
     if not step.answer:
-        return f"{step.title}: {plain(right)}"
+        return f"{step.title}: {right}" if right else step.title
     found = answer(step.answer, step.experiment)
     return f"{step.title}: {step_words.text(found, step.unit)}" + f", {found.origin}" * (
         found.origin != "given"

@@ -73,6 +73,11 @@ def options(choices: Sequence[Choice], expression: str, unit: str, experiment: E
     return list(found.values())
 
 
+def right(found: Sequence[Option]) -> str:
+    """The words of the one that is right; empty where the room draws and there are none."""
+    return next((option.text for option in found if option.right(found)), "")
+
+
 def apart(one: Answer, other: Answer) -> float:
     """How far two values are apart, as the logarithm of their ratio."""
     if one.value <= 0 or other.value <= 0:

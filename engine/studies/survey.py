@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -71,6 +71,11 @@ def side_by_side(experiment: Experiment) -> tuple[str, ...]:
 def by_algorithm(experiment: Experiment, of: Callable[[Experiment], Value] = simulate) -> dict[str, Value]:
     """What the experiment comes to under every algorithm that is shown with it: `of` each, its simulation."""
     return {name: of(experiment.changed(algorithm=name)) for name in side_by_side(experiment)}
+
+
+def seconds_over_length(experiment: Experiment, lengths: Sequence[int]) -> list[float]:
+    """The modelled seconds of an experiment at each number of keys."""
+    return [simulate(at_length(experiment, keys)).modelled.seconds for keys in lengths]
 
 
 def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:

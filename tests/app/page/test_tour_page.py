@@ -46,7 +46,7 @@ def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_
     assert app.segmented_control[0].value == "15"
     for _ in range(2):  # to the answer, and on
         press_key(app, "tour_next")
-    assert (app.query_params["step"], app.query_params["minutes"]) == ("16", "15")
+    assert (app.query_params["step"], app.query_params["minutes"]) == ("17", "15")
     press_key(app, "tour_back")
     assert app.query_params["step"] == "6"
     app.segmented_control[0].set_value("45").run()

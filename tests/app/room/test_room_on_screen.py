@@ -13,6 +13,7 @@ from app.room import screen
 from app.room.pictures import Pictures
 from app.room.room import Room
 from app.tour import file, step_words
+from engine import simulate
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 from tests.app.worker_page import press_key
@@ -178,3 +179,32 @@ def test_every_page_and_step_of_the_room_has_its_offline_picture():
         assert "<a " not in text
         assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", text)
     assert step_words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer
+
+
+DRAWN = 16  # the step that the room draws for
+
+
+def test_a_room_draws_its_prediction_and_all_curves_stand_over_the_modelled_truth(open_app, room):
+    app = open_app("tour", step=str(DRAWN), present="true")
+
+    def sketch() -> dict:
+        (found,) = (each for each in app.main.get("bidi_component") if '"truth"' in each.proto.json)
+        return json.loads(found.proto.json)
+
+    number = state(room)["number"]
+    for n in range(300):
+        room.enter(f"{n}")
+        room.vote(f"{n}", number, (0, n, 2 * n))
+    app.run()
+    assert (sketch()["truth"], sketch()["cloud"]) == ([], [])  # nobody follows the others
+    press_key(app, "tour_next")
+    shown, step = sketch(), file.load("attention").steps[DRAWN - 1]
+    assert sorted(shown["cloud"]) == [[0, n, 2 * n] for n in range(300)]
+    first, *_, last = (
+        simulate(step.experiment.changed(seq=seq, seq_kv=seq)).modelled.seconds for seq in shown["lengths"]
+    )
+    per_mark = shown["marks"][1][1]  # four times as long
+    assert 4 ** (shown["truth"][-1] / per_mark) == pytest.approx(last / first)
+    said = 4 ** (299 / per_mark)
+    assert shown["about"].endswith(f"half of the 300 who drew said {said:.0f} times or more.")
+    assert f"take {last / first:.0f} times as long as 1,024 (modelled)" in shown["about"]

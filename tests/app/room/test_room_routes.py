@@ -181,6 +181,10 @@ def vote(room, body: bytes, cookie: str = COOKIE) -> int:
     return ask(room, "/CODE/vote", "POST", body, Cookie=cookie)[0]
 
 
+def drawn(curve, question: int = 1) -> bytes:
+    return json.dumps({"question": question, "curve": curve}).encode()
+
+
 NO_VOTES = (
     *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 150, b'{"question": 1}'),
     *(b'{"question": 1, "choice": "0"}', b'{"question": 1, "choice": true}'),
@@ -189,9 +193,37 @@ NO_VOTES = (
 )
 
 
-@pytest.mark.parametrize("body", NO_VOTES)
-def test_a_body_that_is_no_vote_is_400(room, body):
-    assert vote(room, body) == 400
+NO_CURVES = ([], [1], [0] * 65, [0, 1001], [0, -1], [0, 0.5], [0, True], [0, "1"], [0, None], {"0": 1}, "01")
+
+
+@pytest.mark.parametrize("body", [*NO_VOTES, *(drawn(curve) for curve in NO_CURVES)])
+def test_a_body_that_is_no_vote_is_400_and_hears_what_is_one(room, body):
+    status, _, said = ask(room, "/CODE/vote", "POST", body, Cookie=COOKIE)
+    assert status == 400
+    assert said.decode().startswith(
+        'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 250]}'
+    )
+
+
+def test_a_curve_is_an_answer_where_the_room_draws_and_nowhere_else(room):
+    with Follower(room, cookie("artist")) as phone:
+        phone.next()
+        number = phone.next()[1]["number"]
+        assert vote(room, drawn([0, 500], number), cookie("artist")) == 400  # here it chooses
+        question = Question("step 2 of 2", "How does it grow?", ())
+        sketched = Shown("Drawing", question=question, draws=True)
+        assert room.publish(room.session, sketched) == [0]
+        state = phone.next()[1]
+        assert state["draws"]
+        number = state["number"]
+        assert vote(room, json.dumps({"question": number, "choice": 0}).encode(), cookie("artist")) == 400
+        for curve in ([0, 1000], [0] * 64, [0, 7, 1000]):  # the last counts
+            assert vote(room, drawn(curve, number), cookie("artist")) == 204
+        assert room.curves() == [(0, 7, 1000)]
+        assert room.publish(room.session, replace(sketched, told=True)) == [1]
+        with Follower(room, cookie("artist")) as again:
+            assert again.next()[1][str(number)] == [0, 7, 1000]
+    assert question.text not in room.csv()  # it has no choices to count
 
 
 def test_a_phone_follows_votes_and_is_told(room):
@@ -202,7 +234,7 @@ def test_a_phone_follows_votes_and_is_told(room):
         assert state["picture"] == Pictures.key(ASKED.picture)
         assert not state.keys() & {"votes", "right", "replies"}
         number = state["number"]
-        assert vote(room, b" " * 201) == 413
+        assert vote(room, b" " * 601) == 413
         assert vote(room, json.dumps({"question": number + 1, "choice": 0}).encode()) == 409
         ballot = json.dumps({"question": number, "choice": 2}).encode()
         strange = ("phone=made-up", "phone=0123456789abcdef-_abcd", f"{COOKIE}x", "phone=.", "phone=é")

@@ -168,7 +168,7 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("name", file.names())
 def test_every_tour_of_ours_is_whole(name):
-    assert 12 <= len(file.load(name).steps) <= 17
+    assert 12 <= len(file.load(name).steps) <= 18
 
 
 def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do():
@@ -179,7 +179,7 @@ def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do
     assert all(step.notes for step in tour.steps)
     left_out = 9
     way = Way(tour, left_out, 15)  # a link leads there all the same
-    assert (way.place, way.beside(-1), way.beside(1)) == ("step 7 of 9", 6, 16)
+    assert (way.place, way.beside(-1), way.beside(1)) == ("step 7 of 9", 6, 17)
 
 
 def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
@@ -217,7 +217,7 @@ def test_no_answer_is_written_down():
 def test_the_file_to_take_home_has_every_question_with_its_answer():
     tour = file.load("attention")
     text = as_file.taken(tour)
-    assert text.count("\nAnswer: ") == sum(bool(step.question) for step in tour.steps)
+    assert text.count("\nAnswer: ") == sum(bool(step.choices) for step in tour.steps)
     for told in (
         "Answer: Tiles of K and V, 4 times each tile of K (counted).",
         "Answer: Traffic: fewer bytes, 32.9",
