@@ -6,6 +6,7 @@ import { Pen } from "./pen.js";
 export const NARROW = 640; // px: below it only what a phone has room for
 export const ROOMY = 950; // units: below it there is no room for every panel, as where type is large
 const LEGIBLE = 11 / 11.5; // px in a unit at which the smallest type, of 11.5 units, is 11 px
+const ON_PHONES = 14 / 11.5; // and on a phone 14 px
 const ROOM_TYPE = 13.6; // px of the page's type at which a room's smallest type, 11.5 units, is 16 px in 19
 
 export class Stage {
@@ -21,7 +22,8 @@ export class Stage {
     this.root.style.setProperty("--above", `${Math.round(aboveOf(this.root))}px`);
     const { clientWidth, clientHeight } = this.root,
       narrow = clientWidth < NARROW;
-    const fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), LEGIBLE, 2.2);
+    const least = narrow ? ON_PHONES : LEGIBLE,
+      fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), least, 2.2);
     const u = Math.max(fitting, roomUnit(this.root));
     this.root.style.setProperty("--u", Math.min(u, 2));
     const { width, height } = this.canvas.getBoundingClientRect(),

@@ -22,7 +22,8 @@ LARGEST = 2_000_000  # bytes of a document, compressed
 LINK = re.compile(r"</?a\b[^>]*>")  # a phone stays where it is: what a link says remains
 STYLE = (
     "body { padding: 4px 14px 0 !important; } .prose { padding-bottom: 1rem; } "
-    "@media (max-width: 480px) { .scroll :is(td, th) { padding: 5px 3px !important; font-size: 0.8rem; } }"
+    "@media (max-width: 480px) { html { font-size: 17.8px; } .sms i { font-size: 0; } "  # no type below 14 px
+    ".scroll :is(td, th) { padding: 5px 3px !important; font-size: 0.8rem; } }"
 )
 # The phone's page makes as much room as the document takes.
 TALL = """<script>

@@ -9,7 +9,8 @@ from typing import Any
 from app.figures.base import MONO, SANS, Figure
 from app.gallery.html_page import sideways
 
-WIDTH, LEGEND_LINE, GLYPH = 720, 20, 7.4  # px; the last of a character of 12 px
+SHEETS = {"wide": (720, 12), "narrow": (360, 14)}  # px of a drawing's width and of its type: for a phone too
+LEGEND_LINE, GLYPH = 20, 0.62  # px; of the type's height, a character's width
 RIGHT, BOTTOM, TOP = 14, 46, 12
 DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
 MOST_TICKS = 8
@@ -61,24 +62,30 @@ class Axis:
 
 
 def chart(figure: Figure, alt: str) -> str:
-    """A Plotly figure of scatter traces as an SVG element that scales with the page."""
+    """A Plotly figure of scatter traces as SVG that scales with the page: drawn once more for a phone's."""
+    return sideways("".join(_drawn(figure, alt, name) for name in SHEETS))
+
+
+def _drawn(figure: Figure, alt: str, sheet: str) -> str:
+    width, size = SHEETS[sheet]
+    glyph = GLYPH * size
     layout, traces = figure["layout"], figure["data"]
     y = _axis(layout["yaxis"], [t["y"] for t in traces], layout["height"] - BOTTOM, 0)
-    left = 12 + GLYPH * max((len(words) for _, words in y.ticks()), default=0)
+    left = 12 + glyph * max((len(words) for _, words in y.ticks()), default=0)
     left += LEGEND_LINE * bool(layout["yaxis"].get("title", {}).get("text"))
-    legend = _legend(traces, left) if layout.get("showlegend") else []
+    legend = _legend(traces, left, width, glyph) if layout.get("showlegend") else []
     top = TOP + LEGEND_LINE * (1 + max((line for _, line, _ in legend), default=-1))
     height = layout["height"] + top
-    x = _axis(layout["xaxis"], [t["x"] for t in traces], left, WIDTH - RIGHT)
+    x = _axis(layout["xaxis"], [t["x"] for t in traces], left, width - RIGHT)
     y = replace(y, first=height - BOTTOM, last=top)
-    parts = [*_grid(x, y, layout), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
+    parts = [*_grid(x, y, layout, glyph), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
     for trace in traces:
         parts += _trace(trace, x, y)
     parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
     parts += _key(legend, layout)
-    return sideways(
-        f"<svg viewBox='0 0 {WIDTH} {_n(height)}' role='img' aria-label='{escape(alt)}' "
-        f"font-family=\"{SANS}\" font-size='12'>{''.join(parts)}</svg>"
+    return (
+        f"<svg class='{sheet}' viewBox='0 0 {width} {_n(height)}' role='img' aria-label='{escape(alt)}' "
+        f"font-family=\"{SANS}\" font-size='{size}'>{''.join(parts)}</svg>"
     )
 
 
@@ -94,12 +101,16 @@ def _axis(layout: dict, columns: list, first: float, last: float) -> Axis:
     return Axis(log, low, high, first, last, layout)
 
 
-def _grid(x: Axis, y: Axis, layout: dict) -> list[str]:
-    """Lines, numbers and titles of both axes."""
+def _grid(x: Axis, y: Axis, layout: dict, glyph: float) -> list[str]:
+    """Lines, numbers and titles of both axes; of the numbers below those that have room."""
     parts, ink = [], f"fill='{layout['xaxis']['tickfont']['color']}' font-family=\"{MONO}\""
     low, high = y.first, y.last
+    free = -math.inf
     for pixel, words in x.ticks():
         parts.append(_line(pixel, low, pixel, high, layout["xaxis"]["gridcolor"], 1))
+        if pixel - glyph * len(words) / 2 < free:
+            continue
+        free = pixel + glyph * (len(words) / 2 + 1)
         parts.append(_text(pixel, low + 16, words, f"text-anchor='middle' {ink}"))
     for pixel, words in y.ticks():
         parts.append(_line(x.first, pixel, x.last, pixel, layout["yaxis"]["gridcolor"], 1))
@@ -187,14 +198,14 @@ def _annotation(words: dict, x: Axis, y: Axis) -> str:
     return _text(left, top, plain, look)
 
 
-def _legend(traces: list[dict], left: float) -> list[tuple[dict, int, float]]:
+def _legend(traces: list[dict], left: float, width: float, glyph: float) -> list[tuple[dict, int, float]]:
     """Named traces with the line and the place at which each stands above the plot."""
     placed, line, at = [], 0, left
     for trace in traces:
         if not trace.get("name") or trace.get("showlegend") is False:
             continue
-        wide = 44 + GLYPH * len(trace["name"])
-        if at + wide > WIDTH and at > left:
+        wide = 44 + glyph * len(trace["name"])
+        if at + wide > width and at > left:
             line, at = line + 1, left
         placed.append((trace, line, at))
         at += wide

@@ -80,7 +80,8 @@ export class ChartPanel extends LaneChart {
     const alone = low && this.model.lanes.length < 2,
       width = alone ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 });
     const some = this.every > 1 ? "every 4th SM" : `SMs busy ${percent(lane.busy)}`,
-      facts = `${duration(lane.microseconds / 1e6)} · ${some} · tail ${duration(lane.tail / 1e6)}`;
+      [whole, tail] = [lane.microseconds, lane.tail].map((time) => duration(time / 1e6)),
+      facts = [whole, ...(narrow ? [] : [some]), `tail ${tail}`].join(" · ");
     const style = { size: 13, mono: true, room: plot.w };
     const source = { size: 12.5, color: theme.good };
     if (narrow) {

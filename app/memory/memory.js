@@ -40,7 +40,7 @@ export class MemoriesView extends CanvasView {
   }
 
   unit(width) {
-    return Math.max(clamp(width / 1100, 1, 1.5), roomUnit(this.root));
+    return Math.max(clamp(width / 1100, width < NARROW ? 14 / 12 : 1, 1.5), roomUnit(this.root));
   }
 
   /** The squares from HBM to the registers, each from where to where along the picture, how large they are, and where their middle is. */

@@ -10,14 +10,15 @@ import streamlit as st
 
 from app.figures.base import drawn
 from app.figures.colours import DARK, LIGHT
-from app.gallery.svg import chart
+from app.gallery.svg import SHEETS, _drawn, chart
 from app.gallery.without_streamlit import CALLS, written
 from app.markup import html, mathml
 from app.tour import lecture, pictures
 from engine.experiment import Experiment
 
 
-def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value(sheet):
     """On logarithmic axes of three and of six powers of ten, of which the points are the thirds."""
     line = {
         "type": "scatter",
@@ -29,7 +30,7 @@ def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value():
         "customdata": ["1 B", "100 B", "10 kB", "1 MB"],
     }
     axes = {"x": {"type": "log", "range": [0, 3]}, "y": {"type": "log", "range": [0, 6]}}
-    made = chart(drawn([line], DARK, height=270, **axes), "a line")
+    made = _drawn(drawn([line], DARK, height=270, **axes), "a line", sheet)
     (path,) = re.findall(r"<path d='([^']+)' fill='none' stroke='#123456'", made)
     points = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
     for axis in (0, 1):
@@ -55,7 +56,7 @@ def test_what_is_drawn_in_a_column_stands_in_it():
 
 def test_a_gap_in_a_line_is_not_bridged():
     line = {"type": "scatter", "x": [1, 2, None, 3], "y": [1, 2, None, 3], "line": {"color": "#123456"}}
-    (path,) = re.findall(r"<path d='([^']+)'", chart(drawn([line], DARK, height=200), "gap"))
+    (path, _) = re.findall(r"<path d='([^']+)'", chart(drawn([line], DARK, height=200), "gap"))
     assert path.count("M") == 2
 
 
