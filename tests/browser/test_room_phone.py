@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from app import contents
+from app import contents, sketch
 from app.canvas.offline import document
 from app.gallery.phone import TALL as MEASURES_ITSELF
 from app.gallery.phone import in_document
+from app.gallery.picture import Drawn
 from app.room.pictures import Pictures
 from app.room.room import Room, Shown
 from app.room.votes import Question
@@ -121,3 +122,46 @@ def test_a_phone_says_that_its_room_has_closed(browser):
             page.get_by_text(f"room {first.code}").wait_for()
         with room_load.served(Room(), first.port):
             page.get_by_text("room closed or full, trying again").wait_for()
+
+
+def test_a_phone_draws_a_curve_changes_it_and_finds_it_again(browser):
+    pictures, session, wanted = Pictures(), object(), {"page": "tour"}
+    asked, told = ({**wanted, "told": told} for told in (False, True))
+    truth = sketch.told(Experiment.of(seq=4096, head_dim=128), [])
+    for picture, data in ((asked, sketch.asked()), (told, truth)):
+        document = in_document("tour", Drawn(moving=sketch.SKETCH, data=data))
+        pictures._keep(picture, gzip.compress(document.encode()))
+    question = Question("step 1 of 1", "How does it grow?", ())
+    shown = Shown("Drawing", picture=asked, question=question, asked=question.text, draws=True)
+    room = Room(pictures)
+    room.lead(session)
+    room.publish(session, shown)
+    phones = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    with room_load.served(room), window(browser, **phones) as phone:
+        page = phone.new_page()
+        watch = Watch(page)
+        page.goto(room.link)
+        canvas = page.frame_locator("#picture").locator(".sketch canvas")
+        page.get_by_text("Draw your prediction in the picture below.").wait_for()
+        canvas.wait_for()
+        page.wait_for_function("heard")
+        for share in (0.9, 0.4):  # the last counts
+            box = canvas.bounding_box()
+            low, high = box["y"] + 0.8 * box["height"], box["y"] + (1 - share) * box["height"]
+            page.mouse.move(box["x"] + 0.25 * box["width"], low)
+            page.mouse.down()
+            page.mouse.move(box["x"] + 0.99 * box["width"], high, steps=5)
+            page.mouse.up()
+            page.get_by_text("Your vote is counted.").wait_for()
+        page.wait_for_function("told === 204 && mine[shown.number].at(-1) < 500")
+        (curve,) = room.curves()
+        assert (len(curve), curve[0]) == (33, 0)
+        assert 200 < curve[-1] < 500
+        page.reload()
+        canvas.wait_for()
+        page.wait_for_function("heard && mine[shown.number]?.length === 33")
+        alone = canvas.evaluate("(canvas) => canvas.toDataURL()")
+        assert room.publish(session, replace(shown, told=True, picture=told)) == [1]
+        page.frame_locator("#picture").get_by_text("times as long as 1,024 (modelled).").wait_for()
+        assert canvas.evaluate("(canvas) => canvas.toDataURL()") != alone
+        assert watch.complaints == []
