@@ -32,6 +32,7 @@ from kernels.hopper.backward_common import (
 from kernels.hopper.backward_wide import blocks_to_hand_over, consume_wide, make_handovers
 from kernels.hopper.buffer_queue import BufferQueue, blocks_for, make_barriers, make_queue
 from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
+from kernels.hopper.products import part_count, start_product
 from kernels.hopper.visits import visits_of
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps, start
 
@@ -72,12 +73,13 @@ def _start_d_values(
     nothing = gl.zeros([ROWS, QUERIES], gl.float32, SCORES)
     # S^T = K Q_i^T and dP^T = V dO_i^T are issued, P under dP
     queries.wait_full(visit)
-    S = warpgroup_mma(K, rows_of(queries, visit, FROM).permute((1, 0)), nothing, use_acc=False, is_async=True)
+    COLUMNS: gl.constexpr = visits.HOW.COLUMNS
+    S = start_product(K, rows_of(queries, visit, FROM), nothing, False, COLUMNS)
     d_outs.wait_full(visit)
     # dP - delta of one product: there are too few registers to hold delta beside dP
     d_P = nothing - _terms(delta, d_outs, visit, FROM, SCORES)
-    d_P = warpgroup_mma(V, rows_of(d_outs, visit, FROM).permute((1, 0)), d_P, is_async=True)
-    S = warpgroup_mma_wait(1, deps=[S])
+    d_P = start_product(V, rows_of(d_outs, visit, FROM), d_P, True, COLUMNS)
+    S = warpgroup_mma_wait(part_count(COLUMNS, 0), deps=[S])
     S = visits.capped(S)
     key = visits.key + CONSUMER * ROWS
     if CUT:

@@ -19,7 +19,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from kernels.hopper.backward_common import rows_of, store
 from kernels.hopper.buffer_queue import BufferQueue, make_barriers
 from kernels.hopper.dq_sums import CONSUMERS, add_d_queries
-from kernels.hopper.products import start_scores
+from kernels.hopper.products import start_product
 from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
 
 D_SCORES = gl.constexpr(2)  # buffers for dS
@@ -75,7 +75,8 @@ def _weigh(S, visit, place, lse, queries, visits, scale_log2):
 def _start_scores(visit, K, queries, visits):
     """Issue K Q^T of this visit."""
     queries.wait_full(visit)
-    return start_scores(K, 0, queries, visit, 0, visits.BLOCK_Q, visits.HOW.COLUMNS)
+    nothing = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, accumulator_layout(visits.BLOCK_Q))
+    return start_product(K, rows_of(queries, visit), nothing, False, visits.HOW.COLUMNS)
 
 
 @gluon.jit
@@ -143,6 +144,7 @@ def _consume_keys(outputs, sums, queues, visits, scale):
     SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
     QUERIES: gl.constexpr = gl.SliceLayout(0, SCORES)
     V = values.block(0).reshape([ROWS, values.blocks.shape[-1]])
+    V_COLUMNS: gl.constexpr = visits.HOW.COLUMNS if V.shape[1] == HEAD_DIM else V.shape[1]
     d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, OPERANDS)
     keys.wait_full(0)
     values.wait_full(0)
@@ -151,7 +153,7 @@ def _consume_keys(outputs, sums, queues, visits, scale):
         d_outs.wait_full(visit)
         row_delta = delta.index(d_outs.buffer(visit)).reshape([visits.BLOCK_Q]).load(QUERIES)
         d_P = gl.zeros([ROWS, visits.BLOCK_Q], gl.float32, SCORES) - row_delta[None, :]
-        d_P = warpgroup_mma(V, rows_of(d_outs, visit).permute((1, 0)), d_P, is_async=True)
+        d_P = start_product(V, rows_of(d_outs, visit), d_P, True, V_COLUMNS)
         d_P = warpgroup_mma_wait(0, deps=[d_P])
         d_outs.release(visit)
         weights.wait_full(visit)

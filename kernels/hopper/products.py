@@ -60,17 +60,28 @@ def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, C
             S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=piece > 0, is_async=True)
     else:
         K = keys.block(visit).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
-        if HELD == 0 and COLUMNS == WIDTH:
-            S = warpgroup_mma(Q, K.permute((1, 0)), S, use_acc=False, is_async=True)
-        else:
-            for part in gl.static_range(part_count(COLUMNS, HELD)):
-                others = K.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
-                if part == 0 and HELD > 0:
-                    some = held
-                else:
-                    some = Q.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
-                S = warpgroup_mma(some, others.permute((1, 0)), S, use_acc=part > 0, is_async=True)
+        S = start_product(Q, K, S, False, COLUMNS, HELD, held)
     return S
+
+
+@gluon.jit
+def start_product(
+    left, right, product, ADDED: gl.constexpr, COLUMNS: gl.constexpr, HELD: gl.constexpr = 0, held=0
+):
+    """Issue left right^T of their first COLUMNS, ADDED to `product` or not: so many products as parts.
+
+    held is the first HELD columns of left, in registers.
+    """
+    for part in gl.static_range(part_count(COLUMNS, HELD)):
+        others = right.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
+        if part == 0 and HELD > 0:
+            some = held
+        else:
+            some = left.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
+        product = warpgroup_mma(
+            some, others.permute((1, 0)), product, use_acc=ADDED or part > 0, is_async=True
+        )
+    return product
 
 
 @gluon.jit
