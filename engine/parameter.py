@@ -54,6 +54,11 @@ class Parameter:
         """What a value must be."""
         return self.rule if isinstance(self.rule, str) else self.rule()
 
+    @property
+    def is_switch(self) -> bool:
+        """Whether it is yes or no."""
+        return isinstance(self.default, bool)
+
     def check(self, value: Any) -> None:
         """Raise ExperimentError unless the value is allowed."""
         if not self.holds(value):

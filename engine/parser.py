@@ -10,6 +10,12 @@ from typing import NoReturn
 from engine.experiment import PARAMETERS
 from engine.problem.heads import Heads, HeadsError, read
 
+SWITCHES = {  # what is so where one is given
+    "causal": "no key after the query",
+    "sinks": "a logit without a key in the softmax of each head",
+    "slopes": "scores fall with the distance of query and key (ALiBi)",
+    "latent": "V is the first numbers of K (MLA)",
+}
 MOST_SECONDS = 86_400.0  # a day
 INTERRUPTED = 130  # the exit code of what Ctrl+C ends, as shells have it
 
@@ -30,8 +36,10 @@ class Parser(argparse.ArgumentParser):
             option = "--" + parameter.name.replace("_", "-")
             if parameter.name == "inputs":
                 self.add_argument(option, metavar="FILE", type=heads, help="q, k and v: .npz or .safetensors")
-            elif parameter.name == "causal":
-                self.add_argument(option, action="store_const", const="true", help="no key after the query")
+            elif parameter.is_switch:
+                self.add_argument(
+                    option, action="store_const", const="true", help=SWITCHES.get(parameter.name)
+                )
             else:
                 self.add_argument(option, metavar="VALUE", help=parameter.must)
 

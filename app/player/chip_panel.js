@@ -34,7 +34,7 @@ export class ChipPanel {
 
   /** What becomes of S and P, the matrices that the algorithms differ in. */
   moral(pen, box, y, { drawn }, run, parts, fits) {
-    const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.itemsize),
+    const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.stored),
       style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
     const inRegisters = !parts.some(({ tensor }) => tensor === "S");
     const lines = !fits

@@ -21,16 +21,23 @@ const BY_KEYS_LOADS = { K: 1, V: 1, Q: 3, O: 4, statistics: 4 };
 const BY_QUERIES_LOADS = { Q: 1, K: 3, V: 4 };
 const ARITHMETIC = { scores: 5, maximum: 6, rescale: 7, accumulate: 8 };
 
+/** What S is, with a cap and with slopes. */
+function scores({ cap, slopes }) {
+  const products = cap ? `${cap} tanh(Q Kᵀ · scale / ${cap})` : "Q Kᵀ · scale";
+  return `S = ${products}${slopes ? " − slope · distance" : ""}`;
+}
+
 /** The lines where query tiles are outside: which key tiles come, who copies them, and what runs at the same time. */
-function byQueries({ reverse, specialised, overlapped }) {
+function byQueries({ reverse, specialised, overlapped, terms = {} }) {
+  const begins = terms.sink === undefined ? "m = −∞;  l = 0" : "m = the sink;  l = 1";
   const ahead = specialised ? "   by TMA, ahead" : "";
   return [
     "for each query tile i:",
-    "  load Q[i];  m = −∞;  l = 0;  O = 0",
+    `  load Q[i];  ${begins};  O = 0`,
     reverse ? "  for key tiles j, from the last:" : "  for each key tile j that i sees:",
     `    load K[j]${ahead}`,
-    `    load V[j]${ahead}`,
-    `    S = Q Kᵀ · scale${overlapped ? "   beside P V" : ""}`,
+    terms.latent ? "    V[j] = the first numbers of K[j]" : `    load V[j]${ahead}`,
+    `    ${scores(terms)}${overlapped ? "   beside P V" : ""}`,
     "    m′ = max(m, rowmax S)",
     "    α = exp(m − m′);  P = exp(S − m′)",
     "    l = α l + rowsum P;  O = α O + P V",
@@ -39,12 +46,12 @@ function byQueries({ reverse, specialised, overlapped }) {
   ];
 }
 
-// of split keys: what a part's program does, and what the second kernel makes of all parts
-const BY_PARTS = [
+/** Of split keys: what a part's program does, and what the second kernel makes of all parts. */
+const byParts = (run) => [
   "for each query tile i, each part p:",
   "  load Q[i];  m = −∞;  l = 0;  O = 0",
   "  for each key tile j of part p:",
-  ...byQueries({}).slice(3, 9),
+  ...byQueries({ terms: run.terms }).slice(3, 9),
   "  store part p: O / l, lse = m + log l",
   "kernel 2, for each row of Q:",
   "  load O, lse of all parts;  m = max lse",
@@ -58,7 +65,7 @@ function lineOfPart(run, step) {
 }
 
 function code(run, step) {
-  if (run.parts?.length) return [BY_PARTS, run.has(step) ? lineOfPart(run, step) : -1];
+  if (run.parts?.length) return [byParts(run), run.has(step) ? lineOfPart(run, step) : -1];
   return [
     run.keysOutside ? BY_KEYS : byQueries(run),
     run.has(step) ? lineOf(run, run.operation(step), run.tensor(step)) : -1,

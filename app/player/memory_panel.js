@@ -30,9 +30,10 @@ export function flightsOf(run, at, span) {
 }
 
 /** Bytes of a tensor of one head. */
-function sizeOf({ seq_q, seq_kv, head_dim, itemsize }, tensor) {
-  if (SIZED.scores.includes(tensor)) return seq_q * seq_kv * itemsize;
-  return (SIZED.query.includes(tensor) ? seq_q : seq_kv) * head_dim * itemsize;
+function sizeOf({ seq_q, seq_kv, head_dim, v_dim, itemsize, stored }, tensor) {
+  if (SIZED.scores.includes(tensor)) return seq_q * seq_kv * stored;
+  const columns = ["V", "O"].includes(tensor) ? v_dim : head_dim;
+  return (SIZED.query.includes(tensor) ? seq_q : seq_kv) * columns * (tensor === "O" ? stored : itemsize);
 }
 
 export class MemoryPanel {

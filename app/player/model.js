@@ -78,12 +78,13 @@ export class Model extends Tiles {
     return best;
   }
 
-  /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity. */
+  /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity, or its sink. */
   after(index, j) {
     const { arrays, run } = this,
       block = this.blockOf(index);
     const begun = run.reverse ? j < arrays.stop[block] : j >= arrays.first[block];
-    if (!begun) return { m: -Infinity, l: 0, alpha: NaN, lse: -Infinity };
+    const { sink = -Infinity } = run.terms ?? {};
+    if (!begun) return { m: sink, l: sink === -Infinity ? 0 : 1, alpha: NaN, lse: sink };
     const columns = arrays.m.length / this.rows.length; // one where a row is reduced whole
     const at = index * columns + (columns > 1 ? j : 0);
     return { m: arrays.m[at], l: arrays.l[at], alpha: arrays.alpha[at], lse: arrays.lse[at] };

@@ -14,9 +14,11 @@ from engine.model.footprint import IN_REGISTERS, misfit
 from engine.model.launch import Launch, launch, schedule_of
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import outline
+from engine.problem.dtype import dtype_named
 from engine.problem.hardware import Gpu
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
+from engine.problem.terms import SINK
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.schedule.traits import traits
@@ -94,7 +96,9 @@ def sizes(experiment: Experiment) -> dict:
         "seq_q": problem.seq_q,
         "seq_kv": problem.seq_kv,
         "head_dim": problem.head_dim,
+        "v_dim": problem.v_dim,
         "itemsize": problem.itemsize,
+        "stored": dtype_named(problem.stored).bytes,
         "block_q": tiling.block_q,
         "block_kv": tiling.block_kv,
     }
@@ -210,7 +214,10 @@ def run_of(simulation: Simulation) -> tuple[dict, dict[str, np.ndarray]]:
 
 def about(run: Launch) -> dict:
     """What a run is like: all that the browser tells algorithms apart by."""
-    like = traits(run.schedule)
+    like, problem = traits(run.schedule), run.problem
+    every = {"sink": problem.sinks and SINK, "cap": problem.softcap}
+    every |= {"slopes": problem.slopes, "latent": problem.latent}
+    terms = {name: value for name, value in every.items() if value}
     return {
         "title": title(run.algorithm),
         "rows": like.rows.value,
@@ -221,6 +228,7 @@ def about(run: Launch) -> dict:
         "rewrites": like.rewrites,
         "specialised": run.pipeline.specialised,
         "overlapped": run.pipeline.overlapped,
+        **({"terms": terms} if terms else {}),
         "phases": [
             {
                 "name": phase.name,

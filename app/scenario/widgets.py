@@ -145,7 +145,8 @@ def _shown(name: str) -> Any:
     if name == "lengths":
         return str(mask.documents_text).replace(":", ", ")
     if name in PARAMETERS and PARAMETERS[name].label:
-        return text(experiment.flat()[name])
+        value = experiment.flat()[name]
+        return value if PARAMETERS[name].is_switch else text(value)
     return _number(experiment, name.removesuffix(" typed"))
 
 

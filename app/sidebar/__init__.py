@@ -124,9 +124,17 @@ def _further() -> tuple[tuple[Field, ...], ...]:
     causal = scenario.current().problem.mask.causal
     after = _keys("after", "none" if causal else "all", AFTER_HELP, **{"disabled": True} if causal else {})
     documents = _field("text_input", "Documents", "lengths", DOCUMENTS_HELP)
-    typed = (one for one in PARAMETERS.values() if one.label)  # what is laid out by hand has none
-    others = tuple((_field("text_input", one.label, one.name, f"It must be {one.must}."),) for one in typed)
-    return (batch, keys), (after, documents), *others
+    others = [one for one in PARAMETERS.values() if one.label]  # what is laid out by hand has none
+    typed, ticked = (
+        [
+            _field(kind, one.label, one.name, f"It must be {one.must}.")
+            for one in others
+            if one.is_switch is yes
+        ]
+        for kind, yes in (("text_input", False), ("checkbox", True))
+    )
+    pairs = (tuple(typed[at : at + 2]) for at in range(0, len(typed), 2))
+    return (batch, keys), (after, documents), *pairs, *((one,) for one in ticked)
 
 
 def _more() -> None:

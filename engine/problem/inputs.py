@@ -38,7 +38,7 @@ def make_inputs(problem: Problem, seed: int = 0, heads: int = 1) -> tuple[np.nda
 
 def fits(problem: Problem) -> bool:
     """Whether its numbers are those of a file's heads: as many tokens there or more, and its head dims."""
-    if (found := kept(problem.inputs)) is None:
+    if problem.latent or (found := kept(problem.inputs)) is None:
         return False
     q, k, v = (array.shape for array in (found[0].q, found[0].k, found[0].v))
     lengths = problem.seq_q <= q[1] and problem.seq_kv <= k[1]
