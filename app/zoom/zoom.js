@@ -26,7 +26,7 @@ const OPENED = 120; // units of a score that has room for its products
 const SUMMED = 3.45; // of the depths: from here on the products come, one after another
 
 /** How a world's axis, of which [low, high] is shown from one px to another, moves on to another such. */
-function axis([low, high, from, to], [low1, high1, from1, to1], part) {
+export function axis([low, high, from, to], [low1, high1, from1, to1], part) {
   const s0 = (to - from) / (high - low),
     s1 = (to1 - from1) / (high1 - low1),
     t0 = from - s0 * low,

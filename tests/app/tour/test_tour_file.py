@@ -1,5 +1,7 @@
 """A tour's file is read whole or refused in a sentence; its answers follow the scenario on screen."""
 
+import json
+
 import pytest
 
 from app.tour import as_file, file, step_words
@@ -212,6 +214,14 @@ def test_no_answer_is_written_down():
         == answer(step.answer, other if "recorded" in step.answer else other.changed(hardware="a100"))
     ]
     assert tuple(same) == ALIKE
+
+
+def test_the_broken_kernel_opens_with_alpha_left_out():
+    step = next(each for each in file.load("attention").steps if each.reveals == "broken")
+    packed = as_file.drawn("broken", step.experiment, "attention").data
+    header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+    assert header["begin"] == {"race": False, "flaw": "alpha"}
+    assert "wrong.alpha" in {name for name, *_ in header["arrays"]}  # the wrong O comes along
 
 
 def test_the_file_to_take_home_has_every_question_with_its_answer():
