@@ -34,6 +34,7 @@ function leave(to) {
 
 /** Puts them aside once every part is there. */
 function settle() {
+  point(); // the names come late, too
   if (document.querySelector(STANDS_IN)) timer = setTimeout(settle, LOOK);
   else {
     waits(false);

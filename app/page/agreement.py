@@ -17,7 +17,7 @@ from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
-from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, small_sibling
+from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, kept, small_sibling
 from engine.measuring.kernel_traffic import COUNT, RealTraffic
 from engine.model.launch import schedule_of
 from engine.recordings.file import recording_of, recordings
@@ -70,6 +70,9 @@ def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
 def _draw(sibling: Experiment, job: Job | None) -> None:
     """The verdict, and every tile; before there is a result the tiles that will be compared."""
     agreement: Agreement | None = job.result if job is not None else None
+    where = "Measured here"
+    if job is None and kept().experiment == sibling:
+        agreement, where = kept(), "Not measured here, but kept from another machine"
     with st.container(key="agreement_verdict"):
         if agreement is None:
             now = "Nothing has been compared yet: after the comparison each tile shows"
@@ -77,20 +80,21 @@ def _draw(sibling: Experiment, job: Job | None) -> None:
                 now = "The three are computed now; each tile then shows"
             st.caption(f"{now} how far two of them are apart.")
         else:
-            verdict(agreement)
+            verdict(agreement, where)
     names = {quantity: QUANTITIES[quantity][0] for quantity in _compared(sibling)}
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
         with column:
-            _pair(sibling, job, quantity, pair)
+            _pair(sibling, agreement, job, quantity, pair)
     if agreement is not None:
         named = {key: name + ", relative" * (key == "l") for key, (name, _) in QUANTITIES.items()}
         differences(agreement, named, "Largest differences and tolerances")
 
 
-def _pair(sibling: Experiment, job: Job | None, quantity: str, pair: tuple[str, str]) -> None:
+def _pair(
+    sibling: Experiment, agreement: Agreement | None, job: Job | None, quantity: str, pair: tuple[str, str]
+) -> None:
     """How far two of the three are apart in every tile."""
-    agreement: Agreement | None = job.result if job is not None else None
     title, colours = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}", theme.colours()
     if agreement is None:
         st.markdown(f"**{title}**, {'computed now' if job and job.under_way else 'not compared yet'}")

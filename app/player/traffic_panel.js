@@ -56,7 +56,7 @@ export class TrafficPanel {
   foot(pen, box, { asked, all, scaled }) {
     const moved = `${traffic(all.requested)} and ${traffic(all.crossing)}`,
       heads = asked.heads === 1 ? "the head" : `all ${grouped(asked.heads)}`,
-      words = scaled ? `Drawn part; whole, ${heads}: ${moved}` : `One head; ${heads}: ${moved}`;
+      words = scaled ? `Whole, ${heads}: ${moved}` : `One head; ${heads}: ${moved}`;
     const y = box.y + (2 * GROUP + 12) * pen.u;
     if (scaled || asked.heads > 1) pen.note(words, box.x, y, { room: box.w });
   }

@@ -5,10 +5,12 @@ torch and kernels are imported inside functions; it runs in the worker process.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,12 @@ from engine.problem.bounds import blocks
 from engine.problem.dtype import dtype_named
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
+from engine.root import ROOT
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
 from engine.worker.jobs import JobError, Update
 
+KEPT = ROOT / "assets" / "agreement.npz"
 AGREE = "engine.measuring.agreement:agree"
 MOST_SECONDS, MOST_SCORES = 3.0, 2**22
 QUANTITIES = ("O", "lse", "m", "l", "alpha")
@@ -89,6 +93,25 @@ class Agreement:
     def agrees(self) -> bool:
         """Whether every quantity does."""
         return all(map(self.holds, self.quantities))
+
+
+def keep(found: Agreement) -> None:
+    """Write a comparison down in `KEPT`, for whoever has run none yet."""
+    about = {name: getattr(found, name) for name in ("device", "interpreted", "tolerance", "date")}
+    named = {" ".join((quantity, *pair)): tiles for (quantity, pair), tiles in found.tiles.items()}
+    told = json.dumps({**about, "experiment": found.experiment.flat()})
+    columns = {name: tiles.astype(np.float32) for name, tiles in named.items()}
+    np.savez_compressed(KEPT, about=told, **columns)
+
+
+@lru_cache(maxsize=1)
+def kept() -> Agreement:
+    """The comparison that lies in `KEPT`, of the usual scenario."""
+    with np.load(KEPT) as file:
+        about = json.loads(str(file["about"]))
+        named = {name: file[name] for name in file.files if name != "about"}
+    tiles = {(name.split()[0], tuple(name.split()[1:])): values for name, values in named.items()}
+    return Agreement(Experiment.of(**about.pop("experiment")), tiles=tiles, **about)
 
 
 def small_sibling(experiment: Experiment) -> Experiment:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring.agreement import AGREE, PAIRS, compare, small_sibling, tolerances
+from engine.measuring import agreement
+from engine.measuring.agreement import AGREE, PAIRS, compare, keep, kept, small_sibling, tolerances
 from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.inputs import make_inputs
 from engine.trace.dense import Held, exact_tiles
@@ -104,3 +105,18 @@ def test_tiles_that_do_not_fit_the_chip_are_a_sentence(kernel_worker):
     )
     assert job.wait(600)
     assert job.error.startswith(("the scheduler stops: it needs", "flash2 with 1024 x 16 blocks at"))
+
+
+def test_what_is_kept_is_the_usual_scenarios_and_is_found_again(tmp_path, monkeypatch):
+    """Of the pair that needs no kernel; another processor rounds its sums in another order."""
+    found, pair = kept(), ("trace", "float64")
+    assert (found.experiment, found.agrees) == (small_sibling(Experiment()), True)
+    inputs = tuple(array[0] for array in make_inputs(found.experiment.problem))
+    trace, exact = execute(found.experiment, *inputs), exact_tiles(found.experiment, *inputs)
+    held = Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
+    again = compare(found.experiment, {"trace": held, "kernel": held, "float64": exact})
+    for quantity in found.quantities:
+        assert np.nanmax(again[quantity, pair]) == pytest.approx(found.largest(quantity, pair), rel=0.5)
+    monkeypatch.setattr(agreement, "KEPT", tmp_path / "kept.npz")
+    keep(found)
+    assert kept.__wrapped__().tiles.keys() == found.tiles.keys()

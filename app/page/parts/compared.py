@@ -12,11 +12,11 @@ TALL = 260  # pixels: it scrolls sideways only, on narrow screens
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
 
 
-def verdict(found: Agreement) -> None:
+def verdict(found: Agreement, where: str = "Measured here") -> None:
     """Whether the three agree, and on which machine and when they were compared."""
     words = "All three agree." if found.agrees else "They differ by more than allowed."
     kernels = "kernels interpreted" if found.interpreted else "kernels compiled"
-    told = f"{words} Measured here: {found.device}, {kernels}, {moment(found.date)}."
+    told = f"{words} {where}: {found.device}, {kernels}, {moment(found.date)}."
     (st.success if found.agrees else st.error)(told)
 
 

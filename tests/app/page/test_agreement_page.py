@@ -10,7 +10,7 @@ from app.figures.agreement import awaited, differences
 from app.figures.colours import palette
 from app.page import agreement as page_of
 from engine.experiment import Experiment
-from engine.measuring.agreement import PAIRS, Agreement
+from engine.measuring.agreement import PAIRS, Agreement, kept
 from engine.model.launch import schedule_of
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of
@@ -49,6 +49,13 @@ def test_pictures_without_numbers_say_what_they_wait_for(monkeypatch, job, said,
     assert any(each.value.startswith(said) for each in page.caption)
     titles = [each.value for each in page.markdown if " − " in each.value]
     assert titles[:3] == [f"**{a} − {b}**, {beside}" for a, b in NAMED]
+
+
+def test_the_usual_scenario_opens_with_a_comparison_of_another_machine_and_says_so(own_worker):
+    page = opened("agreement")
+    (told,) = [each.value for each in page.success]
+    assert told.startswith("All three agree. Not measured here, but kept from another machine: ")
+    assert f"≤ {kept().largest('m', PAIRS[0]):.1e}" in " ".join(each.value for each in page.markdown)
 
 
 def test_reads_that_lie_in_the_range_are_counted_beside_the_models_errors(own_worker):
