@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from dataclasses import field as made_anew
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.layers.families import FAMILIES, Family
 from engine.layers.model import Attention, Layer, Mlp, Model, Recurrent
 from engine.parameter import LARGEST_SEQUENCE, shown
 from engine.problem.dtype import DTYPES
@@ -20,51 +21,49 @@ from engine.root import ROOT
 FOLDER = ROOT / "assets" / "models"
 MOST_BYTES, DEEPEST = 10**6, 32
 MOST_LAYERS, MOST_HEADS, MOST_HEAD_DIM, MOST_WIDTH, MOST_WORDS = 1024, 1024, 256, 2**22, 2**24
-NAMES = {  # a field and what some families call it
-    "hidden_size": ("n_embd", "d_model", "n_embed", "dim"),
-    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
-    "num_attention_heads": ("n_head", "n_heads"),
-    "num_key_value_heads": ("num_kv_heads", "n_head_kv", "multi_query_group_num"),
-    "head_dim": ("attention_head_dim", "kv_channels"),
-    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim", "d_ff"),
-    "vocab_size": ("padded_vocab_size",),
-    "max_position_embeddings": ("n_positions",),
-    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
-    "num_experts_per_tok": ("experts_per_token", "moe_topk", "top_k_experts", "moe_top_k"),
-    "moe_intermediate_size": ("expert_ffn_hidden_size", "moe_ffn_hidden_size"),
-    "sliding_window": ("local_attention",),
-    "torch_dtype": ("dtype",),
-}
-INSIDE = ("text_config", "llm_config", "language_config")  # where a model of several kinds has its language
-MIXERS = {  # what `layer_types` holds, and the letters of `hybrid_override_pattern`
-    **{"full_attention": "full", "attention": "full", "*": "full", "sliding_attention": "window"},
-    **{"chunked_attention": "chunk", "linear_attention": "linear", "mamba": "mamba", "M": "mamba"},
-    **{"-": "mlp", "mlp": "mlp", "E": "moe", "moe": "moe"},
-}
+FIELDS = json.loads((ROOT / "assets" / "config_fields.json").read_text("utf-8"))  # which says what it holds
+NAMES, INSIDE, MIXERS, LEFT_OUT = (FIELDS[name] for name in ("names", "inside", "mixers", "left_out"))
 EVERY = {  # by which field every so-manieth layer has experts: what is added to its index, counted from 0
     **{"moe_layer_freq": 0, "decoder_sparse_step": 1, "interleave_moe_layer_step": 1},
 }
-HARMLESS = re.compile(  # fields that change neither a shape nor what a query sees
-    r"architectures|auto_map|transformers_version|_name_or_path|pretraining_tp|problem_type|ep_size|"
-    r".*(rope|rotary|mscale|dropout|drop$|token|_id$|_ids$|eps|epsilon|initiali|_std$|activation|_act$|hidden_act|"
-    r"use_cache|cache_impl|return_|output_|label|summary_|task_spec|gradient|router_|aux_loss|norm_topk|topk_|"
-    r"^topk|scoring|routed_scaling|^n_group$|n_ctx|context_length|query_pre_attn|final_logit|swiglu|logits|"
-    r"rescale|residual|time_step|chunk_size$|mamba_.*bias|mamba_hidden|kernels|use_qk_norm|layer_norm_type|"
-    r"embd|embedding_mult|multiplier|max_seq|scale_attn|reorder|torchscript|is_decoder|tokenizer|head_type|"
-    r"max_position|ssm_dtype|jitter|qk_head_dim|classifier|position_embedding_type|type_vocab|pruned|deterministic|"
-    r"sparse_pred|pooling|attn_implementation|image|vision|audio|video|attention_scal|ssm_cfg|conv|^max_window_layers$|"
-    r"^n_inner$|^mlp_only|_step$|^intermediate_size$|^use_sliding|^sliding_window|^num_key_value_heads$|"
-    r".*(penalty|beam)|max_length|temperature|top_[kp]|typical_p|ignore_index|seq_aux|full_attention_int|^expand$|"
-    r"^attention_bias$|^mlp_bias$|^use_bias$|^time_).*"
-)
-LEFT_OUT = {  # fields that are understood, and what is done about them
-    "num_nextn_predict_layers": "its layers that predict further tokens are left out",
-    "mtp_num_hidden_layers": "its layers that predict further tokens are left out",
-    "index_topk": "attention is taken over all keys, not over the {} that a query selects",
-    "vision_config": "its vision tower is left out",
-    "audio_config": "its audio tower is left out",
-}
+HARMLESS = re.compile("|".join(FIELDS["harmless"]))
 REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family.
+
+    Attributes:
+        gated: whether the MLP has a gate.
+        norms, norm_parts: normalisations of a layer, and vectors of each: 2 where it has a bias.
+        head_norms: vectors of a head dim that normalise Q and K.
+        biases: of "qkv", "out" and "mlp", what has a bias where no field says so.
+        tied: whether the embedding is the last matrix where no field says so.
+        positions: whether positions are learned vectors.
+        causal: whether a token sees none after it.
+        sinks, slopes: whether each head has one.
+        full_every: of layers with a window, every so-manieth has none; 0: all have one.
+        gate: whether Q's matrix gives a gate for O.
+        given: fields at the values that they have where config.json leaves them out.
+    """
+
+    gated: bool = True
+    norms: int = 2
+    norm_parts: int = 1
+    head_norms: int = 0
+    biases: tuple[str, ...] = ()
+    tied: bool = False
+    positions: bool = False
+    causal: bool = True
+    sinks: bool = False
+    slopes: bool = False
+    full_every: int = 0
+    gate: bool = False
+    given: Mapping[str, Any] = made_anew(default_factory=dict)
+
+
+FAMILIES = {name: Family(**own) for names, own in FIELDS["families"].items() for name in names.split()}
 
 
 class ConfigError(ValueError):
@@ -406,7 +405,7 @@ class _Reader:
         for field, value in self.config.items():
             if field in LEFT_OUT and value:
                 self.said[f"{field} is given: {LEFT_OUT[field].format(value)}."] = None
-            elif not (field in self.asked or value in (None, False, [], {}, "") or HARMLESS.fullmatch(field)):
+            elif not (field in self.asked or value in (None, False, [], {}, "") or HARMLESS.search(field)):
                 self.said[f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out."] = (
                     None
                 )
