@@ -150,6 +150,6 @@ def differentiate(mover, layout: Layout, rank: int, groups: int, call: Call, sav
         d_lse = of_lse[0][..., 0] if of_lse else None
         tensors = saved[5 * group : 5 * group + 5]
         options = call.causal, call.window, call.scale
-        swap.give(group, gradients(*tensors, gradient, d_lse, *options))
+        swap.give(group, gradients(*tensors, gradient, d_lse, *options)[:3])
     swap.close()
     return tuple(results)

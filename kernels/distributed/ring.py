@@ -134,7 +134,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
             rows = (slice(None), heads, part.queries)
             tensors = (q[rows], k_here[:, :, part.keys], v_here[:, :, part.keys])
             results = (out[rows], lse[rows].contiguous(), d_out[rows], None if d_lse is None else d_lse[rows])
-            new = gradients(*tensors, *results, part.causal, part.window, call.scale)
+            new = gradients(*tensors, *results, part.causal, part.window, call.scale)[:3]
             q_pieces[current.group].append(Piece(new[0], part.queries.start))
             for pieces, each in zip(found, new[1:], strict=True):
                 pieces.append(Piece(each, part.keys.start))
