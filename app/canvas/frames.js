@@ -9,6 +9,7 @@ const FRAME = 2.5, // seconds from one frame to the next,
   GLIDE = 1; // and where a key asks for that
 const ROW = 56,
   COLUMN = 190, // units of a fact: its height and its width at least
+  MONO_WIDE = 0.62, // of its size, that a letter takes
   LOW = 50; // and a height that leaves room for small type alone
 
 /** A payload whose header has `frames`, each with a `sentence` and `facts`, and a `note` on all of them. */
@@ -42,7 +43,8 @@ class FactsPanel {
       const x = box.x + (n % columns) * wide,
         y = box.y + (Math.floor(n / columns) + 0.25) * line;
       pen.text(name, x, y, { size: 14, color: theme.muted, room: wide });
-      pen.text(words, x, y + below * u, { size, weight: 700, mono: true, color: theme[color], room: wide });
+      const fits = Math.min(size, wide / (MONO_WIDE * words.length * u)); // for numbers of many digits
+      pen.text(words, x, y + below * u, { size: fits, weight: 700, mono: true, color: theme[color] });
     });
     pen.note(model.note, box.x, box.y + box.h - 6 * u, { room: box.w });
   }

@@ -273,7 +273,7 @@ export class NumbersPanel {
     const left = box.x + 18 * u,
       right = box.x + box.w - 18 * u,
       columns = [0.44, 0.7, 1].map((part) => between(left, right, part));
-    ["before", "× α", "with the tile"].forEach((words, n) =>
+    ["before", "× α", narrow ? "+ tile" : "with the tile"].forEach((words, n) =>
       pen.right(words, columns[n], box.y + 24 * u, { size: 13, color: n === 1 ? theme.O : theme.muted }),
     );
     const { statistics, O, S } = theme,

@@ -46,7 +46,11 @@ class WarpsPanel {
       tile = { x: box.x + left, y: box.y + top, w: wide, h: tall },
       out = { x: tile.x + wide + 18 * u, y: tile.y, w: 0.68 * wide, h: tall },
       memory = { x: box.x, y: box.y + box.h - 44 * u, w: box.w, h: 40 * u };
-    pen.text(CUTS[cut], box.x, box.y + 16 * u, { size: 15, weight: 650, room: box.w });
+    pen.text(this.narrow ? CUTS[cut][1] : CUTS[cut], box.x, box.y + 16 * u, {
+      size: 15,
+      weight: 650,
+      room: box.w,
+    });
     for (let warp = 0; warp < model.warps; warp++) {
       const part = { byKeys, warp, shade: 1 - 0.17 * warp };
       this.operands(pen, tile, part);
@@ -157,7 +161,7 @@ class WarpsPanel {
       passed = model.passed[cut],
       at = passed.reduce((sum, bytes, n) => (n ? sum + (bytes - passed[n - 1]) * done(n) : bytes), 0),
       most = model.passed.keys.at(-1) || 1,
-      name = w > 300 * u ? "through shared memory" : "exchanged";
+      name = w > 300 * u ? "through shared memory" : this.narrow ? "" : "exchanged";
     pen.box(x, y, w, h, theme.panel, 4);
     pen.box(x, y + h - 8 * u, (w * at) / most, 8 * u, theme.O, 2);
     pen.note(name, x + 8 * u, y + 22 * u);

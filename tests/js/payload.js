@@ -107,7 +107,18 @@ export const RUN = {
   phases: [PHASE],
   kinds: KINDS,
 };
-const SIZE = { heads: 1, seq_q: 4, seq_kv: 6, head_dim: 8, v_dim: 8, itemsize: 2, stored: 2, seen: [], block_q: 2, block_kv: 4 };
+const SIZE = {
+  heads: 1,
+  seq_q: 4,
+  seq_kv: 6,
+  head_dim: 8,
+  v_dim: 8,
+  itemsize: 2,
+  stored: 2,
+  seen: [],
+  block_q: 2,
+  block_kv: 4,
+};
 
 /** The payload of a run like flash2 called "toy", with what differs from it. */
 export function toy({ run = {}, header = {}, arrays = {}, order = [0, 1] } = {}) {
