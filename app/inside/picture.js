@@ -67,6 +67,7 @@ export function pictureOf(data, width, theme, u) {
     `<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`,
   );
   parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
+  parts.push(...keyOf(data, theme));
   for (const row of rows) {
     const short = width < NARROW_PICTURE,
       name = short ? row.short : row.title;
@@ -86,6 +87,23 @@ export function pictureOf(data, width, theme, u) {
   return `<svg viewBox="0 0 ${width} ${height}" height="${height * u}" role="img" aria-label="${about}">${parts.join("")}</svg>`;
 }
 
+/** What the colours of a warp group's marks stand for, as narrow ones have no room for a name. */
+function keyOf({ operations, rows, outlined }, theme) {
+  let x = 0;
+  return Object.entries(operations)
+    .filter(([operation, { row }]) => rows[1].includes(row) && operation !== outlined)
+    .flatMap(([, { colour, name }]) => {
+      const words = named(name, -1),
+        at = x;
+      x += 7 * words.length + 26;
+      const fill = fillOf(theme[colour], theme);
+      return [
+        `<rect x="${at}" y="3" width="10" height="10" rx="2" fill="${fill}"/>`,
+        label(at + 14, 12, words, { color: theme.muted }),
+      ];
+    });
+}
+
 function label(x, y, words, { color, anchor = "start", weight = 400, mono = false }) {
   const face = mono ? MONO.replaceAll('"', "'") : SANS.replaceAll('"', "'");
   return `<text x="${x}" y="${y}" fill="${color}" text-anchor="${anchor}" font-size="12" font-weight="${weight}" font-family="${face}">${escaped(words)}</text>`;
@@ -95,12 +113,14 @@ function bar(x, y, w, fill, title, more = "") {
   return `<rect x="${x}" y="${y}" width="${Math.max(1, w - 1)}" height="${ROW}" rx="2.5" fill="${fill}" ${more}><title>${escaped(title)}</title></rect>`;
 }
 
+const fillOf = (color, theme) => mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5);
+
 /** One mark: the colour of the tensor that it brings or makes; a store is an outline. */
 function markOf([operation, key, start, end], row, x, theme, { operations, outlined: stored }) {
   const { colour, name, made } = operations[operation],
     color = theme[colour],
     w = x(end) - x(start);
-  const fill = mix(color, theme.ground, theme.name === "dark" ? 0.62 : 0.5),
+  const fill = fillOf(color, theme),
     title = `${named(name, key)}: ${duration(end - start)}, modelled`;
   const outlined =
     operation === stored ? `fill-opacity="0.25" stroke="${color}"` : `stroke="${theme.ground}"`;

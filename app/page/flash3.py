@@ -30,6 +30,7 @@ from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.rates import RUNNING_CLOCK
 from engine.recordings.recording import Recording
+from engine.studies.drawable import at_length
 from engine.studies.techniques import (
     ALL,
     LOOP,
@@ -54,6 +55,7 @@ PAPERS_IDEA = (
     "kernel the compiler waits for that product first, as drawn; a barrier that forced the paper's order "
     "made the kernel 5% slower (measured on an H200)."
 )
+LONGER = 4096  # tokens, of which there are blocks enough for more than one round
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 KERNELS = ("kernel", "adds", "recorded", "rate")
 
@@ -97,9 +99,13 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
         return _cost(shown, full)
     now, apart = map(seconds_text, (full.seconds, variant(experiment, without("overlapped")).seconds))
     times = f"{now}, not {apart} (modelled)" if now != apart else f"{now} (modelled), no less than in turns"
+    longer, more = at_length(experiment, LONGER), ""
+    if experiment.problem.seq_kv < LONGER and not presenting():
+        both = variant(longer, without("overlapped")).seconds, variant(longer, ALL).seconds
+        more = f" At {LONGER:,} tokens it is {ratio_digits(*both)} times as fast as in turns (modelled)."
     return (
         "In FlashAttention-3 one warp group takes its softmax while another uses the tensor cores: "
-        f"{times}. A gap in the bottom two rows is an idle unit."
+        f"{times}. A gap in the bottom two rows is an idle unit.{more}"
     )
 
 
@@ -213,7 +219,7 @@ def _visits(block: Inside) -> str:
     shown = f"{block.visits} of {block.visits_in_all:,}"
     if block.visits == block.visits_in_all:
         shown = "both" if block.visits == 2 else f"all {block.visits}"
-    return f"{shown} key blocks of a tile, the last first"
+    return f"{shown} key blocks of a tile, the last first, as a mask crosses that one"
 
 
 def _waterfall(experiment: Experiment) -> None:
