@@ -87,6 +87,7 @@ PLAYED = """async (base64) => {
         const there = heard("seeked");
         video.currentTime = time;
         await there;
+        await new Promise((done) => setTimeout(done, 500)); // a frame may come a moment after it is sought
         canvas.getContext("2d").drawImage(video, 0, 0);
         const blob = await canvas.convertToBlob(), reader = new FileReader();
         await new Promise((done) => { reader.onload = done; reader.readAsDataURL(blob); });
