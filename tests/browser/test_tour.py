@@ -84,6 +84,12 @@ def test_the_lecturers_window_follows_the_presented_one_and_leads_it(page, dashb
     assert following.inner_text() == "The lesson, and how to use it"
     assert lectern.locator('[data-is="answer"]').inner_text() == "1.1×"
     assert lectern.locator('[data-is="time"]').inner_text() == "0:00"
+    assert re.search(
+        r"^\d+ min for this step, until \d+:00\.$", lectern.locator('[data-is="plan"]').inner_text()
+    )
+    step = file.load("attention").steps[STEPS - 2]
+    assert lectern.locator('[data-is="notes"]').inner_text() == step.notes
+    assert lectern.locator('[data-is="late"]').inner_text() == ""
     for state in ("visible", "detached"):  # to the answer, then to the last step
         lectern.keyboard.press("ArrowRight")
         told(page).wait_for(state=state)
