@@ -83,9 +83,15 @@ class Experiment:
     @property
     def unserved(self) -> str | None:
         """Why the algorithm's kernel does not run this on the GPU, in one sentence; None where it does."""
-        if self.problem.page_size and not self.record.pages:
-            readers = " and ".join(record.label for record in ALGORITHMS.values() if record.pages)
-            return f"The kernel takes K and V whole: keys in pages are read by {readers}."
+        for asked, what, way in (
+            (self.problem.page_size, "pages", "whole: keys in pages are read"),
+            (self.problem.latent, "latents", "apart: a latent is decoded over"),
+        ):
+            if asked and not getattr(self.record, what):
+                readers = " and ".join(
+                    record.label for record in ALGORITHMS.values() if getattr(record, what)
+                )
+                return f"The kernel takes K and V {way} by {readers}."
         return self.problem.unserved or self.record.unserved(self.problem, self.gpu)
 
     @property

@@ -40,10 +40,12 @@ def kernel(experiment: Experiment) -> str:
         options |= {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
     if record is split_kv.ALGORITHM:
         options["splits"] = experiment.tiling.splits
-    if problem.page_size and record.pages:
-        return _in_pages(experiment, options)
-    if experiment.unserved and problem.page_size:
+    if experiment.unserved and (problem.page_size or problem.latent):
         return f"# {experiment.unserved}\n"
+    if problem.page_size:
+        return _in_pages(experiment, options)
+    if problem.latent:  # which auto knows a kernel for
+        options = {name: value for name, value in options.items() if name == "causal"}
     gradient = ', "requires_grad": True' if backward else ""
     last = "o.sum().backward()\nprint(q.grad.shape, q.grad.dtype)" if backward else "print(o.shape, o.dtype)"
     return f"""import torch
@@ -54,7 +56,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 options = {{"dtype": torch.{problem.dtype}, "device": device{gradient}}}
 q = torch.randn({q}, **options)
 k = torch.randn({k}, **options)
-v = torch.randn({v}, **options)
+v = {f"k[..., :{problem.v_dim}]" if problem.latent else f"torch.randn({v}, **options)"}
 o = attention(q, k, v{_options(options)}{_terms(problem)})
 {last}
 """
@@ -74,7 +76,7 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 options = {{"dtype": torch.{problem.dtype}, "device": device}}
 q = torch.randn({_shapes(problem)[0]}, **options)
 k = torch.randn({cache}, {problem.head_dim}, **options)
-v = torch.randn({cache}, {problem.v_dim}, **options)
+v = {f"k[..., :{problem.v_dim}]" if problem.latent else f"torch.randn({cache}, {problem.v_dim}, **options)"}
 table = torch.arange({problem.batch * each}, dtype=torch.int32, device=device).view({problem.batch}, {each})
 lengths = torch.full(({problem.batch},), {problem.seq_kv}, dtype=torch.int32, device=device)
 o = attention_paged(q, k, v, table, lengths{_options(taken)}{_terms(problem)})

@@ -97,6 +97,7 @@ class Algorithm:
         code: bytes of instructions of its kernels together, as compiled for Hopper in usual blocks.
         traced: whether the kernel can write down which SM ran each of its blocks, and when.
         pages: whether its kernel reads K and V in pages.
+        latents: whether a kernel decodes over a latent so, K and V in one.
         differentiable: whether it has a backward pass.
         interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
             of an x86 server, measured): enough to foresee what takes too long; None: not interpreted.
@@ -133,6 +134,7 @@ class Algorithm:
     code: int = 0
     traced: bool = False
     pages: bool = False
+    latents: bool = False
     differentiable: bool = False
     interpreter_ms: tuple[float, float] | None = None
 

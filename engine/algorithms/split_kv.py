@@ -12,6 +12,7 @@ import numpy as np
 from engine.algorithms.flash2 import VISIT
 from engine.algorithms.record import ACCUMULATOR_BYTES, Algorithm, Part, fused_parts
 from engine.problem.bounds import KeyBounds, blocks, key_bounds
+from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import ROWS, Phase
 from engine.schedule.programs import Programs
@@ -24,6 +25,8 @@ LARGEST_ROWS, LARGEST_ROWS_FLOAT32 = 64, (32, 16)  # of float32 the second from 
 LARGEST_SPLITS = 1024
 BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
 RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
+LATENT = 576, 512  # numbers of a latent that a kernel decodes over, and those of them that are V
+LATENT_OVERHEAD = 4  # blocks of keys that take as long as the start and the end of a split of one
 KEYS_PER_ROW = 4  # of a split, at least, or combining costs too much
 
 
@@ -137,6 +140,8 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     With documents every query's keys lie on the GPU, a window within them too: it chooses by all keys.
     """
     rows = blocks(problem.group * problem.seq_q, tiling.block_q)
+    if problem.latent:
+        return _latent_splits(problem.batch * rows, blocks(problem.seq_kv, tiling.block_kv), sms)
     keys = problem.seq_kv if problem.mask.packed else problem.mask.span(problem.seq_kv)
     key_blocks = blocks(keys, tiling.block_kv)
     width = max(SMALLEST_ROWS, 1 << (problem.widest - 1).bit_length())
@@ -145,6 +150,28 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
     shortest = blocks(KEYS_PER_ROW * tiling.block_q, tiling.block_kv)
     most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))
     return blocks(key_blocks, blocks(key_blocks, most))
+
+
+def _latent_splits(tiles: int, key_blocks: int, sms: int) -> int:
+    """The same over a latent, by a kernel of its own: the splits that end first, one on an SM at a time."""
+
+    def time(splits: int) -> int:
+        return blocks(tiles * splits, sms) * (blocks(key_blocks, splits) + LATENT_OVERHEAD)
+
+    most = min(LARGEST_SPLITS, max(1, key_blocks // LATENT_OVERHEAD), 2 * sms)
+    return min(range(1, most + 1), key=time)
+
+
+def unserved(problem: Problem, gpu: Gpu) -> str | None:
+    """Why no kernel decodes over a latent, in one sentence; None where one does, or there is none."""
+    decodes = problem.seq_q == problem.kv_heads == 1 and (problem.head_dim, problem.v_dim) == LATENT
+    plain = problem.mask.kinds <= {"causal"} and not problem.terms
+    if not problem.latent or (decodes and plain and gpu.architecture == "Hopper" and problem.itemsize == 2):
+        return None
+    return (
+        f"The kernel over a latent, for Hopper GPUs, takes one query on one key head of {LATENT[0]} numbers "
+        f"in 16 bits, of which {LATENT[1]} are V, and neither a window, documents nor terms."
+    )
 
 
 ALGORITHM = Algorithm(
@@ -158,6 +185,8 @@ ALGORITHM = Algorithm(
     offered=False,
     kernel="split_kv",
     pages=True,
+    latents=True,
+    unserved=unserved,
     interpreter_ms=(8.0, 0.1),
     differentiable=True,
 )

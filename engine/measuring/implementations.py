@@ -133,6 +133,7 @@ def _label(record: Algorithm) -> str:
 
 def _kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
     mask = problem.mask.arguments(problem.seq_kv)
+    algorithm = "auto" if problem.latent else algorithm  # which knows the kernel over a latent
     return partial(
         kernels.attention, q, k, v, algorithm=algorithm, **{**mask, **terms_of(problem), **options}
     )

@@ -132,9 +132,10 @@ def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tup
         (*keys, problem.head_dim),
         (*keys, v_dim or problem.v_dim),
     )
-    return tuple(
+    q, k, v = (
         torch.randn((problem.batch, *size), generator=generator, device=device, dtype=dtype) for size in sizes
     )
+    return q, k, k[..., : problem.v_dim] if problem.latent else v
 
 
 def attempt(action: Callable[[], Any], cuda: bool) -> tuple[Any, str | None]:

@@ -114,8 +114,6 @@ class Problem:
         if not dtype_named(self.dtype).served:
             words = dtype_named(self.dtype).words
             return words or f"No kernel here takes {self.dtype}: it is modelled only."
-        if self.latent:
-            return "No kernel here takes one latent for K and V: it is modelled only."
         return self.mask.unserved
 
     @property

@@ -1,14 +1,18 @@
 """What models have beside plain attention: its counts, its costs, and which kernel does not take it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from engine import Experiment, simulate
+from engine.algorithms import split_kv
 from engine.experiment import ExperimentError, described
 from engine.model.device_memory import memory_bytes
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
+from engine.studies.decoding import decoding_of, kernel_splits
 from engine.trace.forward import execute
 from tests.engine.strategies import exact_attention
 
@@ -163,4 +167,18 @@ def test_a_latent_is_loaded_once_for_k_and_v(algorithm):
         trace = execute(one, q, k, v)
         assert trace.counted == simulate(one).traffic.requested
         np.testing.assert_allclose(trace.out, exact_attention(one.problem, q, k, k[:, :64])[0], atol=0.01)
-    assert latent.unserved == "No kernel here takes one latent for K and V: it is modelled only."
+    decoding = latent.changed(algorithm="split_kv", seq=1, head_dim=576, head_dim_v=512, heads=128)
+    assert decoding.unserved is None
+    assert "for Hopper GPUs, takes one query on one key head of 576" in decoding.changed(seq=2).unserved
+    assert "apart: a latent is decoded over by Split keys" in decoding.changed(algorithm="flash2").unserved
+
+
+@pytest.mark.parametrize(("batch", "keys"), [(1, 4096), (1, 100), (16, 32768), (64, 1000), (128, 131072)])
+def test_a_latent_is_split_as_its_kernel_splits_it(batch, keys):
+    pytest.importorskip("torch")
+    kernel = pytest.importorskip("kernels.algorithms.flash3.latent")
+    call = SimpleNamespace(batch=batch, heads=128, seq_kv=keys)
+    shape = {"heads": 128, "kv_heads": 1, "head_dim": 576, "head_dim_v": 512, "latent": True, "block_kv": 64}
+    decoding = decoding_of(Experiment.of(batch=batch, seq_kv=keys, **shape))
+    assert kernel_splits(decoding) == kernel.split_count(call, decoding.gpu.sms)
+    assert (split_kv.LATENT, split_kv.LATENT_OVERHEAD, 64) == (kernel.LATENT, kernel.OVERHEAD, kernel.KEYS)
