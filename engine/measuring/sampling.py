@@ -39,8 +39,9 @@ LIBRARIES = ("libnvperf_target", "libnvperf_host", "libcupti.so")
 SHORTEST = 1000  # ns between two samples
 SYSTEM_CLOCK = 1.6  # cycles of the system clock a ns, about: what chips count that have no timer for it
 OFTEN = 1000  # samples of a call at most, about
-SENT_EVERY, SENT_OFTEN = 10_000, 10_000  # ns at most between two of the links; but so many of a call, about
+SENT_EVERY, SENT_OFTEN = 10_000, 4000  # ns at most between two of the links; but so many of a call, about
 QUIET = 20_000  # ns without work, by which what follows a call is told from it
+ALONE = 10_000  # ns at both ends of the samples, in which this process does nothing: a launch takes longer
 AROUND = 3e6  # ns before a call and after it, at most, about: room for a sample takes 22 µs
 BUFFER = 64 * 2**20
 REPEATS = 3
@@ -191,11 +192,13 @@ def sent(collector: Any, call: Callable[[], Any]) -> tuple[float, tuple[int, ...
     call()
     torch.cuda.synchronize()
     collector.stop()
-    samples = list(collector.decode(max_samples=2 * SENT_OFTEN))
+    samples = list(collector.decode(max_samples=MOST_SAMPLES))[1:]  # the first begins at 0
+    if not samples:
+        raise JobError("this GPU gives no samples of its links")
     begin = [sample.start_timestamp for sample in samples]
     sms, *sectors = np.array([sample.metric_values for sample in samples]).T
     working = sms > 150 / torch.cuda.get_device_properties(0).multi_processor_count
-    working[: np.argmin(working)] = False  # the first holds what the GPU did before
+    working[: np.argmin(working)] = False  # the next may hold what the GPU did before
     busy = np.flatnonzero(working)
     if len(busy) < 2:
         raise JobError(NOT_HELD)
@@ -246,7 +249,8 @@ def _of_the_call(samples: list, names: tuple[str, ...], interval: int, sms: int)
     units = [METRICS[name][1] for name in names]
     columns = dict(zip(names, np.rint(values / units).astype(int).T, strict=True))
     working = columns["sms"] > 1500 / sms  # thousandths: more than one SM
-    if (alone := QUIET // interval) and (working[1 : 1 + alone].any() or working[-alone:].any()):
+    alone = ALONE // interval
+    if alone and (working[1 : 1 + alone].any() or working[-alone:].any()):
         raise JobError(SHARED)
     busy = np.flatnonzero(working)
     pauses = np.flatnonzero(np.diff(begin[busy]) > QUIET)

@@ -36,8 +36,8 @@ class Chip:
     class CuptiError(Exception):
         pass
 
-    def __init__(self, together=6, unwilling=None, timer=True, others=()):
-        self.others = list(others)
+    def __init__(self, together=6, unwilling=None, timer=True, others=(), sent=0):
+        self.others, self.sent = list(others), sent
         self.together, self.unwilling, self.timer, self.passes = together, unwilling, timer, []
         self.cupti = types.SimpleNamespace(cupti=types.SimpleNamespace(cuptiError=self.CuptiError))
 
@@ -66,7 +66,8 @@ class Chip:
         at = 1000
         yield types.SimpleNamespace(start_timestamp=0, metric_values=[0.0] * len(self.passes[-1][0]))
         for state in self.others + [None] * 30 + [BUSY] * 4 + [None] * 60 + [SWEEP] * 3 + [None] * 30:
-            values = [(state or {}).get(names[metric], 0.0) for metric in self.passes[-1][0]]
+            state = state and {**state, "sent": self.sent}
+            values = [(state or {}).get(names.get(metric, "sent"), 0.0) for metric in self.passes[-1][0]]
             yield types.SimpleNamespace(start_timestamp=at, metric_values=values)
             at += 1000
 
@@ -106,7 +107,7 @@ def test_a_call_is_told_from_what_is_around_it_in_as_few_passes_as_the_chip_allo
     assert (len(made.passes) == 1) == (together == 6)
 
 
-@pytest.mark.parametrize("others", [[BUSY] * 40, [None] * 12 + [BUSY] * 3])
+@pytest.mark.parametrize("others", [[BUSY] * 40, [None] * 6 + [BUSY] * 3])
 def test_bytes_of_another_process_are_not_taken_for_the_call_s(chip, others):
     chip(others=others)
     with pytest.raises(JobError, match="another process is at work on this GPU"):
@@ -234,6 +235,19 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     assert np.isnan(counted.total("tile_read"))
     assert sum("DRAM read" in line for line in said) == 1
     assert "ncu is not installed" in said[0]
+
+
+def test_what_leaves_a_gpu_is_cut_to_the_call_and_added_up(chip, monkeypatch):
+    made = chip(others=[BUSY], sent=320)
+    monkeypatch.setattr(sampling, "OFTEN", 32)
+    with sampling.link_collector(3e-3) as collector:
+        assert made.passes == [((sampling.METRICS["sms"][0], *sampling.SENT), 10_000)]
+        interval, sectors = sampling.sent(collector, lambda: None)
+    assert interval == 3e-6  # 4 busy, 60 idle, 3 of the sweep, which are more than two times OFTEN
+    assert (len(sectors), sectors[0], sectors[1], sum(sectors)) == (23, 60, 20, 7 * 20)
+    with sampling.link_collector(1e-3) as collector, pytest.raises(JobError, match="no samples"):
+        monkeypatch.setattr(made, "decode", lambda **_: [])
+        sampling.sent(collector, lambda: None)
 
 
 # calls that read everything once, as all of it fits L2 while it is used; standard: what each kernel must read
