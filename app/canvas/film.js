@@ -8,7 +8,7 @@ import { SANS } from "./theme.js";
 const SIZE = { width: 1152, height: 720 }, // px, and of a film for a hall 16 to 9
   HALL = { width: 1280, height: 720 };
 const TWO_LINES = 1.85; // of a line, with room for words that do not break
-const LONGEST = 24, // seconds that a film plays at most, SHORTEST at least
+const LONGEST = 25, // seconds that a film plays at most, SHORTEST at least
   SHORTEST = 4;
 
 /** A player's run drawn on a canvas of its own, of one size whatever the window's, while the player goes on. */

@@ -1,10 +1,11 @@
 // The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
 
+import { Film } from "../canvas/film.js";
 import { duration } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { Transport } from "../canvas/transport.js";
 import { PlayedView } from "../canvas/view.js";
-import { leftOf, pictureOf, sentenceAt } from "./picture.js";
+import { leftOf, pictureOf, placedRows, ROW, sentenceAt } from "./picture.js";
 
 const WALK_SECONDS = 24; // from the first mark to the last
 const CALM_PAUSE = 400; // ms between a calm playhead's moves
@@ -28,6 +29,41 @@ class InsideTransport extends Transport {
   }
 }
 
+/** The picture in a film: drawn once, with the playhead and what is under way drawn over it. */
+class FilmPanel {
+  follows = ["at"];
+
+  layout({ w, h }) {
+    const { rows, height } = placedRows(this.model),
+      unit = Math.min(this.u, h / height),
+      across = w / unit,
+      svg = pictureOf(this.model, across, this.theme, 1).replace(/<line class="head".*?>/, "");
+    Object.assign(this, { rows, height, unit, across, image: new Image() });
+    const sized = svg.replace("<svg", `<svg xmlns="http://www.w3.org/2000/svg" width="${across}"`);
+    this.image.src = `data:image/svg+xml,${encodeURIComponent(sized)}`;
+  }
+
+  paint(pen, { x, y, w }, { at }) {
+    const { model, rows, height, unit, across, image, theme } = this,
+      left = leftOf(across),
+      placed = (seconds) => x + (left + (seconds / model.seconds) * (across - left - 8)) * unit,
+      now = at * model.seconds;
+    pen.ctx.drawImage(image, x, y, w, height * unit);
+    for (const row of rows)
+      for (const [, , start, end] of row.marks ?? [])
+        if (now >= start && now < end)
+          pen.frame(
+            placed(start),
+            y + row.y * unit,
+            placed(end) - placed(start),
+            ROW * unit,
+            theme.edge,
+            2 * unit,
+          );
+    pen.box(placed(now) - unit, y, 2 * unit, (height - 18) * unit, theme.edge, 0);
+  }
+}
+
 class InsideView extends PlayedView {
   constructor(parent) {
     const root = parent.querySelector(".inside"),
@@ -35,6 +71,40 @@ class InsideView extends PlayedView {
     super(root, picture, CALM_PAUSE);
     Object.assign(this, { picture, at: null, last: 1 }); // shares of the way
     this.controls = new InsideTransport(root, this);
+    root.player = this; // whoever makes files of the page finds it here
+  }
+
+  get model() {
+    return this.data;
+  }
+
+  get takeHome() {
+    const film = async (options) => {
+      const made = new Film(this, options);
+      await made.stage.panels[0].image.decode();
+      return made;
+    };
+    return { title: "Inside one thread block: picture, animation", film, files: {} };
+  }
+
+  get hallType() {
+    return 1.4;
+  }
+
+  layout() {
+    const { width: w, height: h } = this.stage;
+    return [[FilmPanel, { x: 0, y: 0, w, h }]];
+  }
+
+  moment() {
+    const { at, data } = this,
+      seconds = at * data.seconds;
+    return {
+      view: { at },
+      sentence: this.standing(STANDS, () => sentenceAt(data, seconds)),
+      where: `${duration(seconds)} of ${duration(data.seconds)}`,
+      length: "modelled",
+    };
   }
 
   update(data) {
@@ -81,11 +151,7 @@ class InsideView extends PlayedView {
       mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
     }
     this.controls.scrub(Math.round(this.at * STEPS), STEPS);
-    this.controls.show({
-      sentence: this.standing(STANDS, () => sentenceAt(this.data, seconds)),
-      where: `${duration(seconds)} of ${duration(this.data.seconds)}`,
-      playing: this.playing,
-    });
+    this.controls.show({ ...this.moment(), playing: this.playing });
     this.share();
   }
 

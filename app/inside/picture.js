@@ -4,10 +4,10 @@ import { capital, duration, roundStep, subscript } from "../canvas/format.js";
 import { merged } from "../canvas/spans.js";
 import { MONO, mix, SANS } from "../canvas/theme.js";
 
-const ROW = 23,
-  GAP = 14,
+export const ROW = 23; // pixels, as all of these
+const GAP = 14,
   TOP = 24,
-  MIDDLE = 15.5; // pixels; the last is a text's baseline in its row
+  MIDDLE = 15.5; // of a text's baseline in its row
 
 const NARROW_PICTURE = 640;
 

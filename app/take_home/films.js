@@ -53,14 +53,14 @@ function mp4(film, progress, signal) {
 export function filmFiles(player) {
   const { film } = player.takeHome;
   return {
-    PNG: () => {
-      const still = film({ dpr: 2 });
+    PNG: async () => {
+      const still = await film({ dpr: 2 });
       still.paint(player.at);
       return new Promise((done) => still.canvas.toBlob(done, "image/png"));
     },
-    GIF: (progress, signal) => gif(film(), progress, signal),
-    MP4: (progress, signal) => mp4(film({ hall: true, dpr: 1.5 }), progress, signal),
-    "MP4 4K": (progress, signal) => mp4(film({ hall: true, dpr: 3 }), progress, signal),
+    GIF: async (progress, signal) => gif(await film(), progress, signal),
+    MP4: async (progress, signal) => mp4(await film({ hall: true, dpr: 1.5 }), progress, signal),
+    "MP4 4K": async (progress, signal) => mp4(await film({ hall: true, dpr: 3 }), progress, signal),
   };
 }
 

@@ -114,7 +114,7 @@ function isPicture(element) {
 }
 
 const players = () =>
-  inPage(".player")
+  inPage(".player, .inside")
     .map(({ player }) => player)
     .filter((player) => player?.model);
 

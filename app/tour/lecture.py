@@ -95,6 +95,7 @@ def _summary(experiment: Experiment, colours: Palette) -> None:
         as_file.taken(tour),
         f"{name}-tour.md",
         "text/markdown",
+        help="In Markdown; as slides with films and notes it comes from `python -m app.tour lecture.pptx`.",
         on_click="ignore",
         key="tour_file",
     )

@@ -42,8 +42,8 @@ MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slid
 FILMED = """async ([script, poster]) => {
     const module = URL.createObjectURL(new Blob([script], { type: "text/javascript" })),
         { default: filmFiles } = await import(module),
-        { player } = document.querySelector(".player"), files = filmFiles(player),
-        still = player.takeHome.film({ hall: true, dpr: 1.5 }),
+        { player } = document.querySelector(".player, .inside"), files = filmFiles(player),
+        still = await player.takeHome.film({ hall: true, dpr: 1.5 }),
         text = (blob) => new Promise((done) => {
             const reader = new FileReader();
             reader.onload = () => done(reader.result.split(",")[1]);
@@ -97,7 +97,7 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
     with browser.new_page(**options) as page:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
         page.goto("http://localhost/")
-        if page.evaluate("Boolean(document.querySelector('.player')?.player)"):
+        if page.evaluate("Boolean(document.querySelector('.player, .inside')?.player)"):
             kind, film, poster = page.evaluate(FILMED, [bundle(FILMS), POSTER])
             return Shot(b64decode(poster), b64decode(film), kind)
         return Shot(_trimmed(page.locator("main").screenshot()))

@@ -51,6 +51,16 @@ def marks(page) -> list[str]:
     return page.locator(".inside .picture title").all_text_contents()
 
 
+# pixels of a film's picture that are not ground, and those that change with the moment
+FILMED = """async (root) => {
+    const film = await root.player.takeHome.film({ hall: true }),
+        shown = (at) => { film.paint(at); return film.pixels().subarray(110 * 1280, 640 * 1280); },
+        [one, other] = [shown(0.3), shown(0.6)];
+    const count = (differs) => one.filter(differs).length;
+    return [count((pixel) => pixel !== one[0]), count((pixel, n) => pixel !== other[n])];
+}"""
+
+
 def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lanes_and_time(page, dashboard):
     opened(page, f"{dashboard}/flash3?{SCENARIO}")
     page.locator(".inside .picture svg").wait_for()
@@ -72,6 +82,9 @@ def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lan
     )
     assert marks(page) != before
     assert "Without softmax under products" in page.locator("[data-testid=stMain]").inner_text()
+    drawn, moved = page.locator(".inside").evaluate(FILMED)
+    assert drawn > 20_000  # the lanes are there, and not words alone
+    assert 500 < moved < 30_000  # the playhead, and what is under way
     assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0
     assert page.watch.complaints == []
 

@@ -64,7 +64,7 @@ def test_the_animation_can_be_cancelled_and_is_a_gif_that_begins_and_ends_as_the
     assert page.locator(".files output").inner_text() == ""
     gif = image.open(io.BytesIO(taken(page, "Player's run as GIF")))
     assert gif.size == (1152, 720)
-    assert 40 < gif.n_frames <= 241  # ten a second, 24 seconds at most
+    assert 40 < gif.n_frames <= 251  # ten a second, 25 seconds at most
     assert gif.info["loop"] == 0
     frames = []
     for frame in (0, gif.n_frames - 1):
