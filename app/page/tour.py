@@ -40,7 +40,7 @@ KEYS = {
 }
 Place = tuple[str, int]  # a tour, and the number of a step
 CHANGED = "You have changed the step's scenario: the numbers follow it, the words do not."
-HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, p presents."
+HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p presents."
 
 
 def show() -> None:
