@@ -15,7 +15,10 @@ from app.scenario import presentation
 WHILE_PRESENTING = {"p": "present", "f": keys.FULL_SCREEN, "a": "audience", "j": keys.DOWN, "k": keys.UP}
 TURN_PAGES = {"PageDown": "page_next", "PageUp": "page_back"}
 HINT = "PageUp, PageDown turn pages · j, k scroll · f full screen · a the audience's link · p leaves"
-TOUR_HINT = "PageDown goes on, PageUp back · 1 to 5 vote · Enter plays · f full screen · a the audience's link · p leaves"
+TOUR_HINT = (
+    "PageDown goes on, PageUp back · 1 to 5 vote · Enter plays · f full screen · a the audience's link · "
+    "p leaves"
+)
 # tells the size of the page's type, which follows the window's width
 ROOM = Component("room", Path(__file__).with_name("room.js"))
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
