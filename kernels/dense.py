@@ -1,15 +1,22 @@
 """`attention`: checks the arguments, chooses an algorithm, runs its kernels."""
 
+from collections.abc import Callable
 from typing import Unpack
 
 import torch
 
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Asked, Options, asked, signed
+from kernels.call.remember import alike_of, like_empty, remember
 from kernels.call.terms import terms_with
 from kernels.call.value_checks import as_autocast, beside, traced
-from kernels.dispatch.dispatch import check
+from kernels.dispatch import dispatch
+from kernels.dispatch.dispatch import check, launched_again
 from kernels.dispatch.operator import attend
+
+_AGAIN: dict[
+    tuple, tuple[Callable, list]
+] = {}  # by layouts and options: `dispatch.again`, and where it packs
 
 
 @signed
@@ -21,6 +28,9 @@ def attention(
     q is [batch, heads, seq_q, head_dim], k [batch, kv_heads, seq_kv, head_dim] and v alike, heads a multiple
     of kv_heads; float32, float16 or bfloat16, head_dim 1 to 256, any strides. v may have a head_dim of its
     own, up to 256, or up to 512 where q's is at most 64. lse is natural, float32 [batch, heads, seq_q].
+    Decoding over a latent, as multi-head latent attention does with its projections absorbed, has one query,
+    one key head of head_dim 576, and as v its first 512 columns, k[..., :512]: known by its storage, a latent
+    is read once on a Hopper GPU; it takes no mask and no terms.
 
     causal lets a query see the keys up to its position, the last query standing at the last key. window
     narrows that to the last `window` keys, the query's own included; it only looks back, so window alone
@@ -63,8 +73,14 @@ def attention(
         options = Options(**given)
     except TypeError:
         options = asked(given, Asked)
+    mask, terms, alike = plain_mask(options), None, None
+    if mask is None and (alike := alike_of((q, k, v), given)):
+        if options.documents is not None and q.is_cuda:  # where they begin is made on a stream
+            alike = *alike, torch.cuda.current_stream(q.device)
+        if known := _AGAIN.get(alike):
+            out, lse = launched_again(*known, q, k, v, given)
+            return (out, lse) if options.return_lse else out
     q, k, v = as_autocast(q, k, v)
-    mask, terms = plain_mask(options), None
     if mask is None:
         check(q, k, v, options)
         mask = late_see_more(options), None
@@ -73,4 +89,12 @@ def attention(
                 terms = terms_with(ranges_for(q, k, options, True), q, options)
         else:
             terms = terms_with(None, q, options, seen_of(q, k, options), lambda: ranges_for(q, k, options))
-    return attend(q, k, v, (*mask, *options.how), terms, options.return_lse)
+    how = *mask, *options.how
+    if not alike:
+        return attend(q, k, v, how, terms, options.return_lse)
+    out, lse = attend(q, k, v, how, terms)
+    starts = [] if terms.seen.starts is None else [terms.seen.starts, terms.seen.key_starts]
+    capturing = q.is_cuda and torch.cuda.is_current_stream_capturing()
+    if like_empty(out, q) and not capturing and (again := dispatch.again(q, k, v, how, terms, given)):
+        remember(_AGAIN, alike, (again, starts))
+    return (out, lse) if options.return_lse else out

@@ -67,7 +67,8 @@ def attention_paged(
     and count; pages for them must be in the table. Keys past the table's end are neither written nor seen.
 
     The last query stands at the last key; causal, window, scale, softcap, sinks, alibi_slopes and lse are as
-    in `attention`. splits: of the keys of a sequence, chosen by the table's width unless given. No gradients.
+    in `attention`, and so is a latent, in pages of 16, 32 or a multiple of 64 keys. splits: of the keys of a
+    sequence, chosen by the table's width unless given. No gradients.
 
     Raises ValueError or TypeError, naming the argument, for what cannot be served.
     """
@@ -105,7 +106,7 @@ def attention_paged(
             append(*cache, k_new, v_new, call)
         out, lse = attend(q, *how, call=call)
         lasting = seqlens_k.is_contiguous() and not (at_hand(seqlens_k) and at_hand(block_table))
-        if alike and lasting and not options_given():
+        if alike and lasting and terms.sinks is terms.slopes is None and not options_given():
             remember(_AGAIN, alike, _again(q, plan, call))
     return (out, lse) if options.return_lse else out
 

@@ -7,7 +7,7 @@ import torch
 
 from kernels.call.key_ranges import Seen, ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
-from kernels.call.remember import alike_of, remember
+from kernels.call.remember import alike_of, like_empty, remember
 from kernels.call.terms import terms_with
 from kernels.call.value_checks import (
     as_autocast,
@@ -20,7 +20,7 @@ from kernels.call.value_checks import (
     traced,
 )
 from kernels.dispatch import dispatch
-from kernels.dispatch.dispatch import check
+from kernels.dispatch.dispatch import check, launched_again
 from kernels.dispatch.operator import attend
 
 _AGAIN: dict[tuple, Callable] = {}  # by layouts and options: see `dispatch.again`
@@ -51,8 +51,7 @@ def attention_varlen(
     tensors = q, k, v, cu_seqlens_q, cu_seqlens_k
     alike = alike_of(tensors, given)
     if again := _AGAIN.get((alike, cu_seqlens_q is cu_seqlens_k)):
-        out = torch.empty_like(q)
-        lse = again(q, k, v, out, out, cu_seqlens_q, cu_seqlens_k)
+        out, lse = launched_again(again, tensors[3:], q, k, v, given)
         return (out, lse[0]) if given.get("return_lse") else out
     _check_packed(*tensors)
     q, k, v = as_autocast(q, k, v)
@@ -73,9 +72,9 @@ def attention_varlen(
     how = False, None, *options.how
     out, lse = attend(*packed, how, terms)
     out, lse = out[0].transpose(0, 1), lse[0]
-    if alike and (out.shape, out.stride()) == (q.shape, torch.empty_like(q).stride()):
+    if alike and like_empty(out, q) and not (sinks and options.return_lse):
         lasting = all(each.is_contiguous() and not at_hand(each) for each in edges)
-        if lasting and (again := dispatch.again(*packed, how, terms)):
+        if lasting and (again := dispatch.again(*packed, how, terms, given)):
             remember(_AGAIN, (alike, cu_seqlens_q is cu_seqlens_k), again)
     if options.return_lse and sinks:  # which count for no row past the last sequence
         past = torch.arange(len(q), device=q.device) >= cu_seqlens_q[-1]

@@ -21,7 +21,7 @@ def alike_of(tensors: tuple, given: dict) -> tuple | None:
     """By what calls of these are told apart whose launches differ in no more than addresses.
 
     None where PyTorch has to see them or changes them, as under autocast, a transform or a mode and for a
-    gradient, and where an option is a tensor.
+    gradient.
     """
     if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_any_autocast_enabled():
         return None
@@ -31,7 +31,17 @@ def alike_of(tensors: tuple, given: dict) -> tuple | None:
         or torch._C._is_tracing()
     ):
         return None
-    alike = [*given, *given.values(), *map(type, given.values())]  # True equals 1
+    values, tensors = [], list(tensors)
+    for value in given.values():
+        if isinstance(value, torch.Tensor):
+            tensors.append(value)
+        else:
+            values.append(tuple(value) if type(value) is list else value)
+    try:
+        hash(tuple(values))
+    except TypeError:  # of a value that nobody takes
+        return None
+    alike = [*given, *values, *map(type, given.values())]  # True equals 1
     with_gradient = torch.is_grad_enabled()
     try:
         for each in tensors:
@@ -40,7 +50,9 @@ def alike_of(tensors: tuple, given: dict) -> tuple | None:
             alike += each.shape, each.stride(), each.dtype, each.device, each.data_ptr() % ALIGNMENT == 0
     except (RuntimeError, AttributeError):  # of no strides
         return None
-    for each in given.values():
-        if isinstance(each, torch.Tensor | list):
-            return None
     return tuple(alike)
+
+
+def like_empty(out: torch.Tensor, q: torch.Tensor) -> bool:
+    """Whether O is laid out as `torch.empty_like` lays it out, which takes less time than all else."""
+    return out.shape == q.shape and out.stride() == torch.empty_like(q).stride()

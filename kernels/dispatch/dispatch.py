@@ -155,10 +155,25 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
     return *record.forward(q, k, v, call, terms=terms if record.takes_seen else terms.ranged()), call
 
 
-def again(q, k, v, options: tuple, terms: Terms):
-    """What does the launch of a call again for tensors alike, see `Algorithm`; None where nothing is kept."""
+def again(q, k, v, options: tuple, terms: Terms, given: dict):
+    """What does the launch of a call again for tensors alike, see `Algorithm`; None where nothing is kept.
+
+    given: its options by name; nothing is kept if tensors of them were converted before the launch.
+    """
+    for own, name in ((terms.sinks, "sinks"), (terms.slopes, "alibi_slopes")):
+        if own is not None and (
+            own.data_ptr() != given[name].data_ptr() or own.numel() != given[name].numel()
+        ):
+            return None
     call, _ = chosen(q, k, v, *options, features=terms.features(q.shape[2]))
     return ALGORITHMS[call.algorithm].again(call, terms)
+
+
+def launched_again(again, starts, q, k, v, given: dict) -> tuple[torch.Tensor, torch.Tensor]:
+    """(O, lse) by what `again` gave, of other tensors; starts: where packed sequences begin."""
+    out = torch.empty_like(q)
+    own = [given[name] for name in ("sinks", "alibi_slopes") if given.get(name) is not None]
+    return out, again(q, k, v, out, *own, *((out, *starts) if starts else ()))
 
 
 def forward(q, k, v, *options) -> tuple[torch.Tensor, torch.Tensor]:

@@ -29,6 +29,7 @@ from kernels.algorithms import flash2
 from kernels.algorithms.flash2.forward import served_by_tma
 from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.algorithms.flash3 import latent as flash3_latent
 from kernels.algorithms.flash3 import paged as flash3_pages
 from kernels.algorithms.flash3 import split_kv as flash3_split
 from kernels.algorithms.flash3 import stream_k as flash3_cut
@@ -223,7 +224,17 @@ def launch_paged(q, causal=False) -> None:
     flash3_pages._launch(q, pool, pool, torch.empty_like(q), torch.empty(q.shape[:3]), table, held, call, 0)
 
 
+def launch_latent(q) -> None:
+    """The launches of decoding over a latent: one sequence's, and small pages of several."""
+    call = call_of(q, kv_heads=1, seq_q=1, v_dim=512, splits=2)
+    outputs = torch.empty(2, 1, 2, 1, 512), torch.empty(2, 1, 2, 1)
+    flash3_latent._launch(q[:, :, :1], q[:, :1], *outputs, call=call)
+    table, held = torch.zeros(1, 64, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    flash3_latent._launch(q[:, :, :1], q.new_zeros(4, 16, 1, 576), *outputs, table, held, call=call)
+
+
 LAUNCHES = {
+    ("latent", "forward"): launch_latent,
     ("parts", "forward"): launch_parts,
     ("paged", "forward"): launch_paged,
     ("fp8", "forward"): launch_fp8,

@@ -41,6 +41,7 @@ CASES = [
     "split_kv:float16:128:0:0:causal:forward",
     "paged:float16:64:0:0:causal:forward",
     "paged:float16:128:0:0:causal:forward",
+    "latent:bfloat16:576:0:0:none:forward",
     "parts:float16:128:0:0:none:forward",
     "standard:float16:128:0:0:none:trace",
     "flash1:float16:128:0:0:causal:trace",
@@ -66,7 +67,7 @@ def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel", "merge_kernel"}
     forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
-    forward |= {"quantise_kernel", "attention_fp8_kernel"}
+    forward |= {"latent_kernel", "quantise_kernel", "attention_fp8_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "places_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward

@@ -4,11 +4,11 @@ import math
 
 import pytest
 import torch
-from attention_cases import ON_CPU
+from attention_cases import ON_CPU, on_hopper
 from gluon_threads import Descriptor, OnThreads
 from test_paged import Cache, drawn
 
-from kernels import attention, explain, reference_attention
+from kernels import attention, attention_paged, explain, reference_attention
 from kernels.algorithms import flash3
 from kernels.algorithms.flash3 import latent as launches
 from kernels.algorithms.record import Algorithm
@@ -60,6 +60,22 @@ def test_a_query_sees_the_keys_of_pages_alone(page, splits):
     exact, exact_lse = cache.exact(q)
     torch.testing.assert_close(out.double(), exact[..., :512], atol=1e-5, rtol=0)
     torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-5, rtol=0)
+
+
+@on_hopper
+@pytest.mark.parametrize("dtype", [F16, torch.bfloat16])
+@pytest.mark.parametrize(("batch", "heads", "keys"), [(3, 128, 1000), (1, 16, 1), (2, 40, 20000)])
+def test_a_latent_is_read_once_on_a_gpu(batch, heads, keys, dtype):
+    q, pages = (torch.randn(batch, *size, 576, device="cuda").to(dtype) for size in ((heads, 1), (keys, 1)))
+    exact, _ = reference_attention(q, latent := pages.transpose(1, 2), latent[..., :512])
+    table = torch.arange(batch * -(-keys // 64), dtype=torch.int32, device="cuda").view(batch, -1)
+    pool = torch.nn.functional.pad(pages, (0, 0, 0, 0, 0, -keys % 64), value=math.nan).view(-1, 64, 1, 576)
+    held = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
+    for out in (
+        attention(q, latent, latent[..., :512]),
+        attention_paged(q, pool, pool[..., :512], table, held),
+    ):
+        assert (out.double() - exact).abs().max() <= 4 * torch.finfo(dtype).eps * latent.abs().max()
 
 
 @ON_CPU

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from kernels import attention_varlen, varlen
+from kernels import attention, attention_varlen, dense, varlen
 from kernels.call.call import Call
 from kernels.call.remember import alike_of
+from kernels.dispatch import dispatch
 from kernels.launch import launch
 
 CALL = Call(1, 1, 1, 16, 16, 16, False, None, 1.0, "flash2", 16, 16, None)
@@ -147,17 +148,23 @@ def test_what_is_not_alike_is_not_launched_again(q, options, autocast):
         assert alike_of((q, EDGES), options) != known
 
 
-def test_a_packed_call_alike_is_launched_again_with_its_own_tensors(monkeypatch):
-    """Where no number is at hand, as on a GPU, whatever the lengths are."""
+@pytest.fixture
+def launched(monkeypatch):
+    """What is launched again, where no number is at hand, as on a GPU, whatever the lengths are."""
     launched = []
 
     def again(*tensors):
         launched.append(tensors)
         return torch.zeros(1, 2, 40)
 
-    monkeypatch.setattr(varlen, "_AGAIN", {})
+    for module in (varlen, dense):
+        monkeypatch.setattr(module, "_AGAIN", {})
     monkeypatch.setattr(varlen, "at_hand", lambda edges: False)
-    monkeypatch.setattr(varlen.dispatch, "again", lambda *_: again)
+    monkeypatch.setattr(dispatch, "again", lambda *_: again)
+    return launched
+
+
+def test_a_packed_call_alike_is_launched_again_with_its_own_tensors(launched):
     attention_varlen(ROWS, ROWS, ROWS, EDGES, EDGES)
     assert not launched
     q, edges = ROWS + 1, EDGES.clone()
@@ -167,3 +174,25 @@ def test_a_packed_call_alike_is_launched_again_with_its_own_tensors(monkeypatch)
     given = q, ROWS, ROWS, out, out, edges, edges
     assert all(each is same for each, same in zip(launched[0], given, strict=True))
     assert lse.shape == (2, 40)
+
+
+@pytest.mark.parametrize(
+    "options", [{"softcap": 9.0}, {"documents": [12, 28], "sinks": torch.zeros(2)}], ids=str
+)
+def test_a_call_with_terms_alike_is_launched_again(launched, options):
+    q = ROWS.transpose(0, 1)[None].contiguous()
+    attention(q, q, q, **options)
+    assert not launched
+    out = attention(q + 1, q, q, **options)
+    (tensors,) = launched
+    assert tensors[3] is out
+    assert len(tensors) == (8 if "sinks" in options else 4)  # a sink, O, and where documents begin
+    attention(q, q, q, **options, causal=True)
+    assert len(launched) == 1
+
+
+@pytest.mark.parametrize("documents", [torch.tensor([12, 28]), [{}], {1: 2}], ids=str)
+def test_options_that_nobody_takes_are_refused_as_ever(launched, documents):
+    q = ROWS.transpose(0, 1)[None]
+    with pytest.raises(ValueError, match="documents is"):
+        attention(q, q, q, documents=documents)
