@@ -67,7 +67,7 @@ CASES = (
 
 def sdpa(case: Case, q, k, v, options: dict) -> Callable:
     """PyTorch's own, by cuDNN."""
-    if not options.keys() <= {"causal"}:
+    if case.softcap or case.sinks or not case.problem.mask.kinds <= {"causal"}:
         raise JobError("has a plain mask alone")
     return fused("CUDNN_ATTENTION", q, k, v, case.problem)
 
