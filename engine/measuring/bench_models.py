@@ -1,6 +1,7 @@
 """python -m engine bench-kernels --models: calls as models make them, beside the peers that are installed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,7 +26,6 @@ class Case(NamedTuple):
 
     name: str
     problem: Problem
-    v_dim: int | None = None
     softcap: float | None = None
     sinks: bool = False
 
@@ -56,7 +56,7 @@ CASES = (
         for causal in (True, False)
     ),
     *(Case(f"d {d}", _of(16, 16, 8192, d, CAUSAL)) for d in (80, 96, 112)),
-    Case("192/128", _of(16, 16, 8192, 192, CAUSAL), v_dim=128),
+    Case("192/128", replace(_of(16, 16, 8192, 192, CAUSAL), head_dim_v=128)),
     Case("softcap 50, d 256", _of(16, 8, 8192, 256, CAUSAL), softcap=50.0),
     Case("softcap 30, d 128", _of(16, 16, 8192, 128, CAUSAL), softcap=30.0),
     Case("sinks, d 64", _of(64, 8, 8192, 64, CAUSAL), sinks=True),
@@ -148,7 +148,7 @@ def installed() -> dict[str, Callable]:
 
 def line(case: Case, peers: dict[str, Callable], cuda: bool = True, repeats: Repeats = REPEATS) -> str:
     """Time a case: TFLOP/s of each, ours over the best peer, and our backward pass."""
-    q, k, v = random_inputs(case.problem, cuda, case.v_dim)
+    q, k, v = random_inputs(case.problem, cuda)
     options = case.options(cuda)
     ours = partial(kernels.attention, **options)
     first = {name: each[:1] if name == "sinks" else each for name, each in options.items()}
@@ -167,7 +167,7 @@ def line(case: Case, peers: dict[str, Callable], cuda: bool = True, repeats: Rep
         if not error <= CLOSE * v.abs().max().item():
             others.append(f"{name}: {error:.3g} from float64")
             del calls[name]
-    flops = pair_flops(case.problem, v_dim=case.v_dim) / 1e12
+    flops = pair_flops(case.problem) / 1e12
     rates = {name: flops / times.p50 for name, times in in_turns(calls, repeats, cuda).items()}
     best = max((rate for name, rate in rates.items() if name != "ours"), default=None)
     ratio = f"x{rates['ours'] / best:.2f}" if best and "ours" in rates else "no peer"

@@ -1,6 +1,5 @@
 """What a result must be, in float64, and how far off it may be. Imports torch when called."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +16,6 @@ ALLOWED = (
     f"{TIMES} times the error of unfused PyTorch on the same rows, plus {TIMES} rounding units of the largest"
     " output"
 )
-
-Terms = Mapping[str, Any]  # prefix, softcap, sinks and alibi_slopes, as `kernels.attention` takes them
-NO_TERMS: Terms = {}
 
 
 @dataclass(frozen=True)
@@ -62,9 +58,9 @@ class ExactGradients:
         return float(torch.stack(differences).max())
 
 
-def terms_of(problem: Problem, device: str | None = None) -> Terms:
-    """The terms of a problem's scores as `kernels.attention` takes them, by default on this machine's GPU."""
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+def terms_of(problem: Problem) -> dict[str, Any]:
+    """The terms of a problem's scores as `kernels.attention` takes them, on this machine's device."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     every = {"sinks": ("sinks", SINK), "slopes": ("alibi_slopes", SLOPE)}
     found = {
         name: torch.full((problem.heads,), value, device=device)
@@ -74,7 +70,7 @@ def terms_of(problem: Problem, device: str | None = None) -> Terms:
     return found | ({"softcap": problem.softcap} if problem.softcap else {})
 
 
-def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOutput:
+def exact_output(q, k, v, problem: Problem) -> ExactOutput:
     """Sampled rows in float64, so that no N x N matrix is needed; and how far off unfused PyTorch is."""
     rows = _spread(problem.seq_q, SAMPLED_ROWS, q.device)
     flat = _spread(problem.batch * problem.heads, SAMPLED_HEADS, "cpu").tolist()
@@ -84,7 +80,7 @@ def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOut
     for batch, head in places:
         own = q[batch, head, rows], k[batch, head // group], v[batch, head // group]
         wide = [tensor.double() for tensor in own]
-        exact, rounded = (_attended(*each, rows, problem, of_head(terms, head)) for each in (wide, own))
+        exact, rounded = (_attended(*each, rows, problem) for each in (wide, own))
         outputs.append(exact)
         errors.append(float((rounded.double() - exact).abs().max()))
     outputs = torch.stack(outputs)
@@ -92,21 +88,21 @@ def exact_output(q, k, v, problem: Problem, terms: Terms = NO_TERMS) -> ExactOut
     return ExactOutput(places, rows, outputs, TIMES * max(errors) + TIMES * unit)
 
 
-def exact_gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> ExactGradients:
+def exact_gradients(q, k, v, d_out, problem: Problem) -> ExactGradients:
     """Of the first and the last head; heads must not be shared. Allowed is what ALLOWED says."""
     places = tuple({(0, 0), (problem.batch - 1, problem.heads - 1)})
     exact, allowed = [], 0.0
     for place in places:
-        own, alone = [tensor[place] for tensor in (q, k, v, d_out)], of_head(terms, place[1])
-        exact.append(gradients(*(tensor.double() for tensor in own), problem, alone))
-        for rounded, true in zip(gradients(*own, problem, alone), exact[-1], strict=True):
+        own = [tensor[place] for tensor in (q, k, v, d_out)]
+        exact.append(gradients(*(tensor.double() for tensor in own), problem))
+        for rounded, true in zip(gradients(*own, problem), exact[-1], strict=True):
             unit = torch.finfo(q.dtype).eps * float(true.abs().max())
             error = float((rounded.double() - true).abs().max())
             allowed = max(allowed, TIMES * error + TIMES * unit)
     return ExactGradients(places, tuple(exact), allowed)
 
 
-def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tuple:
+def gradients(q, k, v, d_out, problem: Problem) -> tuple:
     """dQ, dK, dV of one head in the tensors' dtype, summed over chunks in at least float32."""
     wide = torch.promote_types(q.dtype, torch.float32)
     d_q, d_k, d_v = (torch.zeros(each.shape, dtype=wide, device=k.device) for each in (q, k, v))
@@ -115,7 +111,7 @@ def gradients(q, k, v, d_out, problem: Problem, terms: Terms = NO_TERMS) -> tupl
         queries = torch.arange(start, min(start + CHUNK, problem.seq_q), device=q.device)
         leaves = [tensor.detach().requires_grad_() for tensor in (q[rows], k, v)]
         with torch.enable_grad():
-            out = _attended(*leaves, queries, problem, terms)
+            out = _attended(*leaves, queries, problem)
         parts = torch.autograd.grad(out, leaves, d_out[rows])
         for total, part in zip((d_q[rows], d_k, d_v), parts, strict=True):
             total += part
@@ -129,32 +125,24 @@ def hidden_keys(problem: Problem, queries):
     return torch.as_tensor(~visible(problem, queries.cpu().numpy()), device=queries.device)
 
 
-def _attended(q, k, v, queries, problem: Problem, terms: Terms):
+def _attended(q, k, v, queries, problem: Problem):
     """[queries, head_dim of v]: attention of some queries of a head; matrices have the dtype that is given.
 
     A query that sees no key gets 0.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
     scores, hidden = ((q @ k.mT) * problem.scale).to(wide), hidden_keys(problem, queries)
-    if softcap := terms.get("softcap"):
-        scores = softcap * torch.tanh(scores / softcap)
-    if "alibi_slopes" in terms:
+    if problem.softcap:
+        scores = problem.softcap * torch.tanh(scores / problem.softcap)
+    if problem.slopes:
         keys = torch.arange(problem.seq_kv, device=q.device)
-        scores = scores - terms["alibi_slopes"] * (queries[:, None] + problem.offset - keys).abs()
+        scores = scores - SLOPE * (queries[:, None] + problem.offset - keys).abs()
     if hidden is not None:
-        hidden[:, : terms.get("prefix", 0)] = False
         scores = scores.masked_fill(hidden, torch.finfo(wide).min)
-    if "sinks" in terms:  # one more key, without a value
-        scores = torch.cat((scores, terms["sinks"].to(wide).expand(len(scores), 1)), 1)
+    if problem.sinks:  # one more key, without a value
+        scores = torch.nn.functional.pad(scores, (0, 1), value=SINK)
     weights = torch.softmax(scores, -1)[:, : problem.seq_kv].to(q.dtype)
     return (weights if hidden is None else weights.masked_fill(hidden, 0.0)) @ v
-
-
-def of_head(terms: Terms, head: int) -> Terms:
-    """The terms of the scores as one head has them."""
-    return {
-        name: value[head] if name in ("sinks", "alibi_slopes") else value for name, value in terms.items()
-    }
 
 
 def _spread(length: int, most: int, device):

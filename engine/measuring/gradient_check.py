@@ -11,7 +11,7 @@ import numpy as np
 from engine.algorithms import backward, flash2
 from engine.experiment import Experiment
 from engine.measuring.agreement import MOST_SCORES, MOST_SECONDS, PAIRS, ROUNDING, Agreement
-from engine.measuring.exact import gradients, of_head, terms_of
+from engine.measuring.exact import gradients
 from engine.measuring.interpreter import quick
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
@@ -75,8 +75,7 @@ def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
 def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:
     """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, which all have this dtype."""
     q, k, v, d_out = (torch.from_numpy(each).to(getattr(torch, dtype)) for each in (q, k, v, d_out))
-    terms = of_head(terms_of(problem, "cpu"), 0)  # every head has the same
-    heads = [gradients(own, k, v, gradient, problem, terms) for own, gradient in zip(q, d_out, strict=True)]
+    heads = [gradients(own, k, v, gradient, problem) for own, gradient in zip(q, d_out, strict=True)]
     d_q, d_k, d_v = zip(*heads, strict=True)
     found = {"dQ": torch.stack(d_q), "dK": sum(d_k), "dV": sum(d_v)}
     return {name: gradient.double().numpy() for name, gradient in found.items()}

@@ -15,15 +15,7 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.exact import (
-    NO_TERMS,
-    ExactGradients,
-    ExactOutput,
-    Terms,
-    exact_gradients,
-    exact_output,
-    terms_of,
-)
+from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
 from engine.measuring.libraries import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
@@ -57,23 +49,15 @@ class Trial:
     exact: ExactOutput | ExactGradients
 
     @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        cuda: bool,
-        direction: str = FORWARD,
-        v_dim: int | None = None,
-        terms: Terms = NO_TERMS,
-    ) -> Trial:
+    def of(cls, problem: Problem, cuda: bool, direction: str = FORWARD) -> Trial:
         """A trial of the forward or of the backward pass."""
         if problem.unserved or problem.page_size:
             raise JobError(problem.unserved or "keys in pages are timed by record --only decoding")
-        v_dim, terms = v_dim or problem.v_dim, terms or terms_of(problem)
-        inputs = random_inputs(problem, cuda, v_dim)
+        q, *_ = inputs = random_inputs(problem, cuda)
         if direction == FORWARD:
-            return cls(problem, cuda, inputs, None, exact_output(*inputs, problem, terms))
-        d_out = torch.randn(*inputs[0].shape[:3], v_dim, device=inputs[0].device, dtype=inputs[0].dtype)
-        return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem, terms))
+            return cls(problem, cuda, inputs, None, exact_output(*inputs, problem))
+        d_out = torch.randn(*q.shape[:3], problem.v_dim, device=q.device, dtype=q.dtype)
+        return cls(problem, cuda, inputs, d_out, exact_gradients(*inputs, d_out, problem))
 
     def checked(self, prepare: Callable, **options: Any) -> Checked | str:
         """The call that is prepared, if its result is right; else why not, in a sentence."""
@@ -122,15 +106,15 @@ def not_timed(off: str) -> str:
     return f"not timed, because its result is wrong: {off}"
 
 
-def random_inputs(problem: Problem, cuda: bool, v_dim: int | None = None) -> tuple:
-    """Q, K and V (of v_dim, if given) of normally distributed numbers, the same for the same problem."""
+def random_inputs(problem: Problem, cuda: bool) -> tuple:
+    """Q, K and V of normally distributed numbers, the same for the same problem."""
     device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
     generator = torch.Generator(device).manual_seed(0)
     keys = problem.kv_heads, problem.seq_kv
     sizes = (
         (problem.heads, problem.seq_q, problem.head_dim),
         (*keys, problem.head_dim),
-        (*keys, v_dim or problem.v_dim),
+        (*keys, problem.v_dim),
     )
     q, k, v = (
         torch.randn((problem.batch, *size), generator=generator, device=device, dtype=dtype) for size in sizes

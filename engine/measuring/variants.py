@@ -4,17 +4,13 @@ Imports torch and kernels when called.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, scenarios
 from engine.measuring.implementations import implementations
-from engine.measuring.libraries import torch
 from engine.measuring.trial import Checked, Trial, attempt, in_turns
 from engine.recordings.timing import VariantTiming
 from engine.studies.masks import beside
-
-SOFTCAP = 30.0
 
 
 def plan(direction: str) -> list[VariantTiming]:
@@ -51,17 +47,5 @@ def run(repeats: clock.Repeats) -> list[VariantTiming]:
 
 
 def _checked(row: VariantTiming, cuda: bool) -> Checked | str:
-    terms = _terms(row, "cuda" if cuda else "cpu")
-    trial, reason = attempt(lambda: Trial.of(row.problem, cuda, row.direction, row.v_dim, terms), cuda)
-    return reason or trial.checked(implementations()[row.provider].prepare, **terms)
-
-
-def _terms(row: VariantTiming, device: str) -> dict[str, Any]:
-    """The terms of its scores as the kernels take them; slopes as in the paper on ALiBi, arXiv 2108.12409."""
-    heads = torch.arange(1, row.problem.heads + 1, device=device, dtype=torch.float32)
-    terms = {
-        "softcap": {"softcap": SOFTCAP},
-        "sinks": {"sinks": heads / row.problem.heads},
-        "alibi": {"alibi_slopes": 2.0 ** (-8 * heads / row.problem.heads)},
-    }
-    return terms.get(row.term, {}) | ({"prefix": row.prefix} if row.prefix else {})
+    trial, reason = attempt(lambda: Trial.of(row.whole, cuda, row.direction), cuda)
+    return reason or trial.checked(implementations()[row.provider].prepare)

@@ -1,8 +1,6 @@
 """FLOPs as the field counts them, whatever a kernel computes twice or skips."""
 
-import numpy as np
-
-from engine.problem.bounds import visible_keys, visible_pairs
+from engine.problem.bounds import visible_pairs
 from engine.problem.problem import Problem
 
 BACKWARD_FLOPS = 2.5  # over the forward pass's, by the field's convention
@@ -16,10 +14,6 @@ def field_flops(problem: Problem) -> int:
     return pair_flops(problem)
 
 
-def pair_flops(problem: Problem, prefix: int = 0, v_dim: int | None = None) -> int:
-    """FLOPs of the pairs that the mask leaves, 2 (d + d of V) each; every query sees a prefix of keys."""
-    pairs = visible_pairs(problem)
-    if prefix:
-        low, high = visible_keys(problem, np.arange(problem.seq_q))
-        pairs = int((np.maximum(high, prefix) - low).sum())
-    return 2 * problem.all_heads * pairs * (problem.head_dim + (v_dim or problem.v_dim))
+def pair_flops(problem: Problem) -> int:
+    """FLOPs of the pairs that the mask leaves, 2 (d + d of V) each."""
+    return 2 * problem.all_heads * visible_pairs(problem) * (problem.head_dim + problem.v_dim)

@@ -1,6 +1,6 @@
 """Rows of a recording that say how long something took: of a call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.algorithms import BACKWARD
@@ -11,6 +11,7 @@ from engine.problem.problem import Problem
 NUMBERS = ("float16", "tensor", "block", "rotated")
 # N(0, 1), or as in FlashAttention-3's paper N(0, 1) + N(0, 100) * Bernoulli(0.001): arXiv 2407.08608, 4.3
 INPUTS = ("normal", "outliers")
+SOFTCAP = 30.0  # of rows with one
 TERMS = ("softcap", "sinks", "alibi")  # what may become of a score beside the mask
 
 
@@ -109,7 +110,14 @@ class VariantTiming(Timing):
     @property
     def flops(self) -> float:
         """FLOPs of the pairs of a query and a key that the mask leaves."""
-        return self.over_forward * pair_flops(self.problem, self.prefix or 0, self.v_dim)
+        return self.over_forward * pair_flops(self.whole)
+
+    @property
+    def whole(self) -> Problem:
+        """The problem with all that the row has beside it."""
+        mask = replace(self.problem.mask, prefix=self.prefix or 0)
+        term = {"softcap": {"softcap": SOFTCAP}, "sinks": {"sinks": True}, "alibi": {"slopes": True}}
+        return replace(self.problem, mask=mask, head_dim_v=self.v_dim, **term.get(self.term, {}))
 
     @property
     def plain(self) -> bool:

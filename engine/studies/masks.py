@@ -12,7 +12,6 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import KeyBounds, visible_pairs
-from engine.problem.flops import pair_flops
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
@@ -177,6 +176,4 @@ def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming |
 
 def seen(row: VariantTiming) -> float:
     """Share of all pairs of a query and a key that its mask leaves."""
-    problem = row.problem
-    every = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv * problem.head_dim
-    return pair_flops(problem, row.prefix or 0) / every
+    return visible_pairs(row.whole) / (row.problem.seq_q * row.problem.seq_kv)
