@@ -291,7 +291,7 @@ def _(q, k_cache, v_cache, block_table, lengths, sinks, slopes, softcap, added, 
     room = len(q) * block_table.shape[1] * k_cache.shape[1]
     readable = type(lengths) is torch.Tensor and lengths.device.type != "meta"
     keys = int(lengths.sum()) + len(q) * added if readable else room
-    return 4 * q.shape[1] * q.shape[2] * min(keys, room) * q.shape[3]
+    return 2 * q.shape[1] * q.shape[2] * min(keys, room) * (q.shape[3] + v_cache.shape[3])
 
 
 @torch.library.register_fake(paged_operator, lib=LIBRARY)
