@@ -24,8 +24,9 @@ export class Stage {
       narrow = clientWidth < NARROW;
     const least = narrow ? ON_PHONES : LEGIBLE,
       fitting = clamp(Math.min(clientWidth / (narrow ? 420 : 1130), clientHeight / 770), least, 2.2);
-    const u = Math.max(fitting, roomUnit(this.root));
-    this.root.style.setProperty("--u", Math.min(u, 2));
+    const room = roomUnit(this.root),
+      u = Math.max(fitting, room);
+    this.root.style.setProperty("--u", Math.max(Math.min(u, 2), room));
     const { width, height } = this.canvas.getBoundingClientRect(),
       dpr = window.devicePixelRatio || 1;
     if (!width || !height || (width === this.width && height === this.height && dpr === this.dpr))
