@@ -23,9 +23,9 @@ from engine.studies.counter_gaps import excess
 from engine.studies.sampled_calls import SampledCall
 from engine.studies.waves import outline
 
-# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks,
-# backward, decoding, and under the profiler, each by its seconds; the last also by what it reads from DRAM
-# beyond the compulsory bytes
+# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, terms
+# of the scores and head dims of V, backward, decoding, and under the profiler, each by its seconds; the last
+# also by what it reads from DRAM beyond the compulsory bytes
 RECORDED = ("timed", "swept", "masked", "backward", "decoded", "counted", "dram")
 TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED
 # of calls drawn by lot: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what tiles request where
@@ -125,15 +125,12 @@ Found = Iterator[tuple[Experiment, str, float]]
 
 
 def _in_own_blocks(recording: Recording, hardware: str) -> Found:
-    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS.
-
-    Of those with documents, windows and queries ahead of their keys all whose mask and terms the model knows.
-    """
-    rows = [(TIMED, row) for row in recording.timings]
-    rows += [(MASKED, row) for row in recording.variants if {row.prefix, row.term, row.v_dim} == {None}]
-    for kind, row in rows:
+    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS."""
+    rows = [(TIMED, row, row.problem) for row in recording.timings]
+    rows += [(MASKED, row, row.whole) for row in recording.variants]
+    for kind, row, problem in rows:
         if row.provider in offered() and row.direction == FORWARD and row.times:
-            one = experiment_of(row.problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling()
+            one = experiment_of(problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling()
             yield one, kind, row.times.p50
 
 

@@ -17,24 +17,6 @@ from engine.trace.forward import execute
 from tests.engine.strategies import exact_attention
 
 LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)
-RECORDED = {  # by a row's own words: the scenario's
-    (None, None, None): {},
-    ("softcap", None, None): {"softcap": 30},
-    ("sinks", None, None): {"sinks": True},
-    ("alibi", None, None): {"slopes": True},
-    (None, 128, None): {"head_dim": 192, "head_dim_v": 128},
-    (None, None, 4096): {"prefix": 4096},
-}
-
-
-@pytest.mark.parametrize("what", RECORDED, ids=str)
-def test_terms_cost_what_an_h200_took_for_them(what):
-    (h200,) = (one for one in recordings() if "H200" in one.device.gpu)
-    forward = (row for row in h200.variants if row.direction == "forward")
-    causal = (row for row in forward if row.problem.mask == LONG.problem.mask)
-    (row,) = (row for row in causal if (row.term, row.v_dim, row.prefix) == what)
-    modelled = simulate(LONG.changed(**RECORDED[what]).in_own_tiling()).modelled.seconds
-    assert modelled == pytest.approx(row.times.p50, rel=0.09)
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])
