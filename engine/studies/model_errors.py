@@ -23,9 +23,9 @@ from engine.studies.counter_gaps import excess
 from engine.studies.sampled_calls import SampledCall
 from engine.studies.waves import outline
 
-# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, terms
-# of the scores and head dims of V, backward, decoding, and under the profiler, each by its seconds; the last
-# also by what it reads from DRAM beyond the compulsory bytes
+# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, with
+# terms of the scores and with V of another head dim, backward, decoding, and under the profiler, each by its
+# seconds; the last also by what it reads from DRAM beyond the compulsory bytes
 RECORDED = ("timed", "swept", "masked", "backward", "decoded", "counted", "dram")
 TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED
 # of calls drawn by lot: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what tiles request where
