@@ -34,8 +34,8 @@ NO_BROWSER = (
     "Slides need a Chromium, Chrome or Edge, which draws their pictures; CHROMIUM names one elsewhere"
 )
 WIDE, HIGH, EDGE = 13.333, 7.5, 0.45  # inches
-STILL = {"width": 640, "height": 620}  # px of the window in which a picture that stands still is drawn
-LONG = 500  # characters, which are set smaller
+STILL = {"width": 760, "height": 620}  # px of the window in which a picture that stands still is drawn
+LONG_TITLE, LONG = 44, 500  # characters, beyond which words are set smaller
 POSTER = 0.6  # of a film, whose picture stands until it plays
 MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slide shows none of
 # the film of the page's player, in base64; a GIF where the browser cannot encode one
@@ -159,12 +159,10 @@ def made(
 
 def _answer(step: Step, right: str) -> str:
     """The title of a slide with the answer: what it is, and where its number comes from."""
-    if not step.answer:
-        return f"{step.title}: {right}" if right else step.title
-    found = answer(step.answer, step.experiment)
-    return f"{step.title}: {step_words.text(found, step.unit)}" + f", {found.origin}" * (
-        found.origin != "given"
-    )
+    if step.answer:
+        found = answer(step.answer, step.experiment)
+        right = step_words.text(found, step.unit) + f", {found.origin}" * (found.origin != "given")
+    return f"{step.title}{'' if step.title.endswith('?') else ':'} {right}" if right else step.title
 
 
 def _filled(words: str, step: Step) -> str:
@@ -172,11 +170,9 @@ def _filled(words: str, step: Step) -> str:
 
 
 def plain(markdown: str) -> str:
-    """Markdown as a slide shows words; a link is its words, and lines of a paragraph are one."""
-    text = MARKS.sub(
-        "",
-        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"^```.*?^```\n?", "", markdown, flags=re.M | re.S)),
-    )
+    """Markdown as a slide shows words: without code, a link as its words, the lines of a paragraph as one."""
+    text = re.sub(r"^```.*?^```\n?", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    text = MARKS.sub("", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text))
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text).strip()
 
 
@@ -196,7 +192,7 @@ class Deck:
         heading.left, heading.top, heading.width, heading.height = map(
             Inches, (EDGE, 0.2, WIDE - 2 * EDGE, 0.8)
         )
-        self._write(heading.text_frame, title, 32, bold=True)
+        self._write(heading.text_frame, title, 32 if len(title) < LONG_TITLE else 25, bold=True)
         left, top = EDGE, 1.1
         if words:
             box = slide.shapes.add_textbox(*map(Inches, (left, top, 4.3 if shot else WIDE - 2 * EDGE, 5.8)))
