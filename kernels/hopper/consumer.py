@@ -235,6 +235,33 @@ def _store_or_leave(
 
 
 @gluon.jit
+def _leave_results(
+    state, Q_block, output, sink, tile, place, row, schedule, total, scale_log2, CONSUMER: gl.constexpr
+):
+    """Store O and the log-sum-exp in the way of this kernel."""
+    if schedule.share is not None:
+        _store_or_leave(state, Q_block, output, tile, place, row, schedule, scale_log2, CONSUMER)
+    elif schedule.starts is not None or sink is not None:
+        _store_with_terms(state, Q_block, output, sink, place, row, schedule, total, scale_log2)
+    else:
+        _store(state, Q_block, output, place, row, schedule, scale_log2)
+
+
+@gluon.jit
+def _drawn_late(tiles, next_tiles, tile_visit, row, batch, head, span):
+    """The tile to come next, its first row, batch, head and span, what is not known yet being as it was."""
+    if tiles.starts is not None:
+        tile, row, batch, head, span = next_packed(next_tiles, tile_visit + 1)
+    elif tiles.HOW.PLACED:
+        tile, row, batch, head = next_placed(next_tiles, tile_visit)
+    else:
+        tile = next_tile(next_tiles, tile_visit)
+        if tiles.HOW.SKIPS:
+            row, batch, head = tiles.place(tile)
+    return tile, row, batch, head, span
+
+
+@gluon.jit
 def _hand_back(queries, tile_visit):
     """Give Q's shared memory back to the producer, once the output that leaves by way of it has left."""
     tma.store_wait(0)
@@ -319,22 +346,14 @@ def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.const
         if schedule.HOW.SKIPS:
             visit = skip(first - tile_first, visit, keys, values, turns)
         if schedule.HOW.CAUSAL or PACKED:  # drawn late, so asked for once all is handed back
-            if PACKED:
-                tile, tile_row, batch, head, span = next_packed(next_tiles, tile_visit + 1)
-            elif schedule.HOW.PLACED:
-                tile, tile_row, batch, head = next_placed(next_tiles, tile_visit)
-            else:
-                tile = next_tile(next_tiles, tile_visit)
-                if schedule.HOW.SKIPS:
-                    tile_row, batch, head = tiles.place(tile)
+            tile, tile_row, batch, head, span = _drawn_late(
+                tiles, next_tiles, tile_visit, tile_row, batch, head, span
+            )
         # O_i = O / l and L_i = m + log l
-        state = out, running_max, running_sum
-        if schedule.share is not None:
-            _store_or_leave(state, Q_block, output, this_tile, place, row, schedule, scale_log2, CONSUMER)
-        elif PACKED or sinks is not None:
-            _store_with_terms(state, Q_block, output, sink, place, row, schedule, tiles.seq_q, scale_log2)
-        else:
-            _store(state, Q_block, output, place, row, schedule, scale_log2)
+        _leave_results(
+            (out, running_max, running_sum), Q_block, output, sink, this_tile, place, row, schedule,
+            tiles.seq_q, scale_log2, CONSUMER,
+        )  # fmt: skip
         if CONSUMER == 0:
             store_times(blocks, this_tile, began, TRACED)
         if not LATE:
