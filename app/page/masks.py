@@ -219,7 +219,8 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
         extent = ", ".join(filter(None, (_documents(mask, keys), window)))
     elif mask.window:
         name, extent = "Window", window
-    return name, ", ".join(filter(None, (extent, mask.others)))
+    prefix = f"and the first {mask.prefix:,}" if mask.prefix and mask.causal else ""
+    return name, ", ".join(filter(None, (extent, prefix, mask.others)))
 
 
 def _documents(mask: Mask, keys: int) -> str:

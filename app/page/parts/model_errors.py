@@ -17,7 +17,7 @@ LABEL = "How far is the model off, by kind of call?"
 WORDS = (  # of each of KINDS
     "time, forward, in a kernel's own blocks",
     "time, forward, over sizes of blocks",
-    "time, forward, with documents, windows, a prefix, caps, sinks, slopes or V of another head dim",
+    "time, forward, with further masks, with terms, or with V of another head dim",
     "time, backward",
     "time, decoding with split keys",
     "time under the profiler",
