@@ -35,13 +35,13 @@ export class TrafficPanel {
       right = box.x + box.w;
     LEVELS.forEach(({ level, title, origin }, n) => {
       const y = box.y + (16 + GROUP * n) * u;
-      const width = pen.text(title, box.x, y, { size: box.w < 270 * u ? 12 : 13, weight: 600 });
+      const width = pen.text(title, box.x, y, { size: box.w < 310 * u ? 12 : 13, weight: 600 });
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
-        least = box.w < 270 * u ? "≥ " : "at least ",
+        least = box.w < 310 * u ? "≥ " : "at least ",
         bound = model.against.least && level === "requested" ? least : "",
         words = run.unfused ? "" : bound + compared(bytes, others);
       const taken = width + pen.right(words, right, y, { size: 12, weight: 700 });
-      if (box.w - taken > (6 * origin.length + 8) * u)
+      if (box.w - taken > (7 * origin.length + 14) * u)
         pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
       this.rows(view).forEach(([name, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
