@@ -233,7 +233,10 @@ class _Reader:
                 second if mlp in ("mlp", "moe") else None,
             )
             layers[Layer(*pair, norms, self._small(*pair, hidden, norms))] += 1
-        text = {name: str(self.config.get(name, ""))[:300] for name in ("title", "source", "date")}
+        text = {
+            name: " ".join(str(self.config.get(name, "")).split())[:300]
+            for name in ("title", "source", "date")
+        }
         text["title"] = text["title"][:60] or self.name
         model = Model(
             *(self.name, tuple(layers.items()), hidden, vocab, self.flag("tie_word_embeddings", family.tied)),
@@ -404,7 +407,7 @@ class _Reader:
         """Say of every field that is left over what is done about it."""
         for field, value in self.config.items():
             if field in LEFT_OUT and value:
-                self.said[f"{field} is given: {LEFT_OUT[field].format(value)}."] = None
+                self.said[f"{field} is given: {LEFT_OUT[field].format(_shown(value))}."] = None
             elif not (field in self.asked or value in (None, False, [], {}, "") or HARMLESS.search(field)):
                 self.said[f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out."] = (
                     None

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.__main__ import main
 from engine.experiment import Experiment, ExperimentError
-from engine.layers.config import ConfigError, names, opened, read, shipped
+from engine.layers.config import FOLDER, ConfigError, names, opened, read, shipped
 from engine.layers.phase import DECODE, PREFILL, TRAIN, Phase
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
@@ -195,6 +197,24 @@ def test_a_bad_config_is_one_sentence_per_field(what):
     assert len(caught.value.faults) == 1
     assert sentence in str(caught.value)
     assert str(caught.value).endswith((".", "config.json is not."))
+
+
+JUNK = (None, 0, -1, 7, 2**31, 1.5, float("nan"), True, "", "é\n<b>", [], [1], [None] * 40, {"a": 1}, "M*-E")
+
+
+@given(st.sampled_from(names()), st.data())
+def test_whatever_stands_in_a_config_is_read_or_refused_in_sentences(name, data):
+    config = json.loads((FOLDER / f"{name}.json").read_text())
+    inside = config.get("text_config", config)
+    for field in data.draw(st.lists(st.sampled_from([*inside, "index_topk", "layer_types"]), max_size=4)):
+        inside[field] = data.draw(st.sampled_from(JUNK))
+    try:
+        model = read(json.dumps(config))
+        said = model.said
+        assert Phase(tokens=64).of(model).seconds > 0
+    except ConfigError as error:
+        said = error.faults
+    assert all(sentence.endswith(".") and "\n" not in sentence for sentence in said)
 
 
 def test_what_is_not_understood_is_said_by_field():
