@@ -23,16 +23,6 @@ const box = (name, ...parts) => {
 };
 const full = (name, flags, ...parts) => box(name, u32(flags), ...parts);
 
-/** Equal neighbours once, each with how many there are. */
-function runs(numbers) {
-  const found = [];
-  for (const number of numbers) {
-    if (found.at(-1)?.[1] === number) found.at(-1)[0]++;
-    else found.push([1, number]);
-  }
-  return [...u32(found.length), ...found.flatMap((run) => u32(...run))];
-}
-
 /**
  * The file of a track: `samples` are { data, key, time } in the order of decoding, with the time at which each is
  * shown in microseconds, `rate` pictures a second, `config` the encoder's description of what it made.
@@ -54,8 +44,10 @@ export function mp4Of(samples, { width, height, rate, config }) {
     box(
       "stbl",
       full("stsd", 0, u32(1), entry),
-      full("stts", 0, runs(sizes.map(() => each))),
-      late.some(Boolean) ? full("ctts", 0x1000000, runs(late)) : [],
+      full("stts", 0, u32(1, sizes.length, each)),
+      late.some(Boolean)
+        ? full("ctts", 0x1000000, u32(late.length, ...late.flatMap((ticks) => [1, ticks])))
+        : [],
       full("stss", 0, u32(keys.length, ...keys)),
       full("stsc", 0, u32(1, 1, samples.length, 1)),
       full("stsz", 0, u32(0, sizes.length, ...sizes)),

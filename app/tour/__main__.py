@@ -31,7 +31,7 @@ def main() -> int:
             file = slides.made(
                 tour, known, given.minutes, given.dark, shoot, lambda text: print(text, flush=True)
             )
-    except (TourError, slides.SlidesError) as error:
+    except TourError as error:
         parser.error(str(error))
     given.out.write_bytes(file)
     print(f"{given.out}: {len(file) / 1e6:.1f} MB, a lecture of {given.minutes} minutes")

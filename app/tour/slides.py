@@ -19,7 +19,7 @@ from app.gallery.picture import Drawn
 from app.take_home import FILMS
 from app.tour import step_words
 from app.tour.as_file import drawn
-from app.tour.file import Step, Tour, Way
+from app.tour.file import Step, Tour, TourError, Way
 from engine.studies.answers import answer
 
 with suppress(ImportError):  # what comes with the extra `slides`, for which the command asks first
@@ -66,21 +66,16 @@ class Shot:
     kind: str = ""
 
 
-class SlidesError(Exception):
-    """Why no slides can be made, in a sentence."""
-
-
 @contextmanager
 def camera(dark: bool = False) -> Iterator[Callable[[Drawn, str], Shot]]:
-    """What takes pictures, in a browser of its own; raises SlidesError where there is none."""
+    """What takes pictures, in a browser of its own; raises TourError where there is none."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    root = getattr(os, "geteuid", lambda: 1)() == 0  # whose browser has no sandbox
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(
-                executable_path=path, args=["--no-sandbox"] * (os.name == "posix")
-            )
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"] * root)
         except Error as error:
-            raise SlidesError(f"{NO_BROWSER} ({str(error).splitlines()[0]})") from None
+            raise TourError(f"{NO_BROWSER} ({str(error).splitlines()[0]})") from None
         try:
             yield lambda picture, title: _shot(browser, picture, title, "dark" if dark else "light")
         finally:

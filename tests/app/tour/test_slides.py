@@ -80,7 +80,7 @@ def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
     try:
         with slides.camera() as shoot:
             film, still = shoot(moving, "cut"), shoot(Drawn("<p>Words alone</p>"), "words")
-    except slides.SlidesError as error:
+    except file.TourError as error:
         pytest.skip(f"no Chromium that starts: {error}")
     assert film.kind in ("MP4", "GIF")
     assert film.film[4:8] == b"ftyp" if film.kind == "MP4" else film.film.startswith(b"GIF89a")
