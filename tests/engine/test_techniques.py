@@ -130,9 +130,6 @@ def test_recorded_kernels_are_of_one_problem_near_the_scenario():
     assert {row.problem for row in rows} == {rows[0].problem}
     assert rows[0].problem.seq_kv == 4096
     assert not rows[0].problem.mask.causal
-    for row in rows[2:]:  # with one stage warps hide some of each other's waiting, flash2's of their softmax
-        allowed = {"flash2": 0.35 if row.stages else 0.3, "flash3": 0.25}[row.kernel]
-        assert row.modelled_seconds == pytest.approx(row.seconds, rel=allowed)
 
 
 @pytest.mark.parametrize(

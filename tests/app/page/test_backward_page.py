@@ -123,6 +123,6 @@ def test_the_page_taken_home_is_the_backward_pass(open_app, download):
     for each in (app, other):
         download(each)
     code = [block.value for block in app.sidebar.code]
-    assert "algorithm='backward'" in code[0]
-    assert "o.sum().backward()" in code[1]
+    assert "algorithm='backward'" in code[1]
+    assert "o.sum().backward()" in code[2]
     assert "backward" not in "".join(block.value for block in other.sidebar.code)
