@@ -28,8 +28,8 @@ def row_terms_kernel(
     batch = batch_head // heads
     head = batch_head % heads
     block = tl.program_id(0) % query_blocks
-    queries, end = block * BLOCK_Q + tl.arange(0, BLOCK_Q), seq_q
-    rows = batch_head.to(tl.int64) * padded_seq_q + queries
+    queries = block * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    padded, end = queries, seq_q
     if places is not None:
         queries = tl.load(places + block * OF_QUERIES) + tl.arange(0, BLOCK_Q)
         end = tl.load(places + block * OF_QUERIES + 2)
@@ -40,6 +40,7 @@ def row_terms_kernel(
     d_out_tile = widened(load_tile(d_out_head, d_out_strides, queries, columns, end, HEAD_DIM, True))
     own = batch_head.to(tl.int64) * seq_q + queries
     natural = tl.load(lse + own, mask=queries < end, other=float("inf"))
+    rows = batch_head.to(tl.int64) * padded_seq_q + padded
     row_delta = tl.sum(out_tile * d_out_tile, 1)
     if d_lse is not None:
         row_delta -= tl.load(d_lse + own, mask=queries < end, other=0.0)
