@@ -105,7 +105,7 @@ def first_piece(hand: ByHand, _: Palette) -> str:
         ("scores s", _list(first.scores[ROW]), _list(second.scores[ROW])),
         ("maximum m", m, UNKNOWN),
         ("factor α", "", UNKNOWN),
-        ("sum l", f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
+        ("sum ℓ", f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
         ("O so far", _list(first.out[ROW]), UNKNOWN),
     ]
     return _lines("<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>", rows, "apart")

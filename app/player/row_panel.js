@@ -15,15 +15,15 @@ const statistic = (key, sign, [online, whole, short], color, show) => ({
 });
 const STATISTICS = [
   statistic("m", "m", ["running maximum", "maximum", "maximum"], "statistics", decimal),
-  statistic("l", "l", ["running sum", "sum", "sum"], "V", sum),
+  statistic("l", "ℓ", ["running sum", "sum", "sum"], "V", sum),
   statistic("alpha", "α", ["rescale factor", "nothing is rescaled", "rescale"], "O", factor),
-  statistic("lse", "lse", ["m + log l", "m + log l", "m + log l"], "S", decimal),
+  statistic("lse", "lse", ["m + log ℓ", "m + log ℓ", "m + log ℓ"], "S", decimal),
 ];
 
 /** Of l and lse, what they are of while a tile is at work: m is known first, then α, and both at last. */
 function duringTile(key, { now, done, m, alpha, l, before, next }) {
   if (now < 0 || m === before.m || (key !== "l" && key !== "lse")) return undefined;
-  if (key === "lse") return done === now ? undefined : "m + log l before this tile";
+  if (key === "lse") return done === now ? undefined : "m + log ℓ before this tile";
   if (before.l === 0) return undefined;
   const scaled = `α × ${sum(before.l)}`;
   if (done === now) return `${scaled} + ${sum(l - next.alpha * before.l)}`;

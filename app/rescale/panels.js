@@ -281,10 +281,10 @@ export class NumbersPanel {
         [before, rescaled, after].map((value) => decimal(value[0] ?? value));
     const rows = [
       ["m", "running maximum", statistics, decimal(was), "", decimal(m), true],
-      ["l", "running sum", statistics, ...of(l), shown >= 2],
+      ["ℓ", "running sum", statistics, ...of(l), shown >= 2],
       ["α", "one factor for all", O, "", rescaling ? factor(alpha) : "1.00", "", false],
       ["O", "its first number", O, ...of(out), shown >= 2],
-      ["lse", "m + log l", S, lse(was, l.before), "", lse(m, l.after), shown >= 2],
+      ["lse", "m + log ℓ", S, lse(was, l.before), "", lse(m, l.after), shown >= 2],
     ];
     const line = (box.h - (narrow ? 64 : 116) * u) / rows.length;
     rows.forEach(([name, about, color, before, scaled, after, last], n) => {

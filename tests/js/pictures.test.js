@@ -72,12 +72,12 @@ test("lse is said to be of the tile before while m is new and l is not", () => {
   const said = (step) => {
     const pen = new Writing();
     new RowPanel().paint(pen, { x: 0, y: 0, w: 1200, h: 60 }, { model, run, step, row: 0, following: true });
-    return [pen.words.find((word) => String(word).startsWith("m + log l")), pen.words.includes("2.00")];
+    return [pen.words.find((word) => String(word).startsWith("m + log ℓ")), pen.words.includes("2.00")];
   };
-  assert.deepEqual(said(9), ["m + log l", true]); // l is 2: lse 1.75 of m 1
-  for (const step of [10, 11]) assert.equal(said(step)[0], "m + log l before this tile"); // m is 1.5
-  assert.equal(said(12)[0], "m + log l");
-  assert.equal(said(30)[0], "m + log l");
+  assert.deepEqual(said(9), ["m + log ℓ", true]); // l is 2: lse 1.75 of m 1
+  for (const step of [10, 11]) assert.equal(said(step)[0], "m + log ℓ before this tile"); // m is 1.5
+  assert.equal(said(12)[0], "m + log ℓ");
+  assert.equal(said(30)[0], "m + log ℓ");
 });
 
 test("L2 answers what is read and does not cross HBM, whatever is written", () => {

@@ -35,7 +35,7 @@ def test_the_example_shows_its_six_matrices():
 
 def test_the_second_piece_is_unknown_before_the_vote():
     told = words(hands.first_piece(by_hand(), LIGHT))
-    assert "maximum m 0.71 ? factor α ? sum l 1.00 + 0.49 = 1.49 ? O so far (1.00, 0.49) ?" in told
+    assert "maximum m 0.71 ? factor α ? sum ℓ 1.00 + 0.49 = 1.49 ? O so far (1.00, 0.49) ?" in told
 
 
 LANES = [figures.Lane("slow", 8e-3, "red"), figures.Lane("fast", 2e-3, "green")]
