@@ -85,6 +85,11 @@ export class FramesPlayer extends TimedPlayer {
     super.toggle();
   }
 
+  /** The clock's first picture is of no time at all: at the end of the run it would end the way back. */
+  advance(seconds, now) {
+    if (seconds || this.goal == null) super.advance(seconds, now);
+  }
+
   passing(seconds) {
     if (this.goal == null) return (seconds * this.speed) / FRAME;
     const left = this.goal - this.at,
