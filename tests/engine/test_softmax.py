@@ -26,6 +26,15 @@ def test_every_step_is_the_softmax_of_what_has_been_seen(scores, block):
     assert steps.final.sum() == pytest.approx(1 if np.isfinite(scores).any() else 0)
 
 
+@given(SCORES, st.integers(1, 12))
+def test_the_running_sum_follows_from_alpha(scores, block):
+    steps, total, start = online_steps(np.array(scores), block), 0.0, 0
+    for step, stop in enumerate(steps.stops):
+        total = steps.alpha[step] * total + steps.weights[step, start:stop].sum()
+        assert steps.l[step] == pytest.approx(total, rel=1e-9, abs=1e-12)
+        start = stop
+
+
 @given(SCORES, st.integers(1, 12), st.sampled_from(["float16", "bfloat16", "float32"]))
 def test_safe_and_online_stay_finite_and_near(scores, block, dtype):
     scores = np.array(scores)
