@@ -234,14 +234,14 @@ def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSU
 
 @gluon.jit(
     do_not_specialize=[
-        "batch_heads", "heads_together", "heads_per_kv_head", "window",
+        "batch_heads", "heads_together", "window",
         "whole", "coarse", "coarse_shares", "fine_shares",
     ]
 )  # fmt: skip
 def gradient_kernel(
     q_tensor, k_tensor, v_tensor, d_out_tensor, lse_tensor, delta_tensor, d_k_tensor, d_v_tensor, sums,
-    others, batch_heads, heads_together, heads_per_kv_head, window, whole, coarse, coarse_shares,
-    fine_shares, score, HOW: gl.constexpr,
+    others, batch_heads, heads_together, window, whole, coarse, coarse_shares, fine_shares, score,
+    HOW: gl.constexpr,
 ):  # fmt: skip
     """One block of threads a key block of a key head, or a share of one: dK, dV, and what it adds to dQ.
 
@@ -257,8 +257,9 @@ def gradient_kernel(
     BLOCK_Q: gl.constexpr = q_tensor.block_type.shape[-2]
     PARTS: gl.constexpr = HOW.BLOCK_KV // ROWS
     visits = visits_of(
-        gl.program_id(0), batch_heads, k_tensor.shape[-3], heads_together, heads_per_kv_head,
-        q_tensor.shape[-2], k_tensor.shape[-2], window, score, others if HOW.OTHERS else (None,) * 2,
+        gl.program_id(0), batch_heads, k_tensor.shape[-3], heads_together,
+        q_tensor.shape[-3] // k_tensor.shape[-3], q_tensor.shape[-2], k_tensor.shape[-2], window, score,
+        others if HOW.OTHERS else (None,) * 2,
         (whole, coarse, coarse_shares, fine_shares), lse_tensor.shape[2], BLOCK_Q,
         HOW.BLOCK_KV, HOW,
     )  # fmt: skip

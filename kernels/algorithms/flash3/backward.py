@@ -271,7 +271,6 @@ def _prepared(
     arguments = {
         "batch_heads": call.batch * call.kv_heads,
         "heads_together": heads_together(call, q.element_size(), beyond.rows),
-        "heads_per_kv_head": call.heads // call.kv_heads,
         "window": call.window or 0,
         **(cut or NONE).arguments(),
         "score": (call.scale, scale_log2, cap, per_slope, beyond.ahead, beyond.prefix),

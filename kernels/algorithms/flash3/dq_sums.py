@@ -114,23 +114,24 @@ def _store_queries(
     ]
 )
 def query_sums_kernel(
-    sums, d_q, d_keys, places, strides, heads, seq_q, query_blocks, scale,
+    sums, gradients, places, strides, heads, seq_q, query_blocks, scale,
     batch_heads, kv_heads, heads_together, seq_kv, whole, coarse, coarse_shares, fine_shares,
     shares, programs_of_keys, TILE: tl.constexpr,
 ):  # fmt: skip
     """One program a SIDE x SIDE part of dQ, after those for the dK and dV of key blocks that are shared.
 
-    places, if not None, says where blocks of packed sequences are, see `kernels.backward.places`.
+    gradients are dQ, and dK and dV where key blocks are shared. places, if not None, says where blocks of
+    packed sequences are, see `kernels.backward.places`.
     """
-    if d_keys is not None and tl.program_id(0) < programs_of_keys:
+    if gradients[1] is not None and tl.program_id(0) < programs_of_keys:
         _store_keys(
-            tl.program_id(0), sums, d_keys, strides, batch_heads, kv_heads, heads_together, seq_kv,
-            (whole, coarse, coarse_shares, fine_shares), shares, TILE,
+            tl.program_id(0), sums, (gradients[1], gradients[2]), strides, batch_heads, kv_heads,
+            heads_together, seq_kv, (whole, coarse, coarse_shares, fine_shares), shares, TILE,
         )  # fmt: skip
         return
     program = tl.num_programs(0) - 1 - tl.program_id(0)  # the last sums may still be in the L2
     _store_queries(
-        program, sums, d_q, strides[0], heads, seq_q, query_blocks, scale, places,
+        program, sums, gradients[0], strides[0], heads, seq_q, query_blocks, scale, places,
         TILE.HEAD_DIM, TILE.WIDTH, TILE.BLOCK_Q, TILE.SIDE,
     )  # fmt: skip
 
@@ -146,7 +147,7 @@ def store_sums(
         query_sums_kernel,
         programs_of_keys + sums.numel() // SIDE**2,
         call,
-        (sums, d_q, (d_k, d_v) if cut else None, places),
+        (sums, (d_q, d_k, d_v) if cut else (d_q, None, None), places),
         num_warps=4,
         num_stages=1,
         strides=(d_q.stride(), d_k.stride(), d_v.stride()),
