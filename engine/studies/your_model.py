@@ -32,9 +32,13 @@ class Share(NamedTuple):
     share: float
 
 
-@lru_cache(maxsize=512)
 def shares(model: Model, phase: Phase) -> tuple[Share, ...]:
     """Attention's share at every length that a phase can have, whatever its own."""
+    return _shares(model, replace(phase, tokens=LENGTHS[0]))
+
+
+@lru_cache(maxsize=512)
+def _shares(model: Model, phase: Phase) -> tuple[Share, ...]:
     return tuple(Share(tokens, replace(phase, tokens=tokens).of(model).attention_share) for tokens in LENGTHS)
 
 
