@@ -16,7 +16,7 @@ from urllib.request import urlopen
 ROOT = Path(__file__).resolve().parents[1]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-PATIENCE = 180  # s to wait for anything
+PATIENCE = 60  # s to wait for anything
 
 
 def chromium(playwright, more: Sequence[str] = ()):
