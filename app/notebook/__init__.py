@@ -21,6 +21,7 @@ from app.notebook.source import source_of
 from app.sidebar import BLOCKS, SEQUENCES
 from engine.experiment import PARAMETERS, Experiment, described
 from engine.measuring.user_kernel import WatchedFile, watch
+from engine.problem.heads import read
 from engine.watch import command
 from engine.watch.process import FailedError
 
@@ -56,6 +57,8 @@ def show(
     Example:
         show("tiles", seq=1024, causal=True)
     """
+    if Path(str(scenario.get("inputs", ""))).suffix in (".npz", ".safetensors"):  # a file of heads
+        scenario["inputs"] = read(scenario["inputs"])
     if kernel is not None:
         return Shown([Experiment.of(**command.DEFAULTS | scenario)], lambda one: _watched(kernel, one))
     whole = isinstance(what, Experiment)

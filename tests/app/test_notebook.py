@@ -4,6 +4,7 @@ import html
 import json
 import re
 
+import numpy as np
 import pytest
 
 from app.notebook import fields, show
@@ -24,6 +25,9 @@ def test_a_picture_is_one_frame_that_asks_nothing_of_any_server(tmp_path):
     assert not re.search(r"(?:src|href)=['\"]https?:", document(shown))
     shown.save(tmp_path / "tiles.html")
     assert (tmp_path / "tiles.html").read_text() == document(shown)
+    one = np.ones((2, 32, 16))
+    np.savez(tmp_path / "heads.npz", q=one, k=one, v=one)
+    assert "numbers of a file" in show("softmax", inputs=tmp_path / "heads.npz")._repr_html_()
     assert show(Experiment.of(seq=64), beside=Experiment.of(seq=128))._repr_html_().count("<iframe") == 2
 
 
