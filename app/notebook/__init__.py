@@ -19,7 +19,7 @@ from app.gallery.phone import in_document
 from app.gallery.picture import Drawn
 from app.notebook.source import source_of
 from app.sidebar import BLOCKS, SEQUENCES
-from engine.experiment import PARAMETERS, Experiment, described
+from engine.experiment import Experiment, described
 from engine.measuring.user_kernel import WatchedFile, watch
 from engine.problem.heads import read
 from engine.watch import command
@@ -72,11 +72,8 @@ class Shown:
     """Pictures next to each other; the notebook shows what `show` returns, `save` keeps it as a file."""
 
     def __init__(self, experiments: list[Experiment], draw: Callable[[Experiment], Drawn]):
-        self._experiments, self._draw, self._names = (
-            experiments,
-            draw,
-            [f"frame{uuid4().hex}" for _ in experiments],
-        )
+        self._experiments, self._draw = experiments, draw
+        self._names = [f"frame{uuid4().hex}" for _ in experiments]
         self.drawn = [_quietly(draw, one) for one in experiments]
 
     def save(self, file: str | Path) -> None:
@@ -145,5 +142,4 @@ def fields(experiment: Experiment) -> list[dict[str, Any]]:
     return [
         {"name": name, "options": sorted({*values, own[name]}), "value": own[name]}
         for name, values in options.items()
-        if name in PARAMETERS
     ]

@@ -139,11 +139,13 @@ def _beside(found: Evaluated) -> str:
         f"With standard attention it would take {share_text(plain.attention_share)}, and the model "
         f"{times_text(plain.seconds, found.seconds)} as long (modelled, {gpus})."
     )
-    until = studies.unnoticed_until(studies.shares(found.model, found.phase))
-    return words if until is None else (
-        f"{words} Up to {until:,} tokens none of it matters: attention takes less than "
-        f"{share_text(studies.LITTLE)}."
-    )  # fmt: skip
+    lengths = studies.unnoticed(studies.shares(found.model, found.phase))
+    if lengths is None:
+        return words
+    first, last = lengths
+    reach = f"Up to {last:,}" if first == studies.LENGTHS[0] else f"From {first:,} to {last:,}"
+    little = share_text(studies.LITTLE)
+    return f"{words} {reach} tokens none of it matters: attention takes less than {little}."
 
 
 def _picture(found: Evaluated, colours: Palette) -> None:

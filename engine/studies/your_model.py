@@ -53,7 +53,11 @@ def by_standard(model: Model, phase: Phase) -> Evaluated:
     return replace(phase, algorithm=standard.ALGORITHM.key).of(model)
 
 
-def unnoticed_until(found: tuple[Share, ...]) -> int | None:
-    """The longest length up to which attention takes little; None where it takes more from the first on."""
-    below = [each.tokens for each in found if each.share < LITTLE]
-    return max(below) if below else None
+def unnoticed(found: tuple[Share, ...]) -> tuple[int, int] | None:
+    """The lengths from which and up to which attention takes little, all between included; None: nowhere."""
+    little = [each.share < LITTLE for each in found]
+    if True not in little:
+        return None
+    first = little.index(True)
+    last = little.index(False, first) - 1 if False in little[first:] else len(found) - 1
+    return found[first].tokens, found[last].tokens

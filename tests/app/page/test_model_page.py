@@ -56,8 +56,12 @@ def test_the_share_grows_with_the_length_and_standard_attention_takes_most():
     curves = studies.by_algorithm(LLAMA, Phase(PREFILL))
     plain, _, runs = curves.values()
     assert all(a.share >= b.share for a, b in zip(plain, runs, strict=True))
-    until = studies.unnoticed_until(runs)
-    assert max(each.share for each in runs if each.tokens == until) < studies.LITTLE
+    first, last = studies.unnoticed(runs)
+    assert {each.tokens for each in runs if each.share < studies.LITTLE} == {
+        each.tokens for each in runs if first <= each.tokens <= last
+    }
+    assert studies.unnoticed(tuple(studies.Share(each, 0.06) for each in (128, 256))) is None
+    assert studies.unnoticed(tuple(studies.Share(each, 0.01) for each in (128, 256))) == (128, 256)
     figure = figures.share(curves, 8192, DARK)
     assert [list(trace["x"]) for trace in figure["data"]] == [list(studies.LENGTHS)] * 3
     assert figure["data"][2]["y"][6] == pytest.approx(100 * Phase(PREFILL, 8192).of(LLAMA).attention_share)
