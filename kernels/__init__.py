@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernels.measuring import read_cache, scenario_marker
     from kernels.paged import attention_paged
     from kernels.reference import reference_attention
+    from kernels.selected import attention_selected
     from kernels.varlen import attention_varlen
 
 _MODULES = {  # where each name stands, which is imported when it is first asked for
@@ -31,6 +32,7 @@ _MODULES = {  # where each name stands, which is imported when it is first asked
     "attention": "dense",
     "attention_fp8": "fp8",
     "attention_paged": "paged",
+    "attention_selected": "selected",
     "attention_varlen": "varlen",
     "explain": "inspection",
     "interpreted": "launch.launch",

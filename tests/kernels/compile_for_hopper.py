@@ -24,7 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from kernels import attention, attention_paged, trace_attention
+from kernels import attention, attention_paged, attention_selected, trace_attention
 from kernels.algorithms import flash2
 from kernels.algorithms.flash2.forward import served_by_tma
 from kernels.algorithms.flash3 import backward as flash3_backward
@@ -233,7 +233,15 @@ def launch_latent(q) -> None:
     flash3_latent._launch(q[:, :, :1], q.new_zeros(4, 16, 1, 576), *outputs, table, held, call=call)
 
 
+def launch_selected(q, causal=False) -> None:
+    """The launches of chosen blocks: a query to a choice, and a block of them."""
+    for block_q in (1, 64):
+        blocks = torch.zeros(1, 1, 256 // block_q, 4, dtype=torch.int32)
+        attention_selected(q, q[:, :1], q[:, :1], blocks, block_q=block_q, causal=causal)
+
+
 LAUNCHES = {
+    ("selected", "forward"): launch_selected,
     ("latent", "forward"): launch_latent,
     ("parts", "forward"): launch_parts,
     ("paged", "forward"): launch_paged,

@@ -43,6 +43,7 @@ CASES = [
     "paged:float16:128:0:0:causal:forward",
     "latent:bfloat16:576:0:0:none:forward",
     "parts:float16:128:0:0:none:forward",
+    "selected:float16:128:0:0:causal:forward",
     "standard:float16:128:0:0:none:trace",
     "flash1:float16:128:0:0:causal:trace",
     "flash2:float16:128:0:0:causal:trace",
@@ -67,7 +68,7 @@ def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel", "merge_kernel"}
     forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
-    forward |= {"latent_kernel", "quantise_kernel", "attention_fp8_kernel"}
+    forward |= {"latent_kernel", "quantise_kernel", "attention_fp8_kernel", "selected_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "places_kernel", "query_sums_kernel"}
     assert {kernel["kernel"] for kernel in compiled} == forward | backward
@@ -129,6 +130,9 @@ def test_two_blocks_of_pages_are_under_way(compiled):
     paged = [kernel for kernel in paged if kernel["kernel"] == "paged_kernel"]
     assert len(paged) == 2
     assert all(kernel["shared"] >= 2 * 2 * 128 * 128 * 2 for kernel in paged)  # of 64 keys three
+    chosen = [kernel for kernel in compiled if kernel["kernel"] == "selected_kernel"]
+    assert len(chosen) == 2
+    assert all(kernel["shared"] >= 2 * 2 * 64 * 128 * 2 for kernel in chosen)
 
 
 def test_records_say_how_long_the_compiled_kernels_are(compiled):

@@ -1,0 +1,111 @@
+"""Attention over chosen blocks of keys: float64 with the same choice, and nothing else is ever looked at."""
+
+import pytest
+import torch
+
+from kernels import attention, attention_selected
+from tests.kernels.attention_cases import DTYPES
+
+TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def drawn_blocks(batch, kv_heads, choices, chosen, key_blocks, seed=0):
+    """So many different blocks a row, one of them taken out where there are several."""
+    order = numbers(batch, kv_heads, choices, key_blocks, seed=seed).argsort(-1)[..., :chosen].int()
+    if chosen > 1:
+        order[..., -1] = -1
+    return order
+
+
+def reference(q, k, v, blocks, block_q, block_kv, causal):
+    """By the formula, a query at a time."""
+    (batch, heads, seq_q, dim), (kv_heads, seq_kv) = q.shape, k.shape[1:3]
+    out, lse = torch.zeros(*q.shape[:3], v.shape[3]).double(), torch.full(q.shape[:3], -torch.inf).double()
+    for b in range(batch):
+        for head in range(heads):
+            of = head // (heads // kv_heads)
+            for query in range(seq_q):
+                keys = [
+                    key
+                    for block in blocks[b, of, query // block_q].tolist()
+                    for key in range(block * block_kv, min((block + 1) * block_kv, seq_kv))
+                    if block >= 0 and (not causal or key <= query + seq_kv - seq_q)
+                ]
+                if keys:
+                    scores = k[b, of, keys].double() @ q[b, head, query].double() * dim**-0.5
+                    lse[b, head, query] = scores.logsumexp(0)
+                    out[b, head, query] = scores.softmax(0) @ v[b, of, keys].double()
+    return out, lse
+
+
+CASES = {  # batch, heads, kv_heads, seq_q, seq_kv, head_dim, head_dim of v, block_q, block_kv, chosen
+    "nsa": (1, 8, 2, 5, 130, 64, 64, 1, 32, 3),
+    "one query to the last key": (2, 4, 1, 1, 77, 40, 40, 1, 16, 4),
+    "blocks of queries": (1, 2, 1, 37, 70, 16, 16, 16, 16, 3),
+    "more rows than a tile": (1, 6, 1, 40, 64, 16, 24, 40, 16, 2),
+    "more queries than keys": (1, 2, 2, 20, 9, 7, 7, 4, 16, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True], ids=["whole", "causal"])
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_float64_over_the_same_keys(name, causal, dtype, device):
+    batch, heads, kv_heads, seq_q, seq_kv, dim, v_dim, block_q, block_kv, chosen = CASES[name]
+    q, k, v = (
+        numbers(batch, count, rows, columns, seed=seed).to(device, dtype)
+        for seed, (count, rows, columns) in enumerate(
+            ((heads, seq_q, dim), (kv_heads, seq_kv, dim), (kv_heads, seq_kv, v_dim))
+        )
+    )
+    blocks = drawn_blocks(batch, kv_heads, -(-seq_q // block_q), chosen, -(-seq_kv // block_kv)).to(device)
+    given = {"block_q": block_q, "block_kv": block_kv, "causal": causal, "return_lse": True}
+    out, lse = attention_selected(q, k, v, blocks, **given)
+    exact, exact_lse = reference(*(each.cpu() for each in (q, k, v, blocks)), block_q, block_kv, causal)
+    torch.testing.assert_close(out.double().cpu(), exact, rtol=0, atol=TOLERANCE[dtype])
+    torch.testing.assert_close(lse.double().cpu(), exact_lse, rtol=0, atol=1e-3)
+
+
+def test_all_blocks_are_attention(device):
+    q, k, v = (numbers(1, heads, 33, 32, seed=heads).to(device) for heads in (4, 2, 2))
+    blocks = torch.arange(3, device=device).expand(1, 2, 33, 3)  # of strides 0
+    found = attention_selected(q, k, v, blocks, block_kv=16, causal=True)
+    torch.testing.assert_close(found, attention(q, k, v, causal=True), rtol=1e-5, atol=1e-5)
+
+
+def test_what_is_not_chosen_may_be_anything(device):
+    """NaN in other blocks, behind the last key, behind a query's own, and around the tensors."""
+    around = torch.full((3, 2, 90, 40), torch.nan, device=device)
+    k, v, q = around[0, None, :, 10:80, :32], around[1, None, :, 10:80, :32], around[2, None, :, 10:16, :32]
+    k[:], v[:], q[:] = (numbers(*each.shape, seed=seed).to(device) for seed, each in enumerate((k, v, q)))
+    blocks = torch.tensor([0, 4], dtype=torch.int32, device=device).expand(1, 2, 6, 2)
+    given = {"block_kv": 16, "causal": True}
+    right = attention_selected(*(each.contiguous() for each in (q, k, v)), blocks, **given)
+    k[:, :, 16:64], v[:, :, 16:64] = torch.nan, torch.nan
+    assert torch.equal(attention_selected(q, k, v, blocks, **given), right)
+    k[:, :, 65:], v[:, :, 65:] = torch.nan, torch.nan  # the first query stands at key 64
+    assert torch.equal(attention_selected(q, k, v, blocks, **given)[:, :, 0], right[:, :, 0])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"blocks": torch.zeros(1, 2, 4, 2)}, "blocks is float32"),
+        ({"blocks": torch.zeros(1, 1, 4, 2, dtype=torch.int32)}, r"must be \[1, 2, 4, chosen\]"),
+        ({"blocks": torch.full((1, 2, 4, 2), 3)}, "blocks names block 3, it must be below 3"),
+        ({"block_q": 0}, "block_q is 0, it must be a whole number"),
+        ({"block_kv": 24}, "block_kv is 24, it must be a power of two"),
+        ({"scale": -1.0}, "scale is -1.0"),
+        ({"v": torch.zeros(1, 2, 40, 512)}, "head_dim 16 and 512"),
+        ({"q": torch.zeros(1, 4, 4, 16, requires_grad=True)}, "q requires grad, attention_selected has no"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_sentence(change, said):
+    q, k = torch.zeros(1, 4, 4, 16), torch.zeros(1, 2, 40, 16)
+    given = {"q": q, "k": k, "v": k, "blocks": torch.zeros(1, 2, 4, 2, dtype=torch.int32), "block_kv": 16}
+    with pytest.raises(ValueError, match=said):
+        attention_selected(**given | change)
