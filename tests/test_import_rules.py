@@ -38,7 +38,7 @@ LATE = {
 # from the ground up: each room, a folder or a file, imports only those before it, and none a face of its own
 ORDER = {
     "kernels": (
-        *("tilings", "interpreter", "tile", "call", "launch", "backward", "hopper", "algorithms"),
+        *("tilings", "interpreter", "between", "tile", "call", "launch", "backward", "hopper", "algorithms"),
         *("dispatch", "pages", "distributed", "measuring"),
     ),
     "engine": (

@@ -233,21 +233,27 @@ def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
 
 def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
     """scaled_dot_product_attention by one of its backends, or by the one that PyTorch chooses."""
-    _check_plain(problem)
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
 
-    whole = problem.mask.kinds <= {"causal"}
-    square = whole and problem.seq_q == problem.seq_kv
-    arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
-    if problem.mask.causal and square:
-        arguments["is_causal"] = True  # PyTorch aligns the first query with the first key
-    elif not (whole and problem.seq_q == 1):  # one query, the last, sees every key
-        hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
-        arguments["attn_mask"] = None if hidden is None else ~hidden
+    arguments = sdpa_arguments(problem, q.device)
 
     def call():
         with nullcontext() if backend is None else sdpa_kernel(getattr(SDPBackend, backend)):
             return scaled_dot_product_attention(q, k, v, **arguments)
 
     return call
+
+
+def sdpa_arguments(problem: Problem, device: Any) -> dict[str, Any]:
+    """What PyTorch's attention is given beside Q, K and V; raises JobError where it has no such terms."""
+    _check_plain(problem)
+    whole = problem.mask.kinds <= {"causal"}
+    square = whole and problem.seq_q == problem.seq_kv
+    arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}
+    if problem.mask.causal and square:
+        arguments["is_causal"] = True  # PyTorch aligns the first query with the first key
+    elif not (whole and problem.seq_q == 1):  # one query, the last, sees every key
+        hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=device))
+        arguments["attn_mask"] = None if hidden is None else ~hidden
+    return arguments

@@ -16,7 +16,18 @@ from operator import attrgetter
 from pathlib import Path
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
-from engine.measuring import clock, cluster, decoding, fp8, sampling, scenarios, sweep, timelines, variants
+from engine.measuring import (
+    clock,
+    cluster,
+    decoding,
+    fp8,
+    layers,
+    sampling,
+    scenarios,
+    sweep,
+    timelines,
+    variants,
+)
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
@@ -235,6 +246,7 @@ RECORD = {
     "drawn": record_counters,
     "timelines": record_timelines,
     "samples": record_samples,
+    "layers": layers.record,
     "cluster": record_cluster,
     "links": record_links,
 }

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Union
 
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
+from engine.recordings.layers import LayerTiming, PieceTiming
 from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, Times, Timing, VariantTiming
 
@@ -144,7 +144,10 @@ class TracedCall:
     skipped: str | None = None
 
 
-Row = Union[Timing, TilingTiming, Decoding, Counters, TracedCall, ClusterTiming, ClusterTimeline, Samples]  # noqa: UP007 (an alias evaluated on Python 3.10)
+Row = (
+    Timing | TilingTiming | Decoding | Counters | TracedCall | ClusterTiming | ClusterTimeline | Samples
+    | LayerTiming | PieceTiming
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,8 @@ class Recording:
     fp8: tuple[Fp8Timing, ...] = ()
     variants: tuple[VariantTiming, ...] = ()
     samples: tuple[Samples, ...] = ()
+    layers: tuple[LayerTiming, ...] = ()
+    pieces: tuple[PieceTiming, ...] = ()
 
     def __hash__(self) -> int:
         """By where and when it was made, as results are looked up by a recording of thousands of rows."""
@@ -185,7 +190,8 @@ class Recording:
 
 IDENTITY = (  # what a row may have that says what it is about
     "provider", "algorithm", "direction", "order", "problem", "block_q", "block_kv", "splits", "page_size",
-    "warps", "stages", "gpus", "numbers", "inputs", "prefix", "term", "v_dim", "cold",
+    "warps", "stages", "gpus", "numbers", "inputs", "prefix", "term", "v_dim", "cold", "model", "kind",
+    "phase", "tokens", "batch", "piece", "rows", "columns", "copies", "active",
 )  # fmt: skip
 
 

@@ -1,0 +1,337 @@
+"""Layers of models with random weights on this GPU, attention and the rest timed apart, and their pieces.
+
+A layer is what a server runs: PyTorch's matrix products, its grouped ones for experts, this project's
+attention, and between them kernels that read and write once. Weights have 16 bits, whatever a checkpoint has;
+biases are left out. Several layers are one CUDA graph, each with weights that the one before it has put out
+of L2. Imports torch and kernels when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from engine.layers.config import shipped
+from engine.layers.model import Layer, Matrix, Model
+from engine.layers.phase import DECODE, PREFILL, Phase, experiment_of
+from engine.measuring import clock
+from engine.measuring.exact import terms_of
+from engine.measuring.implementations import sdpa_arguments
+from engine.measuring.libraries import Library, kernels, torch
+from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.recorder import Recorder
+from engine.measuring.trial import attempt
+from engine.problem.problem import Problem
+from engine.recordings.layers import LayerTiming, PieceTiming
+from engine.recordings.timing import Times
+from engine.worker.jobs import JobError
+
+between = Library("kernels.between")
+MODELS = ("llama-3-8b", "gemma-2-9b", "gpt-oss-20b", "deepseek-v3", "qwen3-30b-a3b", "phi-3-mini")
+LENGTHS = {PREFILL: (1024, 4096, 16384), DECODE: (1024, 8192, 32768)}
+BATCH = {PREFILL: 1, DECODE: 16}
+REPEATS = clock.Repeats(5, 12, 0.05)
+FEW = 1024  # tokens up to which more layers are timed at once
+SPREAD = 2**28  # bytes of weights that a graph of pieces goes through, more than any L2
+COMPILING = 90.0  # seconds
+
+
+def plan() -> list[LayerTiming]:
+    """The rows to be timed, a model's kind of layer after another."""
+    return [
+        LayerTiming(name, layer.kind, phase, tokens, BATCH[phase])
+        for name in MODELS
+        for layer, _ in shipped(name).layers
+        for phase, lengths in LENGTHS.items()
+        for tokens in lengths
+    ]
+
+
+def pieces() -> list[PieceTiming]:
+    """Matrix products of many sizes, of no model, and what lies between them."""
+    squares = ((2048, 2048), (4096, 4096), (8192, 2048), (2048, 8192), (16384, 4096), (8192, 8192))
+    found = [PieceTiming("product", tokens, *size) for tokens in (1, 16, 128) for size in squares]
+    found += [
+        PieceTiming("product", tokens, *size) for tokens in (512, 1024, 2048, 8192) for size in squares[1:]
+    ]
+    experts = ((2048, 2048, 16, 2), (4096, 1024, 64, 4), (1024, 4096, 64, 4), (4096, 4096, 32, 8))
+    found += [PieceTiming("product", tokens, *one) for tokens in (16, 1024, 8192) for one in experts]
+    others = ("nothing", "norm", "turn", "activate", "choose", "gather", "combine")
+    return found + [
+        PieceTiming(piece, tokens, 4096, 4096, 64, 4) for tokens in (16, 1024, 8192) for piece in others
+    ]
+
+
+def record(recorder: Recorder) -> None:
+    """Layers and pieces, with the attention's kernels compiled first."""
+    cuda = torch.cuda.is_available()
+    wanted = [row for row in plan() if not recorder.has("layers", row)]
+    if cuda:
+        problems = dict.fromkeys(_problem(row) for row in wanted)
+        compiled = len(list(compile_all([Kernel("auto", each) for each in problems], COMPILING)))
+        recorder.tell(f"compiled {compiled} of {len(problems)} calls of attention")
+    for (name, kind), rows in groupby(wanted, attrgetter("model", "kind")):
+        for row in _timed(list(rows), cuda) if recorder.left > 0 else ():
+            recorder.add("layers", [row])
+            said = row.skipped or f"{row.times.p50 * 1e6:,.1f} us, {row.attention_share:.1%} attention"
+            recorder.tell(f"layers: {name}, {kind}, {row.phase} {row.tokens}: {said}")
+    for row in pieces():
+        if recorder.left > 0 and not recorder.has("pieces", row):
+            times, skipped = attempt(partial(_timed_piece, row, cuda), cuda)
+            recorder.add("pieces", [replace(row, times=times, skipped=skipped)])
+    recorder.tell(f"pieces: {len(recorder.rows['pieces'])}")
+
+
+def _layer(row: LayerTiming) -> tuple[Model, Layer]:
+    model = shipped(row.model)
+    return model, next(layer for layer, _ in model.layers if layer.kind == row.kind)
+
+
+def _problem(row: LayerTiming) -> Problem:
+    model, layer = _layer(row)
+    return experiment_of(model, Phase(row.phase, row.tokens, row.batch), layer.attention).problem
+
+
+def _timed(rows: list[LayerTiming], cuda: bool) -> Iterator[LayerTiming]:
+    """Rows of one kind of layer, whose weights are made once."""
+    model, layer = _layer(rows[0])
+    weights, why = attempt(lambda: [_weights(each, cuda) for each in layer.matrices(model.hidden)], cuda)
+    for row in rows:
+        found, reason = None, why
+        if not why:
+            found, reason = attempt(lambda row=row: _timed_row(row, layer, model, weights, cuda), cuda)
+        yield found or replace(row, skipped=reason)
+        if cuda:
+            torch.cuda.empty_cache()
+
+
+def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda: bool) -> LayerTiming:
+    made = Built(layer, _problem(row), model.hidden, weights, cuda)
+    times = 1 if not cuda else 8 if made.rows <= FEW else 2
+    calls = {"times": made.attends(), "rest": made.fixed()}
+    other, refused = attempt(made.pytorch, cuda)
+    if other is not None:
+        _, refused = attempt(lambda: made.run(other, 1), cuda)
+        calls |= {} if refused else {"pytorch": other}
+    graphs = {name: _captured(partial(made.run, call, times), cuda) for name, call in calls.items()}
+    found = clock.in_turns(graphs, REPEATS, cuda)
+    return replace(row, **{name: _each(spent, times) for name, spent in found.items()}, refused=refused)
+
+
+class Built:
+    """One kind of layer over a batch: `run` puts tokens through it with an attention that is given.
+
+    Attributes:
+        problem: of its attention.
+        rows: tokens that go through it.
+    """
+
+    def __init__(self, layer: Layer, problem: Problem, hidden: int, weights: list, cuda: bool):
+        self.layer, self.problem, self.weights = layer, problem, weights
+        self.rows = problem.batch * problem.seq_q
+        self.make = partial(torch.randn, device="cuda" if cuda else "cpu", dtype=torch.bfloat16)
+        self.inputs = self.make(self.rows, hidden), self.make(self.rows, hidden)
+        decoding, own = problem.seq_q < problem.seq_kv, layer.attention
+        shape = problem.batch, problem.kv_heads, problem.seq_kv
+        self.cache = (
+            self.make(*((1,) if problem.latent else (2,)), *shape, problem.head_dim) if decoding else None
+        )
+        self.mixed = partial(self._latent if own.latent else self._plain, decoding)
+
+    def run(self, attend: Callable, times: int) -> Any:
+        """The last of so many layers' outputs, one after another."""
+        x, y = self.inputs
+        for _ in range(times):
+            x, h = between.norm(x, y)
+            y, weights = self.mixed(h, attend)
+            y = between.norm(y)[1] if self.layer.norms > 2 else y
+            x, h = between.norm(x, y)
+            y = experts(h, weights, self.layer.mlp.active) if self.layer.mlp.experts > 1 else mlp(h, weights)
+            y = between.norm(y)[1] if self.layer.norms > 2 else y
+        return y
+
+    def attends(self) -> Callable:
+        """This project's attention, by what it takes by itself."""
+        mask = self.problem.mask.arguments(self.problem.seq_kv)
+        return partial(kernels.attention, **mask, **terms_of(self.problem))
+
+    def fixed(self) -> Callable:
+        """Numbers in place of attention's."""
+        problem = self.problem
+        out = self.make(problem.batch, problem.seq_q, problem.heads, problem.v_dim).transpose(1, 2)
+        return lambda q, k, v: out
+
+    def pytorch(self) -> Callable:
+        """PyTorch's own, by the backend that it chooses; raises JobError where it has no such attention."""
+        if self.problem.latent:
+            raise JobError("it has no attention over a latent")
+        attend = torch.nn.functional.scaled_dot_product_attention
+        return partial(attend, **sdpa_arguments(self.problem, self.inputs[0].device))
+
+    def _plain(self, decoding: bool, h, attend: Callable) -> tuple[Any, list]:
+        problem, (first, last, *others) = self.problem, self.weights
+        d, heads, keys = problem.head_dim, problem.heads, problem.kv_heads
+        qkv = torch.nn.functional.linear(h, first).view(self.rows, heads + 2 * keys, d)
+        between.turn(qkv[:, : heads + keys], problem.seq_q)
+        parts = qkv.view(problem.batch, problem.seq_q, -1, d).transpose(1, 2)
+        q, k, v = parts.split((heads, keys, keys), 1)
+        if decoding:  # the new ones are the last of the cache
+            self.cache[:, :, :, -1] = qkv[:, heads:].view(problem.batch, 2, keys, d).transpose(0, 1)
+            k, v = self.cache
+        return self._out(attend(q, k, v), last), others
+
+    def _latent(self, decoding: bool, h, attend: Callable) -> tuple[Any, list]:
+        own, problem, linear = self.layer.attention, self.problem, torch.nn.functional.linear
+        first, queries, keys, last, *others = self.weights
+        sizes = own.q_latent, own.latent, own.rope_dim
+        q, latent, turned = linear(h, first).split(sizes, 1)
+        q, latent = between.norm(q)[1], between.norm(latent)[1]
+        q = linear(q, queries).view(self.rows, own.heads, own.head_dim)
+        between.turn(q[..., -own.rope_dim :], problem.seq_q)
+        between.turn(turned[:, None], problem.seq_q)
+        plain, v_dim = own.head_dim - own.rope_dim, own.head_dim_v
+        if not decoding:
+            k, v = linear(latent, keys).view(self.rows, own.heads, -1).split((plain, v_dim), -1)
+            k = torch.cat((k, turned[:, None].expand(-1, own.heads, -1)), -1)
+            q, k, v = (each.view(problem.batch, problem.seq_q, *each.shape[1:]) for each in (q, k, v))
+            return self._out(attend(*(each.transpose(1, 2) for each in (q, k, v))), last), others
+        to_latent, from_latent = keys.view(own.heads, -1, own.latent).split((plain, v_dim), 1)
+        wide = torch.cat(
+            (torch.bmm(q[..., :plain].transpose(0, 1), to_latent), q[..., plain:].transpose(0, 1)), -1
+        )
+        self.cache[0, :, 0, -1] = torch.cat((latent, turned), -1)
+        k = self.cache[0]
+        out = attend(wide.transpose(0, 1)[:, :, None], k, k[..., : own.latent])
+        out = torch.bmm(out[:, :, 0].transpose(0, 1), from_latent.mT).transpose(0, 1)
+        return linear(out.reshape(self.rows, -1), last), others
+
+    def _out(self, out, last) -> Any:
+        return torch.nn.functional.linear(out.transpose(1, 2).reshape(self.rows, -1), last)
+
+
+def mlp(h, weights: list) -> Any:
+    """Two products with a gated activation between them."""
+    up, down = weights
+    linear = torch.nn.functional.linear
+    return linear(between.activate(linear(h, up)), down)
+
+
+def experts(h, weights: list, active: int) -> Any:
+    """Each token through those experts that its router gives most, and through what all take."""
+    router, up, down, *always = weights
+    grouped = torch.nn.functional.grouped_mm
+    chosen = choose(torch.nn.functional.linear(h, router), active)
+    gathered = grouped(gather(h, chosen), up.mT, offs=chosen[2])
+    out = combine(grouped(between.activate(gathered), down.mT, offs=chosen[2]), chosen)
+    return out + mlp(h, always) if always else out
+
+
+def choose(logits, active: int) -> tuple:
+    """Weights of each token's experts, the order of their rows by expert, and where each one's rows end."""
+    values, ids = logits.topk(active, -1)
+    ordered, order = ids.flatten().to(torch.int16).sort()
+    experts = torch.arange(logits.shape[-1], dtype=torch.int16, device=logits.device)
+    ends = torch.searchsorted(ordered, experts, right=True, out_int32=True)
+    return values.softmax(-1), order, ends
+
+
+def gather(h, chosen: tuple) -> Any:
+    """A row for each of a token's experts, in the experts' order."""
+    return h[chosen[1] // chosen[0].shape[1]]
+
+
+def combine(rows, chosen: tuple) -> Any:
+    """The weighted sum of each token's rows."""
+    weights, order, _ = chosen
+    places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    return between.combine(rows, places.view_as(weights), weights)
+
+
+def _timed_piece(row: PieceTiming, cuda: bool) -> Times:
+    call, many = PIECES[row.piece](row, cuda)
+    return _each(clock.in_turns({0: _captured(call, cuda)}, REPEATS, cuda)[0], many)
+
+
+def _product(row: PieceTiming, cuda: bool) -> tuple[Callable, int]:
+    """Products by enough matrices that none stays in L2; tokens are shared out evenly among experts."""
+    matrix = Matrix("", row.rows, row.columns, row.copies, row.active)
+    many = max(2, -(-SPREAD // (2 * matrix.parameters))) if cuda else 1
+    weights, x = (
+        [_weights(matrix, cuda) for _ in range(many)],
+        _numbers(row.tokens * row.active, row.columns, cuda=cuda),
+    )
+    ends = (torch.arange(1, row.copies + 1, device=x.device) * len(x) // row.copies).int()
+
+    def call():
+        for each in weights:
+            if row.copies > 1:
+                torch.nn.functional.grouped_mm(x, each.mT, offs=ends)
+            else:
+                torch.nn.functional.linear(x, each)
+
+    return call, many
+
+
+def _other(prepare: Callable, row: PieceTiming, cuda: bool) -> tuple[Callable, int]:
+    many, call = (16 if cuda else 1), prepare(row, partial(_numbers, cuda=cuda))
+    return lambda: [call() for _ in range(many)], many
+
+
+def _chosen(row: PieceTiming, numbers: Callable) -> tuple:
+    return choose(numbers(row.tokens, row.copies), row.active)
+
+
+PIECES: dict[str, Callable] = {
+    "product": _product,
+    **{
+        name: partial(_other, prepare)
+        for name, prepare in {
+            "nothing": lambda row, make: make(1, 32).zero_,
+            "norm": lambda row, make: partial(between.norm, *(make(row.tokens, row.rows) for _ in range(2))),
+            "turn": lambda row, make: partial(
+                between.turn, make(row.tokens, row.rows // 128, 128), row.tokens
+            ),
+            "activate": lambda row, make: partial(between.activate, make(row.tokens, 2 * row.rows)),
+            "choose": lambda row, make: partial(choose, make(row.tokens, row.copies), row.active),
+            "gather": lambda row, make: partial(gather, make(row.tokens, row.rows), _chosen(row, make)),
+            "combine": lambda row, make: partial(
+                combine, make(row.tokens * row.active, row.rows), _chosen(row, make)
+            ),
+        }.items()
+    },
+}
+
+
+def _numbers(*sizes: int, cuda: bool) -> Any:
+    return torch.randn(sizes, device="cuda" if cuda else "cpu", dtype=torch.bfloat16)
+
+
+def _weights(matrix: Matrix, cuda: bool) -> Any:
+    """Random ones that keep the scale of what they multiply."""
+    copies = (matrix.copies,) * (matrix.copies > 1)
+    made = torch.empty(
+        *copies, matrix.rows, matrix.columns, device="cuda" if cuda else "cpu", dtype=torch.bfloat16
+    )
+    return made.normal_(std=matrix.columns**-0.5)
+
+
+def _captured(call: Callable, cuda: bool) -> Callable:
+    """The call as a graph, after one outside of it."""
+    if not cuda:
+        return call
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        call()
+    return graph.replay
+
+
+def _each(times: Times, many: int) -> Times:
+    """Of one of so many that were timed at once."""
+    return Times(*(round(each / many, 10) for each in (times.p20, times.p50, times.p80)), times.repeats)

@@ -1,0 +1,144 @@
+"""Layers that are recorded: what is timed computes what the model says, whichever attention stands in it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from engine.layers.config import names, read, shipped
+from engine.layers.phase import DECODE, PREFILL
+from engine.measuring import clock, layers
+from engine.measuring.recorder import Recorder
+from engine.recordings.file import load
+from engine.recordings.layers import LayerTiming, PieceTiming
+from tests.engine.test_recording import DEVICE
+
+torch = pytest.importorskip("torch")
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "vocab_size": 100,
+    "torch_dtype": "bfloat16",
+}
+EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2, "layer_types": ["full_attention"]}
+LATENT = {
+    **{"model_type": "deepseek_v3", "num_key_value_heads": 4, "q_lora_rank": 32, "kv_lora_rank": 512},
+    **{"qk_nope_head_dim": 32, "qk_rope_head_dim": 64, "v_head_dim": 32, "first_k_dense_replace": 1},
+}
+MODELS = {
+    "llama": TINY,
+    "experts": {**TINY, "model_type": "gpt_oss", "head_dim": 16, **EXPERTS},
+    "latent": {**TINY, **LATENT},
+}
+CLOSE = 0.06  # of numbers about 1: some steps of bfloat16
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    models = {name: read(json.dumps(config), name) for name, config in MODELS.items()}
+    monkeypatch.setattr(layers, "shipped", models.__getitem__)
+    monkeypatch.setattr(layers, "MODELS", tuple(models))
+    monkeypatch.setattr(layers, "LENGTHS", {PREFILL: (24,), DECODE: (24,)})
+    monkeypatch.setattr(layers, "BATCH", {PREFILL: 1, DECODE: 2})
+    monkeypatch.setattr(layers, "REPEATS", clock.Repeats(1, 1, 0.1))
+    monkeypatch.setattr(layers, "pieces", lambda: [PieceTiming("norm", 4, 64, 64)])
+    return models
+
+
+def built(name: str, phase: str, tokens: int = 24, batch: int = 2) -> layers.Built:
+    torch.manual_seed(0)
+    row = LayerTiming(name, layers.shipped(name).layers[0][0].kind, phase, tokens, batch)
+    model, layer = layers._layer(row)
+    weights = [layers._weights(each, False) for each in layer.matrices(model.hidden)]
+    return layers.Built(layer, layers._problem(row), model.hidden, weights, False)
+
+
+def close(one, other) -> bool:
+    return (one.float() - other.float()).abs().max() < CLOSE * other.float().abs().max()
+
+
+@pytest.mark.parametrize("phase", [PREFILL, DECODE])
+def test_a_layer_gives_the_same_by_both_attentions_and_something_else_by_neither(tiny, phase):
+    made = built("llama", phase)
+    ours, pytorch, fixed = (made.run(each, 1) for each in (made.attends(), made.pytorch(), made.fixed()))
+    assert close(ours, pytorch) and not close(fixed, pytorch)
+
+
+def test_experts_give_each_token_what_its_own_weigh(tiny):
+    made = built("experts", PREFILL)
+    *_, router, up, down = made.weights
+    h = made.make(made.rows, 64)
+    values, chosen = (h @ router.mT).topk(2)
+    expected = torch.stack(
+        [
+            sum(
+                weight * layers.mlp(row[None], [up[expert], down[expert]])[0]
+                for weight, expert in zip(weights, ids, strict=True)
+            )
+            for row, weights, ids in zip(h, values.softmax(-1), chosen, strict=True)
+        ]
+    )
+    assert close(layers.experts(h, [router, up, down], 2), expected)
+
+
+def test_a_latent_decoded_is_the_last_row_of_its_prefill(tiny):
+    """Projections absorbed, one key head: the same numbers as K and V made for every head."""
+    whole, last = built("latent", PREFILL, batch=1), built("latent", DECODE, batch=1)
+    last.weights, last.inputs = whole.weights, tuple(each[-1:] for each in whole.inputs)
+    kept = []
+    whole.run(lambda q, k, v: kept.append((q, k)) or whole.attends()(q, k, v), 1)
+    own = whole.layer.attention
+    first = whole.weights[0]
+    _, h = layers.between.norm(*whole.inputs)
+    _, latent, _ = (h @ first.mT).split((own.q_latent, own.latent, own.rope_dim), 1)
+    cached = torch.cat((layers.between.norm(latent)[1], kept[0][1][0, 0, :, -own.rope_dim :]), -1)
+    last.cache[0, 0, 0] = cached
+    turned = kept[0][0][0, :, -1, -own.rope_dim :]  # of the last query, by its place
+
+    def attend(q, k, v):
+        q, k = q.clone(), k.clone()
+        q[0, :, 0, own.latent :], k[0, 0, -1] = turned, cached[-1]
+        scores = (q.float() @ k.float().mT) * own.head_dim**-0.5
+        return (scores.softmax(-1) @ k[..., : own.latent].float()).bfloat16()
+
+    assert close(last.run(attend, 1)[0], whole.run(whole.attends(), 1)[-1])
+
+
+def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
+    path = tmp_path / "layers.json"
+    for _ in range(2):  # the second finds everything there
+        recorder = Recorder(path, DEVICE, 600.0, lambda line: None)
+        layers.record(recorder)
+        recorder.close()
+    found = load(path)
+    assert [(row.model, row.phase) for row in found.layers] == [(n, p) for n in MODELS for p in layers.LENGTHS]
+    assert all(row.times.p50 > 0 < row.rest.p50 and row.skipped is None for row in found.layers)
+    by = {(row.model, row.phase): row for row in found.layers}
+    assert by["llama", PREFILL].pytorch and "sinks" in by["experts", PREFILL].refused
+    assert "latent" in by["latent", DECODE].refused
+    assert len(found.pieces) == 1
+
+
+def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(layers, "_weights", full)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 80 * 10**9))
+    row = layers.plan()[0]
+    assert "out of memory" in next(layers._timed([row], False)).skipped
+
+
+def test_six_models_are_planned_in_two_phases_at_three_lengths():
+    rows = layers.plan()
+    assert {row.model for row in rows} <= {*names()} and len({row.model for row in rows}) == 6
+    for name in {row.model for row in rows}:
+        kinds = {layer.kind for layer, _ in shipped(name).layers}
+        own = [row for row in rows if row.model == name]
+        assert {row.kind for row in own} == kinds and len(own) == 6 * len(kinds)
+        assert all(layers._problem(replace(row)).heads for row in own)
