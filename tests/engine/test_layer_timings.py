@@ -66,7 +66,8 @@ def close(one, other) -> bool:
 def test_a_layer_gives_the_same_by_both_attentions_and_something_else_by_neither(tiny, phase):
     made = built("llama", phase)
     ours, pytorch, fixed = (made.run(each, 1) for each in (made.attends(), made.pytorch(), made.fixed()))
-    assert close(ours, pytorch) and not close(fixed, pytorch)
+    assert close(ours, pytorch)
+    assert not close(fixed, pytorch)
 
 
 def test_experts_give_each_token_what_its_own_weigh(tiny):
@@ -116,10 +117,13 @@ def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
         layers.record(recorder)
         recorder.close()
     found = load(path)
-    assert [(row.model, row.phase) for row in found.layers] == [(n, p) for n in MODELS for p in layers.LENGTHS]
+    assert [(row.model, row.phase) for row in found.layers] == [
+        (n, p) for n in MODELS for p in layers.LENGTHS
+    ]
     assert all(row.times.p50 > 0 < row.rest.p50 and row.skipped is None for row in found.layers)
     by = {(row.model, row.phase): row for row in found.layers}
-    assert by["llama", PREFILL].pytorch and "sinks" in by["experts", PREFILL].refused
+    assert by["llama", PREFILL].pytorch
+    assert "sinks" in by["experts", PREFILL].refused
     assert "latent" in by["latent", DECODE].refused
     assert len(found.pieces) == 1
 
@@ -136,9 +140,11 @@ def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):
 
 def test_six_models_are_planned_in_two_phases_at_three_lengths():
     rows = layers.plan()
-    assert {row.model for row in rows} <= {*names()} and len({row.model for row in rows}) == 6
+    assert {row.model for row in rows} <= {*names()}
+    assert len({row.model for row in rows}) == 6
     for name in {row.model for row in rows}:
         kinds = {layer.kind for layer, _ in shipped(name).layers}
         own = [row for row in rows if row.model == name]
-        assert {row.kind for row in own} == kinds and len(own) == 6 * len(kinds)
+        assert {row.kind for row in own} == kinds
+        assert len(own) == 6 * len(kinds)
         assert all(layers._problem(replace(row)).heads for row in own)
