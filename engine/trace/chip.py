@@ -96,8 +96,8 @@ class Memory:
     def __init__(self, arrays: dict[Tensor, np.ndarray], dtypes: dict[Tensor, str], capacity: int, gpu: str):
         self.arrays, self.dtypes = arrays, dtypes
         self.capacity, self.gpu = capacity, gpu
-        self.read = dict.fromkeys(TENSORS, 0)
-        self.written = dict.fromkeys(TENSORS, 0)
+        self.read = dict.fromkeys((*TENSORS, *arrays), 0)
+        self.written = dict.fromkeys((*TENSORS, *arrays), 0)
         self.held: dict[Tensor, int] = {}
         self.peak = 0
 

@@ -1,0 +1,251 @@
+"""Attention over a latent (MLA): what is cached, what is projected when, and what each way costs.
+
+DeepSeek-V2, arXiv 2405.04434, section 2.1: K and V of all heads are made from one latent of a token, and 64
+rotated numbers that all heads share stand apart from it. `heads` caches K and V of every head. `projected`
+caches the latent and makes K and V of all cached tokens again in each call. `absorbed` brings the queries
+into the latent's space instead, and O out of it, so that the latent itself is K, and V without its last
+columns.
+
+What the three ways share is left out of all: Q, the projection of new tokens into the latent, that of O, and
+the weights, which a batch of sequences reads once.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from engine.problem.gpu import Gpu
+from engine.trace.chip import Memory
+from engine.trace.streamed import streamed
+
+HEADS, PROJECTED, ABSORBED = "heads", "projected", "absorbed"
+WAYS = (HEADS, PROJECTED, ABSORBED)
+BYTES = 2  # of a number, bfloat16
+GROUPED_DIM = 128  # of grouped heads that are set beside it
+QUERIES = tuple(2**power for power in range(13))
+CONTEXTS = tuple(2**power for power in range(10, 21))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Those of DeepSeek-V2 and V3, unless given.
+
+    Attributes:
+        heads: of Q.
+        latent, rotary: numbers that are cached of a token: its latent, and those rotated by its position.
+        plain, v_dim: numbers of K and of V that each head makes from the latent.
+
+    >>> Sizes().cached, Sizes().of_heads
+    (576, 40960)
+    """
+
+    heads: int = 128
+    latent: int = 512
+    rotary: int = 64
+    plain: int = 128
+    v_dim: int = 128
+
+    @property
+    def cached(self) -> int:
+        """Numbers of a token in the cache."""
+        return self.latent + self.rotary
+
+    @property
+    def of_heads(self) -> int:
+        """Numbers of a token in K and V of all heads."""
+        return self.heads * (self.plain + self.rotary + self.v_dim)
+
+    @property
+    def lifting(self) -> int:
+        """Numbers of the matrices that make K and V of all heads from the latent."""
+        return self.latent * self.heads * (self.plain + self.v_dim)
+
+    @property
+    def groups(self) -> float:
+        """Key heads of GROUPED_DIM that cache as much."""
+        return self.cached / (2 * GROUPED_DIM)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call does for one sequence in one layer: numbers cached of a token, bytes of HBM, FLOPs."""
+
+    cached: int
+    read: int
+    written: int
+    flops: int
+
+    def seconds(self, gpu: Gpu) -> float:
+        """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
+        moved = (self.read + self.written) / gpu.memory_bytes_per_second
+        return max(moved, self.flops / gpu.matrix_flops["bfloat16"])
+
+
+def cost(way: str, queries: int, keys: int, sizes: Sizes = Sizes()) -> Cost:
+    """That of a way, of so many queries, each of which sees all keys.
+
+    >>> cost(ABSORBED, 1, 4096).read / cost(HEADS, 1, 4096).read
+    0.0140625
+    """
+    pairs, wide = 2 * queries * keys * sizes.heads, sizes.plain + sizes.rotary + sizes.v_dim
+    if way == HEADS:
+        return Cost(sizes.of_heads, keys * sizes.of_heads * BYTES, 0, pairs * wide)
+    latents = keys * sizes.cached * BYTES
+    if way == PROJECTED:  # what is made is written, and read by attention
+        made = keys * sizes.heads * (sizes.plain + sizes.v_dim) * BYTES
+        read = latents + made + keys * sizes.rotary * BYTES
+        return Cost(sizes.cached, read, made, 2 * keys * sizes.lifting + pairs * wide)
+    return Cost(sizes.cached, latents, 0, 2 * queries * sizes.lifting + pairs * (sizes.cached + sizes.latent))
+
+
+def grouped(kv_heads: float, queries: int, keys: int, heads: int = Sizes.heads) -> Cost:
+    """That of grouped heads of GROUPED_DIM, for comparison."""
+    cached = 2 * kv_heads * GROUPED_DIM
+    return Cost(cached, keys * cached * BYTES, 0, 4 * queries * keys * heads * GROUPED_DIM)
+
+
+def projecting_pays_from(sizes: Sizes = Sizes(), keys: float = inf) -> float:
+    """Queries of a call above which making K and V takes fewer FLOPs than absorbing; over endless keys.
+
+    >>> round(projecting_pays_from(), 1)
+    170.7
+    """
+    more = sizes.heads * (sizes.cached + sizes.latent - sizes.plain - sizes.rotary - sizes.v_dim)
+    return sizes.lifting / (more + sizes.lifting / keys)
+
+
+def groups_as_fast(gpu: Gpu, sizes: Sizes = Sizes()) -> float:
+    """Key heads of GROUPED_DIM that take as long to decode as the latent, at best, in a long context."""
+    token = cost(ABSORBED, 1, 2**30, sizes).seconds(gpu) / 2**30
+    return token * gpu.memory_bytes_per_second / (2 * GROUPED_DIM * BYTES)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A way run on numbers: O [queries, heads, d of V] float32, and bytes by tensor."""
+
+    out: np.ndarray
+    read: dict[str, int]
+    written: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Drawn numbers of one sequence: its cache, queries, and the matrices that make K and V, float32.
+
+    Attributes:
+        latents, rotated: [keys, latent] and [keys, rotary], the cache.
+        q, q_rotated: [queries, heads, plain] and [queries, heads, rotary].
+        up_k, up_v: [heads, latent, plain] and [heads, latent, d of V].
+    """
+
+    latents: np.ndarray
+    rotated: np.ndarray
+    q: np.ndarray
+    q_rotated: np.ndarray
+    up_k: np.ndarray
+    up_v: np.ndarray
+
+    @classmethod
+    def drawn(cls, queries: int, keys: int, sizes: Sizes, seed: int = 0) -> "Numbers":
+        """Of unit spread, the matrices such that K and V have it too."""
+        draw = np.random.Generator(np.random.PCG64(seed)).standard_normal
+        heads, lift = sizes.heads, sizes.latent**-0.5
+        shapes = (
+            (keys, sizes.latent), (keys, sizes.rotary), (queries, heads, sizes.plain),
+            (queries, heads, sizes.rotary), (heads, sizes.latent, sizes.plain),
+            (heads, sizes.latent, sizes.v_dim),
+        )  # fmt: skip
+        arrays = [draw(shape, np.float32) for shape in shapes]
+        return cls(*arrays[:4], *(each * np.float32(lift) for each in arrays[4:]))
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by."""
+        return (self.q.shape[2] + self.q_rotated.shape[2]) ** -0.5
+
+
+def execute(way: str, numbers: Numbers, block: int = 64) -> Executed:
+    """Run a way in float32, a block of cached tokens at a time, through a memory that counts in bfloat16."""
+    keys, heads = len(numbers.latents), numbers.q.shape[1]
+    cache = {"latent": np.concatenate((numbers.latents, numbers.rotated), 1)}
+    made = {
+        "K": np.einsum("nc,hcd->hnd", numbers.latents, numbers.up_k),
+        "V": np.einsum("nc,hcd->hnd", numbers.latents, numbers.up_v),
+    }
+    if way == PROJECTED:
+        cache |= {name: np.zeros_like(each) for name, each in made.items()}
+    if way == HEADS:
+        rotated = np.broadcast_to(numbers.rotated, (heads, *numbers.rotated.shape))
+        cache = {"K": np.concatenate((made["K"], rotated), 2), "V": made["V"]}
+    memory = Memory(cache, dict.fromkeys(cache, "float32"), 0, "")
+    blocks = [slice(first, min(first + block, keys)) for first in range(0, keys, block)]
+    run = {HEADS: _of_heads, PROJECTED: _projected, ABSORBED: _absorbed}[way]
+    out = run(memory, numbers, blocks)
+    counted = ({name: of[name] * BYTES // 4 for name in cache} for of in (memory.read, memory.written))
+    return Executed(out, *counted)
+
+
+def _of_heads(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
+    q = np.concatenate((numbers.q, numbers.q_rotated), 2)
+    outs = []
+    for head in range(q.shape[1]):
+        tiles = ((memory.load("K", (head, keys)), memory.load("V", (head, keys)), True) for keys in blocks)
+        outs.append(streamed(q[:, head], numbers.scale, tiles, numbers.up_v.shape[2])[0])
+    return np.stack(outs, 1)
+
+
+def _projected(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
+    """A kernel that makes K and V, and one that attends to them and to the rotated columns of the cache."""
+    latent = numbers.latents.shape[1]
+    for keys in blocks:
+        tile = memory.load("latent", (keys,))
+        for head, (up_k, up_v) in enumerate(zip(numbers.up_k, numbers.up_v, strict=True)):
+            memory.store("K", (head, keys), tile[:, :latent] @ up_k)
+            memory.store("V", (head, keys), tile[:, :latent] @ up_v)
+    q, outs = np.concatenate((numbers.q, numbers.q_rotated), 2), []
+    rotated = [memory.load("latent", (keys, slice(latent, None))) for keys in blocks]  # once for all heads
+    for head in range(q.shape[1]):
+        tiles = (
+            (np.c_[memory.load("K", (head, keys)), turned], memory.load("V", (head, keys)), True)
+            for keys, turned in zip(blocks, rotated, strict=True)
+        )
+        outs.append(streamed(q[:, head], numbers.scale, tiles, numbers.up_v.shape[2])[0])
+    return np.stack(outs, 1)
+
+
+def _absorbed(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
+    """Queries of all heads are rows of one tile, so that each latent is read once for all of them."""
+    queries, heads, _ = numbers.q.shape
+    latent = numbers.latents.shape[1]
+    lifted = np.einsum("qhd,hcd->qhc", numbers.q, numbers.up_k)
+    rows = np.concatenate((lifted, numbers.q_rotated), 2).reshape(queries * heads, -1)
+    tiles = ((tile, tile[:, :latent], True) for tile in (memory.load("latent", (keys,)) for keys in blocks))
+    out, _ = streamed(rows, numbers.scale, tiles, latent)
+    return np.einsum("qhc,hcd->qhd", out.reshape(queries, heads, latent), numbers.up_v)
+
+
+def turned(vectors: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """[n, ..., d] vectors rotated by their positions (RoPE, arXiv 2104.09864), in pairs of halves."""
+    half = vectors.shape[-1] // 2
+    angles = places[:, None] * 10000.0 ** (-np.arange(half) / half)
+    angles = angles.reshape(len(places), *[1] * (vectors.ndim - 2), half)
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = vectors[..., :half], vectors[..., half:]
+    return np.concatenate((a * cos - b * sin, a * sin + b * cos), -1)
+
+
+def rotary_within(numbers: Numbers) -> float:
+    """How far scores are off where the numbers made from the latent are rotated too, and yet absorbed.
+
+    The largest difference beside the largest score: absorbing puts one matrix in the place of two, between
+    which a rotation by the distance of query and key would stand.
+    """
+    keys, queries = len(numbers.latents), len(numbers.q)
+    made = np.einsum("nc,hcd->nhd", numbers.latents, numbers.up_k)
+    places = np.arange(keys)
+    k, q = turned(made, places), turned(numbers.q, places[keys - queries :])
+    right = np.einsum("qhd,nhd->hqn", q, k)
+    absorbed = np.einsum("qhc,nc->hqn", np.einsum("qhd,hcd->qhc", q, numbers.up_k), numbers.latents)
+    return float(np.abs(right - absorbed).max() / np.abs(right).max())

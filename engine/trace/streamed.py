@@ -1,0 +1,30 @@
+"""Attention of a tile of queries over tiles of keys, one after another, as all variants do it."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from engine.trace.softmax import falling
+
+Tile = tuple[np.ndarray, np.ndarray, np.ndarray | bool]  # K, V, and which of the keys a query sees
+
+
+def streamed(q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """O [rows, v_dim] and lse [rows] of q [rows, d], in q's own format; O is 0 where no key is seen.
+
+    >>> out, lse = streamed(np.ones((1, 2)), 1.0, [(np.ones((3, 2)), np.ones((3, 4)), True)], 4)
+    >>> out.tolist(), round(float(lse[0]), 4)
+    ([[1.0, 1.0, 1.0, 1.0]], 3.0986)
+    """
+    number = q.dtype.type
+    m, total = np.full(len(q), -np.inf, q.dtype), np.zeros(len(q), q.dtype)
+    out = np.zeros((len(q), v_dim), q.dtype)
+    for k, v, seen in tiles:
+        scores = np.where(seen, (q @ k.T) * number(scale), number(-np.inf))
+        new = np.maximum(m, scores.max(1, initial=-np.inf))
+        alpha, weights = falling(m, new), falling(scores, new[:, None])
+        total = total * alpha + weights.sum(1)
+        out = out * alpha[:, None] + weights @ v
+        m = new
+    some = np.where(total == 0, number(1), total)
+    return out / some[:, None], m + np.log(some)
