@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_auto, bench_models, bench_selected, variants
+from engine.measuring import bench_auto, bench_beyond, bench_models, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import ON_GPU, Repeats, in_turns
 from engine.measuring.exact import ALLOWED
@@ -113,7 +113,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--variants", action="store_true", help="what masks and terms cost flash2")
     parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")
     parser.add_argument("--models", action="store_true", help="calls as models make them, and decoding")
-    parser.add_argument("--selected", action="store_true", help="chosen blocks of keys beside all of them")
+    parser.add_argument(
+        "--beyond", action="store_true", help="chosen blocks of keys, and a latent, beside all keys"
+    )
     parser.add_argument("--cache", action="store_true", help="what L2 alone delivers to the SMs")
     options = parser.parse_args(arguments)
     if options.cache:
@@ -124,8 +126,8 @@ def main(arguments: list[str]) -> int:
             return bench_auto.run(bench_auto.candidates(), bench_auto.problems())
         if options.models:
             return bench_models.run()
-        if options.selected:
-            return bench_selected.run(options.json)
+        if options.beyond:
+            return bench_beyond.run(options.json)
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         if options.variants:
             return _written(Recording(where, variants=tuple(variants.run(repeats))), options.json)

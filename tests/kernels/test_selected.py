@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.measuring import bench_selected
+from engine.measuring import bench_beyond
 from engine.measuring.clock import Repeats
 from engine.worker.jobs import JobError
 from kernels import attention, attention_selected
@@ -117,15 +117,15 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(change, said):
 def test_what_is_timed_is_checked_first(monkeypatch):
     """As `bench-kernels --selected` calls it: own blocks first, none twice, none behind the query."""
     for name, small in {"HEADS": 4, "KV_HEADS": 2, "HEAD_DIM": 16, "KEYS": 32}.items():
-        monkeypatch.setattr(bench_selected, name, small)
-    monkeypatch.setattr(bench_selected, "REPEATS", Repeats(1, 1, 0.0))
-    blocks = bench_selected.choice(1, 40, 44, 4, 16, "cpu")
+        monkeypatch.setattr(bench_beyond, name, small)
+    monkeypatch.setattr(bench_beyond, "REPEATS", Repeats(1, 1, 0.0))
+    blocks = bench_beyond.choice(1, 40, 44, 4, 16, "cpu")
     for choice, named in enumerate(blocks[0, 1].tolist()):
         own, there = (4 * choice + 4) // 16, [block for block in named if block >= 0]
         assert there[0] == own == max(there)
         assert len({*there}) == len(there) == min(2, own + 1)
-    row = bench_selected.row(1, 8, 40, 1, 16, "cpu")
+    row = bench_beyond.row(1, 8, 40, 1, 16, "cpu")
     assert row["selected"]["repeats"] == row["all"]["repeats"] == 1
-    monkeypatch.setattr(bench_selected, "CLOSE", 0.0)
+    monkeypatch.setattr(bench_beyond, "CLOSE", 0.0)
     with pytest.raises(JobError, match="from float64 over 40 keys"):
-        bench_selected.row(1, 8, 40, 1, 16, "cpu")
+        bench_beyond.row(1, 8, 40, 1, 16, "cpu")

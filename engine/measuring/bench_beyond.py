@@ -1,4 +1,4 @@
-"""python -m engine bench-kernels --selected: chosen blocks of keys beside all keys, on a GPU."""
+"""python -m engine bench-kernels --beyond: chosen blocks of keys, and a latent, beside all keys, on a GPU."""
 
 import json
 from dataclasses import asdict
@@ -17,6 +17,7 @@ HEADS, KV_HEADS, HEAD_DIM, KEYS = 64, 4, 128, 1024  # the last that a query visi
 PREFILL = tuple(product((8192, 16384, 32768, 65536), ((1, 64), (64, 64))))
 BLOCKS = (16, 32, 128)  # at the third length, one query to a choice
 DECODED = ((4096, 64), (65536, 64))  # keys of each of so many sequences
+LATENTS, LATENT_HEADS, GROUPS = ((64, 4096), (64, 32768), (8, 131072)), 128, 8
 CHECKED, CLOSE = 48, 4 * 2.0**-7  # queries; of the largest value of V: four of bfloat16's steps
 
 
@@ -68,24 +69,39 @@ def row(
     return shape | {"error": off} | {name: asdict(each) for name, each in times.items()}
 
 
+def latent(batch: int, keys: int, where: str = "cuda") -> dict[str, Any]:
+    """A query of each of LATENT_HEADS heads over a latent, beside the same over grouped heads of 128."""
+    make = partial(torch.randn, device=where, dtype=torch.bfloat16)
+    q, latents = make(batch, LATENT_HEADS, 1, 576), make(batch, 1, keys, 576)
+    k, v = (make(batch, GROUPS, keys, HEAD_DIM) for _ in "kv")
+    calls = {
+        "latent": partial(kernels.attention, q, latents, latents[..., :512]),
+        "grouped": partial(kernels.attention, q[..., :HEAD_DIM], k, v),
+    }
+    exact, _ = kernels.reference_attention(q[:1, :1], latents[:1], latents[:1, ..., :512])
+    off = (calls["latent"]()[:1, :1].double() - exact).abs().max().item()
+    if not off <= CLOSE * latents.abs().max().item():
+        raise JobError(f"attention over a latent is {off:.3g} from float64 over {keys:,} keys")
+    times = in_turns(calls, REPEATS, where == "cuda")
+    return {"batch": batch, "seq_kv": keys, "error": off} | {
+        name: asdict(each) for name, each in times.items()
+    }
+
+
 def run(path: Path | None) -> int:
     """Print a line for each shape, and write all into a file; 0."""
     shapes = [(1, keys, keys, *blocks) for keys, blocks in PREFILL]
     shapes += [(1, PREFILL[4][0], PREFILL[4][0], 1, block_kv) for block_kv in BLOCKS]
-    rows = []
-    for shape in shapes + [(batch, 1, keys, 1, 64) for keys, batch in DECODED]:
-        rows.append(row(*shape))
-        whole, selected = (rows[-1][name]["p50"] * 1e6 for name in ("all", "selected"))
-        print(f"{rows[-1]}: x{whole / selected:.2f}", flush=True)
-        torch.cuda.empty_cache()
+    shapes += [(batch, 1, keys, 1, 64) for keys, batch in DECODED]
+    rows = {"selected": [], "latents": []}
+    for kind, measure, of in (("selected", row, shapes), ("latents", latent, LATENTS)):
+        for shape in of:
+            rows[kind].append(measure(*shape))
+            print(kind, rows[kind][-1], flush=True)
+            torch.cuda.empty_cache()
     if path:
-        problem = {
-            "heads": HEADS,
-            "kv_heads": KV_HEADS,
-            "head_dim": HEAD_DIM,
-            "keys": KEYS,
-            "dtype": "bfloat16",
-        }
-        found = {"device": asdict(device()), "problem": problem, "rows": rows}
+        problem = {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "keys": KEYS}
+        problem |= {"latent_heads": LATENT_HEADS, "groups": GROUPS, "dtype": "bfloat16"}
+        found = {"device": asdict(device()), "problem": problem, **rows}
         path.write_text(json.dumps(found, indent=1) + "\n")
     return 0
