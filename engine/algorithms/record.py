@@ -24,6 +24,8 @@ class Pipeline:
         overlapped: the softmax of one tile runs under the matrix products of another.
         returning: O leaves for memory and comes back at every visit, and each waits for the one before.
         dividing: O is divided by l at every visit, which the next has to undo.
+        polynomials: share of the exponentials that plain arithmetic computes, beside their own unit.
+        threshold: rise of a row's maximum, in log2, up to which m is left and nothing is rescaled.
     """
 
     asynchronous: bool = True
@@ -31,6 +33,8 @@ class Pipeline:
     overlapped: bool = False
     returning: bool = False
     dividing: bool = False
+    polynomials: float = 0.0
+    threshold: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,9 @@ WARP_GROUP_ROWS = 64  # of a product that a warp group issues asynchronously, fr
 # and beside all else; and around the visits of a block, beside all else.
 COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, BLOCK_INSTRUCTIONS = 6.2, 62, 312
 SCORE_OPERATIONS = 3  # float32 arithmetic of a score: scale and subtract m, maximum, sum
+# An exponential as a polynomial of degree 3: a bound, three steps to its whole part, three products, two more
+# to put the exponent in its place; of these six by two numbers at a time (Blackwell's packed float32).
+POLYNOMIAL_OPERATIONS = 6
 # More of a score by the operations of the kernels' source: with a cap, whose tanh is an exponential and a
 # quotient, which both ask the exponentials' unit; and where it falls with its distance.
 CAP_EXPONENTIALS, CAP_INSTRUCTIONS, SLOPE_INSTRUCTIONS = 2, 12, 4

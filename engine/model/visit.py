@@ -30,6 +30,7 @@ from engine.model.rates import (
     FEW_ROWS_CYCLES,
     L2_LATENCY,
     LATENCY,
+    POLYNOMIAL_OPERATIONS,
     POWER,
     RUNNING_CLOCK,
     SCHEDULED,
@@ -182,9 +183,11 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
         return peak_seconds(launch, phase), _issued_seconds(launch, phase), copies
     sms, operations = launch.gpu.sms, [step.operation for step in phase.each]
     scores = _scores(launch) * sum(operation in EXPONENTIALS for operation in operations)
-    times = 1 + 2 * launch.pipeline.dividing if Operation.RESCALE in operations else 0
+    pipeline = launch.pipeline
+    times = 1 + 2 * pipeline.dividing if Operation.RESCALE in operations and not pipeline.threshold else 0
     rescaled = times * launch.tiling.block_q * launch.problem.v_dim
-    each, asked = SCORE_OPERATIONS + term_instructions(launch.problem), exponentials_of(launch.problem)
+    each = SCORE_OPERATIONS + term_instructions(launch.problem) + POLYNOMIAL_OPERATIONS * pipeline.polynomials
+    asked = exponentials_of(launch.problem) - pipeline.polynomials
     softmax = asked * scores / rates.exponentials + (each * scores + rescaled) / rates.vector
     return sms * _products(launch, phase) / rates.matrix, sms * softmax, copies
 

@@ -15,7 +15,7 @@ from engine.schedule.bytes import Bytes
 from engine.schedule.step import BY_KEY, Operation, Tensor
 from engine.trace.chip import NOTHING, Chip, SramOverflow
 from engine.trace.rows import RowStatistics, row_statistics
-from engine.trace.softmax import falling, log_sum_exp
+from engine.trace.softmax import exponentials, falling, log_sum_exp, raised
 
 __all__ = ["RowStatistics", "SramOverflow", "Trace", "execute", "row_statistics"]
 
@@ -65,7 +65,7 @@ class Executor(Chip):
             shape = rows, problem.v_dim if name == "v" else problem.head_dim
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; it must be {shape}")
-        self.unfused = run.algorithm.unfused
+        self.unfused, self.pipeline = run.algorithm.unfused, run.pipeline
         arrays = {Tensor.Q: q, Tensor.K: k, Tensor.V: v}
         arrays[Tensor.O] = np.zeros((problem.seq_q, problem.v_dim), np.float32)
         self.problem = problem
@@ -145,14 +145,15 @@ class Executor(Chip):
     def _maximum(self) -> None:
         self.old_m = self.tiles[Tensor.STATISTICS][:, 0]
         statistics = self.tiles[Tensor.STATISTICS].copy()
-        statistics[:, 0] = np.maximum(self.old_m, self.tiles[Tensor.S].max(1))
+        largest = self.tiles[Tensor.S].max(1)
+        statistics[:, 0] = raised(self.old_m, largest, self.pipeline.threshold)
         self.tiles[Tensor.STATISTICS] = statistics
 
     def _rescale(self) -> None:
         """alpha = exp(m_old - m), and P in the place of S."""
         m = self.tiles[Tensor.STATISTICS][:, 0]
         self.alpha = falling(self.old_m, m)
-        self.tiles[Tensor.S] = falling(self.tiles[Tensor.S], m[:, None])
+        self.tiles[Tensor.S] = exponentials(self.tiles[Tensor.S], m[:, None], self.pipeline)
 
     def _accumulate(self, query: int, key: int) -> None:
         if self.unfused:

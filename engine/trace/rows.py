@@ -11,7 +11,7 @@ from engine.problem.bounds import blocks, visible, visible_keys
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs
 from engine.problem.terms import before_keys, with_terms
-from engine.trace.softmax import falling, log_sum_exp
+from engine.trace.softmax import exponentials, falling, log_sum_exp, raised
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     share keys, q and the rows are packed likewise.
     """
     rows = np.asarray(rows, np.int64)
-    unfused = experiment.record.unfused
+    unfused, pipeline = experiment.record.unfused, experiment.record.pipeline
     along = -1 if any(phase.reverse for phase in schedule_of(experiment).phases) else 1
     scores = masked_scores(experiment, q, k, rows)
     if unfused:
@@ -53,10 +53,11 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     first, more = (np.float32(each) for each in before_keys(experiment.problem))
     m, begins = tiles.max(2), _begins(experiment, rows, tiles.shape[1])
     starts = np.arange(m.shape[1]) == begins.argmax(1)[:, None]  # where a row's first program begins
-    m = np.where(starts, np.maximum(m, first), m)
+    m = np.where(starts, raised(first, m, pipeline.threshold), m)
     for block in range(1, m.shape[1]):
-        m[:, block] = np.where(begins[:, block], m[:, block], np.maximum(m[:, block - 1], m[:, block]))
-    masses = falling(tiles, m[:, :, None]).sum(2)
+        running = raised(m[:, block - 1], m[:, block], pipeline.threshold)
+        m[:, block] = np.where(begins[:, block], m[:, block], running)
+    masses = exponentials(tiles, m[:, :, None], pipeline).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
     before = np.where(starts, first, np.where(begins, np.float32(-np.inf), before))
     alpha = falling(before, m)

@@ -17,6 +17,9 @@ from tests.engine.strategies import exact_attention, experiments
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
+POLYNOMIAL_ERROR = 8.8e-5  # of an exponential by a polynomial of degree 3: arXiv 2603.05451
+
+
 def one_head(experiment: Experiment, seed: int = 1):
     return (array[0] for array in make_inputs(experiment.problem, seed))
 
@@ -32,16 +35,20 @@ def eager_error(problem, q, k, v) -> float:
     return float(np.abs(round_to(p.astype(np.float64) @ v, problem.dtype) - exact).max())
 
 
-def check(found_out, found_lse, problem, tensors, rounds=2, stored=EPSILON["float32"]):
-    """O and lse of one head against float64; rounds: how often O is rounded, stored: by how much S is."""
+def check(found_out, found_lse, problem, tensors, rounds=2, stored=EPSILON["float32"], off=0.0):
+    """O and lse of one head against float64.
+
+    rounds: how often O is rounded, stored: by how much S is, off: relative error of an exponential.
+    """
     out, lse, scores = exact_attention(problem, *tensors)
-    allowed = eager_error(problem, *tensors) + 4 * EPSILON[problem.dtype] * np.abs(tensors[2]).max()
+    largest = np.abs(tensors[2]).max()
+    allowed = eager_error(problem, *tensors) + (4 * EPSILON[problem.dtype] + off) * largest
     assert np.abs(found_out - out).max() <= rounds * allowed
     blind = np.isneginf(scores).all(1)
     np.testing.assert_array_equal(np.isneginf(found_lse), blind & (not problem.sinks))
     assert not found_out[blind].any()
     largest = np.abs(scores[np.isfinite(scores)]).max(initial=1)
-    near = (16 * EPSILON["float32"] + stored) * largest
+    near = (16 * EPSILON["float32"] + stored) * largest + off
     np.testing.assert_allclose(found_lse[~blind], lse[~blind], atol=near)
 
 
@@ -52,7 +59,8 @@ def test_the_trace_is_attention_as_float64_has_it(experiment):
     # flash1 rounds O once a key block, the others once; unfused S has the dtype
     rounds = 2 + len(simulate(experiment).schedule.key_rows) if experiment.algorithm == "flash1" else 2
     stored = EPSILON[problem.dtype if experiment.algorithm == "standard" else "float32"]
-    check(trace.out, trace.lse, problem, tensors, rounds, stored)
+    polynomials = POLYNOMIAL_ERROR * (experiment.record.pipeline.polynomials > 0)
+    check(trace.out, trace.lse, problem, tensors, rounds, stored, polynomials)
 
 
 @given(experiments())

@@ -59,7 +59,7 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
     columns, problem = schedule.columns, experiment.problem
     for at, (_, operation, tensor, query, key, times) in enumerate(walked(schedule)):
         rows, keys = rows_of(schedule.query_rows, query), rows_of(schedule.key_rows, key)
-        box = experiment.algorithm == "flash3" and operation == Operation.LOAD  # whole, by TMA
+        box = experiment.algorithm in ("flash3", "flash4") and operation == Operation.LOAD  # whole, by TMA
         asked = (schedule.tiling.block_q, schedule.tiling.block_kv) if box else (rows, keys)
         moved = times * block_bytes(problem, tensor).of(*asked) if tensor != Tensor.NONE else 0
         product = operation in MATRIX_PRODUCTS
