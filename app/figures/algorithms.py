@@ -33,7 +33,7 @@ LOOKS = {
     "flash1": Look("k", "square", "dash"),
     "flash2": Look("v", "diamond"),
     "flash3": Look("o", "star", "dot"),
-    "flash4": Look("violet", "star-diamond", "dashdot"),
+    "flash4": Look("q", "star-diamond", "dashdot"),
     "split_kv": Look("rose", "pentagon", "longdash"),
     "eager": Look("ink", "x", name="PyTorch unfused"),
     "sdpa": Look("violet", name="PyTorch fused"),

@@ -96,6 +96,12 @@ def exponentials_of(problem: Problem) -> int:
     return 1 + CAP_EXPONENTIALS * bool(problem.softcap)
 
 
+def exponential_seconds(scores: float, asked: float, polynomials: float, rates: Rates) -> float:
+    """Seconds of all SMs for the exponentials of scores; a share of polynomials runs beside their unit."""
+    by_unit = (asked - polynomials) * scores / rates.exponentials
+    return max(by_unit, POLYNOMIAL_OPERATIONS * polynomials * scores / rates.vector)
+
+
 def running_clock(gpu: Gpu) -> float:
     """Hz at which a GPU runs a kernel that leaves its power alone."""
     return RUNNING_CLOCK * gpu.clock_hz

@@ -30,7 +30,6 @@ from engine.model.rates import (
     FEW_ROWS_CYCLES,
     L2_LATENCY,
     LATENCY,
-    POLYNOMIAL_OPERATIONS,
     POWER,
     RUNNING_CLOCK,
     SCHEDULED,
@@ -39,6 +38,7 @@ from engine.model.rates import (
     WAITS_ALONE,
     WARP_GROUP_ROWS,
     Rates,
+    exponential_seconds,
     exponentials_of,
     in_norm,
     running_clock,
@@ -186,9 +186,9 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
     pipeline = launch.pipeline
     times = 1 + 2 * pipeline.dividing if Operation.RESCALE in operations and not pipeline.threshold else 0
     rescaled = times * launch.tiling.block_q * launch.problem.v_dim
-    each = SCORE_OPERATIONS + term_instructions(launch.problem) + POLYNOMIAL_OPERATIONS * pipeline.polynomials
-    asked = exponentials_of(launch.problem) - pipeline.polynomials
-    softmax = asked * scores / rates.exponentials + (each * scores + rescaled) / rates.vector
+    each, asked = SCORE_OPERATIONS + term_instructions(launch.problem), exponentials_of(launch.problem)
+    weights = exponential_seconds(scores, asked, pipeline.polynomials, rates)
+    softmax = weights + (each * scores + rescaled) / rates.vector
     return sms * _products(launch, phase) / rates.matrix, sms * softmax, copies
 
 

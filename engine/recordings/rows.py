@@ -186,6 +186,7 @@ def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, .
     return tuple(
         modelled_row(experiment_of(problem, name, *MODEL_BLOCKS, hardware).in_own_tiling(), keys)
         for name in offered()
+        if ALGORITHMS[name].kernel
         for keys, problem in sorted(problems.items())
     )
 

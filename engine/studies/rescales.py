@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.algorithms.flash4 import THRESHOLD
 from engine.experiment import Experiment
 from engine.problem.heads import kept
 from engine.problem.inputs import make_inputs
 from engine.trace.rows import masked_scores
+from engine.trace.softmax import falling, raised
 
-THRESHOLD = 8.0  # in log2: FlashAttention-4 leaves the sums as they are below it (arXiv 2603.05451)
 WINDOWS = (64, 256)
 MOST_ROWS, MOST_HEADS, MOST_KEYS = 128, 16, 4096
 
@@ -96,14 +97,9 @@ def _skipping(tiles: np.ndarray, v: np.ndarray) -> np.ndarray:
     out = np.zeros((rows, v.shape[1]), np.float32)
     for index in range(blocks):
         scores = tiles[:, index]
-        new = np.maximum(m, scores.max(1))
-        small = np.isfinite(m) & ((new - np.where(np.isfinite(m), m, 0)) * np.log2(np.e) < THRESHOLD)
-        new = np.where(small, m, new)
-        finite = np.where(np.isfinite(new), new, 0)
-        alpha = np.where(np.isfinite(m), np.exp(np.where(np.isfinite(m), m, 0) - finite), 0).astype(
-            np.float32
-        )
-        p = np.exp(scores - finite[:, None]).astype(np.float32)
+        new = raised(m, scores.max(1), THRESHOLD)
+        alpha = falling(m, new).astype(np.float32)
+        p = falling(scores, new[:, None]).astype(np.float32)
         l = alpha * l + p.sum(1)  # noqa: E741
         out = alpha[:, None] * out + p @ v[index * block : (index + 1) * block]
         m = new
