@@ -76,6 +76,7 @@ def flex(case: Case, q, k, v, options: dict) -> Callable:
     """PyTorch's FlexAttention, compiled."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+    torch.compiler.reset()  # of more kinds of calls than eight, none is compiled
     mask, keys = case.problem.mask, case.problem.seq_kv
     lengths = torch.tensor(options.get("documents") or [keys], device=q.device)
     document = torch.repeat_interleave(torch.arange(len(lengths), device=q.device), lengths)

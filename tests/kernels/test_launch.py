@@ -123,7 +123,8 @@ def test_three_tiles_at_most_fill_227_kib_to_the_row_beside_the_rows_that_stay(s
         assert launch.stages(one, streamed=numbers * streamed, resident=numbers * resident) == stages
 
 
-ROWS, EDGES = torch.ones(40, 2, 16), torch.tensor([0, 12, 40])
+WHERE = "cuda" if torch.cuda.is_available() else "cpu"
+ROWS, EDGES = torch.ones(40, 2, 16, device=WHERE), torch.tensor([0, 12, 40], device=WHERE)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ ROWS, EDGES = torch.ones(40, 2, 16), torch.tensor([0, 12, 40])
         (ROWS.clone().requires_grad_(), {"causal": True}, False),
         (ROWS, {"causal": 1}, False),  # another type: what is checked of one is not of the other
         (ROWS, {}, False),
-        (ROWS, {"causal": True, "sinks": torch.zeros(2)}, False),
+        (ROWS, {"causal": True, "sinks": torch.zeros(2, device=WHERE)}, False),
         (ROWS, {"causal": True}, True),
     ],
     ids=str,
@@ -177,7 +178,7 @@ def test_a_packed_call_alike_is_launched_again_with_its_own_tensors(launched):
 
 
 @pytest.mark.parametrize(
-    "options", [{"softcap": 9.0}, {"documents": [12, 28], "sinks": torch.zeros(2)}], ids=str
+    "options", [{"softcap": 9.0}, {"documents": [12, 28], "sinks": torch.zeros(2, device=WHERE)}], ids=str
 )
 def test_a_call_with_terms_alike_is_launched_again(launched, options):
     q = ROWS.transpose(0, 1)[None].contiguous()
@@ -191,7 +192,7 @@ def test_a_call_with_terms_alike_is_launched_again(launched, options):
     assert len(launched) == 1
 
 
-@pytest.mark.parametrize("documents", [torch.tensor([12, 28]), [{}], {1: 2}], ids=str)
+@pytest.mark.parametrize("documents", [torch.tensor([12, 28], device=WHERE), [{}], {1: 2}], ids=str)
 def test_options_that_nobody_takes_are_refused_as_ever(launched, documents):
     q = ROWS.transpose(0, 1)[None]
     with pytest.raises(ValueError, match="documents is"):

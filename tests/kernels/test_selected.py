@@ -107,25 +107,27 @@ def test_what_is_not_chosen_may_be_anything(device):
         ({"q": torch.zeros(1, 4, 4, 16, requires_grad=True)}, "q requires grad, attention_selected has no"),
     ],
 )
-def test_what_cannot_be_served_is_refused_in_one_sentence(change, said):
+def test_what_cannot_be_served_is_refused_in_one_sentence(change, said, device):
     q, k = torch.zeros(1, 4, 4, 16), torch.zeros(1, 2, 40, 16)
     given = {"q": q, "k": k, "v": k, "blocks": torch.zeros(1, 2, 4, 2, dtype=torch.int32), "block_kv": 16}
+    given |= change
+    given |= {name: each.to(device) for name, each in given.items() if torch.is_tensor(each)}
     with pytest.raises(ValueError, match=said):
-        attention_selected(**given | change)
+        attention_selected(**given)
 
 
-def test_what_is_timed_is_checked_first(monkeypatch):
+def test_what_is_timed_is_checked_first(monkeypatch, device):
     """As `bench-kernels --selected` calls it: own blocks first, none twice, none behind the query."""
     for name, small in {"HEADS": 4, "KV_HEADS": 2, "HEAD_DIM": 16, "KEYS": 32}.items():
         monkeypatch.setattr(bench_beyond, name, small)
     monkeypatch.setattr(bench_beyond, "REPEATS", Repeats(1, 1, 0.0))
-    blocks = bench_beyond.choice(1, 40, 44, 4, 16, "cpu")
+    blocks = bench_beyond.choice(1, 40, 44, 4, 16, device)
     for choice, named in enumerate(blocks[0, 1].tolist()):
         own, there = (4 * choice + 4) // 16, [block for block in named if block >= 0]
         assert there[0] == own == max(there)
         assert len({*there}) == len(there) == min(2, own + 1)
-    row = bench_beyond.row(1, 8, 40, 1, 16, "cpu")
+    row = bench_beyond.row(1, 8, 40, 1, 16, device)
     assert row["selected"]["repeats"] == row["all"]["repeats"] == 1
     monkeypatch.setattr(bench_beyond, "CLOSE", 0.0)
     with pytest.raises(JobError, match="from float64 over 40 keys"):
-        bench_beyond.row(1, 8, 40, 1, 16, "cpu")
+        bench_beyond.row(1, 8, 40, 1, 16, device)
