@@ -10,15 +10,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from types import ModuleType
 
 import numpy as np
 
+from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
 from engine.studies.model_errors import held_calls
 
-# a case: names of a module and its attribute, and the neutral value that takes its place everywhere
+# a case: names of a module and its attribute (of what a GPU reaches, its name), and the neutral value
+# that takes its place everywhere
 CASES: dict[str, dict[str, object]] = {
     # time: shares of peaks and waits that could be equal
     "waits alone": {"rates:WAITS_ALONE": 0.0},
@@ -31,11 +34,11 @@ CASES: dict[str, dict[str, object]] = {
     "instructions around visits": {"block_seconds:block_instructions": lambda launch, phase: 0.0},
     "mask instructions": {"visit:MASK_INSTRUCTIONS": 0.0},
     "padded rows": {"visit:PADDED_INSTRUCTIONS": 0.0},
-    "sustained clock": {"rates:SUSTAINED_CLOCK": 1.0},
-    "power": {"rates:POWER_SLOPE": 0.0},
+    "sustained clock": {"reached:sustained_clock": 1.0},
+    "power": {"reached:power_slope": 0.0},
     "at work": {"visit:AT_WORK": 1.0},
-    "between two events": {"rates:BETWEEN_EVENTS": 0.0},
-    "reads faster than copies": {"rates:READ_SHARE": 0.89},
+    "between two events": {"reached:between_events": 0.0},
+    "reads faster than copies": {"reached:reads": 0.89},
     "exponentials under a product": {"visit:HIDDEN": 0.0},
     "scores that two groups compute": {"visit:_times_computed": lambda launch, phase: 1},
     "rows that move without waiting": {"visit:RETURNED_NUMBER": 0.0},
@@ -77,6 +80,10 @@ def take_out(replaced: dict[str, object]) -> None:
     """Put neutral values in the place of attributes of engine.model, wherever they were imported."""
     for name, neutral in replaced.items():
         path, attribute = name.split(":")
+        if path == "reached":
+            for gpu in GPUS.values():
+                object.__setattr__(gpu, path, replace(gpu.reached, **{attribute: neutral}))
+            continue
         original = getattr(importlib.import_module(f"engine.model.{path}"), attribute)
         for module in _modules():
             if getattr(module, attribute, None) is original:

@@ -28,7 +28,6 @@ from app.sidebar.unused import unused
 from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment
-from engine.model.rates import RUNNING_CLOCK
 from engine.recordings.recording import Recording
 from engine.studies.drawable import at_length
 from engine.studies.techniques import (
@@ -206,8 +205,8 @@ def _picture(experiment: Experiment, shown: Variant, block: Inside) -> None:
         f"The picture shows {_visits(block)}, and the start of the next tile. S is Q Kᵀ, P is its softmax, "
         f"and O accumulates P V. In steady state one key block takes {seconds_text(block.period)}, of which "
         f"the tensor cores are busy for {share_text(block.tensor_busy)} and the softmax units for "
-        f"{share_text(block.softmax_busy)}, at the peaks that they have at {share_text(RUNNING_CLOCK)} of "
-        "the card's clock."
+        f"{share_text(block.softmax_busy)}, at the peaks that they have at "
+        f"{share_text(experiment.gpu.reached.clock)} of the card's clock."
         f"  \n{PAPERS_IDEA}"
     )
 

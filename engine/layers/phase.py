@@ -15,7 +15,7 @@ from engine.algorithms import flash2, flash3, split_kv
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.layers.model import Attention, Layer, Matrix, Model
 from engine.model.cluster.kernel import BACKWARD
-from engine.model.rates import LAUNCH, Rates
+from engine.model.rates import Rates
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 
@@ -250,7 +250,7 @@ def _product_seconds(model: Model, phase: Phase, matrix: Matrix, rows: int) -> f
     weights = model.bytes_of(matrix) * touched / matrix.copies
     read, written = (all_rows * numbers * model.itemsize for numbers in (matrix.columns, matrix.rows))
     flops = 2 * all_rows * matrix.rows * matrix.columns
-    return max(flops / rates.matrix, rates.hbm_seconds(weights + read, written)) + LAUNCH
+    return max(flops / rates.matrix, rates.hbm_seconds(weights + read, written)) + rates.launch
 
 
 def _other_seconds(model: Model, phase: Phase, layer: Layer) -> float:
@@ -263,5 +263,6 @@ def _other_seconds(model: Model, phase: Phase, layer: Layer) -> float:
     for wide in (matrix.rows * matrix.active for matrix in products if matrix.name == "up"):
         between.append((wide, wide // 2 if layer.mlp.gated else wide))  # the activation, and the gate
     for moved in between:
-        seconds += rates.hbm_seconds(*(phase.rows * numbers * model.itemsize for numbers in moved)) + LAUNCH
+        read, written = (phase.rows * numbers * model.itemsize for numbers in moved)
+        seconds += rates.hbm_seconds(read, written) + rates.launch
     return seconds * phase.passes

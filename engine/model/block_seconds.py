@@ -18,16 +18,12 @@ from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
     BLOCK_INSTRUCTIONS,
     FEW_ROWS_CYCLES,
-    L2_LATENCY,
-    LATENCY,
-    POWER_FROM,
     SCHEDULED,
     SCORE_OPERATIONS,
     WAITS_ALONE,
     Rates,
     exponentials_of,
     in_norm,
-    running_clock,
     term_instructions,
 )
 from engine.model.traffic import Traffic, compulsory_bytes, counts, requested_bytes
@@ -120,7 +116,7 @@ def work_of(launch: Launch, kernel: Kernel, traffic: Traffic) -> Work:
     speeds = np.concatenate(([1.0], seconds[-1] / seconds))
     work = Work(kernel, gpu.sms, lengths, speeds, units, units[HBM] + cost.idle, cost.cold)
     busy = places * cost.tensor * cost.visits.mean / lengths.mean
-    return work if busy < POWER_FROM else work.slowed(busy, launch.order)
+    return work if busy < gpu.reached.power_from else work.slowed(busy, launch.order, gpu.reached)
 
 
 def _working(busy: np.ndarray, around: float) -> np.ndarray:
@@ -157,11 +153,11 @@ def _way(launch: Launch, phase: Phase) -> Callable[[_Blocks], Cost]:
 def _without_visits(blocks: _Blocks) -> Cost:
     """Whole rows at once: the softmax of unfused attention, and what adds up splits of keys."""
     phase, units, running = blocks.kernel.phase, blocks.units, blocks.places * blocks.launch.gpu.sms
-    waits = LATENCY * phase.round_trips
+    waits = blocks.launch.reached.latency * phase.round_trips
     if is_softmax(phase):
         waits += row_wait(blocks.launch, phase, min(running, blocks.kernel.blocks), blocks.rates)
     else:  # its warps wait for one instruction after another
-        waits += (1 + WAITS_ALONE) * FEW_ROWS_CYCLES * BLOCK_INSTRUCTIONS / running_clock(blocks.launch.gpu)
+        waits += (1 + WAITS_ALONE) * FEW_ROWS_CYCLES * BLOCK_INSTRUCTIONS / blocks.launch.gpu.running_clock
     alone = max(units[TENSOR] + units[EXP], units[L2]) * blocks.launch.gpu.sms / blocks.kernel.blocks
     return Cost(Visits.equal(1.0), alone * blocks.every, waits)
 
@@ -171,7 +167,7 @@ def _tiles_of_scores(blocks: _Blocks) -> Cost:
     launch, phase = blocks.launch, blocks.kernel.phase
     copies = visit_seconds(launch, phase, blocks.rates)[2]
     taken = max(copies, tile_seconds(launch, phase)) * blocks.every
-    return Cost(Visits.equal(1.0), taken, (ROUND_TRIPS - 1) * LATENCY)
+    return Cost(Visits.equal(1.0), taken, (ROUND_TRIPS - 1) * launch.reached.latency)
 
 
 def _rows_of_weights(blocks: _Blocks) -> Cost:
@@ -180,7 +176,7 @@ def _rows_of_weights(blocks: _Blocks) -> Cost:
     busy = blocks.every * (peak_seconds(launch, phase) + fetching_seconds(launch, phase))
     wait, copies = fetch_wait(launch, phase), visit_seconds(launch, phase, blocks.rates)[2]
     taken = wait + np.interp(_working(busy, wait), blocks.every, busy)
-    waits, places = (ROUND_TRIPS - 1) * LATENCY, blocks.places
+    waits, places = (ROUND_TRIPS - 1) * launch.reached.latency, blocks.places
     ahead = _copies_ahead(launch, phase) and not waits_for_rows(launch.schedule, phase)
     first = ahead * max(places * _own_way(launch, phase), places * _asked(blocks) - waits)
     return Cost(_visits(launch, blocks.kernel), np.maximum(taken, blocks.every * copies), waits, first)
@@ -194,11 +190,11 @@ def _staying(blocks: _Blocks) -> Cost:
     """
     launch, kernel, rates = blocks.launch, blocks.kernel, blocks.rates
     visit = visit_of(launch, kernel.phase, rates)
-    taken, waits = visit.alone(launch.pipeline), LATENCY + L2_LATENCY
+    taken, waits = visit.alone(launch.pipeline), launch.reached.latency + launch.reached.l2_latency
     first, asked = sum(visit_seconds(apart(launch), kernel.phase, rates)[:2]) - taken, 0.0
     if waits_for_buffer(launch, kernel):
         later = 1 - launch.gpu.sms / kernel.blocks  # an SM's first asks before it begins
-        waits += later * LATENCY
+        waits += later * launch.reached.latency
         first += later * own_way(launch, moved(launch, kernel.phase.before))
         asked = later * blocks.units[HBM] * launch.gpu.sms / kernel.blocks
     visits = _visits(launch, kernel, visit.cut(launch.pipeline, 1, launch.tiling.block_q))
@@ -223,12 +219,13 @@ def _instructed(blocks: _Blocks) -> Cost:
     """Online softmax between asynchronous products, whose instructions are counted (flash2 on Hopper)."""
     launch, phase, every = blocks.launch, blocks.kernel.phase, blocks.every
     visit, rows = visit_of(launch, phase, blocks.rates), rows_of(launch.schedule, phase)
-    around = block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
+    around = block_instructions(launch, phase) / SCHEDULED / launch.gpu.running_clock
     pipeline = _pipeline(launch, phase)
     return Cost(
         _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
         np.array([visit.taken(pipeline, n, rows) for n in every]),
-        launch.algorithm.loops(launch.problem, launch.tiling) * LATENCY + _own_way(launch, phase),
+        launch.algorithm.loops(launch.problem, launch.tiling) * launch.reached.latency
+        + _own_way(launch, phase),
         once=np.array([n * (visit.gaps(n) - visit.full) * around for n in every]),
         asked=_asked(blocks) * every,
         cold=max(0.0, _asked_at_once(blocks, blocks.places)),
@@ -254,14 +251,16 @@ def _loops(blocks: _Blocks) -> Cost:
     visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
     taken = np.array([visit.taken(pipeline, n, rows) for n in blocks.every])
     cycles = FEW_ROWS_CYCLES if in_few_rows(launch.schedule, phase, launch.gpu) else 1.0
-    around = cycles * block_instructions(launch, phase) / SCHEDULED / running_clock(launch.gpu)
+    around = cycles * block_instructions(launch, phase) / SCHEDULED / launch.gpu.running_clock
     return Cost(
         _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
         taken,
-        L2_LATENCY if phase.programs.splits > 1 else LATENCY,  # splits of a row share its Q
-        LATENCY + blocks.places * own_way(launch, moved(launch, loads(phase))),
+        launch.reached.l2_latency
+        if phase.programs.splits > 1
+        else launch.reached.latency,  # splits of a row share its Q
+        launch.reached.latency + blocks.places * own_way(launch, moved(launch, loads(phase))),
         once=blocks.every * around,
-        idle=2 * LATENCY + around + float(taken[0]),
+        idle=2 * launch.reached.latency + around + float(taken[0]),
     )
 
 

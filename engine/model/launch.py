@@ -12,7 +12,7 @@ from engine.algorithms import Algorithm, Part, Pipeline
 from engine.experiment import Experiment
 from engine.model.occupancy import blocks_per_sm
 from engine.problem.cache import cached
-from engine.problem.hardware import Gpu
+from engine.problem.gpu import Gpu, Reached
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, OUTER, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
@@ -101,6 +101,11 @@ class Launch:
     def of(cls, algorithm: Algorithm, problem: Problem, tiling: Tiling, gpu: Gpu) -> Launch:
         """An algorithm in a tiling, be it its own or another's."""
         return cls(algorithm, problem, gpu, _shared(algorithm.schedule(problem, tiling)), algorithm.pipeline)
+
+    @property
+    def reached(self) -> Reached:
+        """What the GPU reaches."""
+        return self.gpu.reached
 
     @property
     def tiling(self) -> Tiling:

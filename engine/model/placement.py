@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.model.launch import Kernel
-from engine.model.rates import clock_left, sustained
+from engine.problem.gpu import Reached
 from engine.schedule.programs import Programs
 
 PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all places evenly
@@ -145,15 +145,15 @@ class Work:
         before = self.even - float(seconds.sum()) / self.slots if first else 0.0
         return before + float(self._place(seconds)[2].max())
 
-    def slowed(self, busy: float, order: str) -> Work:
+    def slowed(self, busy: float, order: str, reached: Reached) -> Work:
         """The same at the clock that the card's power leaves: tensor cores work a share `busy` of the time.
 
         That is while blocks fill all SMs; where they end one by one, the card has power left.
         """
-        left = clock_left(busy * self.even / self.makespan(order))
+        left = reached.clock_left(busy * self.even / self.makespan(order))
         work = replace(self._stretched(1 / left), limited=True)
         seconds = work.makespan(order)
-        return work._stretched(sustained(seconds) / seconds)
+        return work._stretched(reached.sustained(seconds) / seconds)
 
     def _stretched(self, times: float) -> Work:
         """The same with visits that many times as long."""

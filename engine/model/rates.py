@@ -13,30 +13,11 @@ from dataclasses import dataclass
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem
 
-# Shares of peaks: what large matrix products, a copy, and reads of what lies in L2 by all SMs reach.
-MATRIX_SHARE = 0.8  # 769 to 808 of 989 TFLOP/s
-# Reads alone, by the longest recorded decoding, reach more of HBM than a copy, which turns it to writing.
-READ_SHARE, COPY_SHARE = 0.95, 0.89  # 4.65 and 4.23 of 4.8 TB/s; an H100 3.13 and 3.02 of 3.35
-CACHE_SHARE = 0.694  # 9.4 TB/s
 CACHE_BYTES_PER_CLOCK = 64  # that one SM takes from L2 by copies that run ahead (Hopper's tuning guide)
-
-# Waits, seconds: a loop that loads one tile of 64 columns after another, each when it has the last, waits so
-# much longer where DRAM, or L2, has them than where L1 does (32 to 128 rows on an H200: 0.45 to 1.0 and 0.27
-# to 0.48 microseconds).
-LATENCY = 0.7e-6
-L2_LATENCY = LATENCY / 2
-LAUNCH = 2e-6  # start of a kernel: an empty one under the profiler
-BETWEEN_EVENTS = 1e-6  # more between two events
 
 # Tensor cores and exponentials side by side.
 POWER = 2.5  # the norm in which times add that hide under one another in part: of two equal ones 76%
 BOUND_BY_SOFTMAX = 64  # head dim up to which exponentials take longer than the products
-
-# The clock under load, as shares of its peak: an H200 holds RUNNING_CLOCK, and gives up POWER_SLOPE of what
-# its tensor cores work beyond POWER_FROM of the time, by counters of the SMs' clock. Its power limit is on an
-# average: calls of more than SUSTAINED_FROM seconds go on at SUSTAINED_CLOCK of that.
-RUNNING_CLOCK, POWER_FROM, POWER_SLOPE = 0.984, 0.5, 0.35
-SUSTAINED_FROM, SUSTAINED_CLOCK = 0.03, 0.85
 
 # Figures of the architecture (CUDA C++ Programming Guide; PTX ISA, wgmma).
 SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
@@ -62,6 +43,10 @@ class Rates:
     """What a GPU does in a second: matrix FLOPs, exponentials, float32 operations, bytes of L2 and of HBM.
 
     `Rates.of(GPUS["h200"], "float16").memory` is 4.56e12: bytes per second.
+
+    Attributes:
+        written: how many bytes that are read a byte that is written counts: HBM turns from one to the other.
+        launch: seconds that a kernel takes to start.
     """
 
     matrix: float
@@ -69,21 +54,26 @@ class Rates:
     vector: float
     cache: float
     memory: float
+    written: float
+    launch: float
 
     @classmethod
     def of(cls, gpu: Gpu, dtype: str) -> Rates:
         """The rates that a GPU reaches in a dtype."""
+        reached = gpu.reached
         return cls(
-            matrix=MATRIX_SHARE * gpu.products_per_second(dtype),
+            matrix=reached.matrix * gpu.products_per_second(dtype),
             exponentials=gpu.exponentials_per_second,
             vector=gpu.matrix_flops["float32"] / 2,
-            cache=CACHE_SHARE * gpu.cache_bytes_per_second,
-            memory=READ_SHARE * gpu.memory_bytes_per_second,
+            cache=reached.cache * gpu.cache_bytes_per_second,
+            memory=reached.reads * gpu.memory_bytes_per_second,
+            written=2 * reached.reads / reached.copies - 1,
+            launch=reached.launch,
         )
 
     def hbm_seconds(self, read: float, written: float) -> float:
-        """Seconds of HBM for so many bytes: it turns from reading to writing, which a copy shows."""
-        return (read + (2 * READ_SHARE / COPY_SHARE - 1) * written) / self.memory
+        """Seconds of HBM for so many bytes."""
+        return (read + self.written * written) / self.memory
 
 
 def term_instructions(problem: Problem) -> int:
@@ -102,26 +92,6 @@ def exponential_seconds(scores: float, asked: float, polynomials: float, rates: 
     return max(by_unit, POLYNOMIAL_OPERATIONS * polynomials * scores / rates.vector)
 
 
-def running_clock(gpu: Gpu) -> float:
-    """Hz at which a GPU runs a kernel that leaves its power alone."""
-    return RUNNING_CLOCK * gpu.clock_hz
-
-
 def in_norm(one, other):
     """Seconds, or arrays of them, of two that hide under one another in part."""
     return (one**POWER + other**POWER) ** (1 / POWER)
-
-
-def clock_left(busy: float) -> float:
-    """Share of the clock that is left while the tensor cores work a share `busy` of the time."""
-    return 1 - POWER_SLOPE * max(0.0, busy - POWER_FROM) / RUNNING_CLOCK
-
-
-def sustained(seconds: float) -> float:
-    """Seconds of work that would take so many at the clock it begins with: the limit is on an average."""
-    return seconds + max(0.0, seconds - SUSTAINED_FROM) * (1 / SUSTAINED_CLOCK - 1)
-
-
-def unsustained(seconds: float) -> float:
-    """The other way round."""
-    return min(seconds, SUSTAINED_FROM) + max(0.0, seconds - SUSTAINED_FROM) * SUSTAINED_CLOCK

@@ -11,7 +11,6 @@ from engine.algorithms import Pipeline
 from engine.model.block_seconds import EXP, HBM, L2, TENSOR, work_of
 from engine.model.launch import Launch
 from engine.model.placement import Work
-from engine.model.rates import BETWEEN_EVENTS, LAUNCH
 from engine.model.traffic import Traffic
 from engine.model.visit import arithmetic_seconds, with_copies
 
@@ -32,6 +31,7 @@ class Modelled:
             core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
             blocks' first and last round trips, "launch"; and in which SMs have nothing left to do, "tail".
         limited: whether the card's power limits the clock of a kernel.
+        between_events: seconds of it that two events take beside the kernels.
     """
 
     seconds: float
@@ -39,26 +39,28 @@ class Modelled:
     parts: Mapping[str, float]
     busy: Mapping[str, Mapping[str, float]]
     limited: bool = False
+    between_events: float = 0.0
 
     @property
     def profiled(self) -> float:
         """Seconds of its kernels as a profiler takes them, one by one."""
-        return self.seconds - BETWEEN_EVENTS
+        return self.seconds - self.between_events
 
 
 def modelled_time(launch: Launch, traffic: Traffic) -> Modelled:
     """Modelled time of a launch: its kernels one after another."""
-    parts, busy, running, limited = {}, {}, 0.0, False
+    parts, busy, running, limited, reached = {}, {}, 0.0, False, launch.gpu.reached
     for kernel in launch.kernels:
         name, work = kernel.phase.name, work_of(launch, kernel, traffic)
         seconds = work.makespan(launch.order)
-        start = LAUNCH + BETWEEN_EVENTS * (not parts)
+        start = reached.launch + reached.between_events * (not parts)
         parts[name] = max(seconds, work.least) + start
         busy[name] = _busy(work, seconds, start)
         running += seconds
         limited |= work.limited
     together = {unit: sum(each[unit] for each in busy.values()) for unit in busy[name]}
-    return Modelled(sum(parts.values()), _bound(together, running, launch.pipeline), parts, busy, limited)
+    bound = _bound(together, running, launch.pipeline)
+    return Modelled(sum(parts.values()), bound, parts, busy, limited, reached.between_events)
 
 
 def _busy(work: Work, seconds: float, start: float) -> dict[str, float]:

@@ -5,7 +5,6 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.model.block_seconds import work_of
 from engine.model.launch import ORDERS, launch
-from engine.model.rates import LAUNCH
 from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.model.traffic import traffic
 from engine.problem.cache import cached
@@ -32,7 +31,7 @@ def simulate_timeline(experiment: Experiment, order: str | None = None) -> Timel
         stretched = max(1.0, work.least / float(end.max()))  # where HBM cannot follow, all blocks wait
         times = begin + start * stretched, begin + end * stretched
         parts.append((np.full(len(sm), index), sm, *times, *kernel.names(order, run.schedule)))
-        begin += float(end.max()) * stretched + LAUNCH
+        begin += float(end.max()) * stretched + experiment.gpu.reached.launch
         places.append(work.places)
     names = tuple(kernel.phase.name for kernel in run.kernels)
     columns = (np.concatenate(column) for column in zip(*parts, strict=True))

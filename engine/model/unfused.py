@@ -8,12 +8,9 @@ from engine.model.launch import Launch
 from engine.model.occupancy import WARP, columns, threads_of
 from engine.model.rates import (
     COPY_INSTRUCTIONS,
-    L2_LATENCY,
-    LATENCY,
     SCHEDULED,
     VISIT_INSTRUCTIONS,
     Rates,
-    running_clock,
 )
 from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
 from engine.model.visit import copied_at_once, loads, moved, peak_seconds
@@ -28,7 +25,7 @@ APART_CLOCKS = 2  # of an SM's loads and stores for 32 numbers of P that move by
 
 def tile_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a block of the kernel of S: instructions, product, what passes shared memory."""
-    clock = running_clock(launch.gpu)
+    clock = launch.gpu.running_clock
     through = moved(launch, phase.each) / (launch.gpu.shared_bytes_per_clock * clock)
     return issued_seconds(launch, phase) + peak_seconds(launch, phase) + through
 
@@ -44,7 +41,8 @@ def row_seconds(launch: Launch, phase: Phase, rates: Rates) -> float:
 
 def row_wait(launch: Launch, phase: Phase, running: int, rates: Rates) -> float:
     """Seconds that a block of the softmax waits: for its rows, which HBM brings to all that run at once."""
-    return LATENCY + running * phase.rows * launch.problem.seq_kv * launch.problem.itemsize / rates.memory
+    rows = running * phase.rows * launch.problem.seq_kv * launch.problem.itemsize
+    return launch.reached.latency + rows / rates.memory
 
 
 def issued_seconds(launch: Launch, phase: Phase) -> float:
@@ -57,12 +55,12 @@ def issued_seconds(launch: Launch, phase: Phase) -> float:
     else:
         instructions = (ROW_NUMBER + apart) * phase.rows * padded_row(schedule)
     instructions += BLOCK_REST * threads_of(schedule, phase)
-    return instructions / SCHEDULED / running_clock(launch.gpu)
+    return instructions / SCHEDULED / launch.gpu.running_clock
 
 
 def fetch_wait(launch: Launch, phase: Phase) -> float:
     """Seconds that a visit of the kernel of O waits: for P where no copy runs ahead, or at its barriers."""
-    return LATENCY if number_by_number(launch.schedule, phase) else L2_LATENCY
+    return launch.reached.latency if number_by_number(launch.schedule, phase) else launch.reached.l2_latency
 
 
 def fetching_seconds(launch: Launch, phase: Phase) -> float:
@@ -79,4 +77,4 @@ def fetching_seconds(launch: Launch, phase: Phase) -> float:
         copied += amounts[Tensor.P].of(launch.tiling.block_q, launch.tiling.block_kv)
     instructions += COPY_INSTRUCTIONS * copied / 16
     instructions += VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase)
-    return (instructions / SCHEDULED + clocks) / running_clock(launch.gpu)
+    return (instructions / SCHEDULED + clocks) / launch.gpu.running_clock

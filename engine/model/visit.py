@@ -28,10 +28,7 @@ from engine.model.rates import (
     CACHE_BYTES_PER_CLOCK,
     COPY_INSTRUCTIONS,
     FEW_ROWS_CYCLES,
-    L2_LATENCY,
-    LATENCY,
     POWER,
-    RUNNING_CLOCK,
     SCHEDULED,
     SCORE_OPERATIONS,
     VISIT_INSTRUCTIONS,
@@ -41,7 +38,6 @@ from engine.model.rates import (
     exponential_seconds,
     exponentials_of,
     in_norm,
-    running_clock,
     term_instructions,
 )
 from engine.model.traffic import Traffic
@@ -157,7 +153,7 @@ class Visit:
 def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits, whichever way it makes them."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
-    masking = mask_instructions(launch) / SCHEDULED / running_clock(launch.gpu)
+    masking = mask_instructions(launch) / SCHEDULED / launch.gpu.running_clock
     if launch.pipeline.specialised:
         return Visit(tensor, softmax, copies, masking=masking)
     if by_instructions(launch, phase):
@@ -198,7 +194,7 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
 def peak_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's matrix products at the peak of its tensor cores."""
     gpu = launch.gpu
-    rate = RUNNING_CLOCK * gpu.products_per_second(launch.problem.dtype)
+    rate = gpu.reached.clock * gpu.products_per_second(launch.problem.dtype)
     return gpu.sms * _products(launch, phase) / rate
 
 
@@ -238,12 +234,12 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's instructions, of which exponentials take a unit of their own."""
     exponentials = _scores(launch) / launch.gpu.exponentials_per_clock
     if launch.pipeline.overlapped:
-        more = term_instructions(launch.problem) * _scores(launch) / SCHEDULED / running_clock(launch.gpu)
+        more = term_instructions(launch.problem) * _scores(launch) / SCHEDULED / launch.gpu.running_clock
         asked = exponentials_of(launch.problem) * exponentials
-        return UNDER_PRODUCTS * asked / running_clock(launch.gpu) + more
+        return UNDER_PRODUCTS * asked / launch.gpu.running_clock + more
     issued = visit_instructions(launch, phase) / SCHEDULED
     hidden = is_gradient(phase)
-    return max(issued, 0.0 if hidden else exponentials) / running_clock(launch.gpu)
+    return max(issued, 0.0 if hidden else exponentials) / launch.gpu.running_clock
 
 
 def _capped_seconds(launch: Launch) -> float:
@@ -251,7 +247,7 @@ def _capped_seconds(launch: Launch) -> float:
     if not launch.problem.softcap:
         return 0.0
     asked = exponentials_of(launch.problem) * _scores(launch)
-    return asked / launch.gpu.exponentials_per_clock / running_clock(launch.gpu)
+    return asked / launch.gpu.exponentials_per_clock / launch.gpu.running_clock
 
 
 def visit_instructions(launch: Launch, phase: Phase) -> float:
@@ -304,7 +300,7 @@ def few_rows_seconds(launch: Launch, phase: Phase) -> float:
     instructions = sum(one * count for one, count in zip(each, counts, strict=True))
     instructions += term_instructions(launch.problem) * rows * computed / threads
     instructions += PADDED_INSTRUCTIONS * copies * phase.shared  # rows of several heads
-    return FEW_ROWS_CYCLES * instructions / running_clock(launch.gpu)
+    return FEW_ROWS_CYCLES * instructions / launch.gpu.running_clock
 
 
 def _groups(launch: Launch, phase: Phase) -> int:
@@ -371,13 +367,13 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     Nothing runs ahead of it. It waits for L2 unless all its rows are in L1, and longer for what comes from
     DRAM. Of few rows each warp waits for its own instructions, as flash2's do, but for those that move rows.
     """
-    phase, rate = kernel.phase, LOAD_BYTES_PER_CLOCK * launch.gpu.clock_hz
+    phase, rate, reached = kernel.phase, LOAD_BYTES_PER_CLOCK * launch.gpu.clock_hz, launch.reached
     visits = phase.programs.all_visits / max(1, phase.programs.filled)  # of a key block
     keys = {step.tensor for step in phase.before}
     rows, once = moved(launch, loads(phase)), moved(launch, phase.before)
-    waited = (1 - _all_in_l1(launch, traffic)) * L2_LATENCY
-    waited += LATENCY * _missing(traffic, phase.loaded - keys, rows)
-    at_keys = L2_LATENCY + LATENCY * _missing(traffic, keys, once) + once / rate
+    waited = (1 - _all_in_l1(launch, traffic)) * reached.l2_latency
+    waited += reached.latency * _missing(traffic, phase.loaded - keys, rows)
+    at_keys = reached.l2_latency + reached.latency * _missing(traffic, keys, once) + once / rate
     visit = visit_of(launch, phase, rates)
     masking = launch.problem.mask.hides * visit.masking  # asked at every visit
     copies = moved(launch, phase.each) / rate
@@ -386,7 +382,7 @@ def returning_visit(launch: Launch, kernel: Kernel, rates: Rates, traffic: Traff
     if launch.tiling.block_q >= WARP_GROUP_ROWS or not counted:
         return visit
     returned = RETURNED_NUMBER * launch.tiling.block_q * columns(launch.problem.v_dim) / GROUP_THREADS
-    issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, phase) + returned / running_clock(launch.gpu)
+    issued = (1 + WAITS_ALONE) * few_rows_seconds(launch, phase) + returned / launch.gpu.running_clock
     return replace(visit, tensor=0.0, softmax=issued + FEW_ROWS_CYCLES * masking)
 
 

@@ -16,6 +16,52 @@ LEAST_L1 = 28 * KIB
 
 
 @dataclass(frozen=True)
+class Reached:
+    """What a GPU reaches of its vendor's figures, and how long it waits; of one never measured, an H200's.
+
+    `python -m engine calibrate` measures each, see `engine.problem.calibration`.
+
+    Attributes:
+        matrix: share of the tensor cores' peak that long products reach.
+        reads, copies: of the memory's bandwidth; copies turn it from reading to writing.
+        cache: of what L2 delivers, where no two SMs request the same at once.
+        latency, l2_latency: seconds that a loop which loads one tile after another, each when it has the
+            last, waits longer where DRAM, or L2, has them than where L1 does.
+        launch: seconds from one kernel to the next, and `between_events` more between two events.
+        clock: of `Gpu.clock_hz` while a kernel leaves the card's power alone.
+        power_from, power_slope: what it gives up of that as its tensor cores work beyond a share of the time.
+        sustained_from, sustained_clock: seconds after which it goes on at a share of the clock it began with.
+    """
+
+    matrix: float = 0.8
+    reads: float = 0.95
+    copies: float = 0.89
+    cache: float = 0.694
+    latency: float = 0.7e-6
+    l2_latency: float = 0.35e-6
+    launch: float = 2e-6
+    between_events: float = 1e-6
+    clock: float = 0.984
+    power_from: float = 0.5
+    power_slope: float = 0.35
+    sustained_from: float = 0.03
+    sustained_clock: float = 0.85
+
+    def clock_left(self, busy: float) -> float:
+        """Share of the clock that is left while the tensor cores work a share `busy` of the time."""
+        return 1 - self.power_slope * max(0.0, busy - self.power_from) / self.clock
+
+    def sustained(self, seconds: float) -> float:
+        """Seconds of work that would take so many at the clock it begins with: its limit is on an average."""
+        return seconds + max(0.0, seconds - self.sustained_from) * (1 / self.sustained_clock - 1)
+
+    def unsustained(self, seconds: float) -> float:
+        """The other way round."""
+        beyond = max(0.0, seconds - self.sustained_from) * self.sustained_clock
+        return min(seconds, self.sustained_from) + beyond
+
+
+@dataclass(frozen=True)
 class Gpu:
     """One GPU as its vendor states it; where nobody does, `sources` says what is assumed.
 
@@ -42,6 +88,7 @@ class Gpu:
             float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
         sources: where each group of figures comes from, by what it is of.
         limits: what the model cannot say of it, in a sentence; empty where it is as of others.
+        reached: what it reaches of all that.
     """
 
     key: str
@@ -63,6 +110,7 @@ class Gpu:
     matrix_flops: MappingProxyType
     sources: MappingProxyType
     limits: str = ""
+    reached: Reached = Reached()
 
     def products_per_second(self, dtype: str) -> float:
         """Dense peak of a matrix product in a dtype, FLOP/s; its sum is in float32."""
@@ -73,6 +121,11 @@ class Gpu:
     def has_tensor_cores_for(self, dtype: str) -> bool:
         """Whether products of a dtype run on tensor cores, not on the units of float32."""
         return self.products_per_second(dtype) > self.matrix_flops["float32"]
+
+    @property
+    def running_clock(self) -> float:
+        """Hz at which it runs a kernel that leaves its power alone."""
+        return self.reached.clock * self.clock_hz
 
     @property
     def exponentials_per_second(self) -> float:

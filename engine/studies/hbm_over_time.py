@@ -14,7 +14,6 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.model.l2 import UNEVEN
 from engine.model.launch import Launch, launch
-from engine.model.rates import READ_SHARE
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import simulate
 from engine.model.timeline import Timeline, TimelineError
@@ -67,7 +66,7 @@ def modelled_flow(experiment: Experiment, interval: float) -> Flow:
     filled, asked, stored = filled.cumsum(), *(each.cumsum() for each in asked.values())
     since = 1 + UNEVEN * np.log(SETS / (1 - SETS))  # shares of L2 that come before a set of it is full
     pushed_out = np.mean([np.interp(filled - share, filled, stored, left=0.0) for share in since], axis=0)
-    read, written = _delivered(asked, pushed_out, READ_SHARE * gpu.memory_bytes_per_second * interval)
+    read, written = _delivered(asked, pushed_out, gpu.reached.reads * gpu.memory_bytes_per_second * interval)
     return Flow(interval, read, written, stored[-1] - pushed_out[-1])
 
 

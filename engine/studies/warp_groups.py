@@ -14,7 +14,7 @@ from itertools import pairwise
 from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
-from engine.model.rates import CACHE_BYTES_PER_CLOCK, LATENCY, WARP_GROUP_ROWS, Rates
+from engine.model.rates import CACHE_BYTES_PER_CLOCK, WARP_GROUP_ROWS, Rates
 from engine.model.visit import arithmetic_seconds, visit_seconds, with_copies
 from engine.schedule.step import Tensor
 
@@ -115,9 +115,10 @@ class _Block:
         self.turn = (self.arithmetic - max(products, softmax)) / count
         # copies that run ahead have a latency and the SM's own way from L2; else all SMs' copies come at once
         own_way = rates.cache / (CACHE_BYTES_PER_CLOCK * gpu.sms * gpu.clock_hz)
-        width, self.latency = (own_way, LATENCY) if pipeline.asynchronous else (1.0, 0.0)
+        latency = gpu.reached.latency
+        width, self.latency = (own_way, latency) if pipeline.asynchronous else (1.0, 0.0)
         query = gpu.sms * run.schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
-        self.query, self.key, self.store = width * query, width * self.copies / 2, own_way * query + LATENCY
+        self.query, self.key, self.store = width * query, width * self.copies / 2, own_way * query + latency
         self.pipeline, self.marks = pipeline, []
         self.link = self.tensor = self.exponentials = self.begins = 0.0
         self.ready = dict.fromkeys(self.groups, 0.0)  # when each warp group can go on

@@ -13,7 +13,6 @@ from engine.model.cluster.kernel import kernel_seconds, one_gpu_seconds
 from engine.model.cluster.lanes import COMPUTING, NETWORK, TRANSFER, lanes
 from engine.model.cluster.seconds import TAIL, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
-from engine.model.rates import sustained, unsustained
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
 from engine.studies.cluster_memory import bytes_per_token, longest_context, memory_bytes
@@ -155,6 +154,7 @@ def test_a_link_counts_one_direction_of_its_lanes():
 
 
 SECONDS = st.floats(1e-6, 100)
+sustained, unsustained = GPUS["h200"].reached.sustained, GPUS["h200"].reached.unsustained
 
 
 @given(SECONDS, SECONDS)

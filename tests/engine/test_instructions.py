@@ -6,7 +6,7 @@ import pytest
 from engine.model.block_seconds import block_instructions
 from engine.model.launch import launch
 from engine.model.occupancy import set_aside, threads_of
-from engine.model.rates import FEW_ROWS_CYCLES, Rates, clock_left
+from engine.model.rates import FEW_ROWS_CYCLES, Rates
 from engine.model.visit import (
     HIDDEN,
     RETURNED_NUMBER,
@@ -16,6 +16,7 @@ from engine.model.visit import (
     visit_instructions,
     visit_of,
 )
+from engine.problem.hardware import GPUS
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of, recordings
 from tests.engine.readings import READ, experiment_of, for_each
@@ -127,7 +128,7 @@ def test_the_clock_falls_as_an_h200s_counters_say():
         for kernel in row.kernels
         if kernel.sm_clock and kernel.seconds > 2e-4
     ]
-    off = [abs(CLOCK * clock_left(busy) / clock - 1) for busy, clock in found]
+    off = [abs(CLOCK * GPUS["h200"].reached.clock_left(busy) / clock - 1) for busy, clock in found]
     assert len(off) > 50
     assert np.median(off) < 0.0135
     assert max(off) < 0.081

@@ -12,7 +12,6 @@ from engine.algorithms import ALGORITHMS
 from engine.model.block_seconds import work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
 from engine.model.placement import PLACED_ONE_BY_ONE
-from engine.model.rates import BETWEEN_EVENTS, LAUNCH
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
 from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
@@ -63,7 +62,8 @@ def test_no_two_blocks_share_one_of_an_sms_places_at_a_time(experiment, order):
 
 @given(ANY)
 def test_the_modelled_time_is_the_timelines(experiment):
-    seconds = simulate_timeline(experiment).seconds + LAUNCH + BETWEEN_EVENTS
+    reached = experiment.gpu.reached
+    seconds = simulate_timeline(experiment).seconds + reached.launch + reached.between_events
     assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)
 
 

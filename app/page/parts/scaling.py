@@ -14,8 +14,8 @@ from app.page.parts.job import sentence
 from engine.algorithms import FORWARD
 from engine.measuring.live import Live
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
-from engine.model.rates import SUSTAINED_CLOCK, SUSTAINED_FROM
 from engine.problem.cache import kept_with
+from engine.problem.gpu import Reached
 from engine.problem.hardware import GPUS, gpu_named
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
@@ -56,10 +56,11 @@ def efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> Non
         )
     modelled = (one.efficiency for found in lines.values() for one in found.values())
     if any(each > 1 for each in (*modelled, *(one.efficiency for one in points))):
+        reached = GPUS[spread.hardware].reached
         words += (
             " Above 100% one GPU alone is slowed down: its power limit leaves it "
-            f"{share_text(SUSTAINED_CLOCK)} of its clock in a call, after {SUSTAINED_FROM * 1000:.0f} ms "
-            "of it (read off one H200)."
+            f"{share_text(reached.sustained_clock)} of its clock in a call, after "
+            f"{reached.sustained_from * 1000:.0f} ms of it."
         )
     if every and not points:
         words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
@@ -199,8 +200,8 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
         f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "
         f"less than {most} in 95% of them; what NVLink reaches in it comes from such GPUs. It has that the "
-        f"card's power limit holds its clock down in calls of over {SUSTAINED_FROM * 1000:.0f} ms; it leaves "
-        "out what the host takes to launch."
+        f"card's power limit holds its clock down in calls of over {Reached.sustained_from * 1000:.0f} ms; "
+        "it leaves out what the host takes to launch."
     )
 
 

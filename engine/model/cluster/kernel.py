@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from engine.algorithms.ring import step_kernel
 from engine.experiment import Experiment
-from engine.model.rates import sustained, unsustained
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
@@ -25,7 +24,8 @@ def kernel_seconds(problem: Problem, hardware: str, queries: int, keys: int, cau
 
 def lasting(problem: Problem, hardware: str, queries: int, keys: int, causal: bool, seconds: float) -> float:
     """Seconds of a GPU's calls, such as this one, that take so many together at the clock of the first."""
-    return sustained(seconds) if _call(_part(problem, queries, keys, causal), hardware)[1] else seconds
+    limited = _call(_part(problem, queries, keys, causal), hardware)[1]
+    return GPUS[hardware].reached.sustained(seconds) if limited else seconds
 
 
 def _part(problem: Problem, queries: int, keys: int, causal: bool) -> Problem | None:
@@ -43,7 +43,7 @@ def _call(part: Problem | None, hardware: str) -> tuple[float, bool]:
     fits = _shortened(part) if max(part.seq_q, part.seq_kv) > LONGEST else part
     one = Experiment(fits, step_kernel(fits, GPUS[hardware]), hardware=hardware)
     found = simulate(one.in_own_tiling()).modelled
-    seconds = unsustained(found.seconds) if found.limited else found.seconds
+    seconds = GPUS[hardware].reached.unsustained(found.seconds) if found.limited else found.seconds
     return seconds * _flops(part) / _flops(fits), found.limited
 
 
