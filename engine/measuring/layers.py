@@ -35,7 +35,8 @@ MODELS = ("llama-3-8b", "gemma-2-9b", "gpt-oss-20b", "deepseek-v3", "qwen3-30b-a
 LENGTHS = {PREFILL: (1024, 4096, 16384), DECODE: (1024, 8192, 32768)}
 BATCH = {PREFILL: 1, DECODE: 16}
 REPEATS = clock.Repeats(5, 12, 0.05)
-FEW = 1024  # tokens up to which more layers are timed at once
+LONG = clock.Repeats(5, 400, 0.3)  # until the limit on power holds, as it does while a model runs
+FEW, MOST_LAYERS, LAYERS = 1024, 8, 2  # tokens up to which the most layers are timed at once, and others
 SPREAD = 2**28  # bytes of weights that a graph of pieces goes through, more than any L2
 COMPILING = 90.0  # seconds
 
@@ -59,7 +60,7 @@ def pieces() -> list[PieceTiming]:
         PieceTiming("product", tokens, *size) for tokens in (512, 1024, 2048, 8192) for size in squares[1:]
     ]
     experts = ((2048, 2048, 16, 2), (4096, 1024, 64, 4), (1024, 4096, 64, 4), (4096, 4096, 32, 8))
-    found += [PieceTiming("product", tokens, *one) for tokens in (16, 1024, 8192) for one in experts]
+    found += [PieceTiming("product", tokens, *one) for tokens in (16, 256, 1024, 8192) for one in experts]
     others = ("nothing", "norm", "turn", "activate", "choose", "gather", "combine")
     return found + [
         PieceTiming(piece, tokens, 4096, 4096, 64, 4) for tokens in (16, 1024, 8192) for piece in others
@@ -111,7 +112,7 @@ def _timed(rows: list[LayerTiming], cuda: bool) -> Iterator[LayerTiming]:
 
 def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda: bool) -> LayerTiming:
     made = Built(layer, _problem(row), model.hidden, weights, cuda)
-    times = 1 if not cuda else 8 if made.rows <= FEW else 2
+    times = 1 if not cuda else MOST_LAYERS if made.rows <= FEW else LAYERS
     calls = {"times": made.attends(), "rest": made.fixed()}
     other, refused = attempt(made.pytorch, cuda)
     if other is not None:
@@ -135,6 +136,7 @@ class Built:
         self.rows = problem.batch * problem.seq_q
         self.make = partial(torch.randn, device="cuda" if cuda else "cpu", dtype=torch.bfloat16)
         self.inputs = self.make(self.rows, hidden), self.make(self.rows, hidden)
+        self.lots = self.make(MOST_LAYERS, self.rows, layer.mlp.experts)
         decoding, own = problem.seq_q < problem.seq_kv, layer.attention
         shape = problem.batch, problem.kv_heads, problem.seq_kv
         self.cache = (
@@ -145,12 +147,12 @@ class Built:
     def run(self, attend: Callable, times: int) -> Any:
         """The last of so many layers' outputs, one after another."""
         x, y = self.inputs
-        for _ in range(times):
+        for lots in self.lots[:times]:
             x, h = between.norm(x, y)
             y, weights = self.mixed(h, attend)
             y = between.norm(y)[1] if self.layer.norms > 2 else y
             x, h = between.norm(x, y)
-            y = experts(h, weights, self.layer.mlp.active) if self.layer.mlp.experts > 1 else mlp(h, weights)
+            y = experts(h, weights, lots, self.layer.mlp.active) if lots.shape[1] > 1 else mlp(h, weights)
             y = between.norm(y)[1] if self.layer.norms > 2 else y
         return y
 
@@ -195,8 +197,9 @@ class Built:
         between.turn(turned[:, None], problem.seq_q)
         plain, v_dim = own.head_dim - own.rope_dim, own.head_dim_v
         if not decoding:
-            k, v = linear(latent, keys).view(self.rows, own.heads, -1).split((plain, v_dim), -1)
-            k = torch.cat((k, turned[:, None].expand(-1, own.heads, -1)), -1)
+            made, v = linear(latent, keys).view(self.rows, own.heads, -1).split((plain, v_dim), -1)
+            k = torch.empty_like(q)
+            k[..., :plain], k[..., plain:] = made, turned[:, None]
             q, k, v = (each.view(problem.batch, problem.seq_q, *each.shape[1:]) for each in (q, k, v))
             return self._out(attend(*(each.transpose(1, 2) for each in (q, k, v))), last), others
         to_latent, from_latent = keys.view(own.heads, -1, own.latent).split((plain, v_dim), 1)
@@ -220,11 +223,12 @@ def mlp(h, weights: list) -> Any:
     return linear(between.activate(linear(h, up)), down)
 
 
-def experts(h, weights: list, active: int) -> Any:
-    """Each token through those experts that its router gives most, and through what all take."""
+def experts(h, weights: list, lots, active: int) -> Any:
+    """Each token through experts that are chosen by lot, its router's product aside, and what all take."""
     router, up, down, *always = weights
     grouped = torch.nn.functional.grouped_mm
-    chosen = choose(torch.nn.functional.linear(h, router), active)
+    torch.nn.functional.linear(h, router)
+    chosen = choose(lots, active)
     gathered = grouped(gather(h, chosen), up.mT, offs=chosen[2])
     out = combine(grouped(between.activate(gathered), down.mT, offs=chosen[2]), chosen)
     return out + mlp(h, always) if always else out
@@ -253,7 +257,8 @@ def combine(rows, chosen: tuple) -> Any:
 
 def _timed_piece(row: PieceTiming, cuda: bool) -> Times:
     call, many = PIECES[row.piece](row, cuda)
-    return _each(clock.in_turns({0: _captured(call, cuda)}, REPEATS, cuda)[0], many)
+    repeats = LONG if row.piece == "product" and row.tokens * row.active > FEW // 2 else REPEATS
+    return _each(clock.in_turns({0: _captured(call, cuda)}, repeats, cuda)[0], many)
 
 
 def _product(row: PieceTiming, cuda: bool) -> tuple[Callable, int]:
@@ -329,7 +334,7 @@ def _captured(call: Callable, cuda: bool) -> Callable:
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=stream):
         call()
-    return graph.replay
+    return lambda held=call: graph.replay()  # whose tensors must stay
 
 
 def _each(times: Times, many: int) -> Times:
