@@ -28,7 +28,7 @@ GROUPS = MappingProxyType(
             "masks": "Masks",
             "backward": "Backward",
             "decoding": "Decoding",
-            "flash3": "FlashAttention-3",
+            "flash3": "Inside a block",
             "across": "Across GPUs",
         },
         "Measure": {

@@ -117,9 +117,10 @@ class InsideView extends PlayedView {
 
   /** The share of the way at which softmax and products are under way at once. */
   telling() {
-    const softmax = this.data.lanes[1].marks.filter(
-      ([operation]) => this.data.operations[operation].row === "softmax",
-    );
+    const { lanes, operations } = this.data,
+      softmax = lanes
+        .map(({ marks }) => marks.filter(([operation]) => operations[operation].row === "softmax"))
+        .find((marks) => marks.length);
     const [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
     return (start + end) / 2 / this.data.seconds;
   }

@@ -21,8 +21,8 @@ const escaped = (words) => String(words).replace(/[&<>"]/g, (sign) => `&#${sign.
 export function placedRows(data) {
   const rows = [];
   let y = TOP;
-  data.lanes.forEach((lane, index) => {
-    data.rows[Math.min(index, 1)].forEach((label, n) => {
+  data.lanes.forEach((lane) => {
+    lane.rows.forEach((label, n) => {
       const marks = lane.marks.filter(([operation]) => data.operations[operation].row === label);
       rows.push({ y, label, title: n ? "" : lane.name, short: n ? "" : lane.short, marks });
       y += ROW + 2;
@@ -88,14 +88,13 @@ export function pictureOf(data, width, theme, u) {
 }
 
 /** What the colours of a warp group's marks stand for, as narrow ones have no room for a name. */
-function keyOf({ operations, rows, outlined }, theme) {
+function keyOf({ operations }, theme) {
   let x = 0;
-  return Object.entries(operations)
-    .filter(([operation, { row }]) => rows[1].includes(row) && operation !== outlined)
-    .flatMap(([, { colour, name }]) => {
-      const words = named(name, -1),
-        at = x;
-      x += 7 * words.length + 26;
+  return Object.values(operations)
+    .filter(({ legend }) => legend)
+    .flatMap(({ colour, legend: words }) => {
+      const at = x;
+      x += 7.6 * words.length + 26;
       const fill = fillOf(theme[colour], theme);
       return [
         `<rect x="${at}" y="3" width="10" height="10" rx="2" fill="${fill}"/>`,

@@ -1,4 +1,4 @@
-"""The FlashAttention-3 page: one block of threads over time, and what each technique is worth."""
+"""The page Inside a block: one block of threads over time, by generation, technique by technique."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from app import inside, scenario
-from app.elements import GREY, chart, fold, numbers, unsure
+from app.elements import GREY, chart, fold, numbers, one_of, unsure
 from app.figures import flash3 as figures
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
@@ -18,6 +18,7 @@ from app.figures.units import (
     times_text,
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
+from app.page.parts import blackwell as part
 from app.page.parts import fp8, live
 from app.page.parts.gains import too_large
 from app.scenario import theme
@@ -29,6 +30,7 @@ from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
+from engine.studies import tensor_memory as blackwell
 from engine.studies.drawable import at_length
 from engine.studies.techniques import (
     ALL,
@@ -59,9 +61,20 @@ TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 KERNELS = ("kernel", "adds", "recorded", "rate")
 
 
+GENERATIONS = {"hopper": "FlashAttention-3 on Hopper", "blackwell": "FlashAttention-4 on Blackwell"}
+
+
 def show() -> None:
-    """Draw the page."""
-    experiment = scenario.current()
+    """Draw the page of the generation that the link names."""
+    experiment, generation = scenario.current(), scenario.own("generation")
+    if not presenting():
+        tied = scenario.tie("generation", generation)
+        generation = one_of("Generation", GENERATIONS, first=generation, **tied)
+    if generation == "blackwell":
+        set_subject(blackwell.on_blackwell(experiment))
+        unused("This page shows FlashAttention-4 in its own blocks.", "algorithm", "block_q", "block_kv")
+        part.show(experiment)
+        return
     full, head = variant(experiment, ALL), st.container(key="flash3_head")
     set_subject(experiment.changed(algorithm=flash3.ALGORITHM.key))
     unused("This page always shows FlashAttention-3.", "algorithm")
@@ -291,11 +304,20 @@ def _kernel_row(row: RecordedKernel, added: frozenset[str]) -> list[str]:
     ]
 
 
-def _drawn(experiment: Experiment) -> Drawn:
+def _drawn(experiment: Experiment, generation: str = "hopper") -> Drawn:
+    if generation == "blackwell":
+        return Drawn(moving=inside.INSIDE, data=inside.payload(blackwell.variant(experiment).block))
     block = lanes_of(experiment, flash3.ALGORITHM.pipeline)
     return Drawn(moving=inside.INSIDE, data=inside.payload(block))
 
 
 TITLE = "Inside one thread block"
 ABOUT = "FlashAttention-3 on an H200: copies, products and softmax, modelled."
-PICTURE = Picture(_drawn, lambda: [SiteFile("inside.html", TITLE, ABOUT, lambda: _drawn(EXAMPLE))])
+FOURTH = "FlashAttention-4 on a B200: products, two softmax groups and a correction group, modelled."
+PICTURE = Picture(
+    _drawn,
+    lambda: [
+        SiteFile("inside.html", TITLE, ABOUT, lambda: _drawn(EXAMPLE)),
+        SiteFile("inside-blackwell.html", TITLE, FOURTH, lambda: _drawn(EXAMPLE, "blackwell")),
+    ],
+)

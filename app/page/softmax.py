@@ -6,19 +6,20 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, numbers
+from app.elements import chart, fold
 from app.figures import softmax as figures
 from app.figures.tables import table
-from app.figures.units import counted, number_text, share_text
+from app.figures.units import counted, number_text
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.markup import mathml
+from app.page.parts import rescales
 from app.rescale import RESCALE, payload
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
 from engine.problem.inputs import fits, tokens_of
 from engine.studies.drawable import drawable
-from engine.studies.rescales import THRESHOLD, WINDOWS, in_all, raised_at, rescales
+from engine.studies.rescales import raised_at
 from engine.studies.rescaling import Rescaling, row_of
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace import softmax as online
@@ -27,7 +28,6 @@ from engine.trace.rows import HeadRow, middle_row
 BLOCKS = (1, 2, 4, 8, 16)
 OWN = "The scenario's"  # row
 CHOSEN = "softmax row"
-NUMBERS = "Drawn numbers are drawn so that the maximum keeps rising; real heads rescale less."
 MOST_NAMED = 6  # tokens that raised the maximum
 EXAMPLE_BLOCK = 4  # scores per step of the rows in the static site
 FORMULAS = (
@@ -74,7 +74,7 @@ def _row(experiment: Experiment) -> None:
     comparison = partial(_comparison, row.scores, row.block, row.dtype)
     fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
     if name == OWN:
-        fold("rescales", partial(_rescales, experiment), "How often do these heads rescale?")
+        fold("rescales", partial(rescales.show, experiment), "How often do these heads rescale?")
 
 
 def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str]:
@@ -118,7 +118,7 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
 def _numbers(found: HeadRow, drawn: Experiment) -> str:
     """Whose numbers they are, and where tokens are known which of them raised the maximum."""
     if not fits(drawn.problem):
-        return NUMBERS
+        return rescales.NUMBERS
     rises = raised_at(found.scores) + found.first
     named = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if (tokens := tokens_of(drawn.problem)) else []
     raised = f"; its maximum rose last at {', '.join(named)}" if named else ""
@@ -146,29 +146,6 @@ def _terms(experiment: Experiment) -> None:
     st.caption(
         "Computed here in float64 from the scores of up to 256 rows of the first head, on "
         f"{counted(found.keys, 'key')}, under the scenario's mask."
-    )
-
-
-def _rescales(experiment: Experiment) -> None:
-    """Every head's rises of the maximum, what a threshold spares, and what a window would lose."""
-    found = rescales(experiment)
-    rises, spared = map(share_text, in_all(found))
-    st.markdown(
-        f"**The maximum rises at {rises} of the key blocks after a row's first; {spared} of these rises are "
-        "below 2⁸ and need no rescaling.**"
-    )
-    head = ("head", "blocks that rescale", "below 2⁸", "error without", "weight on key 0")
-    rows = [
-        (f"{each.head}", share_text(each.rises, 1), share_text(each.kept), f"{each.error:.1e}",
-         share_text(each.first, 1), *(share_text(each.outside[window], 1) for window in WINDOWS))
-        for each in found
-    ]  # fmt: skip
-    numbers((*head, *(f"beyond {window:,} keys" for window in WINDOWS)), rows, "How often heads rescale")
-    st.caption(
-        "Computed here in float64 on up to 128 rows of each head. FlashAttention-4 leaves l and O as they "
-        f"are where the maximum rises by less than {THRESHOLD:g} in log2 (arXiv 2603.05451): the result "
-        "stays exact but for rounding, whose largest error in float32 is shown beside the largest number of "
-        f"O. {NUMBERS}"
     )
 
 

@@ -25,6 +25,7 @@ class HeadRescales:
         head: its number.
         rises: share of the key blocks after a row's first at which its maximum rises.
         kept: share of those rises that stay below THRESHOLD, so that nothing need be rescaled.
+        rescaled: share of the key blocks at which sums are rescaled where a maximum stays below THRESHOLD.
         error: the largest difference that this makes to a number of O, in float32, beside the largest of O.
         first: share of the weight on the first key.
         outside: by window, the share of the weight on keys before it.
@@ -33,6 +34,7 @@ class HeadRescales:
     head: int
     rises: float
     kept: float
+    rescaled: float
     error: float
     first: float
     outside: dict[int, float]
@@ -52,9 +54,8 @@ def rescales(experiment: Experiment) -> list[HeadRescales]:
 
 
 def in_all(found: list[HeadRescales]) -> tuple[float, float]:
-    """The share of key blocks at which maxima rise, over all heads, and that of rises below the threshold."""
-    rises = sum(each.rises for each in found)
-    return rises / len(found), sum(each.rises * each.kept for each in found) / (rises or 1)
+    """The shares of key blocks over all heads: where maxima rise, and where a threshold still rescales."""
+    return sum(each.rises for each in found) / len(found), sum(each.rescaled for each in found) / len(found)
 
 
 def raised_at(scores: np.ndarray) -> np.ndarray:
@@ -82,25 +83,27 @@ def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> Head
     positions = problem.positions(rows)[:, None]
     places = np.arange(scores.shape[1])
     outside = {window: float((weights * (places <= positions - window)).sum(1).mean()) for window in WINDOWS}
-    exact = weights @ v.astype(np.float64)
+    exact, (out, rescaled) = weights @ v.astype(np.float64), _skipping(tiles, v)
     return HeadRescales(
         head, float(rose.sum() / max(1, visited.sum())), float(small.sum() / max(1, rose.sum())),
-        float(np.abs(_skipping(tiles, v) - exact).max() / np.abs(exact).max()),
+        rescaled / max(1, int(visited.sum())), float(np.abs(out - exact).max() / np.abs(exact).max()),
         float(weights[:, 0].mean()), outside,
     )  # fmt: skip
 
 
-def _skipping(tiles: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """[rows, d of V] O in float32, where a maximum that rises by little is left as it is."""
+def _skipping(tiles: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, int]:
+    """[rows, d of V] O in float32, where a maximum that rises by little is left; and how many were not."""
     rows, blocks, block = tiles.shape
+    rescaled = 0
     m, l = np.full(rows, -np.inf), np.zeros(rows, np.float32)  # noqa: E741
     out = np.zeros((rows, v.shape[1]), np.float32)
     for index in range(blocks):
         scores = tiles[:, index]
         new = raised(m, scores.max(1), THRESHOLD)
+        rescaled += int(((new > m) & np.isfinite(m)).sum())
         alpha = falling(m, new).astype(np.float32)
         p = falling(scores, new[:, None]).astype(np.float32)
         l = alpha * l + p.sum(1)  # noqa: E741
         out = alpha[:, None] * out + p @ v[index * block : (index + 1) * block]
         m = new
-    return out / l[:, None]
+    return out / l[:, None], rescaled

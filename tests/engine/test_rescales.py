@@ -13,20 +13,23 @@ def test_rises_and_small_ones_are_those_of_a_loop():
     experiment = Experiment.of(seq=96, heads=2, head_dim=16, block_q=16, block_kv=16, causal=True)
     found = rescales(experiment)
     for head, (q, k, _) in enumerate(zip(*make_inputs(experiment.problem, heads=2), strict=True)):
-        rose = small = visited = 0
+        rose = small = visited = left = 0
         outside = 0.0
         for row in range(96):
             scores = q[row].astype(float) @ k[: row + 1].T.astype(float) / 4
-            m = scores[:16].max()
+            m = kept = scores[:16].max()
             for start in range(16, row + 1, 16):
                 new = max(m, scores[start : start + 16].max())
                 visited, rose = visited + 1, rose + (new > m)
                 small += m < new < m + 8 / np.log2(np.e)
                 m = new
+                if scores[start : start + 16].max() > kept + 8 / np.log2(np.e):
+                    left, kept = left + 1, scores[start : start + 16].max()
             weights = np.exp(scores - scores.max())
             outside += weights[: max(0, row + 1 - WINDOWS[0])].sum() / weights.sum() / 96
         one = found[head]
         assert (one.rises, one.kept) == pytest.approx((rose / visited, small / rose))
+        assert one.rescaled == pytest.approx(left / visited)
         assert one.outside[WINDOWS[0]] == pytest.approx(outside, abs=1e-6)
         assert one.error < 1e-5
 
