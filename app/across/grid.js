@@ -65,7 +65,7 @@ export class GridPanel {
       colors = model.owners[theme.name],
       { done, atWork } = this.states(time);
     const several = model.runs.filter(({ hasTiles }) => hasTiles).length > 1,
-      name = several ? run.name : "S, by the GPU that computes it",
+      name = several ? run.name : "S, by GPU",
       title = pen.text(name, box.x, box.y + 14 * u, { size: 13, weight: 650, room: box.w });
     const { gap } = this;
     for (let chunk = 0; chunk < chunks; chunk++) {

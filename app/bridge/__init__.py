@@ -11,7 +11,7 @@ from engine.studies.bytes_to_time import bytes_less, places, reasons
 BRIDGE = Played("from_bytes_to_time", Path(__file__).with_name("bridge.js"), "From fewer bytes to less time")
 TOLD = (
     "Standard attention takes {end}: it waits for memory, far below the roof of the tensor cores.",
-    "{name} moves {fewer} times fewer bytes. If nothing else took time, it would be done in {end}.",
+    "{name} moves {fewer} times fewer bytes. At HBM's peak rate they take {end}, if nothing else took time.",
     "The products are as many as before. They take {end}, so memory is no longer what it waits for.",
     "The tensor cores wait for the part of the softmax that does not run beside them: {end} so far.",
     "With its loads, waits, launch and tail it takes {end}, {gain} times less than standard attention.",
@@ -45,7 +45,7 @@ def payload(experiment: Experiment) -> bytes:
     ]
     header = {
         "frames": frames,
-        "note": f"{experiment.record.label}, own blocks, {gpu.name}, modelled",
+        "note": ["modelled", gpu.name, "own blocks"],
         "peak": gpu.products_per_second(dtype),
         "memory": gpu.memory_bytes_per_second,
     }

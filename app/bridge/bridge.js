@@ -31,7 +31,7 @@ class BridgePanel {
       x = box.x + (beside ? wide + 56 * u : 16 * u),
       y = box.y + (beside ? 34 * u : high + 34 * u);
     this.bars(pen, { ...box, w: wide, h: high }, at);
-    this.roof(pen, { x, y, w: box.x + box.w - x - 14 * u, h: box.y + box.h - y - (beside ? 4 : 26) * u }, at);
+    this.roof(pen, { x, y, w: box.x + box.w - x - 14 * u, h: box.y + box.h - y - 26 * u }, at);
   }
 
   bars(pen, { x, y, w, h }, at) {
@@ -105,7 +105,8 @@ class BridgePanel {
       size: 13,
       color: theme.muted,
     });
-    pen.text("peak of HBM", X(left) + 8 * u, Y(under(left)) + 22 * u, { size: 13, color: theme.muted });
+    const lowest = Math.min(Y(under(left)) + 22 * u, y + h - 7 * u);
+    pen.text("peak of HBM", X(left) + 26 * u, lowest, { size: 13, color: theme.muted });
     const { n, now, next, part } = model.at(at),
       place = (name) => log(now[name]) + (next ? part * (log(next[name]) - log(now[name])) : 0),
       here = [place("intensity"), place("rate")],
@@ -114,7 +115,8 @@ class BridgePanel {
     for (const [a, b] of trace) pen.box(X(a) - 4 * u, Y(b) - 4 * u, 8 * u, 8 * u, veil(theme.O, 0.5), 4);
     pen.box(X(here[0]) - 8 * u, Y(here[1]) - 8 * u, 16 * u, 16 * u, theme.O, 8);
     ctx.restore();
-    pen.heading("FLOPs per second", "over FLOPs per byte across HBM", x - 16 * u, y - 10 * u, w);
+    pen.text("FLOPs per second", x - 16 * u, y - 10 * u, { size: 14, weight: 650 });
+    pen.right("FLOPs per byte across HBM", x + w, y + h + 17 * u, { size: 12.5, color: theme.muted });
   }
 }
 

@@ -11,12 +11,12 @@ export class Pen {
   }
 
   /**
-   * Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit;
-   * a `halo` of a colour keeps it legible on any.
+   * Draws text and returns its width; `room` leaves out last facts, of several, and shortens what does not fit, or
+   * leaves it out where it is to be `whole`; a `halo` of a colour keeps it legible on any.
    */
   text(told, x, y, style) {
     const { ctx, theme, u } = this,
-      { size, weight, color, align, mono, room, halo } = { ...USUAL, color: theme.ink, ...style },
+      { size, weight, color, align, mono, room, halo, whole } = { ...USUAL, color: theme.ink, ...style },
       facts = [told].flat(),
       wide = (words) => ctx.measureText(words).width;
     ctx.font = `${weight} ${(size * u).toFixed(2)}px ${mono ? MONO : SANS}`;
@@ -26,6 +26,7 @@ export class Pen {
     while (room && facts.length > 1 && wide(facts.join(" · ")) > room) facts.pop();
     let words = facts.join(" · "),
       width = wide(words);
+    if (room && width > room && whole) return 0;
     if (room && width > room) {
       while (words.length > 1 && wide(words + "…") > room) words = words.slice(0, -1);
       words += "…";
@@ -60,7 +61,7 @@ export class Pen {
   /** A name and, so far beside it, what is said of it, in so much room for both; how wide both are. */
   heading(name, told, x, y, room, { apart = 10, note, ...style } = {}) {
     const from = this.text(name, x, y, { size: 14, weight: 650, ...style }) + apart * this.u;
-    return from + this.note(told, x + from, y, { room: room - from, ...note });
+    return from + this.note(told, x + from, y, { room: room - from, whole: true, ...note });
   }
 
   /** A bold name above the middle of a column. */

@@ -7,11 +7,8 @@ const takenByPage = (key) =>
   [...document.querySelectorAll("[data-keys]")].some(({ dataset }) => JSON.parse(dataset.keys).includes(key));
 
 export class Transport {
-  /**
-   * `player` seeks, steps, toggles and goes faster; what is played adds its own buttons and keys.
-   * `everywhere` is whether its keys are heard where nothing has the focus.
-   */
-  constructor(root, player, everywhere = true) {
+  /** `player` seeks, steps, toggles and goes faster; what is played adds its own buttons and keys. */
+  constructor(root, player) {
     const selectors = [".now", ".stage canvas", ".help", "input[type=range]", ".where", ".length"],
       [now, canvas, help, slider, where, length] = selectors.map((selector) => root.querySelector(selector));
     Object.assign(this, { root, player, now, canvas, help, slider, where, length, shown: {} });
@@ -35,7 +32,7 @@ export class Transport {
       const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
       if (nothingFocused && root.isConnected && !takenByPage(event.key)) this.key(event);
     };
-    if (everywhere) window.addEventListener("keydown", this.unfocused, true);
+    window.addEventListener("keydown", this.unfocused, true);
   }
 
   release() {

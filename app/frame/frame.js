@@ -8,6 +8,7 @@ import { watchConnection } from "./connection.js";
 import { awaitLast } from "./last_value.js";
 
 const LOOK = 50; // ms between two looks at whether all is there
+const DRESSED = 200; // ms after the system's theme has changed, by when Streamlit knows it
 let done = false; // these rules are the window's: one of them is enough
 let path, timer, ask;
 
@@ -85,6 +86,9 @@ export default function show({ setTriggerValue }) {
   done = true;
   watchPages();
   watchConnection(() => ask());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    setTimeout(() => ask(), DRESSED),
+  );
   awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));

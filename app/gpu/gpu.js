@@ -56,7 +56,8 @@ class GpuPlayer extends TimedPlayer {
   static Model = Recorded;
 
   load(part) {
-    this.fraction = part ?? 0.45;
+    const shortest = Math.min(...this.model.lanes.map(({ microseconds }) => microseconds));
+    this.fraction = part ?? (0.45 * shortest) / this.model.longest; // all are at work
     this.head = Math.min(this.head, this.model.heads - 1);
     this.window = [0, this.model.longest];
     const far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / this.model.longest));

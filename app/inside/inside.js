@@ -15,17 +15,17 @@ const STEPS = 1000; // positions of the scrubber
 const STEP = 0.01; // of the way, by an arrow key
 const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
 
-/** The bar below: it adds to play and scrub two keys, which are heard only while the picture has the focus. */
+/** The bar below: it adds two keys to play and scrub. */
 class InsideTransport extends Transport {
   constructor(root, view) {
-    super(root, view, false);
+    super(root, view);
     this.slider.addEventListener("input", () => view.seek(this.slider.value / STEPS));
   }
 
   keyActions(_, target) {
     const { actions } = this;
-    if (target === this.slider) return { " ": actions.play }; // arrows move it by themselves
-    return { " ": actions.play, ArrowLeft: actions.back, ArrowRight: actions.forward };
+    if (target === this.slider) return { " ": actions.play, Enter: actions.play }; // arrows move it by themselves
+    return { " ": actions.play, Enter: actions.play, ArrowLeft: actions.back, ArrowRight: actions.forward };
   }
 }
 

@@ -42,7 +42,7 @@ def show() -> None:
     found = studies.under_masks(experiment)
     unused("This page compares the masks under FlashAttention-2, whatever the algorithm.", "algorithm")
     st.header(_headline(found), anchor=False)
-    live.show({_title(one): one.simulation.experiment for one in found})
+    live.show({", ".join(_name(one.mask, one.keys)): one.simulation.experiment for one in found})
     with st.container(key="masks_sliders"):
         documents, says = st.columns([1, 2.2], gap="large", vertical_alignment="center")
     documents.select_slider(

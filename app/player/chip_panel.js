@@ -55,7 +55,7 @@ export class ChipPanel {
       fits = whole <= chip.capacity;
     const y = box.y + 16 * u,
       style = { size: 11.5, mono: true, align: "right", color: fits ? theme.muted : theme.bad };
-    const amount = `${inKib(fits ? held : whole)} of ${inKib(chip.capacity)}`,
+    const amount = `${inKib(fits ? held : whole).replace(" KiB", "")} of ${inKib(chip.capacity)}`,
       width = pen.text(amount, box.x + box.w, y, style);
     const whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`;
     pen.text(`${whose}, modelled`, box.x, y, { size: 12.5, weight: 600, room: box.w - width - 4 * u });

@@ -15,7 +15,7 @@ const statistic = (key, sign, [online, whole, short], color, show) => ({
 });
 const STATISTICS = [
   statistic("m", "m", ["running maximum", "maximum", "maximum"], "statistics", decimal),
-  statistic("l", "ℓ", ["running sum", "sum", "sum"], "V", sum),
+  statistic("l", "ℓ", ["running sum", "sum", "sum"], "statistics", sum),
   statistic("alpha", "α", ["rescale factor", "nothing is rescaled", "rescale"], "O", factor),
   statistic("lse", "lse", ["m + log ℓ", "m + log ℓ", "m + log ℓ"], "S", decimal),
 ];

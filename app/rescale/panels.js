@@ -35,7 +35,7 @@ class KeysPanel {
   heading(pen, box, names) {
     let x = box.x;
     for (const [words, color, note] of names) {
-      const style = note ? { size: 13, color } : { size: 15, weight: 650, color };
+      const style = note ? { size: 13, color, whole: true } : { size: 15, weight: 650, color };
       const room = box.x + box.w - x;
       if (room > 60 * pen.u) x += pen.text(words, x, box.y + 16 * pen.u, { ...style, room }) + 18 * pen.u;
     }
@@ -74,7 +74,7 @@ export class ScoresPanel extends KeysPanel {
       { tile, kind, part } = now;
     this.heading(pen, box, [
       ["scores of one row", theme.S],
-      ["m, the running maximum", theme.statistics],
+      [this.narrow ? "m, maximum" : "m, the running maximum", theme.statistics],
       ...(this.narrow || still ? [] : [["drag a score", theme.muted, true]]),
     ]);
     const zero = this.height(0);

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hmac import compare_digest
+from itertools import zip_longest
 from typing import Any
 
 from app.room.pictures import Pictures
@@ -351,11 +352,8 @@ class Room:
         question = self._shown.question
         if question is None:
             return []
-        if self._shown.draws:
-            return [len(self.curves())]
         counts = self._ballots.counts(self._ballots.number(question))
-        pairs = zip(counts, self._shown.hands, strict=True)
-        return [phones + hands for phones, hands in pairs]
+        return [phones + hands for phones, hands in zip_longest(counts, self._shown.hands, fillvalue=0)]
 
     def _refresh(self) -> None:
         """Send everything to all phones, and the tally to the presenter."""

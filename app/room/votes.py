@@ -7,12 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 # voters of one question from one address, phones that have left too, and from all
 MOST_QUESTIONS, MOST_VOTERS, MOST_VOTES = 200, 2000, 20_000
 # a cell that begins so, maybe behind what is not seen, is a formula to a spreadsheet
 FORMULA = re.compile(r"[\s\x00-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r]")
 Vote = int | tuple[int, ...]  # a choice, or a curve that was drawn
+DRAWN = "drawn"  # what stands for the choices of a question that is answered so
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,9 @@ class Ballots:
         return max(Counter(self._places[number].values()).values(), default=0)
 
     def counts(self, number: int) -> list[int]:
-        """Votes for each choice."""
-        votes = list(self._votes[number].values())
-        return [votes.count(choice) for choice in range(len(self._asked[number].choices))]
+        """Votes for each choice; where there is none, how many have drawn."""
+        votes, choices = list(self._votes[number].values()), self._asked[number].choices
+        return [votes.count(choice) for choice in range(len(choices))] if choices else [len(votes)]
 
     def curves(self, number: int) -> list[Vote]:
         """What was drawn, a curve of each voter."""
@@ -98,7 +100,8 @@ def sheet(rows: Sequence[tuple[Question, Sequence[int], Sequence[int]]]) -> str:
     writer = csv.writer(out)
     writer.writerow(["step", "question", "choice", "votes by phone", "votes by hand"])
     for question, phones, hands in rows:
-        for choice, by_phone, by_hand in zip(question.choices, phones, hands, strict=True):
+        choices = question.choices or (DRAWN,)
+        for choice, by_phone, by_hand in zip_longest(choices, phones, hands, fillvalue=0):
             writer.writerow([*map(defused, (question.place, question.text, choice)), by_phone, by_hand])
     return "\ufeff" + out.getvalue()  # by which Excel knows UTF-8
 

@@ -20,7 +20,10 @@ def preset(name: str) -> Experiment:
 
 # what a page shows until the reader has chosen a scenario; on the others it is the usual one
 TINY = preset("Tiny, to count by hand")
-FIRST = {"tiles": TINY, "softmax": TINY, "kernel": Experiment.of(**DEFAULTS)}
+FIRST = {
+    **{"tiles": TINY, "softmax": TINY, "decoding": preset("Decoding, 65,536 keys")},
+    "kernel": Experiment.of(**DEFAULTS),
+}
 
 
 def first(page: str) -> Experiment:

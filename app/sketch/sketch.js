@@ -1,4 +1,4 @@
-// A curve to predict: whoever looks draws it; later the truth stands there, among what a room has drawn.
+// A prediction to draw: whoever looks draws it; later the truth grows there, among what a room has drawn.
 
 import { clamp, grouped } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
@@ -9,136 +9,284 @@ import { CanvasView } from "../canvas/view.js";
 const COLUMNS = 33; // points of a curve, equally far apart
 const NARROW = 360; // units, below which every other length has room
 const TILT = 20; // of the highest point, by an arrow key
-let mine = []; // what was drawn in this window; empty until something is
+const GROWS = 5; // seconds in which the truth is drawn
+const mine = {}; // what was drawn in this window, by what it is
+
+/** A curve over the length: its points are heights, from 0 to `high`. */
+class Curve {
+  layout({ u }, width, height) {
+    this.box = { x: 62 * u, y: 26 * u, w: width - 82 * u, h: height - 62 * u };
+  }
+
+  place(value, part) {
+    const { x, y, w, h } = this.box;
+    return [x + part * w, y + h - (value / this.high) * h];
+  }
+
+  apart() {
+    return false;
+  }
+
+  /** The column and the height of a pointer. */
+  at({ offsetX, offsetY }) {
+    const { x, y, w, h } = this.box;
+    return [
+      Math.round(clamp((offsetX - x) / w, 0, 1) * (COLUMNS - 1)),
+      Math.round(clamp((y + h - offsetY) / h, 0, 1) * this.high),
+    ];
+  }
+
+  begin(drawn, event) {
+    this.pen = this.at(event);
+    return drawn.length ? drawn : Array(COLUMNS).fill(0);
+  }
+
+  /** Every column that the pointer has passed since it was last heard; the curve begins where it is known. */
+  to(drawn, event) {
+    const [[from, low], [column, height]] = [this.pen, this.at(event)],
+      steps = Math.max(1, Math.abs(column - from));
+    for (let n = 0; n <= steps; n++)
+      drawn[Math.round(from + ((column - from) * n) / steps)] = Math.round(
+        low + ((height - low) * n) / steps,
+      );
+    drawn[0] = 0;
+    if (!this.furthest || column >= this.furthest) {
+      this.furthest = column; // beyond the pen it goes on as it was
+      drawn.fill(drawn[column], column);
+    }
+    this.pen = [column, height];
+    return drawn;
+  }
+
+  /** Arrows tilt a straight line. */
+  key(drawn, key) {
+    const by = { ArrowUp: TILT, ArrowDown: -TILT }[key],
+      end = by && clamp((drawn.at(-1) ?? 0) + by, 0, this.high);
+    return by && Array.from({ length: COLUMNS }, (_, n) => Math.round((end * n) / (COLUMNS - 1)));
+  }
+
+  ground(pen) {
+    const { u, theme } = pen,
+      { lengths, marks } = this,
+      { x, y, w, h } = this.box,
+      style = { size: 12.5, mono: true, color: theme.muted };
+    pen.note("times as long", x - 54 * u, 14 * u);
+    for (const [times, at] of marks) {
+      const [, level] = this.place(at, 0);
+      pen.rule(x, level, w);
+      pen.right(`${grouped(times)} ×`, x - 8 * u, level + 4 * u, style);
+    }
+    lengths.forEach((tokens, n) => {
+      if (n % 2 && w < NARROW * u) return;
+      const at = x + (n / (lengths.length - 1)) * w,
+        align = ["left", ...Array(lengths.length - 2).fill("center"), "right"][n];
+      pen.text(grouped(tokens), at, y + h + 18 * u, { ...style, align });
+    });
+    pen.right("tokens", x + w, y + h + 34 * u, { size: 12.5, color: theme.muted });
+  }
+
+  labels(pen, _, truth) {
+    const { u, theme } = pen,
+      { x, y, h } = this.box;
+    if (truth.length) {
+      const [right, top] = this.place(truth.at(-1), 1);
+      pen.right("modelled", right, top - 12 * u, { weight: 650, color: theme.O, halo: theme.ground });
+    }
+    pen.box(x - 5 * u, y + h - 5 * u, 10 * u, 10 * u, theme.ink, 5);
+  }
+}
+
+/** A way through tiles: their numbers, row by row, in the order in which they are visited. */
+class Way {
+  layout({ u }, width, height) {
+    const [rows, columns] = this.tiles,
+      side = Math.min((width - 30 * u) / columns, (height - 26 * u) / rows);
+    this.box = { x: 26 * u, y: 22 * u, w: side * columns, h: side * rows, side };
+  }
+
+  place(tile, _, aside = 0) {
+    const { x, y, side } = this.box,
+      shift = 0.5 + 0.09 * (((5 * aside + 4) % 9) - 4) * (aside > 0); // so that ways do not hide one another
+    return [
+      x + ((tile % this.tiles[1]) + shift) * side,
+      y + (Math.floor(tile / this.tiles[1]) + shift) * side,
+    ];
+  }
+
+  /** Whether a way leaps from one tile to the other. */
+  apart(one, other) {
+    const columns = this.tiles[1],
+      rows = Math.abs(Math.floor(one / columns) - Math.floor(other / columns));
+    return rows + Math.abs((one % columns) - (other % columns)) > 1;
+  }
+
+  /** The tile below a pointer, or −1. */
+  at({ offsetX, offsetY }) {
+    const { x, y, side } = this.box,
+      [rows, columns] = this.tiles,
+      [row, column] = [Math.floor((offsetY - y) / side), Math.floor((offsetX - x) / side)];
+    return row >= 0 && row < rows && column >= 0 && column < columns ? row * columns + column : -1;
+  }
+
+  /** Who begins on a tile of the way draws another one; elsewhere the way leaps there. */
+  begin(drawn, event) {
+    return drawn.includes(this.at(event)) ? [] : drawn;
+  }
+
+  to(drawn, event) {
+    const tile = this.at(event);
+    return tile < 0 || drawn.includes(tile) ? drawn : [...drawn, tile];
+  }
+
+  /** Arrows lead to a tile, Space takes it, Backspace gives the last one back. */
+  key(drawn, key) {
+    const [rows, columns] = this.tiles,
+      by = { ArrowUp: -columns, ArrowDown: columns, ArrowLeft: -1, ArrowRight: 1, " ": 0 }[key];
+    if (key === "Backspace") return drawn.slice(0, -1);
+    if (by) this.aim = clamp((this.aim ?? -by) + by, 0, rows * columns - 1);
+    if (by === 0) this.aim ??= 0;
+    return by === 0 && !drawn.includes(this.aim) ? [...drawn, this.aim] : by !== undefined && drawn;
+  }
+
+  ground(pen) {
+    const { u, theme } = pen,
+      { x, y, w, h, side } = this.box,
+      style = { size: 13, weight: 700 };
+    for (let tile = 0; tile < this.tiles[0] * this.tiles[1]; tile++) {
+      const [left, top] = this.place(tile).map((middle) => middle - side / 2 + 1.5 * u),
+        size = side - 3 * u;
+      if (!this.truth.length || this.truth.includes(tile)) pen.box(left, top, size, size, theme.cell, 3);
+      else pen.hatch(left, top, size, size, theme.hatch, 7 * u);
+      if (tile === this.aim) pen.frame(left, top, size, size, theme.edge, 2 * u);
+    }
+    pen.centered("keys", x + w / 2, 14 * u, { ...style, color: theme.K });
+    pen.text("Q", 6 * u, y + h / 2, { ...style, color: theme.Q });
+  }
+
+  /** The order of the tiles, in numbers: the truth's, or one's own; and what is what, where there is room. */
+  labels(pen, drawn, truth, width) {
+    const { u, theme } = pen,
+      { x: left, y: top, w } = this.box,
+      [ways, color] = truth.length ? [truth, theme.O] : [drawn, theme.Q],
+      told = [
+        ["the kernel's way, counted", theme.O, truth],
+        ["what was drawn", theme.Q, this.cloud.length ? this.cloud : drawn],
+        ["hatched: never visited", theme.muted, truth],
+      ].filter(([, , of]) => of.length);
+    if (width > left + w + 230 * u)
+      told.forEach(([words, color], n) =>
+        pen.text(words, left + w + 30 * u, top + (20 + 26 * n) * u, { size: 15, weight: 650, color }),
+      );
+    ways.forEach((tile, n) => {
+      const [x, y] = this.place(tile);
+      pen.centered(`${n + 1}`, x, y + 6 * u, {
+        size: 17,
+        weight: 700,
+        mono: true,
+        color,
+        halo: theme.ground,
+      });
+    });
+  }
+}
 
 class Sketch extends CanvasView {
   constructor(parent) {
     super(parent.querySelector(".sketch"), 0);
     const { canvas } = this.stage;
     canvas.onpointerdown = (event) => this.begin(event);
-    canvas.onpointermove = (event) => this.pen && this.to(event);
+    canvas.onpointermove = (event) => this.drawing && this.draw(this.plot.to(this.drawn, event));
     canvas.onpointerup = canvas.onpointercancel = () => this.end();
-    canvas.onkeydown = (event) => this.tilt(event);
+    canvas.onkeydown = (event) => this.key(event);
     addEventListener("message", ({ source, data }) => {
-      if (source !== parent.ownerDocument.defaultView.parent || !data.curve) return; // a room's phone remembers it
-      mine = data.curve;
-      this.fit();
+      // a room's phone remembers it
+      if (source === parent.ownerDocument.defaultView.parent && data.curve) this.draw(data.curve);
     });
   }
 
+  get drawn() {
+    return mine[this.data.about] ?? [];
+  }
+
   update(data) {
+    const comes = data.truth.length && !this.data?.truth.length;
+    this.plot = Object.assign(new (data.tiles ? Way : Curve)(), data);
     super.update(data);
-    this.root.querySelector(".about").textContent = data.about;
-    this.stage.canvas.setAttribute("aria-label", `Time over the number of tokens. ${data.about}`);
+    this.root.querySelector(".about").textContent = data.says;
+    this.stage.canvas.setAttribute("aria-label", `${data.about} ${data.says}`);
+    if (comes && !this.clock.calm.matches) this.clock.start();
   }
 
   unit(width) {
     return Math.max(clamp(width / 700, 1.25, 1.6), roomUnit(this.root));
   }
 
-  // drawing by hand
-
   begin(event) {
     if (this.data.truth.length) return;
     this.stage.canvas.setPointerCapture(event.pointerId);
-    if (!mine.length) mine = Array(COLUMNS).fill(0);
-    this.pen = this.at(event);
-    this.to(event);
-  }
-
-  /** The column and the height of a pointer. */
-  at({ offsetX, offsetY }) {
-    const { x, y, w, h } = this.plot,
-      { high } = this.data;
-    return [
-      Math.round(clamp((offsetX - x) / w, 0, 1) * (COLUMNS - 1)),
-      Math.round(clamp((y + h - offsetY) / h, 0, 1) * high),
-    ];
-  }
-
-  /** Every column that the pointer has passed since it was last heard; the curve begins where it is known. */
-  to(event) {
-    const [[from, low], [column, height]] = [this.pen, this.at(event)],
-      steps = Math.max(1, Math.abs(column - from));
-    for (let n = 0; n <= steps; n++)
-      mine[Math.round(from + ((column - from) * n) / steps)] = Math.round(low + ((height - low) * n) / steps);
-    mine[0] = 0;
-    if (!this.furthest || column >= this.furthest) {
-      this.furthest = column; // beyond the pen it goes on as it was
-      mine.fill(mine[column], column);
-    }
-    this.pen = [column, height];
-    this.fit();
+    this.drawing = true;
+    this.draw(this.plot.to(this.plot.begin(this.drawn, event), event));
   }
 
   end() {
-    if (!this.pen) return;
-    this.pen = null;
+    if (!this.drawing) return;
+    this.drawing = false;
     this.send();
   }
 
-  /** Arrows tilt a straight line, for those who use keys. */
-  tilt(event) {
-    const by = { ArrowUp: TILT, ArrowDown: -TILT }[event.key],
-      { high, truth } = this.data;
-    if (!by || truth.length) return;
+  key(event) {
+    const drawn = !this.data.truth.length && this.plot.key(this.drawn, event.key);
+    if (!drawn) return;
     event.preventDefault();
     event.stopPropagation();
-    const end = clamp((mine.at(-1) ?? 0) + by, 0, high);
-    mine = Array.from({ length: COLUMNS }, (_, n) => Math.round((end * n) / (COLUMNS - 1)));
-    this.fit();
+    this.draw(drawn);
     this.send();
+  }
+
+  draw(drawn) {
+    mine[this.data.about] = drawn;
+    this.fit();
   }
 
   /** A phone's page hears what was drawn in its frame. */
   send() {
-    if (window.parent !== window) window.parent.postMessage({ curve: mine }, "*");
+    if (window.parent !== window && this.drawn.length > 1)
+      window.parent.postMessage({ curve: this.drawn }, "*");
   }
 
-  // the picture
+  advance(seconds) {
+    super.advance(seconds);
+    if (this.moment >= GROWS) this.clock.stop();
+  }
 
   paint(pen, width, height) {
-    const { u, theme } = pen,
-      { lengths, marks, high, cloud, truth } = this.data;
-    this.plot = { x: 62 * u, y: 26 * u, w: width - 82 * u, h: height - 62 * u };
-    const { x, y, w, h } = this.plot,
-      top = (value) => y + h - (value / high) * h;
-    pen.note("times as long", x - 54 * u, 14 * u);
-    for (const [times, at] of marks) {
-      pen.rule(x, top(at), w);
-      pen.right(`${grouped(times)} ×`, x - 8 * u, top(at) + 4 * u, {
-        size: 12.5,
-        mono: true,
-        color: theme.muted,
-      });
-    }
-    lengths.forEach((tokens, n) => {
-      if (n % 2 && w < NARROW * u) return;
-      const at = x + (n / (lengths.length - 1)) * w,
-        align = ["left", ...Array(lengths.length - 2).fill("center"), "right"][n];
-      pen.text(grouped(tokens), at, y + h + 18 * u, { size: 12.5, mono: true, color: theme.muted, align });
-    });
-    pen.right("tokens", x + w, y + h + 34 * u, { size: 12.5, color: theme.muted });
-    for (const curve of cloud)
-      this.line(pen, curve, veil(theme.Q, Math.max(0.07, 0.5 / Math.sqrt(cloud.length))), 2);
-    this.line(pen, mine, theme.Q, 3.5);
-    this.line(pen, truth, theme.O, 5);
-    if (truth.length)
-      pen.right("modelled", x + w, top(truth.at(-1)) - 12 * u, {
-        weight: 650,
-        color: theme.O,
-        halo: theme.ground,
-      });
-    pen.box(x - 5 * u, y + h - 5 * u, 10 * u, 10 * u, theme.ink, 5);
+    const { theme } = pen,
+      { cloud, truth } = this.data,
+      grown = this.clock.playing ? (this.moment / GROWS) * (truth.length - 1) : truth.length - 1;
+    this.plot.layout(pen, width, height);
+    this.plot.ground(pen);
+    cloud.forEach((each, n) =>
+      this.line(pen, each, veil(theme.Q, Math.max(0.07, 0.5 / Math.sqrt(cloud.length))), 2, n + 1),
+    );
+    this.line(pen, this.drawn, theme.Q, 3.5);
+    this.line(pen, truth, theme.O, 5, 0, grown);
+    this.plot.labels(pen, this.drawn, truth.slice(0, Math.floor(grown) + 1), width);
   }
 
-  line({ ctx, u }, curve, color, thick) {
-    const { x, y, w, h } = this.plot;
+  /** As far as a place between two of its points; `aside` tells lines apart that would lie on one another. */
+  line({ ctx, u }, values, color, thick, aside = 0, far = values.length - 1) {
+    const { plot } = this,
+      places = values.map((value, n) => plot.place(value, n / Math.max(1, values.length - 1), aside));
     Object.assign(ctx, { strokeStyle: color, lineWidth: thick * u, lineJoin: "round", lineCap: "round" });
     ctx.beginPath();
-    curve.forEach((value, n) =>
-      ctx.lineTo(x + (n / (curve.length - 1)) * w, y + h - (value / this.data.high) * h),
-    );
+    places.slice(0, Math.ceil(far) + 1).forEach(([x, y], n) => {
+      const before = places[n - 1] ?? [x, y],
+        leaps = !n || plot.apart(values[n - 1], values[n]),
+        part = clamp(far - n + 1, 0, 1),
+        to = [before[0] + (x - before[0]) * part, before[1] + (y - before[1]) * part];
+      if (leaps) ctx.moveTo(x, y);
+      ctx.lineTo(...(leaps ? [x, y] : to));
+    });
     ctx.stroke();
   }
 }

@@ -29,7 +29,7 @@ from engine.studies.rescaling import example
 from engine.studies.squares import cuts, grown
 from engine.watch.labs import labs, stored_report
 
-IN_RACE = ("eager", "flash2", "sdpa_cudnn", "flash3")
+IN_RACE = ("eager", "standard", "flash2", "flash3")
 SKIPPING = 5  # the lab of a kernel that visits hidden tiles
 LINKS = """
 **Read** FlashAttention [1](https://arxiv.org/abs/2205.14135),

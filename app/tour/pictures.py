@@ -1,8 +1,9 @@
 """The pictures of a tour's steps: a part of another page each, for the scenario on the screen."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -40,7 +41,8 @@ LOWER = 100  # px that a chart is lower in a room, where the screen is low for i
 # those that take the screen once the answer is told
 WIDE = {
     *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
-    *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside", "time drawn"),
+    *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
+    *("time drawn", "order drawn"),
 }
 
 
@@ -109,15 +111,17 @@ def _ring(orders: Sequence[bool], experiment: Experiment, colours: Palette) -> N
     ACROSS.show(ring(runs), key=f"tour ring {len(runs)}")
 
 
-def _drawn(experiment: Experiment, colours: Palette) -> None:
+def _drawn(told: Callable[..., dict[str, Any]], experiment: Experiment, colours: Palette) -> None:
     """The truth among what the room has drawn."""
-    sketch.SKETCH.show(sketch.told(experiment, screen.curves()), key="tour sketch told")
+    sketch.SKETCH.show(told(experiment, screen.curves()), key="tour sketch told")
 
 
-DRAWN |= {"draw time"}
+DRAWN |= {"draw time", "draw order"}
 PICTURES |= {
     "draw time": lambda *_: sketch.SKETCH.show(sketch.asked(), key="tour sketch"),
-    "time drawn": _drawn,
+    "time drawn": partial(_drawn, sketch.told),
+    "draw order": lambda experiment, _: sketch.SKETCH.show(sketch.way_asked(experiment), key="tour sketch"),
+    "order drawn": partial(_drawn, sketch.way_told),
     "player": _player,
     "race": partial(_player, race=True),
     "broken": partial(_player, flaw=ALPHA),

@@ -165,3 +165,38 @@ def test_a_phone_draws_a_curve_changes_it_and_finds_it_again(browser):
         page.frame_locator("#picture").get_by_text("times as long as 1,024 (modelled).").wait_for()
         assert canvas.evaluate("(canvas) => canvas.toDataURL()") != alone
         assert watch.complaints == []
+
+
+def test_a_way_by_tiles_is_drawn_by_hand_and_by_keys_and_grows_beside_the_truth(page, tmp_path):
+    experiment = Experiment.of(seq=256, head_dim=64, block_q=64, block_kv=64, causal=True)
+    for name, data in (
+        ("asked", sketch.way_asked(experiment)),
+        ("told", sketch.way_told(experiment, [[0, 1]])),
+    ):
+        (tmp_path / f"{name}.html").write_text(sketch.SKETCH.offline(data, "A way"), "utf-8")
+    page.goto((tmp_path / "asked.html").as_uri())
+    page.evaluate("""() => {  // as in a phone's page, which hears what is drawn
+        const value = { postMessage: ({ curve }) => (window.heard = curve) };
+        Object.defineProperty(window, "parent", { value });
+    }""")
+    canvas = page.locator(".sketch canvas")
+    box = canvas.bounding_box()
+    side = page.evaluate("document.querySelector('.sketch canvas').offsetHeight") / 4.6
+    page.mouse.move(box["x"] + 0.9 * side, box["y"] + 0.7 * side)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.9 * side, box["y"] + 1.7 * side, steps=4)
+    page.mouse.move(box["x"] + 1.9 * side, box["y"] + 1.7 * side, steps=4)
+    page.mouse.up()
+    assert page.evaluate("heard") == [0, 4, 5]
+    canvas.focus()  # the first arrow leads to the first tile
+    for key in ("Backspace", "ArrowRight", "ArrowRight", "Space"):
+        page.keyboard.press(key)
+    assert page.evaluate("heard") == [0, 4, 1]
+    page.goto((tmp_path / "told.html").as_uri())
+    shown = "document.querySelector('.sketch canvas').toDataURL()"
+    before = page.evaluate(shown)
+    page.wait_for_function(f"{shown} !== {before!r}")
+    page.get_by_text(
+        "10 of 16 tiles (counted); of the 1 who drew, 0 chose these tiles, and 0 this order."
+    ).wait_for()
+    assert page.watch.complaints == []

@@ -57,33 +57,33 @@ def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_
     assert "minutes are '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
 
 
-CAUSAL = "13"  # the step whose answer follows the blocks
+BLOCKS = "5"  # the step whose answer follows the blocks
 
 
 def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):
-    app = open_app("tour", tour="attention", step=CAUSAL)
+    app = open_app("tour", tour="attention", step=BLOCKS)
     press_key(app, "tour_next")
-    assert "**56.2% of the tiles, " in markdown(app)  # 8 x 9 / 2 of 64: 1024 queries in blocks of 128
+    assert "**4 times each tile of K, " in markdown(app)  # 512 queries in blocks of 128
     app.sidebar.select_slider(key="scenario block_q").set_value(256).run()
-    assert "**62.5% of the tiles, " in markdown(app)  # 2 + 4 + 6 + 8 of 32
+    assert "**2 times each tile of K, " in markdown(app)
     assert "You have changed the step's scenario" in markdown(app)
 
 
 def test_a_room_votes_until_the_answer_and_then_its_most_frequent_mistake_gets_its_sentence(open_app):
-    app = open_app("tour", step=CAUSAL, present="true")
+    app = open_app("tour", step=BLOCKS, present="true")
     for _ in range(2):
         press_key(app, "tour_choice_0")
     press_key(app, "tour_choice_1")
     press_key(app, "tour_choice_2")
-    assert "%, " not in markdown(app)
+    assert "times each tile" not in markdown(app)
     assert "2 votes" in app.button(key="tour_choice_0").label
     assert "1 vote" in app.button(key="tour_choice_1").label
-    step = file.load("attention").steps[int(CAUSAL) - 1]
-    whole, _, quarter = (step_words.filled(choice.reply, step.experiment) for choice in step.choices)
-    assert whole not in markdown(app)
+    step = file.load("attention").steps[int(BLOCKS) - 1]
+    queries, _, scores = (step_words.filled(choice.reply, step.experiment) for choice in step.choices)
+    assert queries not in markdown(app)
     press_key(app, "tour_next")
-    assert f"Votes: 2 · **1** · 1. {whole}" in markdown(app)
-    assert quarter not in markdown(app)  # its screen has room for one
+    assert f"Votes: 2 · **1** · 1. {queries}" in markdown(app)
+    assert scores not in markdown(app)  # its screen has room for one
 
 
 def test_a_tour_of_ones_own_may_keep_its_picture_beside_the_question(open_app, monkeypatch):

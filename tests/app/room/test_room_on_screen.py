@@ -1,5 +1,6 @@
 """The room on the presenter's screen: what a presentation publishes, and phones' votes in the tally."""
 
+import csv
 import gzip
 import json
 import re
@@ -18,7 +19,7 @@ from engine.experiment import Experiment
 from engine.studies.answers import answer
 from tests.app.worker_page import press_key
 
-STEP = 13  # whose first choice has a reply
+STEP = 5  # whose first choice has a reply
 STEPS = len(file.load("attention").steps)
 
 
@@ -72,9 +73,10 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     assert any("Votes: 1 · **3** · 0." in text.value for text in app.main.markdown)
     told = state(room)
     assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
-    assert told["replies"][0].startswith("All of them is what unfused attention does")
+    assert told["replies"][0].startswith("A tile of Q stays on the chip")
     asked = step_words.filled(step.question, step.experiment)
-    assert room.csv().splitlines()[2] == f"step {STEP} of {STEPS},{asked},{options[1].text},2,1"
+    row = list(csv.reader(room.csv().splitlines()))[2]
+    assert row == [f"step {STEP} of {STEPS}", asked, options[1].text, "2", "1"]
     for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
         press_key(app, name)
     assert state(room)["votes"] == [1, 3, 0]
@@ -181,24 +183,24 @@ def test_every_page_and_step_of_the_room_has_its_offline_picture():
     assert step_words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer
 
 
-DRAWN = 16  # the step that the room draws for
+DRAWN = {step.picture: n for n, step in enumerate(file.load("attention").steps, 1) if step.draws}
+
+
+def sketch(app) -> dict:
+    (found,) = (each for each in app.main.get("bidi_component") if '"truth"' in each.proto.json)
+    return json.loads(found.proto.json)
 
 
 def test_a_room_draws_its_prediction_and_all_curves_stand_over_the_modelled_truth(open_app, room):
-    app = open_app("tour", step=str(DRAWN), present="true")
-
-    def sketch() -> dict:
-        (found,) = (each for each in app.main.get("bidi_component") if '"truth"' in each.proto.json)
-        return json.loads(found.proto.json)
-
+    app = open_app("tour", step=str(DRAWN["draw time"]), present="true")
     number = state(room)["number"]
     for n in range(300):
         room.enter(f"{n}")
         room.vote(f"{n}", number, (0, n, 2 * n))
     app.run()
-    assert (sketch()["truth"], sketch()["cloud"]) == ([], [])  # nobody follows the others
+    assert (sketch(app)["truth"], sketch(app)["cloud"]) == ([], [])  # nobody follows the others
     press_key(app, "tour_next")
-    shown, step = sketch(), file.load("attention").steps[DRAWN - 1]
+    shown, step = sketch(app), file.load("attention").steps[DRAWN["draw time"] - 1]
     assert sorted(shown["cloud"]) == [[0, n, 2 * n] for n in range(300)]
     first, *_, last = (
         simulate(step.experiment.changed(seq=seq, seq_kv=seq)).modelled.seconds for seq in shown["lengths"]
@@ -206,5 +208,26 @@ def test_a_room_draws_its_prediction_and_all_curves_stand_over_the_modelled_trut
     per_mark = shown["marks"][1][1]  # four times as long
     assert 4 ** (shown["truth"][-1] / per_mark) == pytest.approx(last / first)
     said = 4 ** (299 / per_mark)
-    assert shown["about"].endswith(f"half of the 300 who drew said {said:.0f} times or more.")
-    assert f"take {last / first:.0f} times as long as 1,024 (modelled)" in shown["about"]
+    assert shown["says"].endswith(f"half of the 300 who drew said {said:.0f} times or more.")
+    assert f"take {last / first:.0f} times as long as 1,024 (modelled)" in shown["says"]
+
+
+def test_a_room_draws_the_order_of_tiles_and_all_ways_stand_over_the_schedules(open_app, room):
+    app = open_app("tour", step=str(DRAWN["draw order"]), present="true")
+    assert (sketch(app)["tiles"], sketch(app)["truth"]) == ([4, 4], [])
+    number = state(room)["number"]
+    for name, way in (
+        ("right", (0, 4, 5, 8, 9, 10, 12, 13, 14, 15)),
+        ("by keys", (0, 4, 8, 12, 5, 9, 13, 10, 14, 15)),
+    ):
+        room.enter(name)
+        room.vote(name, number, way)
+    room.enter("all")
+    room.vote("all", number, tuple(range(16)))
+    press_key(app, "tour_next")
+    shown = sketch(app)
+    assert shown["truth"] == [4 * i + j for i in range(4) for j in range(i + 1)]
+    assert len(shown["cloud"]) == 3
+    assert shown["says"] == (
+        "10 of 16 tiles (counted); of the 3 who drew, 2 chose these tiles, and 1 this order."
+    )
