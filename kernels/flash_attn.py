@@ -27,6 +27,8 @@ from kernels.dense import attention
 from kernels.paged import attention_paged
 from kernels.varlen import attention_varlen
 
+IN_ORDER = "flash2"  # whose backward pass sums dQ in one order
+
 
 def flash_attn_func(
     q,
@@ -49,8 +51,8 @@ def flash_attn_func(
     check_tensors(DENSE, q=q, k=k, v=v)
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    if deterministic and torch.is_grad_enabled():  # of its two backward passes flash2's sums dQ in one order
-        options["algorithm"] = "flash2"
+    if deterministic and torch.is_grad_enabled():
+        options["algorithm"] = IN_ORDER
     if return_attn_probs:
         out, lse = attention(q, k, v, **options, return_lse=True)
         return out.transpose(1, 2), lse, None
@@ -75,7 +77,7 @@ def flash_attn_varlen_func(
     return_attn_probs=False,
     block_table=None,
 ):
-    """O [queries, heads, head_dim of v], of packed sequences; deterministic always.
+    """O [queries, heads, head_dim of v], of packed sequences; deterministic as in `flash_attn_func`.
 
     With block_table, int32 [sequences, pages per sequence], k and v are pages as `flash_attn_with_kvcache`
     takes them, and there are no gradients. max_seqlen_q is needed there alone, max_seqlen_k nowhere; queries
@@ -86,6 +88,8 @@ def flash_attn_varlen_func(
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     if block_table is None:
+        if deterministic and torch.is_grad_enabled():
+            options["algorithm"] = IN_ORDER
         out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
     else:
         edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q

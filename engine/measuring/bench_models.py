@@ -77,7 +77,7 @@ def flex(case: Case, q, k, v, options: dict) -> Callable:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     torch.compiler.reset()  # of more kinds of calls than eight, none is compiled
-    mask, keys = case.problem.mask, case.problem.seq_kv
+    mask, keys, cap = case.problem.mask, case.problem.seq_kv, case.softcap
     lengths = torch.tensor(options.get("documents") or [keys], device=q.device)
     document = torch.repeat_interleave(torch.arange(len(lengths), device=q.device), lengths)
 
@@ -88,11 +88,11 @@ def flex(case: Case, q, k, v, options: dict) -> Callable:
         return inside if mask.keys_after is None else inside & (key <= query + mask.keys_after)
 
     def capped(score, *_places):
-        return case.softcap * torch.tanh(score / case.softcap)
+        return cap * torch.tanh(score / cap)
 
     blocks = create_block_mask(seen, None, None, keys, keys, device=q.device)
     how = {"block_mask": blocks, "enable_gqa": case.problem.group > 1, "return_lse": case.sinks}
-    call = partial(torch.compile(flex_attention), q, k, v, capped if case.softcap else None, **how)
+    call = partial(torch.compile(flex_attention), q, k, v, capped if cap else None, **how)
     if not case.sinks:
         return call
 

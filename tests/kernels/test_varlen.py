@@ -4,7 +4,7 @@ import pytest
 import torch
 from attention_cases import ON_CPU, drawn, largest_difference
 
-from kernels import attention, attention_varlen, reference_attention
+from kernels import attention, attention_varlen, flash_attn, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
 HEADS, KV_HEADS, HEAD_DIM = 2, 1, 24
@@ -114,6 +114,24 @@ def test_the_adapters_arguments_mean_these(asked, same, device):
     assert nothing is None
     assert torch.equal(out, expected.transpose(1, 2))
     assert torch.equal(lse, expected_lse)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_who_asks_for_the_same_bits_gets_the_backward_pass_that_sums_in_one_order(packed, monkeypatch):
+    taken = []
+    for name in ("attention", "attention_varlen"):
+        monkeypatch.setattr(
+            flash_attn, name, lambda *_, **options: taken.append(options) or (torch.ones(1),) * 2
+        )
+    monkeypatch.setattr(flash_attn, "check_tensors", lambda *_, **tensors: None)
+    q = torch.zeros(4, 2, 16) if packed else torch.zeros(1, 4, 2, 16)
+    call = flash_attn.flash_attn_varlen_func if packed else flash_attn.flash_attn_func
+    edges = (None, None, 4, 4) if packed else ()
+    for asked in (True, False):
+        call(q, q, q, *edges, deterministic=asked, return_attn_probs=packed)
+    with torch.no_grad():
+        call(q, q, q, *edges, deterministic=True, return_attn_probs=packed)
+    assert [options.get("algorithm") for options in taken] == ["flash2", None, None]
 
 
 @pytest.mark.parametrize(("splits", "new"), [(0, 3), (2, 0)])
