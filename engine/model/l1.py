@@ -8,10 +8,13 @@ about as long as C, one and the same call has read 7.4 MB in one session and 8.3
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist
+
+import numpy as np
 
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import NARROW, RESERVED, WARP, is_online, set_aside, spilled_bytes, threads_of
@@ -99,17 +102,16 @@ def _head_hits(launch: Launch, kernel: Kernel, together: int) -> float:
     phase_keys = (Tensor.K,) if launch.problem.latent else (Tensor.K, Tensor.V)
     passing = PASSING * sum(amounts[tensor].of(0, tiling.block_kv) for tensor in phase_keys)
     block = max(tiling.block_q, math.ceil(kept / STATIONS / row))  # rows of a station
-    passes = [
-        (first * tiling.block_q, min(stop * tiling.block_q, launch.problem.seq_q))
-        for first, stop in zip(phase.first.tolist(), phase.stop.tolist(), strict=True)
-    ]
-    near = [(low, high) for low, high in passes if 0 < high - low < FORGOTTEN * kept / row]
+    low = phase.first * tiling.block_q
+    high = np.minimum(phase.stop * tiling.block_q, launch.problem.seq_q)
+    near = ((low < high) & (high - low < FORGOTTEN * kept / row)).nonzero()[0]
     every = max(1, -(-len(near) // PASSES))
-    return requested / row * every * sum(_followed(near[::every], block, row, kept, passing))
+    passes = zip(low[near[::every]].tolist(), high[near[::every]].tolist(), strict=True)
+    return requested / row * every * sum(_followed(passes, block, row, kept, passing))
 
 
 def _followed(
-    passes: list[tuple[int, int]], block: int, row: int, kept: float, passing: float
+    passes: Iterable[tuple[int, int]], block: int, row: int, kept: float, passing: float
 ) -> list[float]:
     """Bytes of each pass that are found in L1; a pass goes over the rows from one to another."""
     read, last, found = 0.0, {}, []

@@ -20,6 +20,7 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import put_aside, spilled_bytes
 from engine.model.rates import BOUND_BY_SOFTMAX, WARP_GROUP_ROWS
 from engine.model.reuse import Programs, walk
+from engine.problem.cache import cached_by_content
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -104,6 +105,7 @@ def dram_bytes(kernels: Sequence[Refetched], compulsory: Bytes, requested: Bytes
         moved = {
             tensor: np.minimum(once + sum(each.get(tensor, NONE) for each in again), most[tensor])
             for tensor, once in getattr(compulsory, way).items()
+            if most[tensor]
         }
         modelled.append({tensor: round(by_size[0]) for tensor, by_size in moved.items()})
         _, few, many = sum(moved.values())
@@ -187,17 +189,34 @@ def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:
     programs, count = way.programs, kernel.heads * kernel.phase.programs.count
     slots = min(way.abreast * way.places, count)
     between = max(slots, kernel.together)  # programs, at most, from one to the next of its stream
-    streams = len(np.unique(programs.stream[:between])) + 1  # those of a wave, wherever it begins
+    streams = _different(programs.stream[:between]) + 1  # those of a wave, wherever it begins
     own = programs.around + programs.visit * len(way.sizes)
     if (streams * way.sizes.sum() + between * own) / SIZES.min() < NEVER_GONE:
         return NONE
     specialised = launch.algorithm.pipeline.specialised  # whichever technique is off
     spreading = SPREADING if launch.problem.head_dim <= BOUND_BY_SOFTMAX and not specialised else 0.0
-    most, least = MOST_WAVES * len(way.sizes), NEVER_GONE * SIZES.min()
-    reuse = walk(programs, way.sizes, way.abreast, way.places, most, APART, spreading, least=least)
+    lost, walked = _lost(programs, way.sizes, way.abreast, way.places, MOST_WAVES, APART, spreading)
     waves = -(-count // slots)  # the last walks over as much as a full one
-    beyond = 1.0 if reuse.walked >= count else (waves - 1) / max(1.0, reuse.walked / slots - 1)
-    return beyond * way.room * gone(reuse.since) @ reuse.size
+    beyond = 1.0 if walked >= count else (waves - 1) / max(1.0, walked / slots - 1)
+    return beyond * way.room * lost
+
+
+@cached_by_content(
+    most=4096
+)  # more heads or a larger batch often change nothing in the waves that are followed
+def _lost(
+    programs: Programs,
+    sizes: np.ndarray,
+    abreast: int,
+    places: int,
+    waves: int,
+    apart: float,
+    spreading: float,
+) -> tuple[np.ndarray, float]:
+    """[sizes of L2] of the chunks, what is fetched again in so many waves, and the programs of those."""
+    most, least = waves * len(sizes), NEVER_GONE * SIZES.min()
+    reuse = walk(programs, sizes, abreast, places, most, apart, spreading, least=least)
+    return gone(reuse.since) @ reuse.size, reuse.walked
 
 
 def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
@@ -228,7 +247,7 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
 
     stream, share = head // group, gpu.l2_copies(1) / gpu.l2_bytes
     running = stream[: abreast * places]
-    room = gpu.l2_bytes / gpu.l2_copies(len(running) / len(np.unique(running)))
+    room = gpu.l2_bytes / gpu.l2_copies(len(running) / _different(running))
     programs = Programs(
         stream=stream,
         first=first // together,
@@ -239,6 +258,11 @@ def _walk(launch: Launch, kernel: Kernel, walked: set[Tensor]) -> _Walk:
         pace=_pace(launch, outer) if by_query else np.ones(len(outer)),
     )
     return _Walk(programs, abreast, places, sizes / room, room)
+
+
+def _different(stream: np.ndarray) -> int:
+    """How many; np.unique takes ten times as long."""
+    return int(np.count_nonzero(np.bincount(stream)))
 
 
 def _pace(launch: Launch, outer: np.ndarray) -> np.ndarray:

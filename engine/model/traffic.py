@@ -5,6 +5,7 @@ once, however large its caches; DRAM is modelled in between, see `engine.model.l
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -126,13 +127,12 @@ def requested_bytes(schedule: Schedule, per_head: Bytes | None = None) -> Bytes:
 
 def _requested(schedule: Schedule) -> Bytes:
     """One head's tile requests."""
-    moved: dict[Operation, dict[Tensor, int]] = {Operation.LOAD: {}, Operation.STORE: {}}
-    for phase in schedule.phases:
-        for step in {*phase.before, *phase.each, *phase.after}:
-            if step.operation in moved and step.tensor not in moved[step.operation]:
-                amount = schedule.amounts[step.tensor]
-                moved[step.operation][step.tensor] = schedule.total(amount, step.operation, step.tensor)
-    return Bytes.of(moved[Operation.LOAD], moved[Operation.STORE])
+    ways = defaultdict(int), defaultdict(int)
+    for operation, moved in zip((Operation.LOAD, Operation.STORE), ways, strict=True):
+        for phase, step, each in schedule.by_operation.get(operation, ()):
+            amount = schedule.amounts[step.tensor]
+            moved[step.tensor] += schedule.step_total(amount, phase, step, each)
+    return Bytes.of(*ways)
 
 
 def counts(schedule: Schedule) -> Counts:
@@ -193,7 +193,6 @@ def _touched(schedule: Schedule, phase: Phase) -> tuple[tuple[int, int], tuple[i
 def _visited_inner(programs: Programs, blocks: int) -> np.ndarray:
     """[inner blocks] bool: whether any outer block visits it."""
     visiting = programs.visits > 0
-    edges = np.zeros(blocks + 1, np.int64)
-    np.add.at(edges, programs.first[visiting], 1)
-    np.add.at(edges, programs.stop[visiting], -1)
+    edges = np.bincount(programs.first[visiting], minlength=blocks + 1)
+    edges -= np.bincount(programs.stop[visiting], minlength=blocks + 1)
     return np.cumsum(edges[:-1]) > 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from enum import Enum, EnumType
+from enum import EnumType
 from functools import lru_cache, partial, update_wrapper, wraps
+from hashlib import sha256
 from threading import RLock
 from types import FunctionType
 from typing import Any
@@ -42,6 +44,27 @@ def kept_with(most: int) -> Callable[[Callable], Callable]:
 
 def _of(make: Callable, holder: ref, *more: Hashable) -> Any:
     return make(holder(), *more)
+
+
+def cached_by_content(most: int) -> Callable[[Callable], Callable]:
+    """Keep that many small results of a function that is given arrays, by what these hold."""
+
+    def keeping(make: Callable) -> Callable:
+        results: dict[bytes, Any] = {}
+
+        @wraps(make)
+        def given(*args: Any) -> Any:
+            key = sha256(pickle.dumps(args, pickle.HIGHEST_PROTOCOL)).digest()
+            if (found := results.get(key)) is None:
+                found = results[key] = make(*args)
+                for oldest in list(results)[:-most]:
+                    results.pop(oldest, None)
+            return found
+
+        given.cache_clear = results.clear
+        return given
+
+    return keeping
 
 
 # most of what a result holds, and nothing that has bytes to speak of
@@ -118,7 +141,7 @@ def array_bytes(value: Any) -> int:
     waiting, total = [value], 0
     while waiting:
         one = waiting.pop()
-        if type(one) in LEAVES or id(one) in seen:
+        if type(one) in LEAVES or isinstance(type(one), EnumType) or id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, np.ndarray):
@@ -135,5 +158,4 @@ def _parts(value: Any) -> Iterable:
         return value.values()
     if isinstance(value, tuple | list):
         return value
-    plain = isinstance(value, type | Enum) or not hasattr(value, "__dict__")
-    return () if plain else vars(value).values()
+    return () if isinstance(value, type) else getattr(value, "__dict__", {}).values()

@@ -1,5 +1,7 @@
 """What happens, in order: loop nests over tiles, and the columns of every step that they unroll to."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +11,7 @@ from engine.problem.bounds import KeyBounds, block_rows, blocks
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.columns import Columns, Loops, unroll
 from engine.schedule.nest import Phase
-from engine.schedule.step import Amount, Operation, Tensor, block_bytes
+from engine.schedule.step import Amount, Operation, Step, Tensor, block_amounts
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class Schedule:
         return blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
 
     @cached_property
-    def amounts(self) -> dict[Tensor, Amount]:
+    def amounts(self) -> Mapping[Tensor, Amount]:
         """Bytes that one load or store of a block moves, by tensor."""
-        return {tensor: block_bytes(self.problem, tensor) for tensor in Tensor if tensor != Tensor.NONE}
+        return block_amounts(self.problem)
 
     @property
     def steps(self) -> int:
@@ -59,22 +61,26 @@ class Schedule:
         loops = Loops(self.problem, self.tiling, self.amounts, self.query_rows, self.key_rows)
         return unroll(loops, self.phases)
 
-    def total(self, amount: Amount, operation: Operation, tensor: Tensor | None = None) -> int:
-        """Sum of an amount over every step of an operation (and tensor), one head, from the loop nests."""
-        return sum(
-            step.times * self._phase_total(phase, amount, each, step.boxed)
-            for phase in self.phases
-            for steps, each in ((phase.before + phase.after, False), (phase.each, True))
-            for step in steps
-            if step.operation == operation and tensor in (None, step.tensor)
-        )
+    @cached_property
+    def by_operation(self) -> Mapping[Operation, list[tuple[Phase, Step, bool]]]:
+        """Every step of an operation, with its phase, and whether it is taken once a visit."""
+        found = defaultdict(list)
+        for phase in self.phases:
+            for steps, each in ((phase.before + phase.after, False), (phase.each, True)):
+                for step in steps:
+                    found[step.operation].append((phase, step, each))
+        return found
 
-    def _phase_total(self, phase: Phase, amount: Amount, each: bool, boxed: bool) -> int:
+    def total(self, amount: Amount, operation: Operation) -> int:
+        """Sum of an amount over every step of an operation, one head, from the loop nests."""
+        return sum(self.step_total(amount, *where) for where in self.by_operation.get(operation, ()))
+
+    def step_total(self, amount: Amount, phase: Phase, step: Step, each: bool) -> int:
         """Sum of an amount over a phase's visits, or over its outer blocks; many amounts share a sum."""
-        way = amount.by_query, amount.by_key, each, boxed
+        way = amount.by_query, amount.by_key, each, step.boxed
         if way not in phase.sums:
             phase.sums[way] = self._summed(phase, *way)
-        return amount.factor * phase.sums[way]
+        return step.times * amount.factor * phase.sums[way]
 
     def _summed(self, phase: Phase, by_query: bool, by_key: bool, each: bool, boxed: bool) -> int:
         """That sum for a factor of 1, in O(runs of alike outer blocks); of whole blocks where boxed."""

@@ -1,7 +1,9 @@
 """One step of a schedule: what it does, which tensor it moves, and how much of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from engine.problem.dtype import dtype_named
 from engine.problem.problem import Problem
@@ -81,7 +83,7 @@ INPUTS = (Tensor.Q, Tensor.K, Tensor.V)  # in the problem's dtype, whatever the 
 PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it.
 
@@ -110,7 +112,7 @@ def store(tensor: Tensor) -> Step:
     return Step(Operation.STORE, tensor)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Amount:
     """What a step has of something: a factor times the rows of its query block, its key block, or both."""
 
@@ -125,16 +127,31 @@ class Amount:
 
 def block_bytes(problem: Problem, tensor: Tensor) -> Amount:
     """Bytes that one load or store of a block moves."""
-    size = problem.itemsize if tensor in INPUTS else dtype_named(problem.stored).bytes
-    row = (problem.v_dim if tensor in BY_V_DIM else problem.head_dim) * size
+    return block_amounts(problem)[tensor]
+
+
+def block_amounts(problem: Problem) -> Mapping[Tensor, Amount]:
+    """The same of every tensor."""
+    sizes = problem.itemsize, dtype_named(problem.stored).bytes
+    return _amounts((problem.head_dim, problem.v_dim), sizes)
+
+
+@lru_cache(maxsize=64)
+def _amounts(dims: tuple[int, int], sizes: tuple[int, int]) -> Mapping[Tensor, Amount]:
+    """Of rows of Q's and of V's head dim, whose numbers take so many bytes in inputs and elsewhere."""
+    return {tensor: _amount(tensor, dims, sizes) for tensor in Tensor if tensor != Tensor.NONE}
+
+
+def _amount(tensor: Tensor, dims: tuple[int, int], sizes: tuple[int, int]) -> Amount:
+    dim, size = dims[tensor in BY_V_DIM], sizes[tensor not in INPUTS]
     if tensor in BY_KEY:
-        return Amount(row, by_key=True)
+        return Amount(dim * size, by_key=True)
     if tensor in BY_QUERY:
-        return Amount(row, by_query=True)
+        return Amount(dim * size, by_query=True)
     if tensor in (Tensor.S, Tensor.P):
         return Amount(size, by_query=True, by_key=True)
     if tensor == Tensor.PARTIAL:
-        return Amount(problem.v_dim * PARTIAL_BYTES, by_query=True)
+        return Amount(dims[1] * PARTIAL_BYTES, by_query=True)
     return Amount(STATISTIC_BYTES * (2 if tensor == Tensor.STATISTICS else 1), by_query=True)
 
 
