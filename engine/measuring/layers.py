@@ -329,6 +329,7 @@ def _captured(call: Callable, cuda: bool) -> Callable:
     if not cuda:
         return call
     stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         call()
     torch.cuda.synchronize()
