@@ -30,6 +30,7 @@ GROUPS = MappingProxyType(
             "decoding": "Decoding",
             "flash3": "Inside a block",
             "across": "Across GPUs",
+            "beyond": "Beyond",
         },
         "Measure": {
             "traffic": "Traffic",

@@ -50,6 +50,7 @@ ORDER = {
         *(
             "player",
             "across",
+            "beyond",
             "bridge",
             "gpu",
             "hbm",

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.scenario import state
 from engine.experiment import ExperimentError
-from engine.studies import paging, several_gpus, tensor_memory, your_model, zoom
+from engine.studies import beyond, paging, several_gpus, tensor_memory, your_model, zoom
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ OWN: Mapping[str, Own] = {
         *(("across", several_gpus.CHOICES), ("decoding", paging.CHOICES), ("zoom", zoom.CHOICES)),
         ("model", your_model.CHOICES),
         ("flash3", tensor_memory.CHOICES),
+        ("beyond", beyond.CHOICES),
     )
     for name, (options, usual) in asked.items()
 }

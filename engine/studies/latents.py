@@ -10,7 +10,8 @@ What the three ways share is left out of all: Q, the projection of new tokens in
 the weights, which a batch of sequences reads once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 
 import numpy as np
@@ -19,12 +20,13 @@ from engine.problem.gpu import Gpu
 from engine.trace.chip import Memory
 from engine.trace.streamed import streamed
 
-HEADS, PROJECTED, ABSORBED = "heads", "projected", "absorbed"
+HEADS, PROJECTED, ABSORBED, GROUPS = "heads", "projected", "absorbed", "groups"
+LONG = 2**30  # keys, beside which what one query takes does not count
 WAYS = (HEADS, PROJECTED, ABSORBED)
 BYTES = 2  # of a number, bfloat16
 GROUPED_DIM = 128  # of grouped heads that are set beside it
 QUERIES = tuple(2**power for power in range(13))
-CONTEXTS = tuple(2**power for power in range(10, 21))
+HEADS_DRAWN = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,9 @@ class Sizes:
         return self.cached / (2 * GROUPED_DIM)
 
 
+DEEPSEEK = Sizes()
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a call does for one sequence in one layer: numbers cached of a token, bytes of HBM, FLOPs."""
@@ -82,7 +87,7 @@ class Cost:
         return max(moved, self.flops / gpu.matrix_flops["bfloat16"])
 
 
-def cost(way: str, queries: int, keys: int, sizes: Sizes = Sizes()) -> Cost:
+def cost(way: str, queries: int, keys: int, sizes: Sizes = DEEPSEEK) -> Cost:
     """That of a way, of so many queries, each of which sees all keys.
 
     >>> cost(ABSORBED, 1, 4096).read / cost(HEADS, 1, 4096).read
@@ -105,7 +110,25 @@ def grouped(kv_heads: float, queries: int, keys: int, heads: int = Sizes.heads) 
     return Cost(cached, keys * cached * BYTES, 0, 4 * queries * keys * heads * GROUPED_DIM)
 
 
-def projecting_pays_from(sizes: Sizes = Sizes(), keys: float = inf) -> float:
+def per_byte(way: str, heads: int) -> float:
+    """FLOPs of decoding by so many heads per byte that it reads, in a long context; GROUPS: of 8 key heads.
+
+    >>> round(per_byte(ABSORBED, 128))
+    242
+    """
+    if way == GROUPS:
+        found = grouped(min(8, heads), 1, LONG, heads)
+    else:
+        found = cost(way, 1, LONG, replace(DEEPSEEK, heads=heads))
+    return found.flops / (found.read + found.written)
+
+
+def balance(gpu: Gpu) -> float:
+    """FLOPs of bfloat16 in the time of a byte of HBM, by the data sheet."""
+    return gpu.matrix_flops["bfloat16"] / gpu.memory_bytes_per_second
+
+
+def projecting_pays_from(sizes: Sizes = DEEPSEEK, keys: float = inf) -> float:
     """Queries of a call above which making K and V takes fewer FLOPs than absorbing; over endless keys.
 
     >>> round(projecting_pays_from(), 1)
@@ -115,9 +138,9 @@ def projecting_pays_from(sizes: Sizes = Sizes(), keys: float = inf) -> float:
     return sizes.lifting / (more + sizes.lifting / keys)
 
 
-def groups_as_fast(gpu: Gpu, sizes: Sizes = Sizes()) -> float:
+def groups_as_fast(gpu: Gpu, sizes: Sizes = DEEPSEEK) -> float:
     """Key heads of GROUPED_DIM that take as long to decode as the latent, at best, in a long context."""
-    token = cost(ABSORBED, 1, 2**30, sizes).seconds(gpu) / 2**30
+    token = cost(ABSORBED, 1, LONG, sizes).seconds(gpu) / LONG
     return token * gpu.memory_bytes_per_second / (2 * GROUPED_DIM * BYTES)
 
 
@@ -249,3 +272,9 @@ def rotary_within(numbers: Numbers) -> float:
     right = np.einsum("qhd,nhd->hqn", q, k)
     absorbed = np.einsum("qhc,nc->hqn", np.einsum("qhd,hcd->qhc", q, numbers.up_k), numbers.latents)
     return float(np.abs(right - absorbed).max() / np.abs(right).max())
+
+
+@lru_cache(maxsize=1)
+def rotary_apart() -> float:
+    """`rotary_within` of drawn numbers."""
+    return rotary_within(Numbers.drawn(4, 256, replace(DEEPSEEK, heads=4)))

@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,9 +17,13 @@ from engine.experiment import Experiment
 from engine.problem.problem import Problem, Tiling
 from engine.watch.stand_in import tensors_as_on_gpu
 
-CONTRACTS = {  # by the function that a file defines, which a module of its name here watches
+CONTRACTS = {  # by the function that a file defines
     "attention": "attention(q, k, v, scale, block_q, block_kv, causal)",
     "delta": "delta(out, d_out, block_q)",
+    "latent": "latent(q, latents, scale, block_q, block_kv)",
+    "selected": "selected(q, k, v, blocks, scale, block_q, block_kv)",
+    "smoothed": "smoothed(q, k, v, scale, block_q, block_kv)",
+    "linear": "linear(q, k, v, gates, scale, chunk)",
 }
 CONTRACT = CONTRACTS["attention"]
 ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v
@@ -50,7 +55,9 @@ class NotServedError(Exception):
 
 def watched_by(function: str) -> Callable[..., dict[str, Any]]:
     """What runs a file's function of this name, and judges it."""
-    return import_module(f"engine.watch.{function}").watched
+    if function == "attention":
+        return import_module("engine.watch.attention").watched
+    return partial(import_module("engine.watch.functions").watched, function)
 
 
 def report(

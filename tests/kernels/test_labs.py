@@ -28,6 +28,10 @@ SOLUTIONS = {  # the marked lines completed, in order
     7: ["kv_head = head // group"],
     8: ["weight = tl.exp(lse - largest)"],
     9: ["rows = tl.sum(o_tile.to(tl.float32) * d_o_tile.to(tl.float32), 1)"],
+    10: ["v_tile = k_tile"],
+    11: ["key_block = tl.load(table + (head * tl.num_programs(0) + block) * CHOSEN + entry)"],
+    12: ["k_tile = k_tile - mean[None, :]"],
+    13: ["state = state * tl.exp(whole) + tl.dot(tl.trans(k_tile * tl.exp(whole - since)[:, None]), v_tile)"],
 }
 SAID = {1: "missing_mask", 4: "missing_rescale", 5: "extra_tile", 6: "ragged_end", 7: "out_of_bounds"}
 

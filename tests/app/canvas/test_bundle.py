@@ -89,5 +89,5 @@ def test_the_entries_are_those_that_pages_show():
     assert {path.stem for path in ENTRIES} == {
         *("player", "gpu", "inside", "page_files", "glossary", "growth", "memory", "keys", "room"),
         *("hbm", "rescale", "square", "frame", "lectern", "across", "watched", "live", "films"),
-        *("zoom", "warps", "layer", "bridge", "sketch"),
+        *("zoom", "warps", "layer", "bridge", "sketch", "beyond"),
     }

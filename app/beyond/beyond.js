@@ -1,0 +1,64 @@
+// Pictures made of boxes that move, grow and fade from one frame to the next, with words at places among them.
+
+import { FramesPlayer } from "../canvas/frames.js";
+import { showing } from "../canvas/showing.js";
+import { veil } from "../canvas/theme.js";
+
+const WHOLE = 65535; // of the room, or of a colour
+const FIELDS = 5; // of a box: where it is, how large, how strong
+const WORDS = { left: "text", middle: "centered", right: "right" };
+const BAR = {
+  label: "Boxes",
+  slider: "Step",
+  frame: "step",
+  speeds: [0.5, 1, 2, 4],
+  arrows: "to the step before, or next",
+  guide: (model) => model.guide,
+};
+
+class BoxesPanel {
+  follows = ["at"];
+
+  paint(pen, box, { at }) {
+    const { model } = this,
+      { theme, u } = pen,
+      { boxes, tones } = model.arrays,
+      { n, now, next, part } = model.at(at),
+      side = Math.min(box.w, box.h - 20 * u),
+      { x, y, w, h } = model.square ? { x: box.x, y: box.y + 16 * u, w: side, h: side } : box,
+      many = tones.length * FIELDS,
+      from = boxes.subarray(n * many, (n + 1) * many),
+      to = next ? boxes.subarray((n + 1) * many, (n + 2) * many) : from;
+    tones.forEach((tone, place) => {
+      const value = (field) => {
+        const i = place * FIELDS + field;
+        return (from[i] + part * (to[i] - from[i])) / WHOLE;
+      };
+      const strong = value(4);
+      if (strong < 0.004) return;
+      const colour = veil(theme[model.names[tone]], strong);
+      pen.box(x + w * value(0), y + h * value(1), w * value(2), h * value(3), colour, 2);
+    });
+    const { words } = part < 0.5 || !next ? now : next;
+    for (const [told, left, top, tone, align] of words)
+      pen[WORDS[align]](told, x + w * left, y + h * top, {
+        size: 13,
+        weight: 650,
+        color: theme[tone],
+        halo: theme.ground,
+        room: align === "left" ? box.x + box.w - x - w * left : 0,
+      });
+  }
+}
+
+class BoxesPlayer extends FramesPlayer {
+  static bar = BAR;
+  static Picture = BoxesPanel;
+
+  moment() {
+    return { ...super.moment(), title: this.model.title };
+  }
+}
+
+const show = showing(BoxesPlayer, "__boxes");
+export default show;

@@ -1,0 +1,61 @@
+"""The picture of chosen keys: the grid of query and key blocks, what is visited, and what that leaves out."""
+
+import numpy as np
+
+from app.beyond.boxes import Frame, payload
+from app.figures.units import counted, share_text
+from engine.experiment import Experiment
+from engine.studies.selected_keys import BEST, MEANS, SIDE, WINDOW, grids, lost, shared, subject
+
+ABOVE = 0.05  # of the grid: the compressed keys
+FEW = 8  # blocks that a query visits
+GUIDE = {
+    "rows": "the last query of each block of queries, from above",
+    "columns": "blocks of keys; what lies behind a query is left blank",
+    "amber": "compressed keys, one a block",
+    "mauve": "how much weight a block has, or that it is visited; pale: not visited",
+}
+
+
+def picture(experiment: Experiment) -> bytes:
+    """The payload: all blocks, their weight, compressed scores, what these choose, a window, the best."""
+    numbers, found = subject(experiment), grids(experiment, FEW)
+    keys, block, heads = len(numbers.k), numbers.block, counted(len(numbers.q), "head")
+    left = {rule: share_text(lost(experiment, rule)[FEW * block], 1) for rule in (WINDOW, MEANS, BEST)}
+    together, own = shared(numbers, FEW * block)
+    seen = np.tri(SIDE, dtype=bool)
+    both = found.visited[MEANS] | found.recent
+    steps = (
+        (seen * 0.75, seen, f"Attention visits all {int(seen.sum())} blocks that the mask leaves."),
+        (found.weight, seen, f"Half of the last query's weight lies on {found.half} of its {SIDE} blocks."),
+        (found.compressed, seen, "Compressed: a query is compared with one key of each block, its mean."),
+        (MEANS, found.visited[MEANS], f"Chosen: the {FEW} blocks with most of that weight are visited."),
+        (both * 0.9, both, "A window is the third branch; the three results are added up, each with a gate."),
+        (WINDOW, found.visited[WINDOW], f"A window alone would leave out {left[WINDOW]} of the weight."),
+        (BEST, found.visited[BEST], f"No choice leaves out less than {left[BEST]}, known after all scores."),
+    )  # fmt: skip
+    frames = []
+    for at, (strong, visited, told) in enumerate(steps):
+        facts = [
+            ("blocks visited", f"{visited.sum():,} of {seen.sum():,}", "S"),
+            ("keys of the last query", f"{visited[-1].sum() * block:,} of {keys:,}", "K"),
+        ]
+        if isinstance(strong, str):
+            facts.append(("weight left out, computed", left[strong], "O"))
+            strong = visited * 0.9
+        if at == 3:
+            facts.append(("blocks of 64 neighbours", f"{together:.1f} together, {own} each", "K"))
+        frames.append(Frame(_boxes(strong, seen, at in (2, 3)), told, facts))
+    whose = "heads of a file" if numbers.real else "drawn numbers"
+    note = f"{whose}, {keys:,} keys in blocks of {block}, {heads} on one key head"
+    return payload("Chosen keys", note, GUIDE, ["S"] * SIDE**2 + ["K"] * SIDE, frames, square=True)
+
+
+def _boxes(strong: np.ndarray, seen: np.ndarray, compressed: bool) -> np.ndarray:
+    """The grid, and the compressed keys above it."""
+    cell, place = (1 - ABOVE) / SIDE, np.arange(SIDE)
+    columns, rows = (each.ravel() for each in np.meshgrid(place, place))
+    size, flat = np.full(SIDE**2, 0.9 * cell), np.maximum(strong, 0.08 * seen).ravel()
+    grid = np.array([columns * cell, ABOVE + rows * cell, size, size, flat]).T
+    above = np.array([place * cell, 0 * place, size[:SIDE], size[:SIDE] / 2, 0 * place + 0.95 * compressed]).T
+    return np.concatenate((grid, above))

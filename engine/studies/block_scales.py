@@ -1,0 +1,258 @@
+"""Eight and four bits with a scale for each block: how numbers are rounded, and what attention loses by it.
+
+MXFP8 and MXFP4: the OCP Microscaling specification 1.0, sections 5 and 6.3: blocks of 32, whose scale is a
+power of two (E8M0): the largest's exponent less that of the format's largest. NVFP4: blocks of 16, whose
+scale is an E4M3 number, times one float32 for the tensor, such that the largest scale is 448. INT8: as
+SageAttention has it (arXiv 2410.02367), a float32 scale for 64 tokens; K less its mean over all tokens, which
+adds the same to all scores of a query and so leaves its softmax as it was; P and V stay in 16 bits.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.gpu import Gpu
+from engine.problem.inputs import make_inputs
+
+MANTISSA = 23  # bits of a float32's fraction
+ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys
+SIZES = (8, 16, 32, 64, 128)
+MAGNITUDES = tuple(range(-20, 21, 4))  # powers of two
+DRAWN, SHIFTED, OUTLIERS = "drawn", "shifted", "outliers"
+KINDS = (DRAWN, SHIFTED, OUTLIERS)
+SHIFT, RARE, WIDE = 12.0, 1000, 10.0  # of a column of K; one number in so many, so many times as wide
+
+
+@dataclass(frozen=True)
+class Format:
+    """A small floating-point format, without infinity: what is larger than its largest becomes that.
+
+    >>> E2M1.rounded(np.float32([0.3, 2.5, 5, 100])).tolist()
+    [0.5, 2.0, 4.0, 6.0]
+
+    Attributes:
+        digits: bits of the fraction.
+        lowest: the exponent of its smallest normal number.
+        largest: its largest number.
+        bits: of a number.
+    """
+
+    digits: int
+    lowest: int
+    largest: float
+    bits: int
+
+    def rounded(self, numbers: np.ndarray) -> np.ndarray:
+        """float32 numbers to the nearest that there are, ties to even: added to their bits, and masked."""
+        bits = np.abs(numbers).view(np.uint32)
+        shift = np.uint32(MANTISSA - self.digits)
+        half = (np.uint32(1) << (shift - np.uint32(1))) - np.uint32(1)
+        up = bits + half + ((bits >> shift) & np.uint32(1))
+        normal = (up >> shift << shift).view(np.float32)
+        step = np.float32(2.0 ** (self.lowest - self.digits))  # of those below the smallest normal
+        below = np.rint(np.abs(numbers) / step) * step
+        size = np.where(bits < np.float32(2.0**self.lowest).view(np.uint32), below, normal)
+        return np.copysign(np.minimum(size, np.float32(self.largest)), numbers)
+
+
+E4M3, E2M1 = Format(3, -6, 448.0, 8), Format(1, 0, 6.0, 4)
+LOWEST_E8M0, HIGHEST_E8M0 = -127, 127
+
+
+def power_scale(largest: np.ndarray, of: Format) -> np.ndarray:
+    """The E8M0 scale of blocks: a power of two, exact in float32."""
+    exponent = np.frexp(np.where(largest > 0, largest, 1))[1] - 1 - (np.frexp(of.largest)[1] - 1)
+    return np.exp2(np.clip(exponent, LOWEST_E8M0, HIGHEST_E8M0)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a tensor's numbers are kept.
+
+    Attributes:
+        name: as pages say it.
+        block: numbers along a row that share a scale; 0: the whole tensor's; -1: all of 64 rows.
+        of: their format; None: INT8.
+        scale: of blocks: "float32", "e8m0", "e4m3", or "two levels", which is e4m3 times a float32.
+        smooth: whether K is taken less its mean.
+        products: how many times as fast as 16 bits a B200 multiplies it, by NVIDIA's data sheet (dense).
+        all: whether P and V are rounded too.
+    """
+
+    name: str
+    block: int
+    of: Format | None
+    scale: str
+    smooth: bool = False
+    products: int = 2
+    all: bool = True
+
+    @property
+    def bits(self) -> float:
+        """Of a number, with its share of the scale; d 128."""
+        own = 8 if self.of is None else self.of.bits
+        scale = 32 if self.scale == "float32" else 8
+        return own + (scale / self.block if self.block > 0 else scale / (64 * 128) * (self.block < 0))
+
+    def scales(self, blocks: np.ndarray) -> np.ndarray:
+        """[..., 1] float32 of blocks, the last axis."""
+        across = np.ascontiguousarray(np.moveaxis(np.abs(blocks), -1, 0))  # of which maxima take a tenth
+        largest = across.max(0)[..., None]
+        if self.scale == "e8m0":
+            return power_scale(largest, self.of)
+        most = np.float32(127.0 if self.of is None else self.of.largest)
+        if self.scale == "float32":
+            return np.where(largest > 0, largest / most, np.float32(1))
+        tensor = np.float32(1)
+        if self.scale == "two levels":
+            tensor = largest.max() / np.float32(most * E4M3.largest) or np.float32(1)
+        return E4M3.rounded(largest / most / tensor) * tensor
+
+    def rounded(self, tensor: np.ndarray) -> np.ndarray:
+        """[rows, d] float32 as it comes back: each number rounded in its block's scale, times that."""
+        rows, wide = tensor.shape
+        whole, blocks = tensor, self.block
+        if blocks == 0:
+            whole = tensor.reshape(1, 1, -1)
+        elif blocks < 0:
+            whole = np.pad(tensor, ((0, -rows % 64), (0, 0))).reshape(-1, 1, 64 * wide)
+        else:
+            whole = np.pad(tensor, ((0, 0), (0, -wide % blocks))).reshape(rows, -1, blocks)
+        scales = self.scales(whole)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = np.where(
+                scales > 0, whole / scales, 0
+            )  # a scale that was rounded to 0 takes all with it
+        kept = np.clip(np.rint(scaled), -127, 127) if self.of is None else self.of.rounded(scaled)
+        back = (kept * scales).astype(np.float32)
+        return back.reshape(-1, wide)[:rows] if blocks <= 0 else back.reshape(rows, -1)[:, :wide]
+
+
+ONE, MXFP8, INT8, SMOOTH, MXFP4, SINGLE, NVFP4 = SCHEMES = (
+    Scheme("E4M3, one scale", 0, E4M3, "float32"),
+    Scheme("MXFP8", 32, E4M3, "e8m0"),
+    Scheme("INT8 of Q and K", -1, None, "float32", all=False),
+    Scheme("INT8, K smoothed", -1, None, "float32", smooth=True, all=False),
+    Scheme("MXFP4", 32, E2M1, "e8m0", products=4),
+    Scheme("NVFP4, one level", 16, E2M1, "e4m3", products=4),
+    Scheme("NVFP4", 16, E2M1, "two levels", products=4),
+)
+
+
+def numbers(experiment: Experiment, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Q, scaled, of ROWS queries, K and V of the first head: as drawn, or with a far column, or outliers."""
+    keys = min(experiment.problem.seq_kv, KEYS)
+    one = experiment.changed(batch=1, seq=min(keys, ROWS), seq_kv=keys, dtype="float32")
+    q, k, v = (each[0].copy() for each in make_inputs(one.problem))
+    if kind == SHIFTED:
+        k[:, k.shape[1] // 3] += SHIFT
+    if kind == OUTLIERS:
+        draw = np.random.Generator(np.random.PCG64(5))
+        for each in (q, k, v):
+            each[draw.random(each.shape) < 1 / RARE] *= WIDE
+    return q * np.float32(one.problem.scale), k, v
+
+
+def attention(
+    scheme: Scheme | None, q: np.ndarray, k: np.ndarray, v: np.ndarray, block: int = 128
+) -> np.ndarray:
+    """[rows, d of V] float64 O, a block of keys at a time, each operand of a product rounded before it.
+
+    Products and sums of rounded numbers are exact in float64; P is rounded along its keys, V along its
+    columns' keys. None rounds nothing.
+    """
+    if scheme is not None:
+        k = k - k.mean(0, dtype=np.float32) if scheme.smooth else k
+        q, k = scheme.rounded(q), scheme.rounded(k)
+    m, total, out = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros((len(q), v.shape[1]))
+    for first in range(0, len(k), block):
+        scores = q.astype(np.float64) @ k[first : first + block].T.astype(np.float64)
+        new = np.maximum(m, scores.max(1))
+        alpha, p = np.exp(m - new), np.exp(scores - new[:, None])
+        values = v[first : first + block]
+        total = total * alpha + p.sum(1)
+        if scheme is not None and scheme.all:
+            p, values = scheme.rounded(p.astype(np.float32)), scheme.rounded(np.ascontiguousarray(values.T)).T
+        out, m = out * alpha[:, None] + p.astype(np.float64) @ values.astype(np.float64), new
+    return out / total[:, None]
+
+
+@lru_cache(maxsize=64)
+def error(experiment: Experiment, scheme: Scheme, kind: str) -> float:
+    """Root mean square error of O beside its root mean square."""
+    inputs = numbers(experiment, kind)
+    return _apart(attention(scheme, *inputs), attention(None, *inputs))
+
+
+def _apart(found: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
+
+
+@lru_cache(maxsize=8)
+def by_size(experiment: Experiment, kind: str) -> dict[str, list[float]]:
+    """The error of K itself over SIZES of block: four bits with either scale."""
+    _, k, _ = numbers(experiment, kind)
+    return {
+        name: [_apart(Scheme("", size, E2M1, scale).rounded(k), k) for size in SIZES]
+        for name, scale in (("scale in E4M3, two levels", "two levels"), ("scale a power of two", "e8m0"))
+    }
+
+
+@lru_cache(maxsize=8)
+def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
+    """The error of K itself, multiplied by powers of two, with one level of scales and with two."""
+    _, k, _ = numbers(experiment, DRAWN)
+    return {
+        scheme.name: [
+            _apart(scheme.rounded(k * np.float32(2.0**power)), k * 2.0**power) for power in MAGNITUDES
+        ]
+        for scheme in (SINGLE, NVFP4)
+    }
+
+
+def tile_clocks(
+    gpu: Gpu, times: int, rows: int = 128, keys: int = 128, dim: int = 128
+) -> tuple[float, float]:
+    """Clocks of an SM for the products of a tile, so many times as fast as in 16 bits, and for exponentials.
+
+    >>> from engine.problem.hardware import GPUS
+    >>> [round(each) for each in tile_clocks(GPUS["b200"], 4)]
+    [257, 1024]
+    """
+    rate = times * gpu.matrix_flops["bfloat16"] / gpu.sms / gpu.clock_hz
+    return 4 * rows * keys * dim / rate, rows * keys / gpu.exponentials_per_clock
+
+
+SAMPLE = 32  # numbers of a row of K that are drawn
+
+
+@dataclass(frozen=True)
+class Sample:
+    """SAMPLE numbers of a row of K, one of them an outlier, and what becomes of them.
+
+    Attributes:
+        numbers: as they are.
+        rounded: as they come back, by scheme.
+        scales: of each of them, by scheme.
+    """
+
+    numbers: np.ndarray
+    rounded: dict[str, np.ndarray]
+    scales: dict[str, np.ndarray]
+
+
+@lru_cache(maxsize=8)
+def sample(experiment: Experiment) -> Sample:
+    """Those of the row with the largest number of the first columns, with OUTLIERS."""
+    _, k, _ = numbers(experiment, OUTLIERS)
+    some = min(SAMPLE, k.shape[1])
+    row = int(np.argmax(np.abs(k[:, :some]).max(1)))
+    schemes = (ONE, MXFP8, INT8, MXFP4, SINGLE, NVFP4)
+    rounded = {scheme.name: scheme.rounded(k)[row, :some] for scheme in schemes}
+    scales = {}
+    for scheme in (MXFP4, SINGLE, NVFP4):
+        padded = np.pad(k, ((0, 0), (0, -k.shape[1] % scheme.block))).reshape(len(k), -1, scheme.block)
+        scales[scheme.name] = np.repeat(scheme.scales(padded)[row, :, 0], scheme.block)[:some]
+    return Sample(k[row, :some], rounded, scales)

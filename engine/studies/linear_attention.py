@@ -1,0 +1,134 @@
+"""Gated linear attention: a state of fixed size in the place of the cache, and its schedule in chunks.
+
+S_t = g_t S_(t-1) + k_t v_t^T and o_t = S_t^T q_t, with a gate g_t from 0 to 1 a token, as in Mamba-2 (arXiv
+2405.21060) and, with a gate a column, Gated Linear Attention (GLA, arXiv 2312.06635). Gated DeltaNet (arXiv
+2412.06464) takes out of S what it holds for k_t before it adds v_t. A chunk of tokens is computed as
+attention without a softmax, plus what the state before it gives: products of matrices for tensor cores.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.problem.gpu import Gpu
+from engine.trace.chip import Memory
+
+HEAD_DIM, CHUNK, BYTES, STATE_BYTES = 128, 64, 2, 4  # of a number of Q, K, V and O; of S
+LENGTHS = tuple(2**power for power in range(6, 18))
+STORED = tuple(2**power for power in range(2, 12))
+SHARP = 16.0  # the score of a key with itself
+GROUP = 8  # query heads on a key head, whose cache is compared too
+
+
+def drawn(tokens: int, dim: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """q, k and v [tokens, dim] of unit spread, q scaled, and the logarithms of gates [tokens]: float32."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    q, k, v = (generator.standard_normal((tokens, dim), np.float32) for _ in range(3))
+    gates = generator.random(tokens, np.float32) * np.float32(0.2)
+    return q * np.float32(dim**-0.5), k, v, -gates
+
+
+def recurrent(q, k, v, gates) -> np.ndarray:
+    """[tokens, d of V] float64, a token at a time."""
+    state, out = np.zeros((k.shape[1], v.shape[1])), np.empty(v.shape)
+    for token in range(len(q)):
+        state = np.exp(np.float64(gates[token])) * state + np.outer(k[token], v[token]).astype(np.float64)
+        out[token] = q[token].astype(np.float64) @ state
+    return out
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Chunks run on numbers: O [tokens, d of V] float32, the last state, and bytes by tensor in 16 bits."""
+
+    out: np.ndarray
+    state: np.ndarray
+    read: dict[str, int]
+    written: dict[str, int]
+
+
+def execute(q, k, v, gates, chunk: int = CHUNK) -> Executed:
+    """The same by chunks, in float32, through a memory that counts; the state stays on the chip."""
+    arrays = {"Q": q, "K": k, "V": v, "gates": gates, "O": np.zeros_like(v)}
+    memory = Memory(arrays, dict.fromkeys(arrays, "float32"), 0, "")
+    state = np.zeros((k.shape[1], v.shape[1]), np.float32)
+    for first in range(0, len(q), chunk):
+        rows = (slice(first, min(first + chunk, len(q))),)
+        queries, keys, values, logs = (memory.load(name, rows) for name in ("Q", "K", "V", "gates"))
+        since = np.cumsum(logs)[:, None]  # of the state before the chunk, at each token
+        within = np.exp(np.where(np.tri(len(logs), dtype=bool), since - since.T, -np.inf))
+        out = (queries @ keys.T * within) @ values + (queries * np.exp(since)) @ state
+        state = np.exp(since[-1]) * state + (keys * np.exp(since[-1] - since)).T @ values
+        memory.store("O", rows, out)
+    counted = ({name: of[name] * BYTES // 4 for name in arrays} for of in (memory.read, memory.written))
+    return Executed(memory.arrays["O"], state, *counted)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one head: bytes of HBM and FLOPs, and what is kept of the tokens so far."""
+
+    moved: int
+    flops: int
+    kept: int
+
+    def seconds(self, gpu: Gpu) -> float:
+        """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
+        return max(self.moved / gpu.memory_bytes_per_second, self.flops / gpu.matrix_flops["bfloat16"])
+
+
+def prompt(tokens: int, linear: bool, dim: int = HEAD_DIM, chunk: int = CHUNK) -> Cost:
+    """A whole prompt, causal: linear in whole chunks, or attention over half of its square."""
+    tensors = 4 * tokens * dim * BYTES
+    if not linear:
+        return Cost(tensors, 2 * tokens * (tokens + 1) * dim, 2 * tokens * dim * BYTES)
+    chunks = -(-tokens // chunk)
+    each = 4 * chunk * chunk * dim + 4 * chunk * dim * dim
+    return Cost(tensors + tokens * BYTES, chunks * each, dim * dim * STATE_BYTES)
+
+
+def decoded(tokens: int, linear: bool, group: int = 1, dim: int = HEAD_DIM) -> Cost:
+    """One more token after so many: the state read and written, or a query head's share of the cache read."""
+    kept = dim * dim * STATE_BYTES if linear else 2 * tokens * dim * BYTES // group
+    return Cost(kept * (1 + linear), 4 * dim * (dim if linear else tokens), kept)
+
+
+def meets(gpu: Gpu, group: int | None = None) -> int:
+    """The shortest length from which linear takes less time, at best: of a prompt, or, by a group, decoding.
+
+    >>> from engine.problem.hardware import GPUS
+    >>> meets(GPUS["h200"], 1)
+    257
+    """
+    for tokens in range(1, 2**20):
+        pair = (
+            prompt(tokens, each) if group is None else decoded(tokens, each, group) for each in (True, False)
+        )
+        linear, usual = (each.seconds(gpu) for each in pair)
+        if linear < usual:
+            return tokens
+    raise ValueError("linear attention takes no less time at any length")
+
+
+@lru_cache(maxsize=2)
+def recalled(dim: int = HEAD_DIM, seed: int = 0) -> dict[str, list[float]]:
+    """By STORED keys, how wrong the value is that a key gives back: of a state, and of attention.
+
+    Root mean square difference over that of the values, which were stored with keys drawn on a sphere.
+    """
+    draw = np.random.Generator(np.random.PCG64(seed)).standard_normal
+    found: dict[str, list[float]] = {"state": [], "attention": []}
+    for count in STORED:
+        keys, values = draw((count, dim)), draw((count, dim))
+        keys /= np.sqrt((keys**2).sum(1, keepdims=True))
+        asked = slice(0, min(count, 64))
+        scores = keys[asked] @ keys.T
+        weights = np.exp(SHARP * (scores - 1))
+        for name, given in (
+            ("state", scores @ values),
+            ("attention", weights @ values / weights.sum(1)[:, None]),
+        ):
+            off = np.sqrt(((given - values[asked]) ** 2).mean() / (values[asked] ** 2).mean())
+            found[name].append(float(off))
+    return found

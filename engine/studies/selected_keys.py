@@ -1,0 +1,288 @@
+"""Chosen keys: which blocks a query visits, what weight that loses, and what it moves.
+
+Native Sparse Attention (NSA, arXiv 2502.11089) has three branches: keys compressed block by block, blocks
+chosen by the weights on these, and a window. Here the mean of a block's keys stands in for a trained
+compression, and its blocks are those that are chosen from. The heads that share a key head share their
+choice; the first block and the query's own are always in it.
+DeepSeek Sparse Attention (DSA, arXiv 2512.02556) chooses single tokens by an indexer: 64 small heads in FP8,
+the positive parts of whose products are added up. Here a random projection stands in for the trained one.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.dtype import round_e4m3
+from engine.problem.heads import kept
+from engine.problem.inputs import make_inputs
+from engine.trace.chip import Memory
+from engine.trace.softmax import falling
+from engine.trace.streamed import streamed
+
+ALL, WINDOW, MEANS, BEST, INDEXER, TOKENS = "all", "window", "means", "best", "indexer", "tokens"
+RULES = (WINDOW, MEANS, BEST, INDEXER, TOKENS)
+MOST_KEYS, MOST_HEADS, ROWS = 2048, 8, 64
+SIDE = 32  # blocks of the drawn grid
+INDEX_DIM = 32
+# of the kernel that is compared in bytes: NSA's group, blocks and choice, and flash3's rows
+GROUP, BLOCK, CHOSEN, RECENT, TILE_ROWS, HEAD_DIM, BYTES = 16, 64, 16, 512, 128, 128, 2
+LENGTHS = tuple(2**power for power in range(10, 21))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Numbers to choose on: the query heads of one key head, causal.
+
+    Attributes:
+        q: [heads, keys, d] float32, scaled, a query a key.
+        k, v: [keys, d] and [keys, d of V].
+        block: keys of a block.
+        real: whether they are a file's.
+    """
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    block: int
+    real: bool
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The last query of each block, or ROWS of them evenly: those that are looked at."""
+        ends = np.arange(self.block - 1, len(self.k), self.block)
+        return ends[np.unique(np.linspace(0, len(ends) - 1, min(ROWS, len(ends))).astype(int))]
+
+
+@lru_cache(maxsize=8)
+def subject(experiment: Experiment) -> Subject:
+    """The first key head of a scenario's numbers, at most MOST_KEYS of its keys."""
+    problem = experiment.problem
+    keys = max(SIDE, min(problem.seq_kv, MOST_KEYS) // SIDE * SIDE)
+    one = experiment.changed(batch=1, seq=keys, seq_kv=keys)
+    found = kept(problem.inputs)
+    heads = min(MOST_HEADS, problem.group - (found[1] % problem.group if found else 0))
+    q, k, v = make_inputs(one.problem, heads=heads)
+    return Subject(q * np.float32(problem.scale), k[0], v[0], keys // SIDE, found is not None)
+
+
+def weights(numbers: Subject) -> np.ndarray:
+    """[heads, rows, keys] float64: each looked-at query's weights, causal."""
+    rows = numbers.rows
+    scores = numbers.q[:, rows].astype(np.float64) @ numbers.k.T.astype(np.float64)
+    return softmax(scores, np.arange(len(numbers.k)) <= rows[:, None])
+
+
+def softmax(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Along the last axis, over what is seen; 0 where nothing is."""
+    hidden = np.where(seen, scores, -np.inf)
+    found = falling(hidden, hidden.max(-1, keepdims=True))
+    return found / np.maximum(found.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+def in_blocks(values: np.ndarray, block: int) -> np.ndarray:
+    """Sums over blocks of the last axis."""
+    return values.reshape(*values.shape[:-1], -1, block).sum(-1)
+
+
+def importance(numbers: Subject, rule: str) -> np.ndarray:
+    """[rows, blocks or keys] by which a rule chooses, over all heads; -inf: not to be seen."""
+    rows, keys = numbers.rows, np.arange(len(numbers.k))
+    seen = keys <= rows[:, None]
+    if rule == INDEXER:
+        return np.where(seen, _indexed(numbers), -np.inf)
+    if rule == TOKENS:
+        return np.where(seen, weights(numbers).sum(0), -np.inf)
+    blocks = np.arange(len(keys) // numbers.block)
+    there = blocks <= rows[:, None] // numbers.block
+    if rule == WINDOW:
+        found = np.broadcast_to(blocks, there.shape).astype(np.float64)
+    elif rule == MEANS:
+        found = compressed(numbers)
+    else:
+        found = in_blocks(weights(numbers), numbers.block).sum(0)
+    if rule != WINDOW:
+        found[:, 0] = np.inf
+    found = np.where(blocks == rows[:, None] // numbers.block, np.inf, found)
+    return np.where(there, found, -np.inf)
+
+
+def _indexed(numbers: Subject) -> np.ndarray:
+    """The stand-in for an indexer: heads and key projected at random, in e4m3; positive parts added up."""
+    d = numbers.k.shape[1]
+    project = np.random.Generator(np.random.PCG64(7)).standard_normal((d, min(INDEX_DIM, d))) * d**-0.5
+    q = round_e4m3(numbers.q[:, numbers.rows] @ project * d**0.5)
+    return np.maximum(0, q @ round_e4m3(numbers.k @ project).T).sum(0)
+
+
+def chosen(numbers: Subject, rule: str, keys: int) -> np.ndarray:
+    """[rows, keys of all] bool: what each looked-at query visits of so many keys."""
+    found = importance(numbers, rule)
+    wide = len(numbers.k) // found.shape[1]
+    count = max(1, min(found.shape[1], keys // wide))
+    order = np.argsort(-found, axis=1, kind="stable")[:, :count]
+    visited = np.zeros(found.shape, bool)
+    np.put_along_axis(visited, order, True, axis=1)
+    return np.repeat(visited & (found > -np.inf), wide, 1) & (
+        np.arange(len(numbers.k)) <= numbers.rows[:, None]
+    )
+
+
+@lru_cache(maxsize=64)
+def lost(experiment: Experiment, rule: str) -> dict[int, float]:
+    """By keys visited, the share of the weight that a rule leaves out, in the mean over queries and heads."""
+    numbers = subject(experiment)
+    found = importance(numbers, rule)
+    wide = len(numbers.k) // found.shape[1]
+    order = np.argsort(-found, axis=1, kind="stable")
+    visited = np.take_along_axis(in_blocks(weights(numbers).mean(0), wide), order, 1).cumsum(1).mean(0)
+    counts = [numbers.block * 2**power for power in range(SIDE.bit_length())]
+    return {count: float(1 - visited[count // wide - 1]) for count in counts}
+
+
+@dataclass(frozen=True)
+class Grids:
+    """SIDE x SIDE of query and key blocks, of each block of queries its last.
+
+    Attributes:
+        weight, compressed: from 0 to 1, the square root of a block's weight and that on its mean key.
+        visited: by rule, bool. recent: the window beside chosen blocks.
+        half: blocks that have half of the last query's weight.
+    """
+
+    weight: np.ndarray
+    compressed: np.ndarray
+    visited: dict[str, np.ndarray]
+    recent: np.ndarray
+    half: int
+
+
+def grids(experiment: Experiment, blocks: int) -> Grids:
+    """What a query visits of so many blocks, and what it chooses by."""
+    numbers = subject(experiment)
+    weight = in_blocks(weights(numbers).mean(0), numbers.block)
+    visited = {
+        rule: in_blocks(chosen(numbers, rule, blocks * numbers.block), numbers.block) > 0
+        for rule in (WINDOW, MEANS, BEST)
+    }
+    half = int(np.searchsorted(np.cumsum(-np.sort(-weight[-1])), 0.5)) + 1
+    recent = np.tri(SIDE, dtype=bool) & ~np.tri(SIDE, k=-(blocks // 2), dtype=bool)
+    shades = (np.sqrt(each / each.max(1, keepdims=True)) for each in (weight, compressed(numbers)))
+    return Grids(*shades, visited, recent, half)
+
+
+def compressed(numbers: Subject) -> np.ndarray:
+    """[rows, blocks] float64: the weights on the means of blocks of keys, added up over the heads."""
+    means = numbers.k.reshape(-1, numbers.block, numbers.k.shape[1]).mean(1, dtype=np.float64)
+    there = np.arange(len(means)) <= numbers.rows[:, None] // numbers.block
+    return softmax(numbers.q[:, numbers.rows] @ means.T, there).sum(0)
+
+
+def shared(numbers: Subject, keys: int, queries: int = 64) -> tuple[float, int]:
+    """Blocks that neighbouring queries name together by MEANS, in the mean of tiles; and that one names."""
+    count = keys // numbers.block
+    whole = Every(numbers.q, numbers.k, numbers.v, numbers.block, numbers.real)
+    named = in_blocks(chosen(whole, MEANS, keys).astype(int), numbers.block) > 0
+    tiles = [named[first : first + queries] for first in range(0, len(named), queries)]
+    return float(np.mean([tile.any(0).sum() for tile in tiles])), count
+
+
+class Every(Subject):
+    """The same numbers, of which every query is looked at."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """All."""
+        return np.arange(len(self.k))
+
+
+@dataclass(frozen=True)
+class Executed:
+    """Chosen blocks visited: O [heads, queries, d of V] float32, and bytes by tensor in 16 bits."""
+
+    out: np.ndarray
+    read: dict[str, int]
+
+
+def execute(q: np.ndarray, k: np.ndarray, v: np.ndarray, blocks: np.ndarray, block: int) -> Executed:
+    """One key head's queries over the blocks that a table names, a tile of all heads of a query each; causal.
+
+    q is [heads, queries, d], scaled; blocks [queries, chosen], -1: none. The last query is at the last key.
+    """
+    memory = Memory({"Q": q, "K": k, "V": v}, dict.fromkeys("QKV", "float32"), 0, "")
+    out = np.zeros((*q.shape[:2], v.shape[1]), np.float32)
+    for query, row in enumerate(blocks):
+        at = query + len(k) - q.shape[1]
+        tiles = []
+        for first in (int(each) * block for each in row if each >= 0):
+            keys = slice(first, min(first + block, at + 1))
+            if keys.start < keys.stop:
+                tiles.append((memory.load("K", (keys,)), memory.load("V", (keys,)), True))
+        out[:, query] = streamed(memory.load("Q", (slice(None), query)), 1.0, tiles, v.shape[1])[0]
+    return Executed(out, {name: memory.read[name] // 2 for name in "QKV"})
+
+
+def table(visited: np.ndarray, block: int) -> np.ndarray:
+    """[rows, chosen] the numbers of blocks that are visited, -1 behind them."""
+    named = in_blocks(visited.astype(int), block) > 0
+    order = np.argsort(~named, axis=1, kind="stable")
+    order = np.where(np.take_along_axis(named, order, 1), order, -1)
+    return order[:, : named.sum(1).max()]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Of a query and a key head, in the mean of a causal prompt: keys read of L2 by its tiles, and scores.
+
+    Attributes:
+        read: keys and values that tiles request.
+        scores: products of a query and a key, over the heads that share it.
+    """
+
+    read: float
+    scores: float
+
+
+def moved(way: str, length: int) -> Moved:
+    """All keys, in tiles of TILE_ROWS queries of a head; BEST: chosen blocks, of a group; MEANS: all of NSA.
+
+    >>> moved(ALL, 16384).read / moved(MEANS, 16384).read > 1
+    False
+    """
+    if way == ALL:
+        tiles = -(-length // TILE_ROWS)
+        visited = sum(min(length, TILE_ROWS * (tile + 1)) for tile in range(tiles))
+        return Moved(GROUP * visited / length, GROUP * (length + 1) / 2)
+    at = np.arange(length)
+    own = at % BLOCK + 1
+    blocks = np.minimum(at // BLOCK, CHOSEN - 1)
+    keys = blocks * BLOCK + own
+    if way == MEANS:  # compressed keys of whole blocks, and the window too
+        keys = keys + at // BLOCK + np.minimum(at + 1, RECENT)
+    return Moved(float(keys.mean()), float(GROUP * keys.mean()))
+
+
+def dsa_flops(keys: int) -> tuple[int, int, int]:
+    """Of a decoded token in a layer of DeepSeek-V3.2: attention to all keys, the indexer, and to the chosen.
+
+    128 heads over the latent; 64 heads of 128 numbers that score every key; 2,048 keys.
+
+    >>> dsa_flops(131072)
+    (36507222016, 2147483648, 570425344)
+    """
+    latent, index, most = 2 * 128 * (576 + 512), 2 * 64 * 128, 2048
+    return latent * keys, index * keys, latent * min(keys, most)
+
+
+@lru_cache(maxsize=2)
+def crossing(what: str) -> int:
+    """The shortest length, in steps of TILE_ROWS, at which chosen blocks take less than all keys: of Moved.
+
+    >>> crossing("scores") < crossing("read")
+    True
+    """
+    lengths = range(TILE_ROWS, LENGTHS[-1], TILE_ROWS)
+    return next(
+        each for each in lengths if getattr(moved(BEST, each), what) < getattr(moved(ALL, each), what)
+    )

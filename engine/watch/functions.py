@@ -1,0 +1,197 @@
+"""A file's function of a lab other than `attention`, run once, watched, and judged by what it returns.
+
+Each is a task of TASKS: what it is given, what it must return in float64, and how many bytes that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.problem.dtype import round_to
+from engine.problem.inputs import make_output_gradient
+from engine.schedule.step import STATISTIC_BYTES
+from engine.studies import block_scales, linear_attention
+from engine.watch.attention import observed, renamed, verdict
+from engine.watch.finding import Finding
+from engine.watch.memory import Memory
+from engine.watch.numbers import Numbers
+from engine.watch.steps import of_head
+from engine.watch.user_file import NotServedError
+from engine.watch.watch import Watch
+
+SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
+FAR = 120.0  # of a column of K from 0, in the lab of smoothing
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function's arguments, and what is asked of it.
+
+    Attributes:
+        tensors: float64 [batch, heads, rows, columns] by name, given first, in 16 bits.
+        more: what follows them: whole numbers, or an array of them, or a number.
+        returns: the name of what it returns, float64 `exact`, each element within `tolerance`.
+        read, written: bytes that it may move, by name.
+        wrong: that it is not, as the beginning of a sentence.
+    """
+
+    tensors: dict[str, np.ndarray]
+    more: list
+    returns: str
+    exact: np.ndarray
+    tolerance: float
+    read: dict[str, int]
+    wrong: str
+    written: dict[str, int] = field(default_factory=dict)
+
+
+def delta(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """What the backward pass needs of every query row: delta = rowsum(dO o O), see `engine.algorithms`."""
+    problem = experiment.problem
+    shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
+    out = round_to(Numbers.of(problem, stretch, seed).out, problem.dtype)
+    d_out = make_output_gradient(problem, seed, shape[0] * shape[1])
+    tensors = {"O": _wide(out, shape), "dO": _wide(d_out, shape)}
+    exact = (tensors["O"] * tensors["dO"]).sum(3)
+    tolerance = float(np.abs(tensors["O"] * tensors["dO"]).sum(3).max()) * SIXTEEN_BITS / 4
+    read = {name: each.size * problem.itemsize for name, each in tensors.items()}
+    written = {"delta": exact.size * STATISTIC_BYTES}
+    asked = [experiment.asked.block_q]
+    return Task(tensors, asked, "delta", exact, tolerance, read, "delta is not rowsum(dO o O)", written)
+
+
+def latent(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """A query of every head over one latent, which is K, and V in its first half of columns."""
+    numbers = Numbers.of(experiment.problem, stretch, seed)
+    tensors = {"Q": numbers.q, "K": numbers.k}
+    weights = _weights(numbers.q @ np.repeat(numbers.k, numbers.problem.group, 1).mT * numbers.problem.scale)
+    half = numbers.k[..., : numbers.k.shape[3] // 2]
+    exact = weights @ np.repeat(half, numbers.problem.group, 1)
+    return _attending(experiment, tensors, [], exact, "over the latent")
+
+
+def selected(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """Queries over the blocks of keys that a table names, two for each block of queries, of each head."""
+    numbers, tiling = Numbers.of(experiment.problem, stretch, seed), experiment.asked
+    problem = numbers.problem
+    draw = np.random.Generator(np.random.PCG64(seed + 1))
+    places, blocks = -(-problem.seq_q // tiling.block_q), -(-problem.seq_kv // tiling.block_kv)
+    table = np.stack([draw.permutation(blocks)[:2] for _ in range(problem.heads * places)])
+    table = table.reshape(1, problem.heads, places, 2).astype(np.int32)
+    named = np.zeros((1, problem.heads, places, blocks), bool)
+    np.put_along_axis(named, table.astype(int), True, 3)
+    seen = np.repeat(np.repeat(named, tiling.block_q, 2), tiling.block_kv, 3)
+    seen = seen[:, :, : problem.seq_q, : problem.seq_kv]
+    exact = _weights(np.where(seen, numbers.q @ numbers.k.mT * problem.scale, -np.inf)) @ numbers.v
+    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
+    task = _attending(experiment, tensors, [table], exact, "over the chosen blocks")
+    moved = int(seen[:, :, :: tiling.block_q].sum()) * problem.head_dim * problem.itemsize
+    task.read.update(K=moved, V=moved)
+    return task
+
+
+def smoothed(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """Attention by products of INT8, of a K with a column that is far from 0 in every token."""
+    problem = experiment.problem
+    numbers = Numbers.of(problem, stretch, seed)
+    k = numbers.k.copy()
+    k[..., problem.head_dim // 3] += FAR
+    k = _wide(round_to(k, problem.dtype), k.shape)
+    exact = _weights(numbers.q @ k.mT * problem.scale) @ numbers.v
+    flat = [each.reshape(-1, *each.shape[2:])[0].astype(np.float32) for each in (numbers.q, k, numbers.v)]
+    q = flat[0] * np.float32(problem.scale)
+    fine = block_scales.attention(block_scales.SMOOTH, q, *flat[1:]) - exact.reshape(-1, *exact.shape[2:])[0]
+    task = _attending(experiment, {"Q": numbers.q, "K": k, "V": numbers.v}, [], exact, "over all keys")
+    blocks = -(-problem.seq_q // experiment.asked.block_q)
+    read = {"K": 2 * blocks * k.size * problem.itemsize, "V": blocks * k.size * problem.itemsize}
+    tolerance = 4 * float(np.abs(fine).max()) + 8 * SIXTEEN_BITS * float(np.abs(exact).max())
+    return replace(task, tolerance=tolerance, read=task.read | read)
+
+
+def linear(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """Gated linear attention by chunks of block_q tokens: gates are logarithms, [batch, heads, tokens]."""
+    problem = experiment.problem
+    numbers = Numbers.of(problem, stretch, seed)
+    draw = np.random.Generator(np.random.PCG64(seed + 1))
+    gates = -0.2 * draw.random(numbers.q.shape[:3], np.float32)
+    exact = np.empty(numbers.q.shape)
+    for at in np.ndindex(numbers.q.shape[:2]):
+        exact[at] = linear_attention.recurrent(
+            numbers.q[at] * problem.scale, numbers.k[at], numbers.v[at], gates[at]
+        )
+    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
+    task = _attending(experiment, tensors, [gates], exact, "by the recurrence")
+    asked = [gates, problem.scale, experiment.asked.block_q]
+    return replace(task, more=asked, tolerance=8 * task.tolerance)
+
+
+TASKS: dict[str, Callable[[Experiment, float, int], Task]] = {
+    "delta": delta, "latent": latent, "selected": selected, "smoothed": smoothed, "linear": linear,
+}  # fmt: skip
+
+
+def _wide(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return array.astype(np.float64).reshape(shape)
+
+
+def _weights(scores: np.ndarray) -> np.ndarray:
+    found = np.exp(scores - scores.max(-1, keepdims=True))
+    return found / found.sum(-1, keepdims=True)
+
+
+def _attending(
+    experiment: Experiment, tensors: dict[str, np.ndarray], more: list, exact: np.ndarray, over: str
+) -> Task:
+    """A task that returns O, and reads each tensor once."""
+    problem, tiling = experiment.problem, experiment.asked
+    read = {name: each.size * problem.itemsize for name, each in tensors.items()}
+    tolerance = SIXTEEN_BITS * 4 * (np.abs(exact).max() + np.abs(tensors["K"]).max())
+    written = {"O": exact.size * problem.itemsize}
+    asked = [*more, problem.scale, tiling.block_q, tiling.block_kv]
+    return Task(
+        tensors, asked, "O", exact, float(tolerance), read, f"O is not what float64 gives {over}", written
+    )
+
+
+def watched(
+    name: str,
+    function: Callable,
+    experiment: Experiment,
+    stretch: float,
+    seed: int,
+    file: str,
+    notes: list[str],
+) -> dict[str, Any]:
+    """Run a file's function of a task on one problem, and judge it: plain values; raises NotServedError."""
+    import torch
+
+    problem, task = experiment.problem, TASKS[name](experiment, stretch, seed)
+    tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in task.tensors.values()]
+    more = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in task.more]
+    heads = problem.batch * problem.heads
+    watch = Watch(Memory(task.tensors, heads), problem.group, file)
+    found = observed(function, ([*tensors, *more], {}), watch)
+    found = found[0] if isinstance(found, tuple | list) else found
+    if not isinstance(found, torch.Tensor) or found.shape != task.exact.shape:
+        raise NotServedError(f"{name} must return a tensor of shape {task.exact.shape}")
+    renamed(watch, found, task.returns)
+    error = np.abs(found.double().numpy() - task.exact)
+    findings = [*watch.findings]
+    if not (error <= task.tolerance).all() and not findings:
+        row = int(np.argmax(~(error.reshape(heads * problem.seq_q, -1) <= task.tolerance).all(1)))
+        text = f"{task.wrong}, first in row {row % problem.seq_q} of head {row // problem.seq_q}."
+        findings.append(Finding("wrong_values", text, watch.stores.get(task.returns), None, task.returns))
+    names = [*task.tensors, task.returns]
+    return verdict(watch, error, task.tolerance, findings) | {
+        "read_bytes": {each: watch.read[each] for each in names},
+        "written_bytes": {each: watch.written[each] for each in names},
+        "flash2_read_bytes": dict.fromkeys(names, 0) | task.read,
+        "flash2_written_bytes": dict.fromkeys(names, 0) | task.written,
+        "steps": of_head(watch, None, problem),
+        "notes": notes,
+    }

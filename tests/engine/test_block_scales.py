@@ -1,0 +1,157 @@
+"""Eight and four bits: every rounding against all numbers of a format, and PyTorch's where it has one."""
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.experiment import Experiment
+from engine.problem.hardware import GPUS
+from engine.studies import block_scales as studies
+from engine.studies.block_scales import E2M1, E4M3, INT8, MXFP4, MXFP8, NVFP4, ONE, SCHEMES, SINGLE, SMOOTH
+
+SMALL = Experiment.of(seq=96, head_dim=32)
+
+
+def values(digits, bias, codes):
+    """Every number of a format from 0 on, by its code: exponent and fraction as they lie in memory."""
+    found = []
+    for code in range(codes):
+        exponent, fraction = code >> digits, code & ((1 << digits) - 1)
+        whole = (
+            (1 + fraction / 2**digits) * 2.0 ** (exponent - bias)
+            if exponent
+            else fraction / 2**digits * 2.0 ** (1 - bias)
+        )
+        found.append(whole)
+    return np.array(found)
+
+
+FORMATS = {E4M3: values(3, 7, 127), E2M1: values(1, 1, 8)}  # E4M3's last code is NaN
+
+
+def nearest(array, table):
+    """By looking at all of them: ties to the even code, larger ones to the largest."""
+    out = np.empty(array.shape)
+    for place, number in np.ndenumerate(array.astype(float)):
+        off = np.abs(table - abs(number))
+        codes = np.flatnonzero(off == off.min())
+        out[place] = math.copysign(table[codes[codes % 2 == 0][0] if len(codes) > 1 else codes[0]], number)
+    return out
+
+
+@pytest.mark.parametrize("of", FORMATS, ids=["e4m3", "e2m1"])
+def test_a_format_rounds_to_the_nearest_of_all_its_numbers(of):
+    table = FORMATS[of]
+    assert table[-1] == of.largest
+    between = (table[1:] + table[:-1]) / 2  # ties
+    draw = np.random.Generator(np.random.PCG64(0)).standard_normal(3000) * np.exp2(np.linspace(-12, 10, 3000))
+    for numbers in (table, between, np.nextafter(between, 0), np.nextafter(between, 1e3), draw, [0.0, 1e5]):
+        array = np.float32(np.r_[numbers, -np.asarray(numbers)])
+        np.testing.assert_array_equal(of.rounded(array), nearest(array, table))
+
+
+def test_e4m3_is_pytorchs_and_e8m0_too():
+    torch = pytest.importorskip("torch")
+    draw = np.random.Generator(np.random.PCG64(1)).standard_normal(5000, np.float32)
+    array = np.clip(draw * np.float32(40), -448, 448)
+    np.testing.assert_array_equal(
+        E4M3.rounded(array), torch.tensor(array).to(torch.float8_e4m3fn).float().numpy()
+    )
+    scales = studies.power_scale(np.abs(draw), E4M3)
+    np.testing.assert_array_equal(torch.tensor(scales).to(torch.float8_e8m0fnu).float().numpy(), scales)
+
+
+def by_hand(scheme, tensor):
+    """A block after the other, as the specifications write it."""
+    out, tensor = np.empty(tensor.shape), tensor.astype(float)
+    table = FORMATS.get(scheme.of)
+    level = np.abs(tensor).max() / (6 * 448) if scheme.scale == "two levels" else 1.0
+    for row in range(len(tensor)):
+        for first in range(0, tensor.shape[1], scheme.block):
+            part = tensor[row, first : first + scheme.block]
+            largest = np.abs(part).max()
+            if scheme.scale == "e8m0":
+                scale = 2.0 ** (math.floor(math.log2(largest)) - math.floor(math.log2(table[-1])))
+            else:
+                scale = nearest(np.array([largest / 6 / level]), FORMATS[E4M3])[0] * level
+            out[row, first : first + scheme.block] = (
+                nearest(part / scale, table) * scale if scale else 0 * part
+            )
+    return out
+
+
+@pytest.mark.parametrize("scheme", [MXFP8, MXFP4, SINGLE, NVFP4], ids=lambda each: each.name)
+@pytest.mark.parametrize("kind", studies.KINDS)
+def test_blocks_are_rounded_as_the_specifications_say(scheme, kind):
+    q, k, _ = studies.numbers(SMALL, kind)
+    for tensor in (k, np.ascontiguousarray(q[:, :27])):  # a last block that is not whole
+        found = scheme.rounded(tensor)
+        expected = by_hand(scheme, tensor)
+        same = np.isclose(found, expected, rtol=1e-6)  # a quotient may fall to either side of a tie
+        assert same.mean() > 0.999
+        assert np.abs(found - expected).max() <= 0.51 * np.abs(tensor).max()
+
+
+def test_int8_is_rounded_in_64_rows_and_one_scale_is_the_tensors():
+    _, k, _ = studies.numbers(SMALL, studies.OUTLIERS)
+    for first in (0, 64):
+        part = k[first : first + 64].astype(float)
+        scale = np.abs(part).max() / 127
+        np.testing.assert_allclose(
+            INT8.rounded(k)[first : first + 64], np.rint(part / scale) * scale, atol=1e-6
+        )
+    scale = np.abs(k).max() / 448
+    np.testing.assert_allclose(
+        ONE.rounded(k), nearest(k / np.float32(scale), FORMATS[E4M3]) * scale, rtol=1e-6
+    )
+
+
+def test_attention_in_blocks_is_float64s_over_the_rounded_numbers():
+    q, k, v = studies.numbers(SMALL, studies.SHIFTED)
+
+    def dense(q, k, v):
+        scores = q.astype(float) @ k.T.astype(float)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        return weights / weights.sum(1, keepdims=True) @ v.astype(float)
+
+    np.testing.assert_allclose(studies.attention(None, q, k, v, 20), dense(q, k, v), rtol=1e-9)
+    rounded = INT8.rounded(q), INT8.rounded(k)
+    np.testing.assert_allclose(studies.attention(INT8, q, k, v, 20), dense(*rounded, v), rtol=1e-9)
+    smooth = INT8.rounded(k - k.mean(0))
+    np.testing.assert_allclose(
+        studies.attention(SMOOTH, q, k, v, 20), dense(rounded[0], smooth, v), rtol=1e-9
+    )
+    np.testing.assert_allclose(dense(q, k - k.mean(0), v), dense(q, k, v), atol=1e-5)  # unrounded: the same
+    p = NVFP4.rounded(np.exp((s := NVFP4.rounded(q) @ NVFP4.rounded(k).T) - s.max(1, keepdims=True)))
+    exact = np.exp(s - s.max(1, keepdims=True)).sum(1, keepdims=True)
+    np.testing.assert_allclose(
+        studies.attention(NVFP4, q, k, v, 96),
+        p.astype(float) @ NVFP4.rounded(np.ascontiguousarray(v.T)).T / exact,
+        rtol=1e-4,
+    )
+
+
+def test_a_far_column_is_what_smoothing_is_for_and_two_levels_serve_every_size():
+    shifted, drawn = (
+        {scheme: studies.error(SMALL, scheme, kind) for scheme in SCHEMES}
+        for kind in (studies.SHIFTED, studies.DRAWN)
+    )
+    assert shifted[INT8] > 1.5 * shifted[SMOOTH]
+    assert shifted[SMOOTH] == pytest.approx(drawn[SMOOTH], rel=1e-3)
+    one, two = studies.by_magnitude(SMALL).values()
+    assert max(two) < 1.01 * min(two)
+    assert one[0] == pytest.approx(1)
+    assert one[-1] > 0.9
+    assert min(one) == pytest.approx(min(two), rel=0.05)
+    sizes = studies.by_size(SMALL, studies.OUTLIERS)
+    assert all(each == sorted(each) for each in list(sizes.values())[:1])
+
+
+def test_bits_and_clocks_are_those_of_the_sheets():
+    assert [scheme.bits for scheme in (ONE, MXFP8, MXFP4, NVFP4)] == [8, 8.25, 4.25, 4.5]
+    gpu = GPUS["b200"]
+    for times in (1, 2, 4):
+        products, exponentials = studies.tile_clocks(gpu, times)
+        assert products == pytest.approx(4 * 128**3 / (times * 2250e12 / 148 / 1.86e9))
+        assert exponentials == 128 * 128 / 16
