@@ -12,7 +12,7 @@ from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
 LIVE_SECONDS = 0.15  # between looks where a switch keeps a job up to date
-SETTLED = 0.2  # s without another scenario, after which one is run while the switch is on
+SETTLED = 0.1  # s without another scenario, after which one is run while the switch is on
 RESTS = 0.25  # times as long as a job took, before a switch asks for the next
 
 
