@@ -1,8 +1,7 @@
 // One canvas, one clock: each reason takes its slice of the time, while the call walks under the roofline.
 
 import { clamp } from "../canvas/format.js";
-import { FramesPlayer } from "../canvas/frames.js";
-import { showing } from "../canvas/showing.js";
+import { showingFrames } from "../canvas/frames.js";
 import { veil } from "../canvas/theme.js";
 
 const BAR = {
@@ -27,7 +26,7 @@ class BridgePanel {
     const { u } = pen,
       beside = box.h < LOW * u && !this.narrow, // for want of room below
       wide = beside ? 0.5 * box.w - 20 * u : box.w,
-      high = beside ? box.h : Math.min((this.narrow ? 0.62 : 0.5) * box.h, 250 * u),
+      high = beside ? box.h : Math.min(0.5 * box.h, 250 * u),
       x = box.x + (beside ? wide + 56 * u : 16 * u),
       y = box.y + (beside ? 34 * u : high + 34 * u);
     this.bars(pen, { ...box, w: wide, h: high }, at);
@@ -120,11 +119,5 @@ class BridgePanel {
   }
 }
 
-class BridgePlayer extends FramesPlayer {
-  static bar = BAR;
-  static Picture = BridgePanel;
-  static wide = true;
-}
-
-const show = showing(BridgePlayer, "__bridge");
+const show = showingFrames(BridgePanel, BAR, "__bridge", true);
 export default show;

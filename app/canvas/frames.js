@@ -1,6 +1,7 @@
 // Pictures that move from one frame to the next, beside the numbers of the frame that is nearest.
 
 import { clamp } from "./format.js";
+import { showing } from "./showing.js";
 import { NARROW } from "./stage.js";
 import { TimedPlayer } from "./timed_player.js";
 import { unpack } from "./unpack.js";
@@ -127,3 +128,14 @@ export class FramesPlayer extends TimedPlayer {
     };
   }
 }
+
+/** What shows frames with a picture of its own, which may be `wide`, and a bar; by a name the window offers tests it. */
+export const showingFrames = (Picture, bar, name, wide = false) =>
+  showing(
+    class extends FramesPlayer {
+      static bar = bar;
+      static Picture = Picture;
+      static wide = wide;
+    },
+    name,
+  );

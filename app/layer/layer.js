@@ -1,8 +1,7 @@
 // One canvas, one clock: a layer's time as one bar, before and after, while the prompt grows.
 
 import { wholePercent } from "../canvas/format.js";
-import { FramesPlayer } from "../canvas/frames.js";
-import { showing } from "../canvas/showing.js";
+import { showingFrames } from "../canvas/frames.js";
 import { mix } from "../canvas/theme.js";
 
 const BAR = {
@@ -70,11 +69,8 @@ class LayerPanel {
       { frames } = model,
       place = (n) => x + (w * n) / model.longest,
       level = (share) => y + h * (1 - share);
-    pen.text("Attention's share of the layer's time", x - 46 * u, y - 12 * u, {
-      size: 14,
-      weight: 650,
-      room: w,
-    });
+    const share = `Attention's share${this.narrow ? "" : " of the layer's time"}`;
+    pen.text(share, x - 46 * u, y - 12 * u, { size: 14, weight: 650 });
     for (const share of [0, 0.5, 1]) {
       pen.rule(x, level(share), w);
       pen.right(wholePercent(share), x - 6 * u, level(share) + 4 * u, {
@@ -106,11 +102,5 @@ class LayerPanel {
   }
 }
 
-class LayerPlayer extends FramesPlayer {
-  static bar = BAR;
-  static Picture = LayerPanel;
-  static wide = true;
-}
-
-const show = showing(LayerPlayer, "__layer");
+const show = showingFrames(LayerPanel, BAR, "__layer", true);
 export default show;

@@ -133,7 +133,7 @@ export function about(memories) {
   return (
     `HBM is ${grouped(enlargedOf(memories))} times as large as L2; the dot in it shows L2 at HBM's scale, and ` +
     `the areas on the chip are to one scale of their own. Bytes pass at one speed, so the pipe from L2, ${faster} times as thick as that from HBM, ` +
-    "brings as many times the bytes per second. What one SM has is in KiB of 1,024 bytes. Rates are peaks; the sidebar names the source of L2's."
+    "brings as many times the bytes per second. What one SM has is in KiB of 1,024 bytes. Rates are peaks; no data sheet states L2's."
   );
 }
 

@@ -29,7 +29,7 @@ def growing(squares: Sequence[Grown]) -> bytes:
         {
             "frames": frames,
             "cut": False,
-            "note": "each square has sides four times as long as the one before",
+            "note": "each side is 4 times the one before",
         },
         {},
     )
@@ -48,7 +48,7 @@ def cutting(squares: Sequence[Cut]) -> bytes:
             ["queries of a block", f"{at.rows:,}", "Q"],
             [f"blocks of {DRAWN:,} queries", f"{at.blocks:,}", "Q"],
             ["requested by one head", bytes_text(at.requested), "K"],
-            ["of the first", f"{digits(100 * at.requested / first.requested)}%", "K"],
+            ["bytes beside the first's", f"{digits(100 * at.requested / first.requested)}%", "K"],
         ]
         frames.append({"size": at.blocks, "mark": "", "sentence": told, "facts": facts})
     return pack({"frames": frames, "cut": True, "note": f"{DRAWN:,} of its queries are drawn"}, {})

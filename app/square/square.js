@@ -1,7 +1,6 @@
 // One canvas, one clock: a square of scores at several sizes, from each of which it moves to the next.
 
-import { FramesPlayer } from "../canvas/frames.js";
-import { showing } from "../canvas/showing.js";
+import { showingFrames } from "../canvas/frames.js";
 import { mix } from "../canvas/theme.js";
 
 const SCORES = 32; // of a side, so many of which are drawn one by one
@@ -88,10 +87,5 @@ class SquarePanel {
   }
 }
 
-class SquarePlayer extends FramesPlayer {
-  static bar = BAR;
-  static Picture = SquarePanel;
-}
-
-const show = showing(SquarePlayer, "__square");
+const show = showingFrames(SquarePanel, BAR, "__square");
 export default show;

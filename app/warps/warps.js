@@ -1,8 +1,7 @@
 // One canvas, one clock: four warps share a tile out by its keys, and beside that by its queries.
 
 import { clamp, traffic } from "../canvas/format.js";
-import { FramesPlayer } from "../canvas/frames.js";
-import { showing } from "../canvas/showing.js";
+import { showingFrames } from "../canvas/frames.js";
 import { mix } from "../canvas/theme.js";
 
 const [SCORES, MAXIMUM, WEIGHTS, PRODUCTS, SUM] = [1, 2, 3, 4, 5]; // the frames at whose end each is done
@@ -169,11 +168,5 @@ class WarpsPanel {
   }
 }
 
-class WarpsPlayer extends FramesPlayer {
-  static bar = BAR;
-  static Picture = WarpsPanel;
-  static wide = true;
-}
-
-const show = showing(WarpsPlayer, "__warps");
+const show = showingFrames(WarpsPanel, BAR, "__warps", true);
 export default show;

@@ -93,17 +93,14 @@ def _aspect(tall: int, wide: int) -> float:
     return min(max(tall / wide, FLAT), TALL)
 
 
-def _whose(asked: Experiment, found: Zoom) -> str:
-    """Whose numbers these are."""
+def _whose(asked: Experiment, found: Zoom) -> list[str]:
+    """Whose numbers these are, what matters most first."""
     shown, problem = found.experiment, found.experiment.problem
-    told = (
-        f"{shown.record.label}, {shown.gpu.name}, {problem.seq_q:,} × {problem.seq_kv:,}, {problem.mask.text}"
-    )
+    told, terms = f"{problem.seq_q:,} × {problem.seq_kv:,}", ", ".join(sorted(asked.problem.terms))
     if problem.seq_kv != asked.problem.seq_kv:
         told += f" tokens: {asked.problem.seq_kv:,} have too many numbers to draw"
-    return (
-        told + "; scores without their " * bool(asked.problem.terms) + ", ".join(sorted(asked.problem.terms))
-    )
+    without = [f"scores without their {terms}"] * bool(terms)
+    return [told, *without, problem.mask.text, shown.record.label, shown.gpu.name]
 
 
 def _frames(asked: Experiment, found: Zoom) -> list[dict]:

@@ -199,7 +199,9 @@ class ZoomPanel {
     if (Math.max(box[2], box[3]) < 5 || at > level - 0.02) return;
     pen.frame(...box, theme.edge, 2 * u, 2);
     if (level > at + 1.5) return;
-    pen.text(this.model.frames[level].mark, box[0] + 2 * u, Math.max(box[1] - 6 * u, this.view.y + 14 * u), {
+    const above = box[1] - 20 * u > this.view.y, // there is room
+      [left, base] = above ? [2, -6] : [6, 16];
+    pen.text(this.model.frames[level].mark, box[0] + left * u, box[1] + base * u, {
       ...{ size: 13, weight: 650, halo: theme.ground },
     });
   }
