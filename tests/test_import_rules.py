@@ -26,7 +26,7 @@ MEASURING = "engine/measuring/"  # run where the kernels run
 SERVING = {  # what stands between a socket and the pages, and what turns words into pages
     "app/room/": ("segno", "starlette", "uvicorn"),
     "app/notebook/": ("IPython", "anywidget", "traitlets"),
-    "app/tour/slides.py": ("PIL", "playwright", "pptx"),
+    "app/tour/slides.py": ("PIL", "playwright", "av", "pptx"),
     "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
     **dict.fromkeys(("app/serving/", "app/frame/document.py", "app/take_home/made.py"), ("starlette",)),
 }

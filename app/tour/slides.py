@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from io import BytesIO
 
 from app.canvas.bundle import bundle
@@ -24,7 +25,7 @@ from engine.studies.answers import answer
 
 with suppress(ImportError):  # what comes with the extra `slides`, for which the command asks first
     from PIL import Image, ImageChops
-    from playwright.sync_api import Browser, Error, sync_playwright
+    from playwright.sync_api import Browser, Error, Page, sync_playwright
     from pptx import Presentation
     from pptx.dml.color import RGBColor
     from pptx.util import Inches, Pt
@@ -38,8 +39,9 @@ STILL = {"width": 760, "height": 620}  # px of the window in which a picture tha
 LONG_TITLE, LONG = 44, 500  # characters, beyond which words are set smaller
 POSTER = 0.6  # of a film, whose picture stands until it plays
 MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slide shows none of
-# the film of the page's player, in base64; a GIF where the browser cannot encode one
-FILMED = """async ([script, poster]) => {
+RATE = 15  # pictures a second of a film that the browser cannot encode
+# the film of the page's player, in base64, where the browser can encode one; else a GIF, or its pictures
+FILMED = """async ([script, poster, rate]) => {
     const module = URL.createObjectURL(new Blob([script], { type: "text/javascript" })),
         { default: filmFiles } = await import(module),
         { player } = document.querySelector(".player, .inside"), files = filmFiles(player),
@@ -50,10 +52,14 @@ FILMED = """async ([script, poster]) => {
             reader.readAsDataURL(blob);
         });
     let kind = "MP4", film;
-    try { film = await files.MP4(); } catch { [kind, film] = ["GIF", await files.GIF()]; }
-    still.play(30);
-    still.show(Math.round(poster * (still.count - 1)));
-    return [kind, await text(film), still.canvas.toDataURL().split(",")[1]];
+    try { film = await files.MP4(); } catch { if (!rate) [kind, film] = ["GIF", await files.GIF()]; }
+    window.drawn = (n, kind = "jpeg") => {
+        still.show(n);
+        return still.canvas.toDataURL(`image/${kind}`, 0.95).split(",")[1];
+    };
+    still.play(rate || 30);
+    const there = drawn(Math.round(poster * (still.count - 1)), "png");
+    return [kind, film ? await text(film) : "", still.count, there];
 }"""
 
 
@@ -89,13 +95,31 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
     else:
         text = document(title, styles(), f"<main class='prose'>{picture.html}{picture.below}</main>")
     options = {"viewport": STILL, "device_scale_factor": 2, "color_scheme": theme, "bypass_csp": True}
-    with browser.new_page(**options) as page:
+    with browser.new_page(reduced_motion="reduce", **options) as page:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
         page.goto("http://localhost/")
         if page.evaluate("Boolean(document.querySelector('.player, .inside')?.player)"):
-            kind, film, poster = page.evaluate(FILMED, [bundle(FILMS), POSTER])
-            return Shot(b64decode(poster), b64decode(film), kind)
+            rate = RATE * (find_spec("av") is not None)
+            kind, film, count, poster = page.evaluate(FILMED, [bundle(FILMS), POSTER, rate])
+            return Shot(b64decode(poster), b64decode(film) or _encoded(page, count), kind)
         return Shot(_trimmed(page.locator("main").screenshot()))
+
+
+def _encoded(page: Page, count: int) -> bytes:
+    """The pictures that a page has drawn as an MP4, by the library of the extra."""
+    from av import VideoFrame
+    from av import open as opened
+
+    out = BytesIO()
+    with opened(out, "w", format="mp4") as film:
+        stream = film.add_stream("libx264", rate=RATE, pix_fmt="yuv420p")
+        for n in range(count):
+            picture = Image.open(BytesIO(b64decode(page.evaluate("(n) => drawn(n)", n))))
+            if not n:
+                stream.width, stream.height = picture.size
+            film.mux(stream.encode(VideoFrame.from_image(picture)))
+        film.mux(stream.encode())
+    return out.getvalue()
 
 
 def _trimmed(png: bytes) -> bytes:

@@ -5,8 +5,11 @@ from io import BytesIO
 import pytest
 
 from app.gallery.picture import Drawn
+from app.square import SQUARE, cutting
 from app.tour import file
 from app.tour.file import Way
+from engine.experiment import Experiment
+from engine.studies.squares import cuts
 
 pptx = pytest.importorskip("pptx", reason="python-pptx is not installed: it comes with the extra `slides`")
 from PIL import Image  # noqa: E402
@@ -70,18 +73,20 @@ def test_markdown_is_words_on_a_slide():
     )
 
 
-@pytest.mark.browser
-def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
-    from app.square import SQUARE, cutting
-    from engine.experiment import Experiment
-    from engine.studies.squares import cuts
+MOVING = cutting(cuts(Experiment.of(seq=16384, head_dim=128))[:2])
 
-    moving = Drawn(moving=SQUARE, data=cutting(cuts(Experiment.of(seq=16384, head_dim=128))))
+
+def taken(*pictures):
     try:
         with slides.camera() as shoot:
-            film, still = shoot(moving, "cut"), shoot(Drawn("<p>Words alone</p>"), "words")
+            return [shoot(picture, "a picture") for picture in pictures]
     except file.TourError as error:
         pytest.skip(f"no Chromium that starts: {error}")
+
+
+@pytest.mark.browser
+def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
+    film, still = taken(Drawn(moving=SQUARE, data=MOVING), Drawn("<p>Words alone</p>"))
     assert film.kind in ("MP4", "GIF")
     assert film.film[4:8] == b"ftyp" if film.kind == "MP4" else film.film.startswith(b"GIF89a")
     assert Image.open(BytesIO(film.png)).size == (1920, 1080)
@@ -89,3 +94,28 @@ def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
     assert 100 < width < 400
     assert height < 50
     assert not still.film
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["MP4", "GIF"])
+def test_a_browser_without_an_encoder_is_helped_by_the_extras_or_makes_a_gif(kind, monkeypatch):
+    none = slides.FILMED.replace("{", "{ delete globalThis.VideoEncoder;", 1)
+    monkeypatch.setattr(slides, "FILMED", none)
+    if kind == "MP4":
+        av = pytest.importorskip("av", reason="av is not installed: it comes with the extra `slides`")
+    else:
+        monkeypatch.setattr(slides, "find_spec", lambda name: None)
+    (film,) = taken(Drawn(moving=SQUARE, data=MOVING))
+    assert film.kind == kind
+    if kind == "GIF":
+        with Image.open(BytesIO(film.film)) as gif:
+            assert gif.size == (1152, 720)
+            assert gif.n_frames > 20
+        return
+    with av.open(BytesIO(film.film)) as made:
+        stream = made.streams.video[0]
+        assert (stream.codec_context.name, stream.pix_fmt) == ("h264", "yuv420p")
+        assert (stream.width, stream.height) == (1920, 1080)
+        pictures = [picture.to_ndarray(format="gray") for picture in made.decode(video=0)]
+    assert len(pictures) >= 4 * slides.RATE
+    assert abs(pictures[0].astype(int) - pictures[-1]).mean() > 1  # it moves
