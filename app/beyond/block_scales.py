@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app.beyond.boxes import Frame, payload
+from app.beyond import Frame, payload
 from app.figures.units import digits, number_text, share_text
 from engine.experiment import Experiment
 from engine.studies.block_scales import (

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from app.beyond.boxes import Frame, payload
+from app.beyond import Frame, payload
 from app.figures.units import bytes_text, digits, scaled, seconds_text
+from engine.experiment import Experiment
 from engine.problem.gpu import Gpu
 from engine.studies.latents import ABSORBED, BYTES, DEEPSEEK, HEADS, PROJECTED, Sizes, cost
 
@@ -16,9 +17,9 @@ GUIDE = {
 }
 
 
-def picture(keys: int, gpu: Gpu) -> bytes:
+def picture(experiment: Experiment) -> bytes:
     """The payload: cached of every head, as a latent, projected again, and absorbed."""
-    sizes = DEEPSEEK
+    sizes, keys, gpu = DEEPSEEK, experiment.problem.seq_kv, experiment.gpu
     wide = sizes.plain + sizes.rotary + sizes.v_dim
     cells = _cells(sizes, wide)
     area = cells[0, 2] * cells[0, 3] / sizes.plain  # of one number
@@ -70,7 +71,7 @@ def _frame(way: str, keys: int, gpu: Gpu, sizes: Sizes, cells, bar, rows, kept: 
     drawn = (np.c_[each, np.broadcast_to(strong, len(each))] for each, strong in (cells, bar, rows))
     found, told = cost(way, 1, keys, sizes), _told(way, kept, sizes)
     facts = [
-        ("cached of a token", f"{found.cached:,} numbers, {bytes_text(found.cached * BYTES)}", "K"),
+        ("cached of a token", f"{found.cached:,} numbers", "K"),
         ("cached of all tokens", bytes_text(found.cached * BYTES * keys), "K"),
     ]
     if not kept:

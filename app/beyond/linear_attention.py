@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from app.beyond.boxes import Frame, payload
+from app.beyond import Frame, payload
 from app.figures.units import bytes_text, scaled
+from engine.experiment import Experiment
 from engine.studies.linear_attention import BYTES, CHUNK, HEAD_DIM, decoded, prompt
 
 CHUNKS = 10
@@ -18,8 +19,8 @@ GUIDE = {
 }
 
 
-def picture() -> bytes:
-    """The payload: all that softmax attention multiplies, then a chunk after the other."""
+def picture(experiment: Experiment) -> bytes:
+    """The payload, alike for all: what softmax attention multiplies, then a chunk after the other."""
     tokens = CHUNKS * CHUNK
     usual = prompt(tokens, False)
     words = [("state", LEFT, STATE[1] - 0.015, "K", "left"), ("cache", LEFT, CACHE - 0.015, "V", "left")]

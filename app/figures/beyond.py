@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.figures.base import Figure, drawn, level, line, note, upright
 from app.figures.colours import Palette
-from app.figures.units import log_axis, log_ticks
+from app.figures.units import even_ticks, log_axis, log_ticks
 
 HEIGHT = 300
 
@@ -26,7 +26,7 @@ def over(
     *,
     x: str,
     y: str,
-    unit: str,
+    told: Callable[[float], str],
     words: Callable[[float], str] = "{:,}".format,
     ticks: Sequence[float] = (),
     marked: float | None = None,
@@ -36,35 +36,33 @@ def over(
 ) -> Figure:
     """Lines over places, both on logarithmic axes unless values are linear, or places even.
 
-    x, y: titles. words: of a place; ticks: places that are labelled. marked: a place with a line through it.
-    levels: values with a line across, by their names.
+    x, y: titles. told, words: of a value and of a place. ticks: places that are labelled. marked: one with a
+    line through it. levels: values with a line across, by their names.
     """
-    levels = levels or {}
+    levels, placed = levels or {}, log10 if not linear else float
     every = [each for of in lines.values() for each in of.values] + [*levels.values()]
     traces = [
         line(
             places,
             of.values,
             getattr(colours, of.tone),
-            f"{name}, %{{x:,}}: %{{y:.3s}}{unit}",
+            f"{name}, %{{x:,}}: %{{customdata}}",
             name=name,
             dash=of.dash,
+            customdata=[str(told(each)) for each in of.values],
         )
         for name, of in lines.items()
     ]
-    ends = min(places), max(places)
-    notes = [
-        note(0.01, value if linear else log10(value), name, colours.muted, xref="paper", yanchor="bottom")
-        for name, value in levels.items()
-    ]
-    span = {"range": [0, 1.08 * max(every)], "title_text": y} if linear else {}
+    named = {"xref": "paper", "yanchor": "bottom"}
+    axis = even_ticks(max(every), told) if linear else log_ticks(min(every), max(every), "", told)
+    across = log_axis(list(ticks or places), words, min(places), max(places), 0.04)
     return drawn(
         traces,
         colours,
         height=HEIGHT,
-        x={"title_text": x} if even else log_axis(list(ticks or places), words, *ends, 0.04, title_text=x),
-        y=span or {**log_ticks(min(each for each in every if each > 0), max(every), unit), "title_text": y},
+        x={**({} if even else across), "title_text": x},
+        y={**axis, "title_text": y},
         shapes=[level(value, colours.muted) for value in levels.values()]
         + [upright(at, colours.muted) for at in (marked,) if at],
-        annotations=notes,
+        annotations=[note(0.01, placed(at), name, colours.muted, **named) for name, at in levels.items()],
     )

@@ -23,6 +23,7 @@ TINY = preset("Tiny, to count by hand")
 FIRST = {
     **{"tiles": TINY, "softmax": TINY, "decoding": preset("Decoding, 65,536 keys")},
     "kernel": Experiment.of(**DEFAULTS),
+    "beyond": Experiment.of(seq=32_768, heads=16, kv_heads=4, head_dim=128, causal=True),
 }
 
 

@@ -10,6 +10,8 @@ import streamlit as st
 from app import hbm, scenario, sketch
 from app.across import ACROSS
 from app.across.payload import build as ring
+from app.beyond import BOXES
+from app.beyond.topics import PICTURES as BEYOND
 from app.elements import chart
 from app.figures import roofline as roofs
 from app.figures import traffic as traffic_figures
@@ -30,6 +32,7 @@ from engine.model.cluster.lanes import lanes
 from engine.model.device_memory import largest_context
 from engine.model.launch import NATURAL
 from engine.model.simulated_timeline import simulate_timeline
+from engine.studies.beyond import BITS, KEYS, LATENTS, STATE
 from engine.studies.comparison import modelled_rows, roofline, under_roof
 from engine.studies.drawable import watchable
 from engine.studies.several_gpus import taught
@@ -40,10 +43,14 @@ from engine.trace.broken import ALPHA
 LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 # those that take the screen once the answer is told
 WIDE = {
+    *("latents", "chosen keys", "fewer bits", "state"),
     *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
     *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
     *("time drawn", "order drawn"),
 }
+
+
+TOPICS = {"latents": LATENTS, "chosen keys": KEYS, "fewer bits": BITS, "state": STATE}
 
 
 def show_chart(figure, alt: str, height: int = 370) -> None:
@@ -116,6 +123,11 @@ def _drawn(told: Callable[..., dict[str, Any]], experiment: Experiment, colours:
     sketch.SKETCH.show(told(experiment, screen.curves()), key="tour sketch told")
 
 
+def _beyond(topic: str, experiment: Experiment, colours: Palette) -> None:
+    """One of the pictures of what came after FlashAttention-3."""
+    BOXES.show(BEYOND[topic](experiment), key=f"tour {topic}")
+
+
 DRAWN |= {"draw time", "draw order"}
 PICTURES |= {
     "draw time": lambda *_: sketch.SKETCH.show(sketch.asked(), key="tour sketch"),
@@ -137,6 +149,7 @@ PICTURES |= {
     "inside": partial(_inside, True),
     "loops swapped": partial(_on_sms, ("flash1", "flash2")),
     "split keys": partial(_on_sms, ("flash2", "split_kv")),
+    **{name: partial(_beyond, topic) for name, topic in TOPICS.items()},
     "ring": partial(_ring, [False]),
     "orders": partial(_ring, [False, True]),
 }

@@ -225,6 +225,16 @@ def tile_clocks(
     return 4 * rows * keys * dim / rate, rows * keys / gpu.exponentials_per_clock
 
 
+def tile_gain(gpu: Gpu, times: int) -> float:
+    """How many times as fast a tile is than in 16 bits where its products and exponentials overlap wholly.
+
+    >>> from engine.problem.hardware import GPUS
+    >>> round(tile_gain(GPUS["b200"], 4), 2)
+    1.0
+    """
+    return max(tile_clocks(gpu, 1)) / max(tile_clocks(gpu, times))
+
+
 SAMPLE = 32  # numbers of a row of K that are drawn
 
 

@@ -11,9 +11,20 @@ from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
+from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
-from engine.studies import by_hand, fp8, layer_time, survey, zoom
+from engine.studies import (
+    block_scales,
+    by_hand,
+    fp8,
+    latents,
+    layer_time,
+    linear_attention,
+    selected_keys,
+    survey,
+    zoom,
+)
 from engine.studies.drawable import drawable
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 from engine.studies.warp_partition import MAXIMUM, STEPS, SUM, partitions
@@ -179,6 +190,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
     (NUMBER, MODELLED): {
         "largest_context": lambda e: largest_context(e),
         # of a layer of the lecture's model, a prompt of as many tokens as there are keys
+        # of a tile on a B200 whose products and exponentials overlap, in four bits beside 16
+        "four_bit_gain": lambda e: block_scales.tile_gain(GPUS["b200"], block_scales.NVFP4.products),
         "layer_gain": lambda e: layer_time.taught(e).gain,
         "layer_attention_gain": lambda e: layer_time.taught(e).attention_gain,
         "layer_attention_share": lambda e: layer_time.taught(e).shares[0],
@@ -196,6 +209,13 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "fp16_values": lambda e: fp8.values_in(fp8.float16_values(), 1, 2),
         "fp8_error": lambda e: fp8.rounding_errors()[0],
         "fp16_error": lambda e: fp8.rounding_errors()[1],
+        # after FlashAttention-3: numbers of a token, and where one way begins to take less than another
+        "cached_of_heads": lambda e: latents.DEEPSEEK.of_heads,
+        "cached_latent": lambda e: latents.DEEPSEEK.cached,
+        "projected_from": lambda e: latents.projecting_pays_from(keys=e.problem.seq_kv),
+        "choice_computes_less_from": lambda e: selected_keys.crossing("scores"),
+        "choice_reads_less_from": lambda e: selected_keys.crossing("read"),
+        "state_decodes_from": lambda e: linear_attention.meets(e.gpu, 1),
     },
 }
 QUANTITIES = {name: Quantity(*kind, of) for kind, those in BY_KIND.items() for name, of in those.items()}

@@ -155,3 +155,5 @@ def test_bits_and_clocks_are_those_of_the_sheets():
         products, exponentials = studies.tile_clocks(gpu, times)
         assert products == pytest.approx(4 * 128**3 / (times * 2250e12 / 148 / 1.86e9))
         assert exponentials == 128 * 128 / 16
+        assert studies.tile_gain(gpu, times) == pytest.approx(1, rel=0.01)  # they take as long already
+    assert studies.tile_gain(GPUS["b300"], 4) == pytest.approx(2, rel=0.01)  # of exponentials twice as fast

@@ -2,11 +2,9 @@
 
 import streamlit as st
 
-from app.beyond import block_scales as pictures
-from app.elements import chart, numbers
-from app.figures import beyond as figures
+from app.elements import numbers
 from app.figures.units import digits, share_text
-from app.scenario import theme
+from app.page.parts.curves import curves
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.studies import block_scales as studies
@@ -35,11 +33,6 @@ products: exponentials stay {exponentials} clocks of an SM for a tile of 128 × 
 """
 
 
-def picture(experiment: Experiment) -> bytes:
-    """The payload of the scenario's numbers."""
-    return pictures.picture(experiment)
-
-
 def headline(experiment: Experiment) -> str:
     """What bits cost, and what they gain."""
     eight, four = (share_text(studies.error(experiment, scheme, DRAWN), 1) for scheme in (MXFP8, NVFP4))
@@ -54,7 +47,6 @@ def headline(experiment: Experiment) -> str:
 
 def below(experiment: Experiment) -> None:
     """Errors by scheme, over the block and over the tensor's magnitude."""
-    colours = theme.colours()
     rows = [
         [
             scheme.name,
@@ -72,27 +64,28 @@ def below(experiment: Experiment) -> None:
         f"the mean of its tokens K loses it, {kept}, and the softmax does not change."
     )
     left, right = st.columns(2, gap="large")
+    shares = {"y": "error, share of K", "told": share_text, "linear": True}
     with left:
-        st.markdown("**Error of K over the block that shares a scale**, E2M1, outliers, computed")
         found = studies.by_size(experiment, OUTLIERS)
-        lines = {
-            name: figures.Line(each, tone) for (name, each), tone in zip(found.items(), "qk", strict=True)
-        }
-        titles = {"x": "numbers in a block", "y": "share of K", "unit": ""}
-        chart(figures.over(studies.SIZES, lines, colours, **titles, linear=True), "Error over the block")
-        st.caption("Smaller blocks keep an outlier from more numbers, and cost more bits for their scales.")
+        curves(
+            "**Error of K over the block that shares a scale**, E2M1, outliers, computed",
+            studies.SIZES,
+            {name: (each, tone) for (name, each), tone in zip(found.items(), "qk", strict=True)},
+            "Smaller blocks keep an outlier from more numbers, and cost more bits for their scales.",
+            x="numbers in a block",
+            **shares,
+        )
     with right:
-        st.markdown("**Error of K over its magnitude**, with one level of scales and with two, computed")
         found = studies.by_magnitude(experiment)
-        lines = {
-            name: figures.Line(each, tone) for (name, each), tone in zip(found.items(), "oq", strict=True)
-        }
-        titles = {"x": "K times two to the power of", "y": "share of K", "unit": ""}
-        places = list(studies.MAGNITUDES)
-        chart(figures.over(places, lines, colours, **titles, linear=True, even=True), "Error over magnitude")
-        st.caption(
+        curves(
+            "**Error of K over its magnitude**, with one level of scales and with two, computed",
+            list(studies.MAGNITUDES),
+            {name: (each, tone) for (name, each), tone in zip(found.items(), "oq", strict=True)},
             "A scale in E4M3 reaches from 2⁻⁹ to 448 and no further: below it is 0, above it is cut. The "
-            "float32 of the second level brings every tensor into that range."
+            "float32 of the second level brings every tensor into that range.",
+            x="K times two to the power of",
+            even=True,
+            **shares,
         )
 
 

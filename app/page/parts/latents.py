@@ -2,19 +2,14 @@
 
 import streamlit as st
 
-from app.beyond import latents as pictures
-from app.elements import chart
-from app.figures import beyond as figures
 from app.figures.units import digits, seconds_text, share_text
-from app.gallery.picture import USUAL
-from app.scenario import theme
+from app.page.parts.curves import curves
 from engine.experiment import Experiment
 from engine.studies import latents as studies
 from engine.studies.beyond import recorded
 from engine.studies.latents import ABSORBED, DEEPSEEK, GROUPED_DIM, GROUPS, HEADS, PROJECTED
 
 TITLE = "Latents"
-SHOWN = 32_768  # tokens, where nobody asked for a number of them
 WAYS = (
     ("K and V of all heads cached", HEADS, "muted"),
     ("latent, projected", PROJECTED, "v"),
@@ -38,11 +33,6 @@ largest (computed).
 """
 
 
-def picture(experiment: Experiment) -> bytes:
-    """The payload of the scenario's tokens on its GPU."""
-    return pictures.picture(_tokens(experiment), experiment.gpu)
-
-
 def headline(experiment: Experiment) -> str:
     """What a latent saves, and what it then waits for."""
     gpu, sizes = experiment.gpu, DEEPSEEK
@@ -55,34 +45,32 @@ def headline(experiment: Experiment) -> str:
 
 def below(experiment: Experiment) -> None:
     """Time over the queries of a call, FLOPs per byte over the heads, what was recorded."""
-    gpu, keys, colours = experiment.gpu, _tokens(experiment), theme.colours()
+    gpu, keys = experiment.gpu, experiment.problem.seq_kv
     left, right = st.columns(2, gap="large")
     counts, heads, at = studies.QUERIES, studies.HEADS_DRAWN, studies.projecting_pays_from(keys=keys)
     with left:
-        st.markdown(f"**Time of a call over its queries**, {keys:,} tokens cached, at best, {gpu.name}")
-        lines = {
-            name: figures.Line([studies.cost(way, count, keys).seconds(gpu) for count in counts], tone)
-            for name, way, tone in WAYS
-        }
-        titles = {"x": "queries of a call", "y": "seconds", "unit": "s"}
-        figure = figures.over(counts, lines, colours, **titles, ticks=counts[::3], marked=at)
-        chart(figure, "Time of a call over its queries")
-        st.caption(
+        curves(
+            f"**Time of a call over its queries**, {keys:,} tokens cached, at best, {gpu.name}",
+            counts,
+            {
+                name: ([studies.cost(way, count, keys).seconds(gpu) for count in counts], tone)
+                for name, way, tone in WAYS
+            },
             f"From {digits(at)} queries on, projecting takes fewer FLOPs: a prompt is projected, and single "
-            "tokens are decoded absorbed. Both keep the same cache."
+            "tokens are decoded absorbed. Both keep the same cache.",
+            **{"x": "queries of a call", "y": "time", "told": seconds_text},
+            ticks=counts[::3],
+            marked=at,
         )
     with right:
-        st.markdown("**FLOPs per byte of the cache over the heads**, decoding, computed")
-        lines = {
-            name: figures.Line([studies.per_byte(way, count) for count in heads], tone)
-            for name, way, tone in BESIDE
-        }
-        level = {f"the {gpu.name} computes as long as it reads": studies.balance(gpu)}
-        titles = {"x": "query heads", "y": "FLOPs per byte", "unit": ""}
-        chart(figures.over(heads, lines, colours, **titles, levels=level), "FLOPs per byte over the heads")
-        st.caption(
+        curves(
+            "**FLOPs per byte of the cache over the heads**, decoding, computed",
+            heads,
+            {name: ([studies.per_byte(way, count) for count in heads], tone) for name, way, tone in BESIDE},
             "All heads read the same latent, so with many of them decoding waits for arithmetic and no "
-            "longer for memory. With heads of their own each byte is used once."
+            "longer for memory. With heads of their own each byte is used once.",
+            **{"x": "query heads", "y": "FLOPs per byte", "told": digits},
+            levels={f"the {gpu.name} computes as long as it reads": studies.balance(gpu)},
         )
     _recorded()
 
@@ -104,8 +92,3 @@ def _recorded() -> None:
 def counted() -> str:
     """How the numbers come about, in Markdown."""
     return COUNTED.format(off=share_text(studies.rotary_apart()))
-
-
-def _tokens(experiment: Experiment) -> int:
-    keys = experiment.problem.seq_kv
-    return SHOWN if keys == USUAL.problem.seq_kv else keys

@@ -2,11 +2,8 @@
 
 import streamlit as st
 
-from app.beyond import linear_attention as pictures
-from app.elements import chart
-from app.figures import beyond as figures
-from app.figures.units import bytes_text, share_text, short
-from app.scenario import theme
+from app.figures.units import bytes_text, seconds_text, share_text, short
+from app.page.parts.curves import curves
 from engine.experiment import Experiment
 from engine.studies import linear_attention as studies
 from engine.studies.linear_attention import CHUNK, GROUP, HEAD_DIM
@@ -26,11 +23,6 @@ and the gates are those of attention, and are left out. No kernel of this projec
 """
 
 
-def picture(experiment: Experiment) -> bytes:
-    """The payload, which is the same for every scenario."""
-    return pictures.picture()
-
-
 def headline(experiment: Experiment) -> str:
     """What is kept, and from where on that takes less time."""
     gpu = experiment.gpu
@@ -43,43 +35,39 @@ def headline(experiment: Experiment) -> str:
 
 def below(experiment: Experiment) -> None:
     """Time over the tokens of prompts and of decoding, and what is given back over what is stored."""
-    gpu, colours = experiment.gpu, theme.colours()
+    gpu, lengths = experiment.gpu, studies.LENGTHS
     left, right = st.columns(2, gap="large")
-    lengths = studies.LENGTHS
     with left:
-        st.markdown(f"**Time of one head over the tokens**, at best, {gpu.name}, modelled")
         lines = {
             "softmax, a prompt": ([studies.prompt(each, False) for each in lengths], "s", "solid"),
             "linear, a prompt": ([studies.prompt(each, True) for each in lengths], "k", "solid"),
-            "softmax, the next token": (
+            "softmax, next token": (
                 [studies.decoded(each, False, GROUP) for each in lengths],
                 "s",
                 "dot",
             ),
-            "linear, the next token": ([studies.decoded(each, True) for each in lengths], "k", "dot"),
+            "linear, next token": ([studies.decoded(each, True) for each in lengths], "k", "dot"),
         }
-        drawn = {
-            name: figures.Line([cost.seconds(gpu) for cost in costs], tone, dash)
-            for name, (costs, tone, dash) in lines.items()
-        }
-        titles = {"x": "tokens", "y": "seconds", "unit": "s", "words": short}
-        chart(figures.over(lengths, drawn, colours, **titles, ticks=lengths[::2]), "Time over the tokens")
-        st.caption(
+        curves(
+            f"**Time of one head over the tokens**, at best, {gpu.name}, modelled",
+            lengths,
+            {name: ([cost.seconds(gpu) for cost in costs], *look) for name, (costs, *look) in lines.items()},
             f"A prompt takes less from {studies.meets(gpu):,} tokens on; below, both wait for Q, K, V and O. "
-            f"The next token's cache is shared by {GROUP} heads; a state is each head's own."
+            f"The next token's cache is shared by {GROUP} heads; a state is each head's own.",
+            **{"x": "tokens", "y": "time", "told": seconds_text, "words": short},
+            ticks=lengths[::2],
         )
     with right:
-        st.markdown(f"**How wrong a stored value comes back**, d {HEAD_DIM}, drawn keys, computed")
         found = studies.recalled()
-        drawn = {
-            name: figures.Line(each, tone) for (name, each), tone in zip(found.items(), "ks", strict=True)
-        }
-        titles = {"x": "keys stored", "y": "error, share of the value", "unit": "", "words": short}
-        chart(figures.over(studies.STORED, drawn, colours, **titles, linear=True), "Error over stored keys")
-        off = found["state"][studies.STORED.index(HEAD_DIM)]
-        st.caption(
+        off = share_text(found["state"][studies.STORED.index(HEAD_DIM)])
+        curves(
+            f"**How wrong a stored value comes back**, d {HEAD_DIM}, drawn keys, computed",
+            studies.STORED,
+            {name: (each, tone) for (name, each), tone in zip(found.items(), "ks", strict=True)},
             f"This is where they do not meet: with {HEAD_DIM} random keys in {HEAD_DIM} × {HEAD_DIM} numbers "
-            f"a value comes back {share_text(off)} wrong, while a softmax over the cache still picks its key."
+            f"a value comes back {off} wrong, while a softmax over the cache still picks its key.",
+            **{"x": "keys stored", "y": "error, share of the value", "told": share_text, "words": short},
+            linear=True,
         )
 
 

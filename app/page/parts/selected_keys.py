@@ -2,11 +2,8 @@
 
 import streamlit as st
 
-from app.beyond import selected_keys as pictures
-from app.elements import chart
-from app.figures import beyond as figures
-from app.figures.units import ratio_text, scaled, seconds_text, short
-from app.scenario import theme
+from app.figures.units import digits, ratio_text, scaled, seconds_text, share_text, short
+from app.page.parts.curves import curves
 from engine.experiment import Experiment
 from engine.studies import selected_keys as studies
 from engine.studies.beyond import recorded
@@ -43,11 +40,6 @@ The kernel here was recorded with the same number of keys in pieces of {pieces}:
 """
 
 
-def picture(experiment: Experiment) -> bytes:
-    """The payload of the scenario's numbers."""
-    return pictures.picture(experiment)
-
-
 def headline(experiment: Experiment) -> str:
     """What a choice saves in arithmetic, and where it saves bytes."""
     return (
@@ -60,59 +52,55 @@ def headline(experiment: Experiment) -> str:
 def below(experiment: Experiment) -> None:
     """The weight left out over the keys visited, keys read over the length, and recorded times."""
     left, right = st.columns(2, gap="large")
-    colours = theme.colours()
+    lengths = studies.LENGTHS
     with left:
         found = {name: (studies.lost(experiment, rule), tone) for name, (rule, tone) in RULES.items()}
         whose = "heads of a file" if studies.subject(experiment).real else "drawn numbers"
-        st.markdown(f"**Weight left out over the keys that a query visits**, {whose}, computed")
-        lines = {name: figures.Line([*each.values()], tone) for name, (each, tone) in found.items()}
-        titles = {"x": "keys visited", "y": "share of the weight", "unit": ""}
-        keys = [*next(iter(found.values()))[0]]
-        chart(figures.over(keys, lines, colours, **titles, linear=True), "Weight left out over keys visited")
-        st.caption(
+        curves(
+            f"**Weight left out over the keys that a query visits**, {whose}, computed",
+            [*next(iter(found.values()))[0]],
+            {name: ([*each.values()], tone) for name, (each, tone) in found.items()},
             "Best is what the weights themselves would choose, which are known only after the work that was "
-            "to be saved. Heads from a file, named in the sidebar, have lines of their own here."
+            "to be saved. Heads from a file, named in the sidebar, have lines of their own here.",
+            **{"x": "keys visited", "y": "share of the weight", "told": share_text},
+            linear=True,
         )
     with right:
-        st.markdown(f"**Keys that tiles read for a query**, {GROUP} heads on one key head, counted")
-        lengths = studies.LENGTHS
-        lines = {
-            name: figures.Line([studies.moved(way, length).read for length in lengths], tone)
-            for name, (way, tone) in READ.items()
-        }
-        titles = {"x": "tokens of a prompt", "y": "keys read", "unit": "", "words": short}
-        figure = figures.over(lengths, lines, colours, **titles, ticks=lengths[::2])
-        chart(figure, "Keys read for a query over the length")
-        st.caption(
+        curves(
+            f"**Keys that tiles read for a query**, {GROUP} heads on one key head, counted",
+            lengths,
+            {
+                name: ([studies.moved(way, length).read for length in lengths], tone)
+                for name, (way, tone) in READ.items()
+            },
             f"Attention reads a tile of keys once for {studies.TILE_ROWS} neighbouring queries of a head. "
-            f"Neighbours choose differently, so a tile has one query of {GROUP} heads, which choose alike."
+            f"Neighbours choose differently, so a tile has one query of {GROUP} heads, which choose alike.",
+            **{"x": "tokens of a prompt", "y": "keys read", "told": digits, "words": short},
+            ticks=lengths[::2],
         )
-    _recorded(colours)
+    _recorded()
 
 
-def _recorded(colours) -> None:
+def _recorded() -> None:
     """The kernel beside attention to all keys, as a GPU ran both."""
     found = recorded()
     problem, prompts = found.problem, found.prompts()
-    st.markdown(
-        f"**Recorded**, {found.origin}: a causal prompt, {problem['heads']} heads on {problem['kv_heads']}, "
-        f"d {problem['head_dim']}, {problem['keys']:,} keys visited in blocks of 64"
-    )
-    lines = {
-        "all keys": figures.Line([row["all"]["p50"] for row in prompts[1]], "muted"),
-        "chosen by every query": figures.Line([row["selected"]["p50"] for row in prompts[1]], "k"),
-        "chosen by 64 queries together": figures.Line([row["selected"]["p50"] for row in prompts[64]], "q"),
-    }
-    lengths = [row["seq_kv"] for row in prompts[1]]
-    titles = {"x": "tokens of a prompt", "y": "seconds", "unit": "s", "words": short}
-    chart(figures.over(lengths, lines, colours, **titles), "Recorded times over the length")
     told = [
         f"{row['batch']} sequences of {row['seq_kv']:,} keys in {seconds_text(row['selected']['p50'])}, "
-        f"{ratio_text(row['all']['p50'], row['selected']['p50'])} less than over all keys"
+        f"{ratio_text(row['all']['p50'], row['selected']['p50'])} times as fast as over all keys"
         for row in found.decoded()
     ]
-    st.caption(
-        f"One query each: {'; '.join(told)}. The choice was drawn, and making it is not in these times."
+    curves(
+        f"**Recorded times over the length**, {found.origin}: a causal prompt, {problem['heads']} heads on "
+        f"{problem['kv_heads']}, d {problem['head_dim']}, {problem['keys']:,} keys visited in blocks of 64",
+        [row["seq_kv"] for row in prompts[1]],
+        {
+            "all keys": ([row["all"]["p50"] for row in prompts[1]], "muted"),
+            "chosen by every query": ([row["selected"]["p50"] for row in prompts[1]], "k"),
+            "chosen by 64 queries together": ([row["selected"]["p50"] for row in prompts[64]], "q"),
+        },
+        f"One query each: {'; '.join(told)}. The choice was drawn, and making it is not in these times.",
+        **{"x": "tokens of a prompt", "y": "time", "told": seconds_text, "words": short},
     )
 
 

@@ -1,0 +1,74 @@
+"""The page Beyond: its topics by link, numbers that are the studies', and boxes within each picture."""
+
+import json
+
+import numpy as np
+import pytest
+
+from app.beyond.topics import PICTURES
+from app.page import beyond as page
+from app.scenario.presets import first
+from engine.experiment import Experiment
+from engine.studies import block_scales, latents, selected_keys
+from engine.studies.beyond import BITS, FILE, KEYS, LATENTS, STATE, TOPICS, recorded
+
+SMALL = Experiment.of(seq=512, heads=4, kv_heads=2, head_dim=32, causal=True, hardware="a100")
+
+
+def unpacked(payload):
+    size = int.from_bytes(payload[:4], "little")
+    header = json.loads(payload[4 : 4 + size])
+    arrays = {
+        name: np.frombuffer(payload[4 + size + offset :], dtype, length)
+        for name, dtype, offset, length in header["arrays"]
+    }
+    return header, arrays
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_picture_places_every_box_in_each_of_its_frames(topic):
+    for experiment in (SMALL, first("beyond")):
+        header, arrays = unpacked(PICTURES[topic](experiment))
+        many = len(arrays["tones"])
+        assert arrays["boxes"].shape == (len(header["frames"]) * many * 5,)
+        boxes = arrays["boxes"].reshape(len(header["frames"]), many, 5).astype(float)
+        drawn = boxes[boxes[..., 4] > 0]
+        assert (drawn[:, :2] + drawn[:, 2:4] <= 65_535 * 1.001).all()  # within the picture
+        assert all(np.abs(boxes[at] - boxes[at + 1]).max() for at in range(len(boxes) - 1))  # each step moves
+        for frame in header["frames"]:
+            assert frame["sentence"].endswith(".")
+            assert all(len(fact) == 3 for fact in frame["facts"])
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        (LATENTS, f"the time of {latents.groups_as_fast(SMALL.gpu):.3g} on an A100"),
+        (KEYS, "computes less from 1,152 tokens on"),
+        (BITS, f"{block_scales.error(SMALL, block_scales.NVFP4, block_scales.DRAWN):.1%} wrong"),
+        (STATE, "It decodes faster from 257 tokens of cache on, or 2,049 that 8 heads share"),
+    ],
+)
+def test_a_topics_headline_has_the_studys_number(topic, said):
+    assert said in page.TOPICS[topic].headline(SMALL)
+
+
+def test_a_link_opens_a_topic_and_a_press_leads_to_another(open_app):
+    app = open_app("beyond", topic=KEYS)
+    assert "chosen blocks" in app.header[0].value
+    app.main.button_group[0].set_value(STATE).run()
+    assert "Linear attention keeps a state" in app.header[0].value
+    assert STATE in app.query_params["topic"]
+
+
+def test_what_was_recorded_is_right_and_slower_and_faster_where_the_page_says():
+    found = recorded()
+    assert len(json.loads(FILE.read_text())["selected"]) == len(found.selected)
+    assert max(row["error"] for row in (*found.selected, *found.latents)) < 2e-3
+    prompts = found.prompts()[1]
+    slower = [row["seq_kv"] for row in prompts if row["selected"]["p50"] > row["all"]["p50"]]
+    faster = [row["seq_kv"] for row in prompts if row["selected"]["p50"] < row["all"]["p50"]]
+    # the counted crossing of what is read lies between the recorded lengths on both sides of it
+    assert max(slower) < selected_keys.crossing("read") < min(faster)
+    assert list(found.pieces()) == [16, 32, 64, 128]
+    assert all(row["latent"]["p50"] < row["grouped"]["p50"] for row in found.latents)
