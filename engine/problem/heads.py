@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from engine.problem import tensor_file
+
 MOST_BYTES = 256 * 2**20  # of a file, and of what it unpacks to
 MOST_TOKENS, MOST_HEADS, MOST_HEAD_DIM = 16384, 256, 256
 MOST_KEPT, MOST_IN_MEMORY = 32, 4
 FOLDER = "ATTENTION_TILES_HEADS"  # of the kept files: processes that this one starts find it there
 KEY = re.compile(r"([0-9a-f]{12})(?::(\d{1,3}))?")
 TENSORS = ("q", "k", "v")
-DTYPES = {"F16": np.float16, "F32": np.float32, "F64": np.float64, "BF16": np.uint16}  # of safetensors
 os.environ.setdefault(FOLDER, str(Path(gettempdir(), f"attention-heads-{token_hex(8)}")))
 
 
@@ -150,21 +151,12 @@ def _npz(file: bytes) -> dict[str, Any]:
 
 
 def _safetensors(file: bytes) -> dict[str, Any]:
-    """The same of a .safetensors: eight bytes of length, a JSON header, numbers."""
+    """The same of a .safetensors."""
     try:
-        length = int.from_bytes(file[:8], "little")
-        if not 2 <= length <= min(2**20, len(file) - 8):
-            raise ValueError
-        header, body, found = json.loads(file[8 : 8 + length]), memoryview(file)[8 + length :], {}
-        for name in TENSORS:
-            if name in header:
-                kind, shape, (first, last) = (header[name][key] for key in ("dtype", "shape", "data_offsets"))
-                array = np.frombuffer(body[first:last], DTYPES[kind]).reshape(shape)
-                found[name] = (array.astype(np.uint32) << 16).view(np.float32) if kind == "BF16" else array
-        said = header.get("__metadata__", {})
+        found, said = tensor_file.read(file, TENSORS)
         found |= {"tokens": json.loads(said["tokens"])} if "tokens" in said else {}
         return found | ({"scale": float(said["scale"])} if "scale" in said else {})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except ValueError:
         raise HeadsError("The file is neither an .npz nor a .safetensors that can be read") from None
 
 
