@@ -26,6 +26,7 @@ COMMANDS = {  # where the main of each stands
     "record": ("engine.measuring.record", "main"),
     "kernel": ("engine.watch.command", "main"),
     "lab": ("engine.watch.labs", "main"),
+    "train-heads": ("engine.measuring.train_heads", "main"),
 }
 
 
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
         "command",
         choices=COMMANDS,
         help="model attention, export a timeline, model a whole model, time kernels, time the model, compare "
-        "on a GPU, record one, watch a kernel of yours, or check a lab",
+        "on a GPU, record one, watch a kernel of yours, check a lab, or train the model of the pages' heads",
     )
     module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
     return getattr(import_module(module), name)(arguments[1:]) or 0

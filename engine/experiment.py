@@ -12,7 +12,7 @@ from engine.algorithms import ALGORITHMS, Algorithm
 from engine.parameter import LARGEST_SEQUENCE, ExperimentError, shown
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS, Gpu
-from engine.problem.heads import Heads
+from engine.problem.heads import Heads, kept
 from engine.problem.inputs import fits
 from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
@@ -105,10 +105,11 @@ class Experiment:
         for name in values:
             if name not in PARAMETERS:
                 raise ExperimentError(name, values[name], f"left out: known are {', '.join(PARAMETERS)}")
-        if isinstance(values.get("inputs"), Heads):
-            values = values["inputs"].values() | {
-                name: one for name, one in values.items() if one is not None
-            }
+        heads = values.get("inputs")
+        if isinstance(heads, str) and values.get("seq") is None:  # a name alone says the sizes too
+            heads, _ = kept(heads.strip()) or (None, 0)
+        if isinstance(heads, Heads):
+            values = heads.values() | {name: one for name, one in values.items() if one is not None}
         flat = {}
         for name, one in PARAMETERS.items():
             value = values.get(name)

@@ -101,10 +101,13 @@ def real(name: str, path: str, low: float, high: float, **more: str) -> Paramete
 
 def heads(path: str) -> Parameter:
     """Whose numbers: drawn ones, or heads that were read from a file; heads themselves are kept by a key."""
-    rule = f"{DRAWN}, or the key of heads that were read from a file here"
+    rule = f"{DRAWN}, a layer, a head and a text, as text:3.1:It is, or the key of heads that were read here"
 
     def parse(value: Any) -> str:
-        return keep(value) if isinstance(value, Heads) else str(value).strip().lower()
+        if isinstance(value, Heads):
+            return keep(value)
+        text = str(value).strip()
+        return text if text.startswith("text:") else text.lower()
 
     return Parameter(
         "inputs", DRAWN, parse, path, lambda value: value == DRAWN or kept(value) is not None, rule

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from engine.experiment import PARAMETERS
-from engine.problem.heads import Heads, HeadsError, read
+from engine.problem.heads import Heads, HeadsError, read, typed
 
 SWITCHES = {  # what is so where one is given
     "causal": "no key after the query",
@@ -16,6 +16,7 @@ SWITCHES = {  # what is so where one is given
     "slopes": "scores fall with the distance of query and key (ALiBi)",
     "latent": "V is the first numbers of K (MLA)",
 }
+HEADS = "q, k and v: a file (.npz, .safetensors), or a layer, a head and a text, as text:3.1:It is"
 MOST_SECONDS = 86_400.0  # a day
 INTERRUPTED = 130  # the exit code of what Ctrl+C ends, as shells have it
 
@@ -35,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         for parameter in (PARAMETERS[name] for name in names):
             option = "--" + parameter.name.replace("_", "-")
             if parameter.name == "inputs":
-                self.add_argument(option, metavar="FILE", type=heads, help="q, k and v: .npz or .safetensors")
+                self.add_argument(option, metavar="FILE", type=heads, help=HEADS)
             elif parameter.is_switch:
                 self.add_argument(
                     option, action="store_const", const="true", help=SWITCHES.get(parameter.name)
@@ -45,8 +46,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def heads(text: str) -> Heads:
-    """The heads of a file that the command line names."""
+    """The heads of a file that the command line names, or of a text."""
     try:
+        if text.startswith("text:"):
+            return typed(text)
         return read(text)
     except OSError as error:
         raise argparse.ArgumentTypeError(

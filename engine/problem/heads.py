@@ -1,7 +1,7 @@
-"""Heads from a file: q, k and v of a real call with their tokens, read within limits and kept by a key.
+"""Real heads: q, k and v of a call with their tokens, of the small model on a text or read from a file.
 
-A scenario names its numbers by that key, so that a link, a page and the process that runs kernels mean the
-same ones.
+A scenario names its numbers by the text, or by the key that a file is kept by, so that a link, a page and
+the process that runs kernels mean the same ones.
 """
 
 import atexit
@@ -12,7 +12,8 @@ import os
 import re
 import zipfile
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from secrets import token_hex
@@ -22,19 +23,22 @@ from typing import Any
 
 import numpy as np
 
-from engine.problem import tensor_file
+from engine.small import tensor_file
+from engine.small.model import layers_of, small
 
 MOST_BYTES = 256 * 2**20  # of a file, and of what it unpacks to
 MOST_TOKENS, MOST_HEADS, MOST_HEAD_DIM = 16384, 256, 256
 MOST_KEPT, MOST_IN_MEMORY = 32, 4
 FOLDER = "ATTENTION_TILES_HEADS"  # of the kept files: processes that this one starts find it there
 KEY = re.compile(r"([0-9a-f]{12})(?::(\d{1,3}))?")
+TYPED = re.compile(r"text:(\d)\.(\d)(?::(.*))?", re.DOTALL)  # a layer and a head of the small model, a text
+SENTENCE = "It is a truth universally acknowledged, that a single man must be in want of a wife."
 TENSORS = ("q", "k", "v")
 os.environ.setdefault(FOLDER, str(Path(gettempdir(), f"attention-heads-{token_hex(8)}")))
 
 
 class HeadsError(ValueError):
-    """Why a file is no head, in one sentence."""
+    """Why a file or a text is no head, in one sentence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,8 @@ class Heads:
     Attributes:
         tokens: the text of each key, or none.
         scale: what scores are multiplied by.
+        mask: flat values of the mask under which a model has them, as far as it is known.
+        name: what a scenario calls them, where that is no key.
     """
 
     q: np.ndarray
@@ -54,6 +60,8 @@ class Heads:
     v: np.ndarray
     tokens: tuple[str, ...] = ()
     scale: float = 1.0
+    mask: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
 
     @classmethod
     def of(cls, q, k, v, tokens=(), scale: float | None = None) -> "Heads":
@@ -100,6 +108,7 @@ class Heads:
         return {
             "heads": len(self.q), "kv_heads": len(self.k), "seq": self.q.shape[1], "seq_kv": self.k.shape[1],
             "head_dim": self.q.shape[2], "head_dim_v": self.v.shape[2], "batch": 1,
+            **self.mask,
         }  # fmt: skip
 
     def packed(self) -> bytes:
@@ -164,7 +173,9 @@ _in_memory: OrderedDict[str, Heads] = OrderedDict()
 
 
 def keep(heads: Heads) -> str:
-    """The key by which a scenario names heads from now on, while this server runs."""
+    """The name of heads in a scenario: their own, or a key by which they are known while this server runs."""
+    if heads.name:
+        return heads.name
     packed = heads.packed()
     key, folder = hashlib.sha256(packed).hexdigest()[:12], Path(os.environ[FOLDER])
     if not folder.is_dir():
@@ -181,6 +192,11 @@ def keep(heads: Heads) -> str:
 
 def kept(inputs: str) -> tuple[Heads, int] | None:
     """The heads that a scenario's `inputs` names, and the one that is meant first; None where none are."""
+    if inputs.startswith("text:"):
+        try:
+            return (found := typed(inputs)), int(TYPED.fullmatch(found.name)[2])
+        except HeadsError:
+            return None
     named = KEY.fullmatch(inputs)
     if named is None:
         return None
@@ -194,3 +210,25 @@ def kept(inputs: str) -> tuple[Heads, int] | None:
             _in_memory.popitem(last=False)
     heads = _in_memory[key]
     return (heads, first) if first < len(heads.q) else None
+
+
+@lru_cache(maxsize=64)
+def typed(inputs: str) -> Heads:
+    """A layer of the small model on a text, or SENTENCE, by a name as "text:3.1:A text"; raises HeadsError.
+
+    >>> typed("text:3.1:It is a truth").tokens
+    ('(begin)', 'It', ' is', ' a', ' t', 'r', 'ut', 'h')
+    """
+    shape, named = small().shape, TYPED.fullmatch(inputs)
+    if named is None or int(named[1]) >= shape.layers or int(named[2]) >= shape.heads:
+        must = f"a layer from 0 to {shape.layers - 1}, a head from 0 to {shape.heads - 1} and a text"
+        raise HeadsError(f"The name is {inputs[:30]!r}; it must be {must}, as text:3.1:It is")
+    layer = int(named[1])
+    try:
+        tokens, layers = layers_of(SENTENCE if named[3] is None else named[3])
+    except ValueError as error:
+        raise HeadsError(str(error)) from None
+    window = shape.window_of(layer)
+    mask = {"causal": True, "window": window if window and window < len(tokens) else None}
+    q, k, v = layers[layer]
+    return Heads(q, k, v, tokens, shape.head_dim**-0.5, mask, inputs)

@@ -11,13 +11,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from engine.problem import tensor_file
-from engine.problem.heads import Heads, HeadsError
 from engine.root import ROOT
-from engine.small.tokens import Merges, decoded, encoded
+from engine.small import tensor_file
+from engine.small.tokens import Tokens
 
 FILE = ROOT / "assets" / "heads" / "small.safetensors"
-MOST_TYPED = 256  # tokens of a text that is typed
+MOST_TYPED, MOST_CHARACTERS = 256, 4096  # tokens, and characters, of a text that is typed
 EPSILON = 1e-5
 
 
@@ -47,6 +46,7 @@ class Shape:
         for layer in range(self.layers):
             found |= {
                 f"{layer}.norm attention": (self.width,), f"{layer}.qkv": (qkv, self.width),
+                f"{layer}.qkv bias": (qkv,),
                 f"{layer}.o": (self.width, self.heads * self.head_dim), f"{layer}.norm mlp": (self.width,),
                 f"{layer}.up": (2 * self.hidden, self.width), f"{layer}.down": (self.width, self.hidden),
             }  # fmt: skip
@@ -55,11 +55,11 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class SmallModel:
-    """Weights by name, float32, and the merges of its tokens."""
+    """Weights by name, float32, and its tokens."""
 
     shape: Shape
     weights: dict[str, np.ndarray]
-    merges: Merges
+    tokens: Tokens
 
     def run(self, tokens: list[int]) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
         """Logits [tokens, vocabulary]; of each layer q [heads, tokens, d], k and v [kv_heads, tokens, d]."""
@@ -68,8 +68,7 @@ class SmallModel:
         for layer in range(shape.layers):
             q, k, v = self._projected(layer, _normed(x, self.weights[f"{layer}.norm attention"]))
             kept.append((q, k, v))
-            group = shape.heads // shape.kv_heads
-            out = _attention(q, k.repeat(group, 0), v.repeat(group, 0), shape.window_of(layer))
+            out = weights_of(q, k, shape.window_of(layer)) @ v.repeat(len(q) // len(v), 0)
             x = x + out.swapaxes(0, 1).reshape(len(tokens), -1) @ self.weights[f"{layer}.o"].T
             gate, up = np.split(
                 _normed(x, self.weights[f"{layer}.norm mlp"]) @ self.weights[f"{layer}.up"].T, 2, axis=1
@@ -79,27 +78,14 @@ class SmallModel:
 
     def _projected(self, layer: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         shape = self.shape
-        parts = (x @ self.weights[f"{layer}.qkv"].T).reshape(len(x), -1, shape.head_dim).swapaxes(0, 1)
+        qkv = x @ self.weights[f"{layer}.qkv"].T + self.weights[f"{layer}.qkv bias"]
+        parts = qkv.reshape(len(x), -1, shape.head_dim).swapaxes(0, 1)
         q, k, v = np.split(parts, [shape.heads, shape.heads + shape.kv_heads])
         return rotated(q, shape.base), rotated(k, shape.base), v
 
-    def heads_of(self, text: str) -> Heads:
-        """All heads of all layers on a text, the first layer's first; raises HeadsError.
-
-        >>> small().heads_of("It is a truth universally acknowledged").q.shape[0]
-        24
-        """
-        tokens = encoded(text[: 8 * MOST_TYPED], self.merges)
-        if not tokens or len(tokens) > MOST_TYPED:
-            must = f"it must be a text of 1 to {MOST_TYPED} tokens"
-            raise HeadsError(f"The text has {len(tokens):,} tokens; {must}")
-        _, layers = self.run(tokens)
-        q, k, v = (np.concatenate(each) for each in zip(*layers, strict=True))
-        return Heads.of(q, k, v, [decoded(token, self.merges) for token in tokens])
-
     def packed(self) -> bytes:
         """As a file, its numbers in 16 bits."""
-        said = {"shape": json.dumps(asdict(self.shape)), "merges": json.dumps(self.merges)}
+        said = {"shape": json.dumps(asdict(self.shape)), "merges": json.dumps(self.tokens.merges)}
         halves = {name: array.astype(np.float16) for name, array in self.weights.items()}
         return tensor_file.written(halves, said)
 
@@ -107,15 +93,32 @@ class SmallModel:
 def unpacked(file: bytes) -> SmallModel:
     """The model of a file that `packed` made."""
     arrays, said = tensor_file.read(file)
-    merges = tuple(tuple(pair) for pair in json.loads(said["merges"]))
+    tokens = Tokens(tuple(tuple(pair) for pair in json.loads(said["merges"])))
     weights = {name: array.astype(np.float32) for name, array in arrays.items()}
-    return SmallModel(Shape(**json.loads(said["shape"])), weights, merges)
+    return SmallModel(Shape(**json.loads(said["shape"])), weights, tokens)
 
 
 @lru_cache(maxsize=1)
 def small() -> SmallModel:
     """The model that is shipped."""
     return unpacked(FILE.read_bytes())
+
+
+@lru_cache(maxsize=16)
+def layers_of(text: str) -> tuple[tuple[str, ...], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """The tokens of a text, and q, k and v of every layer on it, see `run`; raises ValueError.
+
+    >>> tokens, layers = layers_of("It is a truth universally acknowledged")
+    >>> tokens[:3], len(layers)
+    (('(begin)', 'It', ' is'), 6)
+    """
+    model = small()
+    if not text.strip() or len(text) > MOST_CHARACTERS:
+        raise ValueError(f"The text has {len(text):,} characters; it must have 1 to {MOST_CHARACTERS:,}")
+    tokens = model.tokens.encoded(text)
+    if len(tokens) > MOST_TYPED:
+        raise ValueError(f"The text has {len(tokens):,} tokens; it must have at most {MOST_TYPED}")
+    return tuple(map(model.tokens.text, tokens)), model.run(tokens)[1]
 
 
 def _normed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -131,10 +134,12 @@ def rotated(x: np.ndarray, base: float) -> np.ndarray:
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, window: int | None) -> np.ndarray:
+def weights_of(q: np.ndarray, k: np.ndarray, window: int | None) -> np.ndarray:
+    """[heads, tokens, tokens] what each query takes of each key."""
     places = np.arange(q.shape[1])
     distance = places[:, None] - places
     seen = (distance >= 0) & (distance < (window or len(places)))
-    scores = np.where(seen, q @ k.swapaxes(1, 2) * np.float32(q.shape[-1] ** -0.5), -np.inf)
+    scores = q @ k.repeat(len(q) // len(k), 0).swapaxes(1, 2) * np.float32(q.shape[-1] ** -0.5)
+    scores = np.where(seen, scores, -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True) @ v
+    return weights / weights.sum(-1, keepdims=True)
