@@ -66,7 +66,10 @@ def capture(
             for module, names in known.items():
                 if module in sys.modules:
                     for name in names:
-                        original = getattr(sys.modules[module], name)
+                        try:
+                            original = getattr(sys.modules[module], name)
+                        except ImportError:  # a model of another library came first: Triton is taken
+                            continue
                         watched = _watched(original, note, tokens_first)
                         stack.enter_context(patch.object(sys.modules[module], name, watched))
         yield found
