@@ -127,7 +127,7 @@ def test_what_heads_do_not_fit_is_drawn_when_it_is_changed_and_refused_when_it_i
         Experiment.of(inputs=heads(), seq=41)
     for name in ("0123456789ab", "../../etc", "0123456789ab:99999", "drawn:1"):
         assert kept(name) is None
-        with pytest.raises(ExperimentError, match="it must be drawn, or the key of heads"):
+        with pytest.raises(ExperimentError, match="it must be drawn, a layer, a head and a text"):
             Experiment.of(inputs=name)
 
 
