@@ -45,7 +45,9 @@ HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p p
 
 def show() -> None:
     """Draw the step that the link names."""
-    name = _chosen()
+    choices = st.container(horizontal=True, gap="medium")
+    with choices:
+        name = _chosen()
     try:
         shown = file.load(name)
     except TourError as error:
@@ -56,7 +58,8 @@ def show() -> None:
     scenario.arrive(f"{name} {number}", step.experiment)
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
-    way = Way(shown, number, _lecture(shown))
+    with choices:
+        way = Way(shown, number, _lecture(shown))
     tally = _tally(name, number)
     room = _publish(way, tally) if presenting() else None
     if presenting():
@@ -66,12 +69,13 @@ def show() -> None:
 
 def _lecture(shown: Tour) -> int:
     """The minutes of the link's lecture; a choice of them for those who prepare one."""
-    known, text = [str(minutes) for minutes in file.LECTURES], scenario.place("minutes")
+    known, text = [str(minutes) for minutes in sorted(shown.lectures)], scenario.place("minutes")
+    usual = str(shown.lectures[0])
     if text and text not in known:
         must = f"it must be one of {', '.join(known)}"
-        st.text(f"The link's minutes are {text!r:.40}; {must}. Shown instead: {file.USUAL_LECTURE}.")
-    minutes = text if text in known else str(file.USUAL_LECTURE)
-    if shown.timed and not presenting():
+        st.text(f"The link's minutes are {text!r:.40}; {must}. Shown instead: {usual}.")
+    minutes = text if text in known else usual
+    if shown.timed and len(known) > 1 and not presenting():
         named = "{} minutes".format
         minutes = (
             st.segmented_control(
@@ -84,7 +88,7 @@ def _lecture(shown: Tour) -> int:
             )
             or minutes
         )
-    scenario.go(minutes="" if int(minutes) == file.USUAL_LECTURE else minutes)
+    scenario.go(minutes="" if minutes == usual else minutes)
     return int(minutes)
 
 
@@ -97,12 +101,21 @@ def _chosen() -> str:
         st.text(f"The link's tour is {wanted!r:.60}; {must}. Shown instead: {FIRST}.")
         wanted = FIRST
     if len(known) > 1 and not presenting():
-        index = known.index(wanted) if wanted in known else None
-        wanted = st.selectbox("Tour", known, index, key=f"tour_choice {wanted}") or wanted
+        asked = wanted
+        named = {"format_func": _title, "key": f"tours {asked}", "label_visibility": "collapsed"}
+        wanted = st.segmented_control("Tour", known, default=asked, **named) or asked
     if linked not in ("", wanted):
-        scenario.go(step="1")
+        scenario.go(step="1", minutes="")
     scenario.go(tour=wanted)
     return wanted
+
+
+def _title(name: str) -> str:
+    """A tour's title; of a file that is none, its name."""
+    try:
+        return file.load(name).title
+    except TourError:
+        return name
 
 
 def _number(steps: int) -> int:

@@ -19,6 +19,7 @@ def payload(row: Rescaling) -> bytes:
         "values": row.values.tolist(),
         "block": row.block,
         "dtype": row.dtype,
+        "threshold": row.threshold,
         "naive": [number_text(float(each)) if np.isfinite(each) else "inf" for each in row.naive],
     }
     return pack(header, {})

@@ -66,8 +66,9 @@ class Row {
   }
 
   run(rescaling) {
-    this.tiles = tilesOf(this.scores, this.values, this.block, rescaling);
-    this.right = resultOf(rescaling ? this.tiles : tilesOf(this.scores, this.values, this.block, true));
+    const row = [this.scores, this.values, this.block];
+    this.tiles = tilesOf(...row, rescaling, this.threshold);
+    this.right = resultOf(tilesOf(...row, true));
     this.found = resultOf(this.tiles);
     this.moments = this.tiles.flatMap((_, tile) =>
       ["scores", "rescale", "add"]
@@ -89,7 +90,7 @@ class Row {
 
   /** What happens, in words. */
   sentence({ tile, kind }, rescaling) {
-    const { was, m, alpha, l } = this.tiles[tile],
+    const { was, largest, m, alpha, l } = this.tiles[tile],
       name = `Tile ${tile + 1}`;
     if (m === -Infinity && kind !== "divide")
       return `${name}: every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN.`;
@@ -99,6 +100,8 @@ class Row {
       const [low, high] = toldApart(was, m);
       return `${name} brings a larger score: the maximum m rises from ${low} to ${high}.`;
     }
+    if (kind === "scores" && largest > was)
+      return `${name} brings a larger score, ${decimal(largest)}: no weight passes 2^${this.threshold}, so m stays ${decimal(m)}.`;
     if (kind === "scores") return `${name} comes: no score is larger, so the maximum m stays ${decimal(m)}.`;
     if (kind === "rescale" && alpha === 1) return "α = 1: nothing that is summed has to change.";
     if (kind === "rescale" && !rescaling)

@@ -5,17 +5,18 @@ const dot = (weights, values, dim) =>
 const total = (weights) => weights.reduce((sum, weight) => sum + weight, 0);
 
 /**
- * The tiles of a row, in order: {first, stop, was, m, alpha, factor, before, l, out}, where `before` are the weights
+ * The tiles of a row, in order: {first, stop, was, largest, m, alpha, factor, before, l, out}, where `before` are the weights
  * of the tiles read, relative to the maximum that `was`, and `l` and `out` are {before, rescaled, after}.
- * A masked score is -Infinity. Without α what is summed stays as it is: `factor` is what it is multiplied by, `alpha` what it must be.
+ * A masked score is -Infinity. A maximum stays that a score passes by no more than the threshold, in log2. Without α what is summed stays as it is: `factor` is what it is multiplied by, `alpha` what it must be.
  */
-export function tilesOf(scores, values, block, rescaling) {
+export function tilesOf(scores, values, block, rescaling, threshold = 0) {
   const tiles = [],
     dims = values[0].map((_, dim) => dim);
   let [was, weights] = [-Infinity, scores.map(() => 0)];
   for (let first = 0; first < scores.length; first += block) {
     const stop = Math.min(first + block, scores.length),
-      m = Math.max(was, ...scores.slice(first, stop)),
+      largest = Math.max(...scores.slice(first, stop)),
+      m = was === -Infinity || largest - was > threshold * Math.LN2 ? Math.max(was, largest) : was,
       alpha = was === -Infinity ? 0 : Math.exp(was - m),
       factor = rescaling ? alpha : 1,
       before = weights,
@@ -25,7 +26,20 @@ export function tilesOf(scores, values, block, rescaling) {
       ),
       three = (of) => ({ before: of(before), rescaled: of(rescaled), after: of(after) });
     const out = three((each) => dims.map((dim) => dot(each, values, dim)));
-    tiles.push({ first, stop, was, m, alpha, factor, before, rescaled, after, l: three(total), out });
+    tiles.push({
+      first,
+      stop,
+      was,
+      largest,
+      m,
+      alpha,
+      factor,
+      before,
+      rescaled,
+      after,
+      l: three(total),
+      out,
+    });
     [was, weights] = [m, after];
   }
   return tiles;

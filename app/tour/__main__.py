@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from app.tour import slides
-from app.tour.file import FOLDER, LECTURES, USUAL_LECTURE, TourError, load, names
+from app.tour.file import FOLDER, LECTURES, TourError, load, names
 from engine.parser import Parser, ended, to_write
 
 MISSING = "slides need python-pptx and playwright; they come with pip install '.[slides]'"
@@ -17,24 +17,28 @@ def main() -> int:
     parser = Parser("app.tour", __doc__)
     parser.add_argument("out", type=to_write, help="the file to write, in PPTX")
     parser.add_argument("--tour", type=Path, help="a tour of one's own: a Markdown file")
-    parser.add_argument("--minutes", type=int, choices=LECTURES, default=USUAL_LECTURE, help="of the lecture")
+    parser.add_argument(
+        "--minutes", type=int, help=f"of the lecture: {LECTURES} in our first, default its usual"
+    )
     parser.add_argument("--dark", action="store_true", help="light words on a dark ground")
     given = parser.parse_args()
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call
     if not (find_spec("pptx") and find_spec("playwright")):
         parser.error(MISSING)
     try:
-        name, folder = (given.tour.stem, given.tour.parent) if given.tour else (names()[0], FOLDER)
+        name, folder = (given.tour.stem, given.tour.resolve().parent) if given.tour else (names()[0], FOLDER)
         tour = load(name, folder)
+        minutes = given.minutes or tour.lectures[0]
+        if minutes not in tour.lectures:
+            must = f"it must be one of {', '.join(map(str, sorted(tour.lectures)))}"
+            parser.error(f"minutes is {minutes}; {must}")
         with slides.camera(given.dark) as shoot:
             known = name if folder == FOLDER else names()[0]  # a picture may ask which tour it is in
-            file = slides.made(
-                tour, known, given.minutes, given.dark, shoot, lambda text: print(text, flush=True)
-            )
+            file = slides.made(tour, known, minutes, given.dark, shoot, lambda text: print(text, flush=True))
     except TourError as error:
         parser.error(str(error))
     given.out.write_bytes(file)
-    print(f"{given.out}: {len(file) / 1e6:.1f} MB, a lecture of {given.minutes} minutes")
+    print(f"{given.out}: {len(file) / 1e6:.1f} MB, a lecture of {minutes} minutes")
     return 0
 
 

@@ -15,7 +15,8 @@ A file is a title, some words about the tour, and steps:
     answer: k_reads                                      an expression, see `engine.studies.answers`
     unit: times                                          optional, of a plain number; or ×, % of something
     formula: \\lceil N / B_r \\rceil                        optional, LaTeX, shown with the answer
-    minutes: 0 3 6                                       optional, in lectures of 15, 45, 90; 0: left out
+    minutes: 0 3 6                                       optional, in lectures of 15, 45, 90; 0: left out. Or
+                                                         one number, where a tour is a single lecture
     notes: Let them argue first.                         optional, for the lecturer's own window
 
     Markdown that is shown at once. {query_blocks} stands for what is computed.
@@ -74,7 +75,8 @@ class Step:
         reveals: the picture with the answer; where the file names none, the one before.
         question: empty where nothing is asked; then there are no choices.
         answer: an expression; empty where the choices are words and no number stands behind them.
-        minutes: that it takes in each of LECTURES, 0 where it is left out; empty where nothing is said.
+        minutes: that it takes in each of LECTURES, 0 where it is left out; one number in a tour that is one
+            lecture; empty where nothing is said.
         notes: what the lecturer's own window says of it.
     """
 
@@ -99,7 +101,7 @@ class Step:
 
     def takes(self, lecture: int) -> int:
         """Minutes of a lecture of so many; 0 where the file says nothing."""
-        return self.minutes[LECTURES.index(lecture)] if self.minutes else 0
+        return self.minutes[LECTURES.index(lecture) if len(self.minutes) > 1 else 0] if self.minutes else 0
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,13 @@ class Tour:
     def timed(self) -> bool:
         """Whether its steps say how long they take."""
         return any(step.minutes for step in self.steps)
+
+    @property
+    def lectures(self) -> tuple[int, ...]:
+        """The minutes of its lectures, the usual one first: LECTURES, or those of all its steps together."""
+        if any(len(step.minutes) == 1 for step in self.steps):
+            return (sum(sum(step.minutes) for step in self.steps),)
+        return USUAL_LECTURE, *(minutes for minutes in LECTURES if minutes != USUAL_LECTURE)
 
     def lecture(self, minutes: int) -> list[int]:
         """The numbers of the steps, from 1 on, of a lecture of so many minutes."""
@@ -180,6 +189,8 @@ def parse(text: str, file: str) -> Tour:
     _harmless(lines[: starts[0]], 1, file)
     ends = [*starts[1:], len(lines)]
     steps = [_step(lines[start:end], start + 1, file) for start, end in zip(starts, ends, strict=True)]
+    if len({len(step.minutes) for step in steps if step.minutes}) > 1:
+        raise TourError(f"{file}: {MINUTES} must be of one lecture at every step, or of {len(LECTURES)}")
     return Tour(lines[0][2:].strip(), _joined(lines[1 : starts[0]]), tuple(steps))
 
 
@@ -221,7 +232,9 @@ def _step(lines: Sequence[str], first: int, file: str) -> Step:
 def _minutes(value: str, line: int, file: str) -> tuple[int, ...]:
     """Of each lecture; nothing where the step says nothing."""
     found = value.split()
-    if found and (len(found) != len(LECTURES) or not all(each in map(str, range(91)) for each in found)):
+    if found and (
+        len(found) not in (1, len(LECTURES)) or not all(each in map(str, range(91)) for each in found)
+    ):
         must = f"it must be {len(LECTURES)} whole numbers from 0 to 90, for lectures of {LECTURES} minutes"
         raise TourError(f"{file}, line {line}: minutes is {value!r:.60}; {must}")
     return tuple(map(int, found))

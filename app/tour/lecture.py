@@ -25,7 +25,7 @@ from engine.experiment import Experiment
 from engine.studies.answers import recorded_times
 from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
-from engine.studies.rescaling import example
+from engine.studies.rescaling import example, with_threshold
 from engine.studies.squares import cuts, grown
 from engine.watch.labs import labs, stored_report
 
@@ -106,6 +106,7 @@ PICTURES |= {
     "by hand": _hand(hands.whole),
     "first tile": _hand(hands.first_piece, PIECES),
     "rescale": lambda *_: RESCALE.show(rescale.payload(example()), key="tour rescale"),
+    "threshold": lambda *_: RESCALE.show(rescale.payload(with_threshold()), key="tour threshold"),
     "tiles by hand": _hand(hands.tiled),
     "weights by hand": _hand(hands.weights),
     "hierarchy": _hierarchy,

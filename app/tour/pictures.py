@@ -32,6 +32,7 @@ from engine.model.cluster.lanes import lanes
 from engine.model.device_memory import largest_context
 from engine.model.launch import NATURAL
 from engine.model.simulated_timeline import simulate_timeline
+from engine.studies import tensor_memory as blackwell
 from engine.studies.beyond import BITS, KEYS, LATENTS, STATE
 from engine.studies.comparison import modelled_rows, roofline, under_roof
 from engine.studies.drawable import watchable
@@ -47,6 +48,7 @@ WIDE = {
     *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
     *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
     *("time drawn", "order drawn"),
+    *("blackwell", "threshold"),
 }
 
 
@@ -106,6 +108,18 @@ def _inside(overlapped: bool, experiment: Experiment, colours: Palette) -> None:
     INSIDE.show(payload(block), key=f"tour inside {overlapped}")
 
 
+def _blackwell(without: frozenset[str], experiment: Experiment, colours: Palette) -> None:
+    """A block of FlashAttention-4, with some of its techniques left out."""
+    found = blackwell.variant(experiment, blackwell.ALL - without)
+    off = " and ".join(blackwell.TECHNIQUES[key].name.lower() for key in sorted(without))
+    st.markdown(
+        f"**FlashAttention-4{f' without {off}' * bool(off)}**, {found.block.experiment.gpu.name}, modelled: "
+        f"tensor cores at work {share_text(found.block.tensor_busy)} of the time, exponentials "
+        f"{share_text(found.block.softmax_busy)}"
+    )
+    INSIDE.show(payload(found.block), key=f"tour blackwell {off}")
+
+
 def _on_sms(names: Sequence[str], experiment: Experiment, colours: Palette) -> None:
     """Blocks of two algorithms on SMs, on one clock."""
     both = (watchable(experiment.changed(algorithm=name)) for name in names)
@@ -147,6 +161,9 @@ PICTURES |= {
     "roofline": _roofline,
     "in turns": partial(_inside, False),
     "inside": partial(_inside, True),
+    "blackwell": partial(_blackwell, frozenset()),
+    "one tile": partial(_blackwell, frozenset({"tiles"})),
+    "no polynomials": partial(_blackwell, frozenset({"polynomials"})),
     "loops swapped": partial(_on_sms, ("flash1", "flash2")),
     "split keys": partial(_on_sms, ("flash2", "split_kv")),
     **{name: partial(_beyond, topic) for name, topic in TOPICS.items()},

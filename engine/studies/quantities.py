@@ -26,7 +26,9 @@ from engine.studies import (
     zoom,
 )
 from engine.studies.drawable import drawable
+from engine.studies.rescales import in_all, rescales
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
+from engine.studies.tensor_memory import ALL, on_blackwell, variant
 from engine.studies.warp_partition import MAXIMUM, STEPS, SUM, partitions
 from engine.trace.broken import ALPHA, errors
 from engine.trace.rows import sampled_rows
@@ -35,6 +37,7 @@ GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
 RATE = "B/s"
+CLOCKS = "clocks"
 CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KiB
 FEW, VISIBLE = 2**17, 1e-3  # scores that are looked at, and how far off O is wrong, as a share of its largest
 LAYER_FLOPS = 6  # over the attention's own: N keys of d cost a token 4 N d H, a layer's matrices 24 (d H)²
@@ -110,6 +113,16 @@ def _faster(zigzag: bool) -> Callable[[Experiment], float]:
     return of
 
 
+def _fourth_gain(technique: str) -> Callable[[Experiment], float]:
+    """How many times as fast FlashAttention-4's block is as without one of its techniques."""
+    return lambda e: variant(e).tflops / variant(e, ALL - {technique}).tflops
+
+
+def _clocks(per_second: Callable[[Experiment], float], of_score: Callable[[Experiment], float]):
+    """Clocks of one SM, at its peak, for what 128 x 128 scores take of a unit."""
+    return lambda e: 128**2 * of_score(e) * e.gpu.sms * e.gpu.clock_hz / per_second(e)
+
+
 def _by_hand(tile: int, value: str) -> Callable[[Experiment], float]:
     """What the row that is followed holds after one of its two tiles."""
     return lambda e: float(getattr(by_hand.by_hand().of_row()[tile], value)[by_hand.ROW])
@@ -147,6 +160,9 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "busy_sms": lambda e: min(e.gpu.sms, _thread_blocks(e)),
         # attention's share of a transformer layer's FLOPs, its MLP four times the hidden size
         "layer_share": lambda e: e.problem.seq_kv / (e.problem.seq_kv + LAYER_FLOPS * e.problem.hidden_size),
+        # shares of key blocks, FlashAttention-4's: where maxima rise, and where its threshold still rescales
+        "maxima_rise": lambda e: in_all(rescales(on_blackwell(e)))[0],
+        "threshold_rescales": lambda e: in_all(rescales(on_blackwell(e)))[1],
         "layer_half": lambda e: LAYER_FLOPS * e.problem.hidden_size,  # keys at which that is one half
         # passes over a row of scores: of safe softmax, of online softmax for its weights, and for O alone
         "safe_passes": lambda e: by_hand.passes(by_hand.safe_weights),
@@ -195,8 +211,18 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "layer_gain": lambda e: layer_time.taught(e).gain,
         "layer_attention_gain": lambda e: layer_time.taught(e).attention_gain,
         "layer_attention_share": lambda e: layer_time.taught(e).shares[0],
+        # FlashAttention-4 on a B200, or on the scenario's Blackwell: how many times as fast as with less
+        "two_tiles_gain": _fourth_gain("tiles"),
+        "polynomials_gain": _fourth_gain("polynomials"),
         "ring_plain": _faster(False),
         "ring_zigzag": _faster(True),
+    },
+    (CLOCKS, GIVEN): {
+        "product_clocks": _clocks(
+            lambda e: e.gpu.products_per_second(e.problem.dtype),
+            lambda e: 2 * (e.problem.head_dim + e.problem.v_dim),
+        ),
+        "exponential_clocks": _clocks(lambda e: e.gpu.exponentials_per_second, lambda e: 1),
     },
     (NUMBER, COMPUTED): {  # four tokens by hand, and numbers of 8 bits: the same whatever the scenario
         "hand_m": _by_hand(0, "m"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from engine.algorithms.flash4 import THRESHOLD
 from engine.experiment import Experiment
+from engine.model.launch import schedule_of
 from engine.problem.heads import kept
 from engine.problem.inputs import make_inputs
 from engine.trace.rows import masked_scores
@@ -41,7 +42,10 @@ class HeadRescales:
 
 
 def rescales(experiment: Experiment) -> list[HeadRescales]:
-    """Every head of the scenario's numbers, at most MOST_HEADS, on at most MOST_KEYS keys."""
+    """Every head of the scenario's numbers, at most MOST_HEADS, on at most MOST_KEYS keys.
+
+    Key blocks come in the order of the experiment's algorithm: FlashAttention-3 and -4 begin with the last.
+    """
     problem = experiment.problem
     keys = min(problem.seq_kv, MOST_KEYS)
     one = experiment.changed(batch=1, seq=min(problem.seq_q, keys), seq_kv=keys)
@@ -72,7 +76,8 @@ def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> Head
     scores = scores[np.isfinite(scores).any(1)]
     rows = rows[-len(scores) :]
     v = np.pad(v, ((0, scores.shape[1] - len(v)), (0, 0)))  # to whole blocks, as the scores are
-    tiles = scores.reshape(len(scores), -1, block)
+    along = -1 if any(phase.reverse for phase in schedule_of(one).phases) else 1
+    tiles = scores.reshape(len(scores), -1, block)[:, ::along]
     maximum = np.maximum.accumulate(tiles.max(2), axis=1)
     before, after = maximum[:, :-1], maximum[:, 1:]
     visited = np.isfinite(tiles.max(2))[:, 1:] & np.isfinite(before)
@@ -83,7 +88,8 @@ def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> Head
     positions = problem.positions(rows)[:, None]
     places = np.arange(scores.shape[1])
     outside = {window: float((weights * (places <= positions - window)).sum(1).mean()) for window in WINDOWS}
-    exact, (out, rescaled) = weights @ v.astype(np.float64), _skipping(tiles, v)
+    exact = weights @ v.astype(np.float64)
+    out, rescaled = _skipping(tiles, v.reshape(tiles.shape[1], block, -1)[::along])
     return HeadRescales(
         head, float(rose.sum() / max(1, visited.sum())), float(small.sum() / max(1, rose.sum())),
         rescaled / max(1, int(visited.sum())), float(np.abs(out - exact).max() / np.abs(exact).max()),
@@ -91,12 +97,15 @@ def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> Head
     )  # fmt: skip
 
 
-def _skipping(tiles: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, int]:
-    """[rows, d of V] O in float32, where a maximum that rises by little is left; and how many were not."""
-    rows, blocks, block = tiles.shape
+def _skipping(tiles: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, int]:
+    """[rows, d of V] O in float32, where a maximum that rises by little is left; and how many were not.
+
+    tiles are [rows, blocks, keys], values [blocks, keys, d of V].
+    """
+    rows, blocks, _ = tiles.shape
     rescaled = 0
     m, l = np.full(rows, -np.inf), np.zeros(rows, np.float32)  # noqa: E741
-    out = np.zeros((rows, v.shape[1]), np.float32)
+    out = np.zeros((rows, values.shape[2]), np.float32)
     for index in range(blocks):
         scores = tiles[:, index]
         new = raised(m, scores.max(1), THRESHOLD)
@@ -104,6 +113,6 @@ def _skipping(tiles: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, int]:
         alpha = falling(m, new).astype(np.float32)
         p = falling(scores, new[:, None]).astype(np.float32)
         l = alpha * l + p.sum(1)  # noqa: E741
-        out = alpha[:, None] * out + p @ v[index * block : (index + 1) * block]
+        out = alpha[:, None] * out + p @ values[index]
         m = new
     return out / l[:, None], rescaled

@@ -1,14 +1,16 @@
 """One row of attention, tile by tile, with its output: what α does to all that is summed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from engine.algorithms.flash4 import THRESHOLD
 from engine.trace.softmax import OnlineSteps, falling, naive_sums, online_steps
 
 TILE = 4  # keys
 SCORES = (0.7, -0.5, 1.4, 0.1, 0.35, 1.82, -0.95, 0.6, 1.3, -0.25, 2.46, 1.05, -0.6, 0.2, 1.65, -1.2)
+LATE, MUCH = 13, 7.4  # the number of a score, and what it is where it raises m by more than a threshold
 DIMS, SEED = 4, 4  # numbers of O that are shown, and what V is drawn from where a row has none
 
 
@@ -21,6 +23,7 @@ class Rescaling:
         values: [keys, dims] the rows of V.
         block: keys in a tile.
         dtype: in which a softmax without its maximum would sum.
+        threshold: in log2, by how much a score must pass m to raise it; what `steps` has is without one.
 
     Example:
         >>> example().steps.m.tolist()
@@ -31,6 +34,7 @@ class Rescaling:
     values: np.ndarray
     block: int
     dtype: str = "float16"
+    threshold: float = 0.0
 
     @cached_property
     def steps(self) -> OnlineSteps:
@@ -68,3 +72,10 @@ def row_of(scores: np.ndarray, block: int, dtype: str) -> Rescaling:
 def example() -> Rescaling:
     """Sixteen keys in four tiles, the maximum rising in the first three."""
     return row_of(np.array(SCORES), TILE, "float16")
+
+
+def with_threshold() -> Rescaling:
+    """The same with a late score that passes FlashAttention-4's threshold, where the others do not."""
+    scores = np.array(SCORES)
+    scores[LATE] = MUCH
+    return replace(row_of(scores, TILE, "float16"), threshold=THRESHOLD)

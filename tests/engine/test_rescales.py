@@ -34,6 +34,23 @@ def test_rises_and_small_ones_are_those_of_a_loop():
         assert one.error < 1e-5
 
 
+def test_where_keys_come_last_first_it_is_a_rising_head_that_never_rescales():
+    """FlashAttention-4's order and blocks: by a loop over the same 128 keys, from the last on."""
+    drawn = np.random.default_rng(0)
+    q, k, v = (drawn.standard_normal((1, 512, 16)) for _ in range(3))
+    q[0, :, 0] = 8
+    k[0, :, 0] = np.linspace(0, 8, 512)
+    forth, back = (
+        rescales(Experiment.of(algorithm=each, inputs=Heads.of(q, k, v), block_q=16, block_kv=128))[0]
+        for each in ("flash2", "flash4")
+    )
+    assert (forth.rises, back.rises, back.rescaled) == (1, 0, 0)
+    scores = q[0, ::4] @ k[0].T / 4
+    rose = (np.diff(np.maximum.accumulate(scores.reshape(128, 4, 128).max(2), 1)) > 8 / np.log2(np.e)).mean()
+    assert forth.rescaled <= rose + 1 / 3
+    assert max(forth.error, back.error) < 1e-5
+
+
 def test_a_head_whose_first_key_is_a_sink_never_rescales():
     drawn = np.random.default_rng(0)
     q, k, v = (drawn.standard_normal((1, 128, 16)) for _ in range(3))

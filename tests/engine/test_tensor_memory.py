@@ -6,6 +6,8 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.studies import tensor_memory as study
+from engine.studies.answers import answer
+from engine.studies.rescales import rescales
 from engine.studies.tensor_memory import ALL, PV, QK, TILES, variant
 
 WIDE = Experiment.of(seq=4096, head_dim=128)
@@ -138,3 +140,18 @@ def test_what_was_published_stands_beside_the_same():
     assert 0.55 < found.of_peak < 0.71  # published: 71% at best
     assert found.tflops == pytest.approx(found.of_peak * 2250)
     assert 1.5 < found.over_second < 2.7
+
+
+def test_what_a_tour_asks_is_what_the_lanes_and_the_heads_give():
+    narrow = WIDE.changed(head_dim=64, hardware="b200")
+    asked = {name: answer(name, narrow).value for name in ("product_clocks", "exponential_clocks")}
+    assert asked == pytest.approx(
+        {"product_clocks": 4 * 64 * 128**2 / 8192, "exponential_clocks": 1024}, rel=0.003
+    )
+    periods = {key: variant(narrow, ALL - {key}).block.period for key in ("tiles", "polynomials", "")}
+    assert answer("two_tiles_gain", narrow).value == pytest.approx(2 * periods["tiles"] / periods[""])
+    assert answer("polynomials_gain", narrow).value == pytest.approx(periods["polynomials"] / periods[""])
+    heads = rescales(narrow.changed(algorithm="flash4", heads=2, kv_heads=2))
+    few = narrow.changed(heads=2, kv_heads=2)
+    assert answer("maxima_rise", few).value == pytest.approx(sum(each.rises for each in heads) / 2)
+    assert answer("threshold_rescales", few).value == pytest.approx(sum(each.rescaled for each in heads) / 2)

@@ -62,7 +62,8 @@ def show(experiment: Experiment) -> None:
     st.markdown(HOPPER)
     st.markdown("**Beside what was published**")
     numbers(PUBLISHED, _published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
-    fold("rescales", partial(rescales.show, experiment), "How often must these heads rescale?")
+    own = full.block.experiment
+    fold("rescales", partial(rescales.show, own), "How often must these heads rescale?")
 
 
 def _toggles(full: Variant) -> frozenset[str]:

@@ -10,7 +10,7 @@ from app.page import flash3
 from app.page.parts import blackwell
 from engine.experiment import Experiment
 from engine.studies.rescales import in_all, rescales
-from engine.studies.tensor_memory import ALL, TECHNIQUES, variant
+from engine.studies.tensor_memory import ALL, TECHNIQUES, on_blackwell, variant
 from tests.app.worker_page import words
 
 WIDE = {"seq": "4096", "head_dim": "128"}
@@ -87,7 +87,7 @@ def test_the_fold_says_how_often_the_scenarios_heads_rescale(open_app):
     app = opened(open_app, seq="512", heads="2", kv_heads="2")
     app.session_state["fold rescales"] = True
     app.run()
-    found = rescales(Experiment.of(seq=512, heads=2, head_dim=128))
+    found = rescales(on_blackwell(Experiment.of(seq=512, heads=2, head_dim=128)))
     shown = in_all(found)
     assert f"rises at {share_text(shown[0])} of the key blocks after a row's first." in words(app)
     assert f"rescaled at {share_text(shown[1])} of them" in words(app)

@@ -43,18 +43,28 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
 
 def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_app):
     app = open_app("tour", minutes="15", step="6")
-    assert app.segmented_control[0].value == "15"
+    assert app.segmented_control[1].value == "15"
     for _ in range(2):  # to the answer, and on
         press_key(app, "tour_next")
     assert (app.query_params["step"], app.query_params["minutes"]) == ("17", "15")
     press_key(app, "tour_back")
     assert app.query_params["step"] == "6"
-    app.segmented_control[0].set_value("45").run()
+    app.segmented_control[1].set_value("45").run()
     assert "minutes" not in app.query_params  # the usual one
     press_key(app, "tour_next")
     assert app.query_params["step"] == "7"
     app = open_app("tour", minutes="20")
     assert "minutes are '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
+
+
+def test_another_tour_begins_at_its_first_step_in_its_own_minutes(open_app):
+    app = open_app("tour", minutes="15", step="6")
+    app.segmented_control[0].set_value("blackwell").run()
+    assert not app.exception
+    assert (app.query_params["tour"], app.query_params["step"]) == ("blackwell", "1")
+    assert "minutes" not in app.query_params
+    assert app.header[0].value == file.load("blackwell").steps[0].title
+    assert not app.text
 
 
 BLOCKS = "5"  # the step whose answer follows the blocks
@@ -122,7 +132,8 @@ def test_a_link_to_no_step_or_tour_is_one_sentence(open_app, values):
     (sentence,) = [text.value for text in app.text]
     assert "must be" in sentence
     if "tour" in values:
-        said = "The link's tour is '../secrets'; it must be one of attention. Shown instead: attention."
+        must = "it must be one of attention, blackwell"
+        said = f"The link's tour is '../secrets'; {must}. Shown instead: attention."
         shown = file.load("attention").steps[0].title
         assert (sentence, app.query_params["tour"], app.header[0].value) == (said, "attention", shown)
 

@@ -168,9 +168,22 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
             file.load(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", file.names())
-def test_every_tour_of_ours_is_whole(name):
-    assert 12 <= len(file.load(name).steps) <= 18
+@pytest.mark.parametrize(("name", "steps"), [("attention", range(12, 19)), ("blackwell", range(3, 13))])
+def test_every_tour_of_ours_is_whole(name, steps):
+    assert len(file.load(name).steps) in steps
+    assert file.names() == ["attention", "blackwell"]
+
+
+def test_a_tour_may_be_one_lecture_as_long_as_its_steps():
+    tour = file.load("blackwell")
+    (minutes,) = tour.lectures
+    assert minutes == sum(step.minutes[0] for step in tour.steps)
+    assert tour.lecture(minutes) == list(range(1, len(tour.steps) + 1))
+    assert Way(tour, len(tour.steps), minutes).until == minutes
+    assert all(step.notes and step.picture != step.reveals for step in tour.steps if step.question)
+    assert file.load("attention").lectures == (45, 15, 90)
+    mixed = written(minutes="3") + written(minutes="1 2 3").partition("\n")[2]
+    assert "must be of one lecture at every step, or of 3" in refused(mixed)
 
 
 def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do():
@@ -185,7 +198,7 @@ def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do
 
 
 def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
-    for step in file.load("attention").steps:
+    for step in (*file.load("attention").steps, *file.load("blackwell").steps):
         options = shown(step) if step.question else []
         for option in options:
             right = option.right(options)
