@@ -7,10 +7,10 @@ from functools import partial
 import streamlit as st
 
 from app import scenario, serving
-from app.elements import chart, fold, one_of
+from app.elements import chart, fold, numbers, one_of
 from app.figures import model as figures
 from app.figures.colours import Palette
-from app.figures.units import counted, share_text, short, times_text
+from app.figures.units import counted, seconds_text, share_text, short, times_text
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
 from app.scenario import theme
@@ -23,7 +23,9 @@ from engine.layers.config import MOST_BYTES, ConfigError, names, read, shipped
 from engine.layers.model import Model
 from engine.layers.phase import DECODE, PREFILL, TRAIN, Evaluated, Phase
 from engine.problem.hardware import GPUS
+from engine.recordings.recording import Recording
 from engine.studies import your_model as studies
+from engine.studies.recorded_layers import RecordedLayer, layers_on, nearest_layer, recorded_layers
 
 PHASES = {PREFILL: "Prefill", DECODE: "Decoding", TRAIN: "Training step"}
 OPENED = {
@@ -60,6 +62,8 @@ def show() -> None:
         _picture(found, theme.colours())
     _open(found)
     fold("model said", partial(_said, found), "What is taken, and what is left out?")
+    if recording := layers_on(found.phase.hardware):
+        fold("model recorded", partial(_recorded, recording), "Which layers were recorded?")
 
 
 def _asked() -> tuple[Model, Phase]:
@@ -160,6 +164,8 @@ def _picture(found: Evaluated, colours: Palette) -> None:
         )
         runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
         st.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
+        if nearest := nearest_layer(found.model.name, part.layer, found.phase):
+            st.caption(_beside_recorded(nearest))
         curves = studies.by_algorithm(found.model, found.phase)
         chart(
             figures.share(curves, found.phase.tokens, colours),
@@ -187,13 +193,54 @@ def _open(found: Evaluated) -> None:
                 scenario.turn_to(page)
 
 
+def _beside_recorded(one: RecordedLayer) -> str:
+    """The nearest recorded layer in a sentence, with the model of the same."""
+    row = one.row
+    recorded, modelled = seconds_text(row.times.p50), seconds_text(one.modelled.seconds)
+    return (
+        f"Recorded at {counted(row.tokens, 'token')}, {counted(row.batch, 'sequence')}: {recorded}, "
+        f"{share_text(row.attention_share)} of it attention; modelled as {modelled}, "
+        f"{share_text(one.modelled_share)}."
+    )
+
+
+def _recorded(recording: Recording) -> None:
+    """Every recorded layer beside the model of it, and with PyTorch's own attention."""
+    rows = [
+        [
+            f"{shipped(one.row.model).title}: {one.row.kind}",
+            f"{PHASES[one.row.phase]}, {one.row.tokens:,} × {one.row.batch}",
+            *(seconds_text(seconds) for seconds in (one.row.times.p50, one.modelled.seconds)),
+            *(share_text(share) for share in (one.row.attention_share, one.modelled_share)),
+            seconds_text(one.row.pytorch.p50) if one.row.pytorch else "",
+        ]
+        for one in recorded_layers(recording)
+    ]
+    heads = [
+        "layer",
+        "phase, tokens × sequences",
+        "recorded",
+        "modelled",
+        "attention",
+        "modelled",
+        "by PyTorch's",
+    ]
+    numbers(heads, rows, "Layers recorded and modelled", height=460)
+    st.caption(
+        f"{recording.heading}, with random weights of 16 bits, several layers in one CUDA graph: PyTorch's "
+        "products and this project's attention, or PyTorch's own in the last column, which has no latents, "
+        "no caps and no sinks. The model's rates come from products of other sizes, not from these layers."
+    )
+
+
 def _said(found: Evaluated) -> None:
     model = found.model
     st.markdown(
-        "Attention's time is that of the scenario which the buttons open, modelled as on Speed. Matrix "
-        "products take as long as their FLOPs or their bytes take at the rates that large products and reads "
-        "reach on this GPU, whichever is longer; what lies between them, as long as its bytes take. Weights, "
-        "K and V are counted."
+        "Attention's time is that of the scenario which the buttons open, modelled as on Speed; in a prefill "
+        "and a training step at the clock that power leaves to a GPU that goes on computing. Matrix products "
+        "take as long as their FLOPs or their bytes take, whichever is longer, and their start; experts, as "
+        "long as PyTorch's grouped products; what lies between, as long as its bytes take. Weights, K and V "
+        "are counted."
     )
     for sentence in found.said:
         st.text(sentence)

@@ -1,8 +1,7 @@
 """A phase of a model on a GPU: attention of each kind of layer as an experiment, the rest as a roofline.
 
-All seconds are modelled. Attention's are those of the model of its kernel. A matrix product takes as long as
-its FLOPs or its bytes take at the rates that large products and reads reach, whichever is longer, and what
-lies between products as long as its bytes take; every kernel takes its start.
+All seconds are modelled. Attention's are those of the model of its kernel, at the clock that power leaves to
+a model that runs on and on. `engine.layers.rest` has all else.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Any
 from engine.algorithms import flash2, flash3, split_kv
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.layers.model import Attention, Layer, Matrix, Model
+from engine.layers.rest import layer_seconds, product_seconds
 from engine.model.cluster.kernel import BACKWARD
-from engine.model.rates import Rates
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
 
@@ -195,12 +194,24 @@ def _evaluated(model: Model, phase: Phase) -> Evaluated:
     parts = []
     for (layer, count), (whole, _) in zip(own.layers, model.layers, strict=True):
         experiment = whole.attention and experiment_of(model, phase, whole.attention)
-        times = BACKWARD + 1 if phase.name == TRAIN else 1
-        seconds = simulate(experiment).modelled.seconds * times if experiment else 0.0
-        parts.append(Part(whole, count, experiment, seconds, _other_seconds(own, phase, layer)))
+        seconds = _attention_seconds(experiment, phase) if experiment else 0.0
+        rest = layer_seconds(own, layer, phase.hardware, phase.rows, phase.name == DECODE)
+        parts.append(Part(whole, count, experiment, seconds, rest * phase.passes))
     rows = phase.rows if phase.name == TRAIN else phase.batch
-    words = _product_seconds(own, phase, Matrix("words", own.vocab, own.hidden), rows)
+    words = product_seconds(own, Matrix("words", own.vocab, own.hidden), phase.hardware, rows)
     return Evaluated(model, phase, tuple(parts), words * phase.passes)
+
+
+def _attention_seconds(experiment: Experiment, phase: Phase) -> float:
+    """Of one layer's among many. Where power limits a call alone, prompts go on at the clock it sustains.
+
+    In decoding all else waits for memory, which leaves attention the power.
+    """
+    found, reached = simulate(experiment).modelled, GPUS[phase.hardware].reached
+    seconds = found.seconds
+    if found.limited and phase.name != DECODE:
+        seconds = reached.unsustained(seconds) / reached.sustained_clock
+    return seconds * (BACKWARD + 1 if phase.name == TRAIN else 1)
 
 
 def experiment_of(model: Model, phase: Phase, attention: Attention) -> Experiment:
@@ -239,30 +250,3 @@ def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
         return split.changed(splits=split_kv.own_splits(problem, split.tiling, split.gpu.sms))
     served = flash3.ALGORITHM.unserved(problem, experiment.gpu) is None
     return experiment.changed(algorithm=(flash3 if served else flash2).ALGORITHM.key).in_own_tiling()
-
-
-def _product_seconds(model: Model, phase: Phase, matrix: Matrix, rows: int) -> float:
-    """Of so many tokens times a matrix, or times the experts that they choose."""
-    rates = Rates.of(GPUS[phase.hardware], model.dtype)
-    touched, all_rows = matrix.copies, rows * matrix.active
-    if matrix.copies > 1:
-        touched *= 1 - (1 - matrix.active / matrix.copies) ** rows
-    weights = model.bytes_of(matrix) * touched / matrix.copies
-    read, written = (all_rows * numbers * model.itemsize for numbers in (matrix.columns, matrix.rows))
-    flops = 2 * all_rows * matrix.rows * matrix.columns
-    return max(flops / rates.matrix, rates.hbm_seconds(weights + read, written)) + rates.launch
-
-
-def _other_seconds(model: Model, phase: Phase, layer: Layer) -> float:
-    """Of all of a layer but its attention's kernel."""
-    rates, products = Rates.of(GPUS[phase.hardware], model.dtype), layer.matrices(model.hidden)
-    seconds = sum(_product_seconds(model, phase, matrix, phase.rows) for matrix in products)
-    between = [(model.hidden * 2, model.hidden * 2)] * layer.norms  # a sum, and its norm
-    if own := layer.attention:  # Q and K are turned by their positions
-        between.append((own.head_dim * (own.heads + own.kv_heads),) * 2)
-    for wide in (matrix.rows * matrix.active for matrix in products if matrix.name == "up"):
-        between.append((wide, wide // 2 if layer.mlp.gated else wide))  # the activation, and the gate
-    for moved in between:
-        read, written = (phase.rows * numbers * model.itemsize for numbers in moved)
-        seconds += rates.hbm_seconds(read, written) + rates.launch
-    return seconds * phase.passes

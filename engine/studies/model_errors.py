@@ -20,6 +20,7 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
+from engine.studies.recorded_layers import layers_on, recorded_layers
 from engine.studies.sampled_calls import SampledCall
 from engine.studies.waves import outline
 
@@ -35,7 +36,9 @@ DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN
 # of calls that the chip sampled: bytes that cross HBM, their rate at the peak, the waves in which a call
 # fetches, and when each begins: the call's length and how much later it does, over that length
 SAMPLED = ("sampled bytes", "sampled peak", "sampled waves", "sampled starts")
-KINDS = (*RECORDED, *DRAWN, *SAMPLED)
+# layers of models: seconds, and points of attention's share of them
+LAYERS = ("layers", "layer shares")
+KINDS = (*RECORDED, *DRAWN, *SAMPLED, *LAYERS)
 MOST = 95  # per cent of calls that are off by less than what is told
 
 
@@ -96,7 +99,8 @@ def held_calls(recording: Recording) -> tuple[Held, ...]:
     if gpu_named(recording.device.gpu) is None:
         return ()
     drawn = [each for each in recordings(JUDGES) if each.device.gpu == recording.device.gpu]
-    return (*_recorded(recording), *(one for each in drawn for one in _drawn(recorded_counters(each))))
+    judged = (one for each in drawn for one in _drawn(recorded_counters(each)))
+    return (*_recorded(recording), *judged, *_layers(layers_on(gpu_named(recording.device.gpu).key)))
 
 
 def _recorded(recording: Recording) -> Iterator[Held]:
@@ -119,6 +123,13 @@ def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
         yield Held(one.experiment, DRAWN_L2, one.modelled_read, one.read)
         if one.requested is not None:
             yield Held(one.experiment, DRAWN_REQUESTS, one.modelled_requested, one.requested)
+
+
+def _layers(recording: Recording | None) -> Iterator[Held]:
+    for one in recorded_layers(recording) if recording else ():
+        experiment, row = one.modelled.experiment, one.row
+        yield Held(experiment, LAYERS[0], one.modelled.seconds, row.times.p50)
+        yield Held(experiment, LAYERS[1], 1 + one.modelled_share - row.attention_share, 1.0)
 
 
 Found = Iterator[tuple[Experiment, str, float]]

@@ -23,6 +23,7 @@ BOUNDS = {
         (72, 2.28, 12.66), (127, 3.33, 10.33), (44, 5.75, 65.74), (232, 2.79, 11.03),
         (232, 0.22, 6.86), (232, 0.01, 1.89), (116, 0.01, 0.06),
         (23, 0.23, 31.1), (23, 5.8, 41.8), (22, 0.01, 100.1), (42, 0.6, 4.7),
+        (54, 4.5, 12), (54, 0.9, 4.6),
     ),
     "h100": (
         (222, 3.29, 11.56), (147, 4.64, 14.28), (11, 3.84, 10.3), (60, 3.04, 8.59),
@@ -147,6 +148,7 @@ def test_requests_are_judged_where_all_that_warps_ask_for_was_counted(monkeypatc
     kernel = replace(first.row.kernels[0], loaded=0.0, copied=first.modelled_requested / 1.01, by_tma=0.0)
     judges = replace(fourth, counters=(replace(first.row, kernels=(kernel,)), second.row))
     monkeypatch.setattr("engine.studies.model_errors.recordings", lambda folder: (judges,))
+    monkeypatch.setattr("engine.studies.model_errors.layers_on", lambda hardware: None)
     from_l2, requests = errors(Recording(fourth.device))[-2:]
     assert (from_l2.kind, from_l2.count) == (kinds.DRAWN_L2, 2)
     assert (requests.kind, requests.count) == (kinds.DRAWN_REQUESTS, 1)

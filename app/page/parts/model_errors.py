@@ -30,6 +30,8 @@ WORDS = (  # of each of KINDS
     "sampled over time: the rate at the peak",
     "sampled over time: how many waves fetch",
     "sampled over time: when a wave begins, over the call",
+    "layers of models, prefill and decoding: time",
+    "layers of models: attention's share of the time, points",
 )
 
 
@@ -55,7 +57,7 @@ def _draw(recording: Recording, gpu: Gpu) -> None:
         found = rows(list(judged.values()))
         numbers(["kind of call", *heads], found, "Errors of the model by kind of call", height=460)
         st.caption(
-            "The last four lines are of bytes over time, as the chip sampled them. A wave begins where reads "
+            "The lines on sampled bytes are of bytes over time. A wave begins where reads "
             "rise over twice the call's mean. The model empties the caches before every kernel; a call does "
             "not, so that short unfused attention and FlashAttention-1 move less than modelled."
         )
