@@ -13,16 +13,16 @@ from engine.layers.model import Attention, Layer, Matrix, Model
 from engine.model.rates import Rates
 from engine.problem.hardware import GPUS
 
-# What products of seconds keep of the rate that they begin with, under the limit on power: those of 8,192
-# rows 667 to 716 of 791 TFLOP/s.
-SUSTAINED = 0.87
+# What products keep of the rate that they begin with when they go on for 0.3 s, under the limit on power: of
+# 2,048 and 8,192 rows on two GPUs 667 to 805 of 791 TFLOP/s, 740 on average.
+SUSTAINED = 0.935
 # More seconds of a product than its bytes or FLOPs take, by products of 1 or 16 rows: 3 to 7 microseconds.
 START = 5.5e-6
 # PyTorch's grouped products, for experts (aten/native/cuda/GroupMM.cu): two SMs share a tile of weights, each
 # with a tile of 64 rows and 128 columns up to FEW_ROWS rows an expert, else of 128 and 256. The small ones
-# read weights at GROUPED_SHARE of HBM's peak: 3.0 of 4.8 TB/s.
+# take so many bytes of weights a clock: 3.0 TB/s on an H200, and 2.8 on an H100, where HBM has a third less.
 SMALL, LARGE, FEW_ROWS = (64, 128), (128, 256), 128
-GROUPED_SHARE = 0.63
+PAIR_BYTES = 25
 # Seconds of choosing experts: the largest logits, their order and its ends, some 15 kernels; and per token.
 CHOICE, CHOICE_EACH = 26e-6, 6e-9
 
@@ -45,7 +45,7 @@ def product_seconds(model: Model, matrix: Matrix, hardware: str, rows: int) -> f
     seconds = 2 * (2 * height) * width * matrix.columns / (matrix_rate / pairs)
     if height == SMALL[0]:
         tile_bytes = model.bytes_of(matrix) / (matrix.copies * matrix.rows) * width
-        seconds = max(seconds, tile_bytes / (GROUPED_SHARE * gpu.memory_bytes_per_second / pairs))
+        seconds = max(seconds, tile_bytes / (PAIR_BYTES * gpu.clock_hz))
     return max(waves * seconds, moved) + START + 2 * rates.launch
 
 
