@@ -15,11 +15,15 @@ ODD = (
     "algorithm=flash1&seq=1000&heads=3&kv_heads=1&head_dim=48&window=77&causal=true&block_q=32&block_kv=16"
     "&hardware=a100"
 )
-WIDTHS = (1280, 1440, 1920)
+WIDTHS = (1280, 1440, 1920, 1024)
 AXE = Path(__file__).resolve().parents[2] / "node_modules" / "axe-core" / "axe.min.js"  # there after `npm ci`
 READ_ALOUD = ("softmax", "decoding")  # pages with every kind of control, which axe-core looks at
 # faults of Streamlit's own sidebar before 1.66
 OF_STREAMLIT = ("aria-allowed-attr", "region") if streamlit.__version__ < "1.66" else ()
+CUT = """() => [...document.querySelectorAll('[data-testid=stMain] :is(p, [data-testid=stMetricValue] *)')]
+    .filter((element) => element.scrollWidth > element.clientWidth + 1
+        && getComputedStyle(element).textOverflow === "ellipsis")
+    .map((element) => element.textContent)"""
 VIOLATIONS = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
     .map(({ id, nodes }) => `${id}: ${nodes[0].html}`)"""
 WIDER = """() => ['stMain', 'stSidebarContent'].filter((name) => {
@@ -107,7 +111,16 @@ def test_a_page_is_drawn_in_both_themes_without_a_complaint_and_cuts_nothing_off
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         settled(page)
-        assert page.evaluate(WIDER) == [], f"at {width} pixels"
+        assert page.evaluate(WIDER) == page.evaluate(CUT) == [], f"at {width} pixels"
+
+
+def test_what_the_server_draws_follows_the_systems_theme(page, dashboard):
+    ground = "getComputedStyle(document.documentElement).getPropertyValue('--theme-ground')"
+    page.emulate_media(color_scheme="light")
+    opened(page, f"{dashboard}/masks")
+    light = page.evaluate(ground)
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"{ground} !== {light!r}")
 
 
 def test_a_link_restores_its_scenario_which_switching_pages_and_going_back_keep(page, dashboard):
