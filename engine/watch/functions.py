@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.algorithms.flash4 import THRESHOLD
 from engine.experiment import Experiment
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_output_gradient
 from engine.schedule.step import STATISTIC_BYTES
 from engine.studies import block_scales, linear_attention
+from engine.trace.softmax import falling, raised
 from engine.watch.attention import observed, renamed, verdict
 from engine.watch.finding import Finding
 from engine.watch.memory import Memory
@@ -130,8 +132,29 @@ def linear(experiment: Experiment, stretch: float, seed: int) -> Task:
     return replace(task, more=asked, tolerance=8 * task.tolerance)
 
 
+def threshold(experiment: Experiment, stretch: float, seed: int) -> Task:
+    """O before its division by l, of rows whose m stays until a score passes it by more than 2^8."""
+    problem, width = experiment.problem, experiment.asked.block_kv
+    numbers = Numbers.of(problem, stretch, seed)
+    k, v = (np.repeat(each, problem.group, 1) for each in (numbers.k, numbers.v))
+    scores = numbers.q @ k.mT * problem.scale
+    m, exact = np.full(scores.shape[:3], -np.inf), np.zeros((*scores.shape[:3], v.shape[3]))
+    for start in range(0, problem.seq_kv, width):
+        block = scores[..., start : start + width]
+        new = raised(m, block.max(-1), THRESHOLD)
+        weights = falling(block, new[..., None]) @ v[:, :, start : start + width]
+        m, exact = new, exact * falling(m, new)[..., None] + weights
+    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
+    task = _attending(experiment, tensors, [], exact, "where m is kept as the task says")
+    blocks = -(-problem.seq_q // experiment.asked.block_q)
+    read = {name: blocks * tensors[name].size * problem.group * problem.itemsize for name in "KV"}
+    written = {"O": exact.size * STATISTIC_BYTES}
+    return replace(task, read=task.read | read, written=written)
+
+
 TASKS: dict[str, Callable[[Experiment, float, int], Task]] = {
     "delta": delta, "latent": latent, "selected": selected, "smoothed": smoothed, "linear": linear,
+    "threshold": threshold,
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ CONTRACTS = {  # by the function that a file defines
     "selected": "selected(q, k, v, blocks, scale, block_q, block_kv)",
     "smoothed": "smoothed(q, k, v, scale, block_q, block_kv)",
     "linear": "linear(q, k, v, gates, scale, chunk)",
+    "threshold": "threshold(q, k, v, scale, block_q, block_kv)",
 }
 CONTRACT = CONTRACTS["attention"]
 ARGUMENTS = {  # what a file may call the arguments of its attention after q, k and v

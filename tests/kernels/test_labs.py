@@ -32,6 +32,7 @@ SOLUTIONS = {  # the marked lines completed, in order
     11: ["key_block = tl.load(table + (head * tl.num_programs(0) + block) * CHOSEN + entry)"],
     12: ["k_tile = k_tile - mean[None, :]"],
     13: ["state = state * tl.exp(whole) + tl.dot(tl.trans(k_tile * tl.exp(whole - since)[:, None]), v_tile)"],
+    14: ["new = tl.where((largest - m) * LOG2_E > THRESHOLD, largest, m)"],
 }
 SAID = {1: "missing_mask", 4: "missing_rescale", 5: "extra_tile", 6: "ragged_end", 7: "out_of_bounds"}
 
