@@ -71,14 +71,14 @@ def _frame(way: str, keys: int, gpu: Gpu, sizes: Sizes, cells, bar, rows, kept: 
     drawn = (np.c_[each, np.broadcast_to(strong, len(each))] for each, strong in (cells, bar, rows))
     found, told = cost(way, 1, keys, sizes), _told(way, kept, sizes)
     facts = [
-        ("cached of a token", f"{found.cached:,} numbers", "K"),
-        ("cached of all tokens", bytes_text(found.cached * BYTES * keys), "K"),
+        ("cached of a token", f"{found.kept // BYTES:,} numbers", "K"),
+        ("cached of all tokens", bytes_text(found.kept * keys), "K"),
     ]
     if not kept:
         facts += [
-            ("read and written for a query", bytes_text(found.read + found.written), "ink"),
+            ("read and written for a query", bytes_text(found.moved), "ink"),
             ("its FLOPs", scaled(found.flops, "FLOP"), "S"),
-            ("FLOPs per byte", digits(found.flops / (found.read + found.written)), "S"),
+            ("FLOPs per byte", digits(found.flops / found.moved), "S"),
             ("a query, at best", seconds_text(found.seconds(gpu)), "O"),
         ]
     above = "cached of one token" if way == HEADS else f"latent of {sizes.latent}, {sizes.rotary} rotated"

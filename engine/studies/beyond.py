@@ -5,12 +5,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from engine.problem.gpu import Gpu
 from engine.root import ROOT
 
 LATENTS, KEYS, BITS, STATE = "latents", "keys", "bits", "state"
 TOPICS = (LATENTS, KEYS, BITS, STATE)
 CHOICES = {"topic": (TOPICS, LATENTS)}  # what the page may ask, and what it usually does
 FILE = ROOT / "assets" / "recordings" / "beyond" / "h200.json"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call keeps of the tokens, moves of HBM, and computes: bytes, bytes, and FLOPs."""
+
+    kept: int
+    moved: int
+    flops: int
+
+    def seconds(self, gpu: Gpu) -> float:
+        """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
+        return max(self.moved / gpu.memory_bytes_per_second, self.flops / gpu.matrix_flops["bfloat16"])
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from math import inf
 import numpy as np
 
 from engine.problem.gpu import Gpu
+from engine.studies.beyond import Cost
 from engine.trace.chip import Memory
-from engine.trace.streamed import streamed
+from engine.trace.streamed import Counted, memory_of, streamed
 
 HEADS, PROJECTED, ABSORBED, GROUPS = "heads", "projected", "absorbed", "groups"
 LONG = 2**30  # keys, beside which what one query takes does not count
@@ -72,42 +73,27 @@ class Sizes:
 DEEPSEEK = Sizes()
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a call does for one sequence in one layer: numbers cached of a token, bytes of HBM, FLOPs."""
-
-    cached: int
-    read: int
-    written: int
-    flops: int
-
-    def seconds(self, gpu: Gpu) -> float:
-        """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
-        moved = (self.read + self.written) / gpu.memory_bytes_per_second
-        return max(moved, self.flops / gpu.matrix_flops["bfloat16"])
-
-
 def cost(way: str, queries: int, keys: int, sizes: Sizes = DEEPSEEK) -> Cost:
-    """That of a way, of so many queries, each of which sees all keys.
+    """That of a way, for one sequence in one layer: of so many queries, each of which sees all keys.
 
-    >>> cost(ABSORBED, 1, 4096).read / cost(HEADS, 1, 4096).read
+    >>> cost(ABSORBED, 1, 4096).moved / cost(HEADS, 1, 4096).moved
     0.0140625
     """
     pairs, wide = 2 * queries * keys * sizes.heads, sizes.plain + sizes.rotary + sizes.v_dim
     if way == HEADS:
-        return Cost(sizes.of_heads, keys * sizes.of_heads * BYTES, 0, pairs * wide)
-    latents = keys * sizes.cached * BYTES
-    if way == PROJECTED:  # what is made is written, and read by attention
-        made = keys * sizes.heads * (sizes.plain + sizes.v_dim) * BYTES
-        read = latents + made + keys * sizes.rotary * BYTES
-        return Cost(sizes.cached, read, made, 2 * keys * sizes.lifting + pairs * wide)
-    return Cost(sizes.cached, latents, 0, 2 * queries * sizes.lifting + pairs * (sizes.cached + sizes.latent))
+        return Cost(sizes.of_heads * BYTES, keys * sizes.of_heads * BYTES, pairs * wide)
+    kept = sizes.cached * BYTES
+    if way == PROJECTED:  # what is made is written, and read by attention, beside the rotated numbers
+        moved = keys * (kept + (2 * sizes.heads * (sizes.plain + sizes.v_dim) + sizes.rotary) * BYTES)
+        return Cost(kept, moved, 2 * keys * sizes.lifting + pairs * wide)
+    flops = 2 * queries * sizes.lifting + pairs * (sizes.cached + sizes.latent)
+    return Cost(kept, keys * kept, flops)
 
 
 def grouped(kv_heads: float, queries: int, keys: int, heads: int = Sizes.heads) -> Cost:
     """That of grouped heads of GROUPED_DIM, for comparison."""
-    cached = 2 * kv_heads * GROUPED_DIM
-    return Cost(cached, keys * cached * BYTES, 0, 4 * queries * keys * heads * GROUPED_DIM)
+    kept = 2 * kv_heads * GROUPED_DIM * BYTES
+    return Cost(kept, keys * kept, 4 * queries * keys * heads * GROUPED_DIM)
 
 
 def per_byte(way: str, heads: int) -> float:
@@ -120,7 +106,7 @@ def per_byte(way: str, heads: int) -> float:
         found = grouped(min(8, heads), 1, LONG, heads)
     else:
         found = cost(way, 1, LONG, replace(DEEPSEEK, heads=heads))
-    return found.flops / (found.read + found.written)
+    return found.flops / found.moved
 
 
 def balance(gpu: Gpu) -> float:
@@ -142,15 +128,6 @@ def groups_as_fast(gpu: Gpu, sizes: Sizes = DEEPSEEK) -> float:
     """Key heads of GROUPED_DIM that take as long to decode as the latent, at best, in a long context."""
     token = cost(ABSORBED, 1, LONG, sizes).seconds(gpu) / LONG
     return token * gpu.memory_bytes_per_second / (2 * GROUPED_DIM * BYTES)
-
-
-@dataclass(frozen=True)
-class Executed:
-    """A way run on numbers: O [queries, heads, d of V] float32, and bytes by tensor."""
-
-    out: np.ndarray
-    read: dict[str, int]
-    written: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -189,32 +166,34 @@ class Numbers:
         return (self.q.shape[2] + self.q_rotated.shape[2]) ** -0.5
 
 
-def execute(way: str, numbers: Numbers, block: int = 64) -> Executed:
-    """Run a way in float32, a block of cached tokens at a time, through a memory that counts in bfloat16."""
+def execute(way: str, numbers: Numbers, block: int = 64) -> Counted:
+    """Run a way, a block of cached tokens at a time: O is [queries, heads, d of V]."""
     keys, heads = len(numbers.latents), numbers.q.shape[1]
     cache = {"latent": np.concatenate((numbers.latents, numbers.rotated), 1)}
-    made = {
-        "K": np.einsum("nc,hcd->hnd", numbers.latents, numbers.up_k),
-        "V": np.einsum("nc,hcd->hnd", numbers.latents, numbers.up_v),
-    }
+    k, v = (np.einsum("nc,hcd->hnd", numbers.latents, up) for up in (numbers.up_k, numbers.up_v))
     if way == PROJECTED:
-        cache |= {name: np.zeros_like(each) for name, each in made.items()}
+        cache |= {"K": np.zeros_like(k), "V": np.zeros_like(v)}
     if way == HEADS:
         rotated = np.broadcast_to(numbers.rotated, (heads, *numbers.rotated.shape))
-        cache = {"K": np.concatenate((made["K"], rotated), 2), "V": made["V"]}
-    memory = Memory(cache, dict.fromkeys(cache, "float32"), 0, "")
+        cache = {"K": np.concatenate((k, rotated), 2), "V": v}
+    memory = memory_of(**cache)
     blocks = [slice(first, min(first + block, keys)) for first in range(0, keys, block)]
-    run = {HEADS: _of_heads, PROJECTED: _projected, ABSORBED: _absorbed}[way]
-    out = run(memory, numbers, blocks)
-    counted = ({name: of[name] * BYTES // 4 for name in cache} for of in (memory.read, memory.written))
-    return Executed(out, *counted)
+    run = _absorbed if way == ABSORBED else _projected if way == PROJECTED else _of_heads
+    return Counted.of(memory, run(memory, numbers, blocks))
 
 
-def _of_heads(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
-    q = np.concatenate((numbers.q, numbers.q_rotated), 2)
-    outs = []
+def _of_heads(memory: Memory, numbers: Numbers, blocks, rotated=()) -> np.ndarray:
+    """A head after the other; rotated: the columns of K that all heads share, by block, where they do."""
+    q, outs = np.concatenate((numbers.q, numbers.q_rotated), 2), []
     for head in range(q.shape[1]):
-        tiles = ((memory.load("K", (head, keys)), memory.load("V", (head, keys)), True) for keys in blocks)
+        tiles = (
+            (
+                np.c_[memory.load("K", (head, keys)), *rotated[at : at + 1]],
+                memory.load("V", (head, keys)),
+                True,
+            )
+            for at, keys in enumerate(blocks)
+        )
         outs.append(streamed(q[:, head], numbers.scale, tiles, numbers.up_v.shape[2])[0])
     return np.stack(outs, 1)
 
@@ -227,15 +206,8 @@ def _projected(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
         for head, (up_k, up_v) in enumerate(zip(numbers.up_k, numbers.up_v, strict=True)):
             memory.store("K", (head, keys), tile[:, :latent] @ up_k)
             memory.store("V", (head, keys), tile[:, :latent] @ up_v)
-    q, outs = np.concatenate((numbers.q, numbers.q_rotated), 2), []
     rotated = [memory.load("latent", (keys, slice(latent, None))) for keys in blocks]  # once for all heads
-    for head in range(q.shape[1]):
-        tiles = (
-            (np.c_[memory.load("K", (head, keys)), turned], memory.load("V", (head, keys)), True)
-            for keys, turned in zip(blocks, rotated, strict=True)
-        )
-        outs.append(streamed(q[:, head], numbers.scale, tiles, numbers.up_v.shape[2])[0])
-    return np.stack(outs, 1)
+    return _of_heads(memory, numbers, blocks, rotated)
 
 
 def _absorbed(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:

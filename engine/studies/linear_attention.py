@@ -6,13 +6,13 @@ S_t = g_t S_(t-1) + k_t v_t^T and o_t = S_t^T q_t, with a gate g_t from 0 to 1 a
 attention without a softmax, plus what the state before it gives: products of matrices for tensor cores.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from engine.problem.gpu import Gpu
-from engine.trace.chip import Memory
+from engine.studies.beyond import Cost
+from engine.trace.streamed import Counted, memory_of
 
 HEAD_DIM, CHUNK, BYTES, STATE_BYTES = 128, 64, 2, 4  # of a number of Q, K, V and O; of S
 LENGTHS = tuple(2**power for power in range(6, 18))
@@ -38,20 +38,9 @@ def recurrent(q, k, v, gates) -> np.ndarray:
     return out
 
 
-@dataclass(frozen=True)
-class Executed:
-    """Chunks run on numbers: O [tokens, d of V] float32, the last state, and bytes by tensor in 16 bits."""
-
-    out: np.ndarray
-    state: np.ndarray
-    read: dict[str, int]
-    written: dict[str, int]
-
-
-def execute(q, k, v, gates, chunk: int = CHUNK) -> Executed:
-    """The same by chunks, in float32, through a memory that counts; the state stays on the chip."""
-    arrays = {"Q": q, "K": k, "V": v, "gates": gates, "O": np.zeros_like(v)}
-    memory = Memory(arrays, dict.fromkeys(arrays, "float32"), 0, "")
+def execute(q, k, v, gates, chunk: int = CHUNK) -> tuple[Counted, np.ndarray]:
+    """The same by chunks, in float32, and the last state, which stays on the chip."""
+    memory = memory_of(Q=q, K=k, V=v, gates=gates, O=np.zeros_like(v))
     state = np.zeros((k.shape[1], v.shape[1]), np.float32)
     for first in range(0, len(q), chunk):
         rows = (slice(first, min(first + chunk, len(q))),)
@@ -61,37 +50,23 @@ def execute(q, k, v, gates, chunk: int = CHUNK) -> Executed:
         out = (queries @ keys.T * within) @ values + (queries * np.exp(since)) @ state
         state = np.exp(since[-1]) * state + (keys * np.exp(since[-1] - since)).T @ values
         memory.store("O", rows, out)
-    counted = ({name: of[name] * BYTES // 4 for name in arrays} for of in (memory.read, memory.written))
-    return Executed(memory.arrays["O"], state, *counted)
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one head: bytes of HBM and FLOPs, and what is kept of the tokens so far."""
-
-    moved: int
-    flops: int
-    kept: int
-
-    def seconds(self, gpu: Gpu) -> float:
-        """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
-        return max(self.moved / gpu.memory_bytes_per_second, self.flops / gpu.matrix_flops["bfloat16"])
+    return Counted.of(memory, memory.arrays["O"]), state
 
 
 def prompt(tokens: int, linear: bool, dim: int = HEAD_DIM, chunk: int = CHUNK) -> Cost:
-    """A whole prompt, causal: linear in whole chunks, or attention over half of its square."""
+    """A whole prompt of one head, causal: linear in whole chunks, or attention over half of its square."""
     tensors = 4 * tokens * dim * BYTES
     if not linear:
-        return Cost(tensors, 2 * tokens * (tokens + 1) * dim, 2 * tokens * dim * BYTES)
+        return Cost(tensors // 2, tensors, 2 * tokens * (tokens + 1) * dim)
     chunks = -(-tokens // chunk)
     each = 4 * chunk * chunk * dim + 4 * chunk * dim * dim
-    return Cost(tensors + tokens * BYTES, chunks * each, dim * dim * STATE_BYTES)
+    return Cost(dim * dim * STATE_BYTES, tensors + tokens * BYTES, chunks * each)
 
 
 def decoded(tokens: int, linear: bool, group: int = 1, dim: int = HEAD_DIM) -> Cost:
     """One more token after so many: the state read and written, or a query head's share of the cache read."""
     kept = dim * dim * STATE_BYTES if linear else 2 * tokens * dim * BYTES // group
-    return Cost(kept * (1 + linear), 4 * dim * (dim if linear else tokens), kept)
+    return Cost(kept, kept * (1 + linear), 4 * dim * (dim if linear else tokens))
 
 
 def meets(gpu: Gpu, group: int | None = None) -> int:

@@ -8,7 +8,7 @@ DeepSeek Sparse Attention (DSA, arXiv 2512.02556) chooses single tokens by an in
 the positive parts of whose products are added up. Here a random projection stands in for the trained one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -17,13 +17,12 @@ from engine.experiment import Experiment
 from engine.problem.dtype import round_e4m3
 from engine.problem.heads import kept
 from engine.problem.inputs import make_inputs
-from engine.trace.chip import Memory
 from engine.trace.softmax import falling
-from engine.trace.streamed import streamed
+from engine.trace.streamed import Counted, memory_of, streamed
 
 ALL, WINDOW, MEANS, BEST, INDEXER, TOKENS = "all", "window", "means", "best", "indexer", "tokens"
 RULES = (WINDOW, MEANS, BEST, INDEXER, TOKENS)
-MOST_KEYS, MOST_HEADS, ROWS = 2048, 8, 64
+MOST_KEYS, MOST_HEADS = 2048, 8
 SIDE = 32  # blocks of the drawn grid
 INDEX_DIM = 32
 # of the kernel that is compared in bytes: NSA's group, blocks and choice, and flash3's rows
@@ -40,6 +39,7 @@ class Subject:
         k, v: [keys, d] and [keys, d of V].
         block: keys of a block.
         real: whether they are a file's.
+        every: whether every query is looked at, and not only the last of each block.
     """
 
     q: np.ndarray
@@ -47,12 +47,12 @@ class Subject:
     v: np.ndarray
     block: int
     real: bool
+    every: bool = False
 
     @property
     def rows(self) -> np.ndarray:
-        """The last query of each block, or ROWS of them evenly: those that are looked at."""
-        ends = np.arange(self.block - 1, len(self.k), self.block)
-        return ends[np.unique(np.linspace(0, len(ends) - 1, min(ROWS, len(ends))).astype(int))]
+        """The queries that are looked at."""
+        return np.arange(len(self.k)) if self.every else np.arange(self.block - 1, len(self.k), self.block)
 
 
 @lru_cache(maxsize=8)
@@ -182,45 +182,34 @@ def compressed(numbers: Subject) -> np.ndarray:
 def shared(numbers: Subject, keys: int, queries: int = 64) -> tuple[float, int]:
     """Blocks that neighbouring queries name together by MEANS, in the mean of tiles; and that one names."""
     count = keys // numbers.block
-    whole = Every(numbers.q, numbers.k, numbers.v, numbers.block, numbers.real)
-    named = in_blocks(chosen(whole, MEANS, keys).astype(int), numbers.block) > 0
+    named = in_blocks(chosen(replace(numbers, every=True), MEANS, keys).astype(int), numbers.block) > 0
     tiles = [named[first : first + queries] for first in range(0, len(named), queries)]
     return float(np.mean([tile.any(0).sum() for tile in tiles])), count
 
 
-class Every(Subject):
-    """The same numbers, of which every query is looked at."""
+def execute(q, k, v, blocks: np.ndarray, block: int, ends: np.ndarray | None = None) -> Counted:
+    """One key head's queries over the blocks that a table names, a tile of all heads of a query each.
 
-    @property
-    def rows(self) -> np.ndarray:
-        """All."""
-        return np.arange(len(self.k))
-
-
-@dataclass(frozen=True)
-class Executed:
-    """Chosen blocks visited: O [heads, queries, d of V] float32, and bytes by tensor in 16 bits."""
-
-    out: np.ndarray
-    read: dict[str, int]
-
-
-def execute(q: np.ndarray, k: np.ndarray, v: np.ndarray, blocks: np.ndarray, block: int) -> Executed:
-    """One key head's queries over the blocks that a table names, a tile of all heads of a query each; causal.
-
-    q is [heads, queries, d], scaled; blocks [queries, chosen], -1: none. The last query is at the last key.
+    q is [heads, queries, d], scaled; blocks [queries, chosen], -1: none; O is like q. ends: keys that a query
+    may see; causal, the last query at the last key, unless given.
     """
-    memory = Memory({"Q": q, "K": k, "V": v}, dict.fromkeys("QKV", "float32"), 0, "")
-    out = np.zeros((*q.shape[:2], v.shape[1]), np.float32)
-    for query, row in enumerate(blocks):
-        at = query + len(k) - q.shape[1]
-        tiles = []
-        for first in (int(each) * block for each in row if each >= 0):
-            keys = slice(first, min(first + block, at + 1))
-            if keys.start < keys.stop:
-                tiles.append((memory.load("K", (keys,)), memory.load("V", (keys,)), True))
-        out[:, query] = streamed(memory.load("Q", (slice(None), query)), 1.0, tiles, v.shape[1])[0]
-    return Executed(out, {name: memory.read[name] // 2 for name in "QKV"})
+    memory, out = memory_of(Q=q, K=k, V=v), np.zeros((*q.shape[:2], v.shape[1]), np.float32)
+    ends = np.arange(len(k) - q.shape[1] + 1, len(k) + 1) if ends is None else ends
+    for query, (row, end) in enumerate(zip(blocks, ends, strict=True)):
+        first = [int(each) * block for each in row if 0 <= each * block < end]
+        tiles = ((slice(at, min(at + block, end)),) for at in first)
+        loaded = ((memory.load("K", keys), memory.load("V", keys), True) for keys in tiles)
+        out[:, query] = streamed(memory.load("Q", (slice(None), query)), 1.0, loaded, v.shape[1])[0]
+    return Counted.of(memory, out)
+
+
+def execute_compressed(numbers: Subject) -> Counted:
+    """NSA's first branch: every query over the means of the blocks that lie before it whole."""
+    many = len(numbers.k) // numbers.block
+    k, v = (each.reshape(many, numbers.block, -1).mean(1) for each in (numbers.k, numbers.v))
+    queries = np.arange(len(numbers.k))
+    every = np.zeros((len(queries), 1), int)
+    return execute(numbers.q, k, v, every, many, (queries + 1) // numbers.block)
 
 
 def table(visited: np.ndarray, block: int) -> np.ndarray:
@@ -231,36 +220,23 @@ def table(visited: np.ndarray, block: int) -> np.ndarray:
     return order[:, : named.sum(1).max()]
 
 
-@dataclass(frozen=True)
-class Moved:
-    """Of a query and a key head, in the mean of a causal prompt: keys read of L2 by its tiles, and scores.
+def moved(way: str, length: int) -> dict[str, float]:
+    """Of a query and a key head, in the mean of a causal prompt: keys that its tiles "read", and "scores".
 
-    Attributes:
-        read: keys and values that tiles request.
-        scores: products of a query and a key, over the heads that share it.
+    ALL: in tiles of TILE_ROWS queries of a head; BEST: chosen blocks, of a group; MEANS: all branches of NSA.
+
+    >>> moved(ALL, 16384)["read"] > moved(BEST, 16384)["read"]
+    True
     """
-
-    read: float
-    scores: float
-
-
-def moved(way: str, length: int) -> Moved:
-    """All keys, in tiles of TILE_ROWS queries of a head; BEST: chosen blocks, of a group; MEANS: all of NSA.
-
-    >>> moved(ALL, 16384).read / moved(MEANS, 16384).read > 1
-    False
-    """
-    if way == ALL:
-        tiles = -(-length // TILE_ROWS)
-        visited = sum(min(length, TILE_ROWS * (tile + 1)) for tile in range(tiles))
-        return Moved(GROUP * visited / length, GROUP * (length + 1) / 2)
     at = np.arange(length)
-    own = at % BLOCK + 1
-    blocks = np.minimum(at // BLOCK, CHOSEN - 1)
-    keys = blocks * BLOCK + own
+    if way == ALL:
+        last = np.minimum(length, (at // TILE_ROWS + 1) * TILE_ROWS)  # of its tile, which TILE_ROWS share
+        shared = np.minimum(TILE_ROWS, length - at // TILE_ROWS * TILE_ROWS)
+        return {"read": GROUP * float((last / shared).mean()), "scores": GROUP * (length + 1) / 2}
+    keys = np.minimum(at // BLOCK, CHOSEN - 1) * BLOCK + at % BLOCK + 1
     if way == MEANS:  # compressed keys of whole blocks, and the window too
-        keys = keys + at // BLOCK + np.minimum(at + 1, RECENT)
-    return Moved(float(keys.mean()), float(GROUP * keys.mean()))
+        keys = keys + (at + 1) // BLOCK + np.minimum(at + 1, RECENT)
+    return {"read": float(keys.mean()), "scores": GROUP * float(keys.mean())}
 
 
 def dsa_flops(keys: int) -> tuple[int, int, int]:
@@ -277,12 +253,10 @@ def dsa_flops(keys: int) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=2)
 def crossing(what: str) -> int:
-    """The shortest length, in steps of TILE_ROWS, at which chosen blocks take less than all keys: of Moved.
+    """The shortest length, in steps of TILE_ROWS, at which chosen blocks take less than all keys.
 
     >>> crossing("scores") < crossing("read")
     True
     """
     lengths = range(TILE_ROWS, LENGTHS[-1], TILE_ROWS)
-    return next(
-        each for each in lengths if getattr(moved(BEST, each), what) < getattr(moved(ALL, each), what)
-    )
+    return next(each for each in lengths if moved(BEST, each)[what] < moved(ALL, each)[what])

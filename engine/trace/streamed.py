@@ -1,9 +1,11 @@
 """Attention of a tile of queries over tiles of keys, one after another, as all variants do it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
+from engine.trace.chip import Memory
 from engine.trace.softmax import falling
 
 Tile = tuple[np.ndarray, np.ndarray, np.ndarray | bool]  # K, V, and which of the keys a query sees
@@ -28,3 +30,23 @@ def streamed(q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int) -> 
         m = new
     some = np.where(total == 0, number(1), total)
     return out / some[:, None], m + np.log(some)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a schedule computed in float32, and bytes by tensor, as if each number had 16 bits."""
+
+    out: np.ndarray
+    read: dict[str, int]
+    written: dict[str, int]
+
+    @classmethod
+    def of(cls, memory: Memory, out: np.ndarray) -> "Counted":
+        """What has moved through a memory so far."""
+        ways = memory.read, memory.written
+        return cls(out, *({name: way[name] // 2 for name in memory.arrays} for way in ways))
+
+
+def memory_of(**arrays: np.ndarray) -> Memory:
+    """A memory of float32 arrays that counts, and whose chip has room for all."""
+    return Memory(arrays, dict.fromkeys(arrays, "float32"), 0, "")

@@ -10,7 +10,7 @@ from engine.studies import linear_attention as studies
 @pytest.mark.parametrize(("tokens", "dim", "chunk"), [(1, 8, 16), (64, 16, 16), (100, 24, 32), (37, 5, 64)])
 def test_chunks_are_the_recurrence_and_move_every_tensor_once(tokens, dim, chunk):
     given = studies.drawn(tokens, dim)
-    found = studies.execute(*given, chunk)
+    found, _ = studies.execute(*given, chunk)
     np.testing.assert_allclose(found.out, studies.recurrent(*given), rtol=1e-3, atol=1e-4)
     q, k, v, gates = (each.astype(float) for each in given)
     dense = np.zeros((tokens, dim))  # every pair of tokens by itself
@@ -26,9 +26,9 @@ def test_chunks_are_the_recurrence_and_move_every_tensor_once(tokens, dim, chunk
 
 def test_a_gate_of_one_forgets_nothing_and_of_nothing_all():
     q, k, v, gates = studies.drawn(40, 8)
-    kept = studies.execute(q, k, v, 0 * gates, 8)
-    np.testing.assert_allclose(kept.state, k.T.astype(float) @ v.astype(float), rtol=1e-3, atol=1e-4)
-    gone = studies.execute(q, k, v, 0 * gates - 60, 8)
+    _, kept = studies.execute(q, k, v, 0 * gates, 8)
+    np.testing.assert_allclose(kept, k.T.astype(float) @ v.astype(float), rtol=1e-3, atol=1e-4)
+    gone, _ = studies.execute(q, k, v, 0 * gates - 60, 8)
     np.testing.assert_allclose(gone.out, (q * k).sum(1)[:, None] * v, rtol=1e-3, atol=1e-5)
 
 

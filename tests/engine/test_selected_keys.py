@@ -1,5 +1,7 @@
 """Chosen keys: the same O as float64's over the same keys, and every count made again by plain loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ def dense(numbers):
 @pytest.mark.parametrize("keys", [3, 12, 96])
 def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule, keys):
     numbers = studies.subject(SMALL)
-    every = studies.Every(numbers.q, numbers.k, numbers.v, numbers.block, False)
+    every = replace(numbers, every=True)
     visited = studies.chosen(every, rule, keys)
     found = studies.execute(numbers.q, numbers.k, numbers.v, studies.table(visited, numbers.block), 3)
     weights = dense(numbers) * visited
@@ -36,6 +38,20 @@ def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule
         for key in range(96):
             read += bool(visited[query, key])
     assert found.read == {"K": 2 * 16 * read, "V": 2 * 16 * read, "Q": 2 * 16 * 96 * 2}
+
+
+def test_the_compressed_branch_is_attention_over_whole_blocks_means():
+    numbers = studies.subject(SMALL)
+    found = studies.execute_compressed(numbers)
+    k, v = (each.astype(float).reshape(32, 3, -1).mean(1) for each in (numbers.k, numbers.v))
+    read = 0
+    for head, query in np.ndindex(*numbers.q.shape[:2]):
+        whole = (query + 1) // 3
+        read += whole * (head == 0)
+        weights = np.exp(k[:whole] @ numbers.q[head, query].astype(float))
+        exact = weights / weights.sum() @ v[:whole] if whole else np.zeros(16)
+        np.testing.assert_allclose(found.out[head, query], exact, rtol=2e-4, atol=2e-5)
+    assert found.read["K"] == found.read["V"] == read * 16 * 2
 
 
 def test_lost_weight_is_what_is_not_visited():
@@ -77,7 +93,7 @@ def test_the_means_are_chosen_by_the_weights_on_compressed_keys():
 
 def test_tokens_read_by_neighbours_together_are_those_that_any_of_them_names():
     numbers = studies.subject(SMALL)
-    every = studies.Every(numbers.q, numbers.k, numbers.v, numbers.block, False)
+    every = replace(numbers, every=True)
     visited = studies.chosen(every, MEANS, 12)
     named = [
         {int(key) // 3 for query in range(first, first + 32) for key in np.flatnonzero(visited[query])}
@@ -95,12 +111,12 @@ def test_what_moves_is_counted_query_by_query(length):
         own = query % 64 + 1
         chosen = min(query // 64, 15) * 64 + own
         read[BEST] += chosen
-        read[MEANS] += chosen + query // 64 + min(512, query + 1)
+        read[MEANS] += chosen + (query + 1) // 64 + min(512, query + 1)
         if query % 128 == 0:  # a tile begins, of each head: up to the last key that one of its queries sees
             read[ALL] += studies.GROUP * min(length, query + 128)
-    assert {way: studies.moved(way, length).read * length for way in read} == pytest.approx(read)
-    assert studies.moved(ALL, length).scores * length == pytest.approx(scores)
-    assert studies.moved(BEST, length).scores * length == pytest.approx(16 * read[BEST])
+    assert {way: studies.moved(way, length)["read"] * length for way in read} == pytest.approx(read)
+    assert studies.moved(ALL, length)["scores"] * length == pytest.approx(scores)
+    assert studies.moved(BEST, length)["scores"] * length == pytest.approx(16 * read[BEST])
 
 
 def test_an_indexer_scores_every_key_and_attention_few():

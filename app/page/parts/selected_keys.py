@@ -70,7 +70,7 @@ def below(experiment: Experiment) -> None:
             f"**Keys that tiles read for a query**, {GROUP} heads on one key head, counted",
             lengths,
             {
-                name: ([studies.moved(way, length).read for length in lengths], tone)
+                name: ([studies.moved(way, length)["read"] for length in lengths], tone)
                 for name, (way, tone) in READ.items()
             },
             f"Attention reads a tile of keys once for {studies.TILE_ROWS} neighbouring queries of a head. "
