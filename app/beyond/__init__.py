@@ -20,13 +20,13 @@ class Frame(NamedTuple):
         boxes: [boxes, 5] left, top, width and height as parts of the room, and how strong, from 0 to 1.
         sentence: what happens.
         facts: numbers beside it: a name, its value in words, and a colour.
-        words: in the picture: text, left, top, a colour, and left, middle or right.
+        words: in the picture: text, left, top, and a colour.
     """
 
     boxes: np.ndarray
     sentence: str
     facts: Sequence[tuple[str, str, str]]
-    words: Sequence[tuple[str, float, float, str, str]] = ()
+    words: Sequence[tuple[str, float, float, str]] = ()
 
 
 def payload(

@@ -6,7 +6,6 @@ import { veil } from "../canvas/theme.js";
 
 const WHOLE = 65535; // of the room, or of a colour
 const FIELDS = 5; // of a box: where it is, how large, how strong
-const WORDS = { left: "text", middle: "centered", right: "right" };
 const BAR = {
   label: "Boxes",
   slider: "Step",
@@ -40,13 +39,13 @@ class BoxesPanel {
       pen.box(x + w * value(0), y + h * value(1), w * value(2), h * value(3), colour, 2);
     });
     const { words } = part < 0.5 || !next ? now : next;
-    for (const [told, left, top, tone, align] of words)
-      pen[WORDS[align]](told, x + w * left, y + h * top, {
+    for (const [told, left, top, tone] of words)
+      pen.text(told, x + w * left, y + h * top, {
         size: 13,
         weight: 650,
         color: theme[tone],
         halo: theme.ground,
-        room: align === "left" ? box.x + box.w - x - w * left : 0,
+        room: box.x + box.w - x - w * left,
       });
   }
 }

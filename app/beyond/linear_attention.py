@@ -23,7 +23,7 @@ def picture(experiment: Experiment) -> bytes:
     """The payload, alike for all: what softmax attention multiplies, then a chunk after the other."""
     tokens = CHUNKS * CHUNK
     usual = prompt(tokens, False)
-    words = [("state", LEFT, STATE[1] - 0.015, "K", "left"), ("cache", LEFT, CACHE - 0.015, "V", "left")]
+    words = [("state", LEFT, STATE[1] - 0.015, "K"), ("cache", LEFT, CACHE - 0.015, "V")]
     frames = [
         Frame(
             _boxes(-1),

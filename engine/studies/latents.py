@@ -186,14 +186,8 @@ def _of_heads(memory: Memory, numbers: Numbers, blocks, rotated=()) -> np.ndarra
     """A head after the other; rotated: the columns of K that all heads share, by block, where they do."""
     q, outs = np.concatenate((numbers.q, numbers.q_rotated), 2), []
     for head in range(q.shape[1]):
-        tiles = (
-            (
-                np.c_[memory.load("K", (head, keys)), *rotated[at : at + 1]],
-                memory.load("V", (head, keys)),
-                True,
-            )
-            for at, keys in enumerate(blocks)
-        )
+        loaded = ([memory.load(name, (head, keys)) for name in "KV"] for keys in blocks)
+        tiles = ((np.c_[k, *rotated[at : at + 1]], v, True) for at, (k, v) in enumerate(loaded))
         outs.append(streamed(q[:, head], numbers.scale, tiles, numbers.up_v.shape[2])[0])
     return np.stack(outs, 1)
 
@@ -222,31 +216,24 @@ def _absorbed(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
 
 
 def turned(vectors: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """[n, ..., d] vectors rotated by their positions (RoPE, arXiv 2104.09864), in pairs of halves."""
+    """[n, heads, d] vectors rotated by their positions (RoPE, arXiv 2104.09864), in pairs of halves."""
     half = vectors.shape[-1] // 2
-    angles = places[:, None] * 10000.0 ** (-np.arange(half) / half)
-    angles = angles.reshape(len(places), *[1] * (vectors.ndim - 2), half)
-    cos, sin = np.cos(angles), np.sin(angles)
+    angles = places[:, None, None] * 10000.0 ** (-np.arange(half) / half)
     a, b = vectors[..., :half], vectors[..., half:]
-    return np.concatenate((a * cos - b * sin, a * sin + b * cos), -1)
+    return np.concatenate(
+        (a * np.cos(angles) - b * np.sin(angles), a * np.sin(angles) + b * np.cos(angles)), -1
+    )
 
 
-def rotary_within(numbers: Numbers) -> float:
-    """How far scores are off where the numbers made from the latent are rotated too, and yet absorbed.
+@lru_cache(maxsize=2)
+def rotary_apart(sizes: Sizes = DEEPSEEK, queries: int = 4, keys: int = 256) -> float:
+    """How far scores are off where what is made from the latent is rotated too, and yet absorbed.
 
-    The largest difference beside the largest score: absorbing puts one matrix in the place of two, between
-    which a rotation by the distance of query and key would stand.
+    The largest difference beside the largest score, of drawn numbers: absorbing puts one matrix in the place
+    of two, between which a rotation by the distance of query and key would stand.
     """
-    keys, queries = len(numbers.latents), len(numbers.q)
+    numbers, places = Numbers.drawn(queries, keys, replace(sizes, heads=3)), np.arange(keys)
     made = np.einsum("nc,hcd->nhd", numbers.latents, numbers.up_k)
-    places = np.arange(keys)
-    k, q = turned(made, places), turned(numbers.q, places[keys - queries :])
-    right = np.einsum("qhd,nhd->hqn", q, k)
-    absorbed = np.einsum("qhc,nc->hqn", np.einsum("qhd,hcd->qhc", q, numbers.up_k), numbers.latents)
+    right = np.einsum("qhd,nhd->hqn", turned(numbers.q, places[-queries:]), turned(made, places))
+    absorbed = np.einsum("qhd,nhd->hqn", numbers.q, made)  # as both matrices in one give it
     return float(np.abs(right - absorbed).max() / np.abs(right).max())
-
-
-@lru_cache(maxsize=1)
-def rotary_apart() -> float:
-    """`rotary_within` of drawn numbers."""
-    return rotary_within(Numbers.drawn(4, 256, replace(DEEPSEEK, heads=4)))

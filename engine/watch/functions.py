@@ -105,9 +105,8 @@ def smoothed(experiment: Experiment, stretch: float, seed: int) -> Task:
     k[..., problem.head_dim // 3] += FAR
     k = _wide(round_to(k, problem.dtype), k.shape)
     exact = _weights(numbers.q @ k.mT * problem.scale) @ numbers.v
-    flat = [each.reshape(-1, *each.shape[2:])[0].astype(np.float32) for each in (numbers.q, k, numbers.v)]
-    q = flat[0] * np.float32(problem.scale)
-    fine = block_scales.attention(block_scales.SMOOTH, q, *flat[1:]) - exact.reshape(-1, *exact.shape[2:])[0]
+    q, *kv = (each[0, 0].astype(np.float32) for each in (numbers.q * problem.scale, k, numbers.v))
+    fine = block_scales.attention(block_scales.SMOOTH, q, *kv) - exact[0, 0]
     task = _attending(experiment, {"Q": numbers.q, "K": k, "V": numbers.v}, [], exact, "over all keys")
     blocks = -(-problem.seq_q // experiment.asked.block_q)
     read = {"K": 2 * blocks * k.size * problem.itemsize, "V": blocks * k.size * problem.itemsize}
@@ -121,11 +120,9 @@ def linear(experiment: Experiment, stretch: float, seed: int) -> Task:
     numbers = Numbers.of(problem, stretch, seed)
     draw = np.random.Generator(np.random.PCG64(seed + 1))
     gates = -0.2 * draw.random(numbers.q.shape[:3], np.float32)
-    exact = np.empty(numbers.q.shape)
-    for at in np.ndindex(numbers.q.shape[:2]):
-        exact[at] = linear_attention.recurrent(
-            numbers.q[at] * problem.scale, numbers.k[at], numbers.v[at], gates[at]
-        )
+    given = numbers.q * problem.scale, numbers.k, numbers.v, gates
+    heads = (linear_attention.recurrent(*(each[at] for each in given)) for at in np.ndindex(gates.shape[:2]))
+    exact = np.stack([*heads]).reshape(numbers.q.shape)
     tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
     task = _attending(experiment, tensors, [gates], exact, "by the recurrence")
     asked = [gates, problem.scale, experiment.asked.block_q]
