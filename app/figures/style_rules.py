@@ -71,9 +71,9 @@ MASKS = """
 LAYERS = """
   .stack h4, .memory h4 { font-size: 0.93rem; font-weight: 600; margin: 6px 0 3px; padding: 0; }
   .stack h4 span { font-weight: 400; opacity: 0.8; font-size: 0.86rem; margin-left: 0.3rem; }
-  .stack i { display: flex; gap: 1px; height: clamp(4px, calc(23rem / 64), 12px); margin-bottom: 2px; }
+  .stack i { display: flex; gap: 1px; height: max(4px, calc(23rem / 64)); margin-bottom: 2px; }
   .stack s { display: block; border-radius: 2px; min-width: 1px; }
-  .stack.one i { height: 30px; }
+  .stack.one i { height: max(30px, 1.6rem); }
   .stack .key { display: flex; justify-content: space-between; font-size: 0.86rem; margin: 4px 0 0; }
   .stack p { font-size: 0.86rem; margin: 2px 0; }
   .memory .whole { height: 15rem; border: 2px solid; border-radius: 6px; overflow: hidden; }

@@ -11,7 +11,7 @@ export class BackwardTrafficPanel extends TrafficPanel {
   rows({ model, run, step }) {
     const { title, ...totals } = model.against;
     return [
-      ["two kernels, as played", run, step],
+      ["as played", run, step],
       [`${title}, P stored: must move`, totals],
     ];
   }

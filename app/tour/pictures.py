@@ -61,12 +61,8 @@ def show_chart(figure, alt: str, height: int = 370) -> None:
     chart(figure, alt)
 
 
-def _player(experiment: Experiment, colours: Palette, **begin) -> None:
-    PLAYER.show(begun(build(experiment), **begin), key=f"tour {scenario.place('step')}")
-
-
-def _backward(experiment: Experiment, colours: Palette) -> None:
-    PLAYER.show(begun(backward.build(experiment)), key=f"tour {scenario.place('step')}")
+def _player(payload: Callable[[Experiment], bytes], experiment: Experiment, _: Palette, **begin) -> None:
+    PLAYER.show(begun(payload(experiment), **begin), key=f"tour {scenario.place('step')}")
 
 
 def _bytes(experiment: Experiment, colours: Palette) -> None:
@@ -148,10 +144,10 @@ PICTURES |= {
     "time drawn": partial(_drawn, sketch.told),
     "draw order": lambda experiment, _: sketch.SKETCH.show(sketch.way_asked(experiment), key="tour sketch"),
     "order drawn": partial(_drawn, sketch.way_told),
-    "player": _player,
-    "race": partial(_player, race=True),
-    "broken": partial(_player, flaw=ALPHA),
-    "backward": _backward,
+    "player": partial(_player, build),
+    "race": partial(_player, build, race=True),
+    "broken": partial(_player, build, flaw=ALPHA),
+    "backward": partial(_player, backward.build),
     "hbm": hbm.show,
     "hbm standard": partial(hbm.show, only=("standard",)),
     "hbm both": partial(hbm.show, only=("standard", "flash2")),

@@ -24,7 +24,7 @@ def payload(asked: Experiment, depth: int | None = None) -> bytes:
     lowest, highest = _ends(found.scores)
     strength = np.where(np.isneginf(found.scores), 0, 55 + 200 * (found.scores - lowest) / (highest - lowest))
     header = {
-        "frames": _frames(asked, found),
+        "frames": _frames(found),
         "note": _whose(asked, found),
         "levels": _levels(found),
         "heads": problem.heads,
@@ -103,76 +103,84 @@ def _whose(asked: Experiment, found: Zoom) -> list[str]:
     return [told, *without, problem.mask.text, shown.record.label, shown.gpu.name]
 
 
-def _frames(asked: Experiment, found: Zoom) -> list[dict]:
-    problem, run = found.experiment.problem, found.run
-    gpu, amounts = run.gpu, run.schedule.amounts
-    rows, keys = found.scores.shape
-    i, j = found.tile
-    in_head = problem.seq_q * problem.seq_kv
-    visited = int((run.schedule.bounds.stop - run.schedule.bounds.first).sum())
-    blocks = [len(run.schedule.query_rows), len(run.schedule.key_rows)]
-    share, wide = found.warp_size
-    tensors = (Tensor.Q, Tensor.K, Tensor.V)
-    q_bytes, k_bytes, v_bytes = (amounts[each].of(rows, keys) for each in tensors)
-    m, total, dot = found.m, found.l, float(found.q.astype(float) @ found.k.astype(float))
-    texts = [number_text(each, 4) for each in (*m, *total, found.alpha, found.score)]
-    m_old, m_new, l_old, l_new, alpha, score = texts
-    last_words = f"{problem.head_dim:,} products, added up and divided by √d, are the score {score}"
-    if found.alpha:
-        last_words += (
-            f": m rises from {m_old} to {m_new}, and all summed before is multiplied by α = {alpha}."
-        )
-    else:
-        last_words += ", the first maximum m of its row: nothing was summed before."
-    queries, own = ("1 query" if count == 1 else f"{count:,} queries" for count in (problem.seq_q, rows))
-    told = (
-        (
-            f"A layer's attention has {counted(problem.heads, 'head')}, each with scores of its own.",
-            ("heads", f"{problem.heads:,}", "ink"),
-            ("scores", f"{problem.heads * in_head:,}", "S"),
-            ("S, if it were stored", bytes_text(problem.heads * in_head * problem.itemsize), "S"),
-            ("thread blocks", f"{run.blocks // problem.batch:,}", "Q"),
-            (f"SMs of the {gpu.name}", f"{gpu.sms:,}", "ink"),
-        ),
-        (
-            f"A head compares {queries} with {counted(problem.seq_kv, 'key')}, in tiles. The thread block of "
-            "the marked row passes over its tiles one by one.",
-            ("scores of a head", f"{in_head:,}", "S"),
-            ("tiles visited", f"{visited:,} of {blocks[0] * blocks[1]:,}", "S"),
-            ("query blocks, each a thread block", f"{blocks[0]:,}", "Q"),
-            ("key blocks", f"{blocks[1]:,}", "K"),
-        ),
-        (
-            f"A tile has the scores of {own} and {counted(keys, 'key')}: what an SM multiplies at once.",
-            ("tile", f"query block {i + 1}, key block {j + 1}", "ink"),
-            ("scores of a tile", f"{rows * keys:,}", "S"),
-            ("its rows of Q", bytes_text(q_bytes), "Q"),
-            ("its rows of K and V", bytes_text(k_bytes + v_bytes), "K"),
-            ("shared memory for a block", chip_bytes_text(gpu.shared_bytes_block), "ink"),
-        ),
-        (
-            f"{counted(found.warps, 'warp')} of 32 threads share the tile out: "
-            + (
-                "each has queries of its own and all keys."
-                if wide == keys
-                else "each has a part of the keys."
-            ),
-            ("warp", f"{found.warp + 1} of {found.warps}", "ink"),
-            ("its queries", f"{share:,} of {rows:,}", "Q"),
-            ("its keys", f"{wide:,} of {keys:,}", "K"),
-            ("its scores", f"{share * wide:,}", "S"),
-            ("scores of a thread", number_text(found.thread_scores), "S"),
-        ),
-        (
-            last_words,
-            ("query and key", f"{found.row + 1:,} and {found.key + 1:,}", "ink"),
-            ("q · k / √d", f"{number_text(dot, 4)} × {number_text(problem.scale)} = {score}", "S"),
-            ("m, before and after the tile", f"{m_old} → {m_new}", "statistics"),
-            ("α", alpha, "O"),
-            ("l, before and after", f"{l_old} → {l_new}", "statistics"),
-        ),
-    )
+def _frames(found: Zoom) -> list[dict]:
+    told = (each(found) for each in (_layer, _head, _tile, _warp, _score))
     return [
         {"sentence": sentence, "facts": facts, "mark": depth}
         for depth, (sentence, *facts) in zip(DEPTHS, told, strict=True)
     ]
+
+
+def _layer(found: Zoom) -> tuple:
+    problem, run = found.experiment.problem, found.run
+    scores = problem.heads * problem.seq_q * problem.seq_kv
+    return (
+        f"A layer's attention has {counted(problem.heads, 'head')}, each with scores of its own.",
+        ("heads", f"{problem.heads:,}", "ink"),
+        ("scores", f"{scores:,}", "S"),
+        ("S, if it were stored", bytes_text(scores * problem.itemsize), "S"),
+        ("thread blocks", f"{run.blocks // problem.batch:,}", "Q"),
+        (f"SMs of the {run.gpu.name}", f"{run.gpu.sms:,}", "ink"),
+    )
+
+
+def _head(found: Zoom) -> tuple:
+    problem, schedule = found.experiment.problem, found.run.schedule
+    visited = int((schedule.bounds.stop - schedule.bounds.first).sum())
+    rows, keys = len(schedule.query_rows), len(schedule.key_rows)
+    return (
+        f"A head compares {_queries(problem.seq_q)} with {counted(problem.seq_kv, 'key')}, in tiles. The "
+        "thread block of the marked row passes over its tiles one by one.",
+        ("scores of a head", f"{problem.seq_q * problem.seq_kv:,}", "S"),
+        ("tiles visited", f"{visited:,} of {rows * keys:,}", "S"),
+        ("query blocks, each a thread block", f"{rows:,}", "Q"),
+        ("key blocks", f"{keys:,}", "K"),
+    )
+
+
+def _tile(found: Zoom) -> tuple:
+    (i, j), (rows, keys), run = found.tile, found.scores.shape, found.run
+    q, k, v = (run.schedule.amounts[each].of(rows, keys) for each in (Tensor.Q, Tensor.K, Tensor.V))
+    return (
+        f"A tile has the scores of {_queries(rows)} and {counted(keys, 'key')}: what an SM multiplies at "
+        "once.",
+        ("tile", f"query block {i + 1}, key block {j + 1}", "ink"),
+        ("scores of a tile", f"{rows * keys:,}", "S"),
+        ("its rows of Q", bytes_text(q), "Q"),
+        ("its rows of K and V", bytes_text(k + v), "K"),
+        ("shared memory for a block", chip_bytes_text(run.gpu.shared_bytes_block), "ink"),
+    )
+
+
+def _warp(found: Zoom) -> tuple:
+    (rows, keys), (share, wide) = found.scores.shape, found.warp_size
+    each = "queries of its own and all keys" if wide == keys else "a part of the keys"
+    return (
+        f"{counted(found.warps, 'warp')} of 32 threads share the tile out: each has {each}.",
+        ("warp", f"{found.warp + 1} of {found.warps}", "ink"),
+        ("its queries", f"{share:,} of {rows:,}", "Q"),
+        ("its keys", f"{wide:,} of {keys:,}", "K"),
+        ("its scores", f"{share * wide:,}", "S"),
+        ("scores of a thread", number_text(found.thread_scores), "S"),
+    )
+
+
+def _score(found: Zoom) -> tuple:
+    problem, dot = found.experiment.problem, float(found.q.astype(float) @ found.k.astype(float))
+    texts = [number_text(each, 4) for each in (*found.m, *found.l, found.alpha, found.score)]
+    m_old, m_new, l_old, l_new, alpha, score = texts
+    follows = ", the first maximum m of its row: nothing was summed before."
+    if found.alpha:
+        follows = f": m rises from {m_old} to {m_new}, and all summed before is multiplied by α = {alpha}."
+    return (
+        f"{problem.head_dim:,} products, added up and divided by √d, are the score {score}{follows}",
+        ("query and key", f"{found.row + 1:,} and {found.key + 1:,}", "ink"),
+        ("q · k / √d", f"{number_text(dot, 4)} × {number_text(problem.scale)} = {score}", "S"),
+        ("m, before and after the tile", f"{m_old} → {m_new}", "statistics"),
+        ("α", alpha, "O"),
+        ("l, before and after", f"{l_old} → {l_new}", "statistics"),
+    )
+
+
+def _queries(count: int) -> str:
+    return "1 query" if count == 1 else f"{count:,} queries"
