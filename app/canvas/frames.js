@@ -44,7 +44,7 @@ class FactsPanel {
       const x = box.x + (n % columns) * wide,
         y = box.y + (Math.floor(n / columns) + 0.25) * line;
       pen.text(name, x, y, { size: 14, color: theme.muted, room: wide });
-      const fits = Math.min(size, wide / (MONO_WIDE * words.length * u)); // for numbers of many digits
+      const fits = Math.min(size, (wide / u - 12) / (MONO_WIDE * words.length)); // for numbers of many digits
       pen.text(words, x, y + below * u, { size: fits, weight: 700, mono: true, color: theme[color] });
     });
     pen.note(model.note, box.x, box.y + box.h - 6 * u, { room: box.w });
