@@ -7,6 +7,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN
+from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
 from kernels.call.terms import Terms, cap_of
@@ -60,6 +61,11 @@ def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[E
         terms = Terms(None, options.sinks, options.alibi_slopes, softcap, seen_of(q, k, options))
         features = terms.features(q.shape[2])
     call, reason = chosen(q, k, v, *mask, *options.how, features)
+    if half := call.memory.get("halved"):
+        reason += f", {half.in_blocks} where {call.block_q} x {call.block_kv} do not fit"
+    found = device_of(q.device)
+    if not (found.multiplies or interpreted()):
+        reason += f"; Triton multiplies without tensor cores on {found.architecture}"
     return f"{call.algorithm} runs: {reason}"
 
 
@@ -121,6 +127,10 @@ def trace_attention(
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
+        )
+    if device_of(q.device).amd:
+        raise RuntimeError(
+            f"blocks cannot be traced on {device_of(q.device).architecture}, only by NVIDIA's clock"
         )
     times = BlockTimes(heavy_first)
     out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call, times=times)

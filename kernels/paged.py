@@ -27,16 +27,17 @@ from kernels.call.value_checks import (
 from kernels.dispatch.operator import LIBRARY
 from kernels.launch.launch import (
     addresses,
+    fitting,
     interpreted,
     launch,
     options_given,
     output_like,
     stages,
-    warps,
 )
 from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
 from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, paged_call, plan_of, planned
+from kernels.tilings.flash2 import warps
 
 _AGAIN: dict[tuple, Callable] = {}  # by layouts and options: see `_again`
 APPENDED = 16  # rows of new keys that a program of `append_kernel` copies
@@ -166,7 +167,7 @@ def attend(
     tensors = q, k_cache, v_cache, block_table, lengths, *parts, sinks, slopes
     again, tiled = call.memory.get("attend", (None, False))
     if again is None or options_given():
-        _attend(tensors, call, plan)
+        fitting(lambda call: _attend(tensors, call, plan), call)
     else:
         again(*addresses((*tensors, k_cache, v_cache) if tiled else tensors))
     if call.splits > 1:

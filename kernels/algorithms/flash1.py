@@ -12,7 +12,7 @@ from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.block_times import BlockTimes, now, store_times
-from kernels.launch.launch import launch, output_like, warps
+from kernels.launch.launch import launch, output_like
 from kernels.tile.scores import capped, masked, query_blocks_in, seen_by, slope_of, sloped
 from kernels.tile.tile import (
     LN_2,
@@ -30,6 +30,7 @@ from kernels.tile.tile import (
     store_tile,
     widened,
 )
+from kernels.tilings.flash2 import warps
 
 
 @triton.jit(do_not_specialize=["heads", "kv_heads", "seq_q", "seq_kv", "window"])

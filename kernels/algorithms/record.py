@@ -12,6 +12,8 @@ import torch
 
 from kernels.call.arguments import DTYPES
 from kernels.call.call import Call, default_blocks
+from kernels.call.device import device_of
+from kernels.tilings.device import HOPPER
 
 # what a call may ask for, in the words of a sentence: its mask, and its terms
 FEATURES = {
@@ -66,10 +68,6 @@ def _as_checked(call: Call, *_) -> Call:
     return call
 
 
-def _default_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    return default_blocks(head_dim, dtype)
-
-
 @dataclass(frozen=True)
 class Backward:
     """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
@@ -99,12 +97,12 @@ class Algorithm:
         dtypes: of q, k and v.
         head_dims: of q and k; None: any that `kernels.call.arguments` allows.
         own_v_dim: whether V may have a head_dim of its own.
-        capability: major compute capability of the GPUs that its kernels, in Gluon, are written for; None:
-            any GPU, and Triton's interpreter.
+        hopper: whether its kernels, in Gluon, are written for a Hopper GPU; else any GPU and Triton's
+            interpreter run them.
         layout: (q, k, v) -> why their strides or addresses are not served, or None.
         most_keys: of a row, and why, in words; None: any.
         chooses_blocks: whether block_q and block_kv may not be given.
-        blocks: (queries of a key head, wider head_dim, dtype) -> block_q and block_kv unless given.
+        blocks: (queries of a key head, wider head_dim, dtype, device) -> block_q and block_kv unless given.
         most_splits: of the keys, that may be asked for; 0: none.
         prepared: (checked call, whether blocks are its own, (q, k, v), SMs) -> the call that runs.
         offers: by rank, lowest first: (own prepared call, what is asked) -> a call that `auto` takes and why,
@@ -127,11 +125,11 @@ class Algorithm:
     dtypes: tuple[torch.dtype, ...] = DTYPES
     head_dims: tuple[int, ...] | None = None
     own_v_dim: bool = True
-    capability: int | None = None
+    hopper: bool = False
     layout: Callable[..., str | None] = _no_objection
     most_keys: tuple[int, str] | None = None
     chooses_blocks: bool = False
-    blocks: Callable[[int, int, torch.dtype], tuple[int, int]] = _default_blocks
+    blocks: Callable[[int, int, torch.dtype, torch.device], tuple[int, int]] = default_blocks
     most_splits: int = 0
     prepared: Callable[[Call, bool, Tensors, int], Call] = _as_checked
     offers: dict[int, Offer] = field(default_factory=dict)
@@ -161,7 +159,7 @@ class Algorithm:
         )
 
     def unserved_device(self, device: torch.device, interpreted: bool) -> str | None:
-        if self.capability is None:
+        if not self.hopper:
             return None
         if interpreted:
             return f"{self.key} is written in Gluon, which Triton's interpreter does not run"
@@ -169,10 +167,8 @@ class Algorithm:
             return f"{self.key} is written in Gluon, which this Triton does not have"
         if device.type != "cuda":
             return f"{self.key} needs a Hopper GPU, q is on {device}"
-        major, minor = _capability(device)
-        if major != self.capability:
-            needed = f"a Hopper GPU (compute capability {self.capability}.0)"
-            return f"{self.key} needs {needed}, this one has {major}.{minor}"
+        if (found := device_of(device).architecture) != HOPPER.architecture:
+            return f"{self.key} needs a Hopper GPU ({HOPPER.architecture}), this one is {found}"
         return None
 
     def unserved_tensors(self, q, k, v) -> str | None:
@@ -196,8 +192,3 @@ def _listed(values, last: str = "and") -> str:
 @cache
 def _has_gluon() -> bool:
     return find_spec("triton.experimental.gluon") is not None
-
-
-@cache  # asking takes microseconds at every launch
-def _capability(device: torch.device) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)

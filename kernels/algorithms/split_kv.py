@@ -25,10 +25,10 @@ from kernels.launch.launch import (
     multiprocessors,
     options_given,
     output_like,
-    warps,
 )
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.tile.tile import any_not_finite, head_start, inlined, log_sum_exp, narrowed, normalised
+from kernels.tilings.flash2 import warps
 from kernels.tilings.split_kv import COMBINED
 
 MIN_KEYS = 512  # with fewer, combining costs more than splitting gains

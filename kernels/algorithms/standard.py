@@ -14,7 +14,7 @@ from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call, ceil_div
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.block_times import BlockTimes, now, store_times
-from kernels.launch.launch import interpreted, launch, output_like, stages, warps
+from kernels.launch.launch import interpreted, launch, output_like, stages
 from kernels.tile.scores import capped, seen_by, slope_of, sloped
 from kernels.tile.tile import (
     LN_2,
@@ -32,6 +32,7 @@ from kernels.tile.tile import (
     visible,
     widened,
 )
+from kernels.tilings.flash2 import warps
 from kernels.tilings.standard import SOFTMAX_TILE
 
 MAX_ROW = 65536  # keys of a row: in float32 they fill an SM's registers

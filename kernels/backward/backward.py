@@ -7,6 +7,7 @@ is summed in registers, in one order: no atomics, and the same bits every time.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,13 +16,14 @@ import torch
 
 from kernels.backward.kernel import key_gradient_kernel, query_gradient_kernel
 from kernels.backward.row_terms import store_row_terms
-from kernels.call.call import Call, ceil_div, default_blocks
+from kernels.call.call import Call, ceil_div
+from kernels.call.device import device_of
 from kernels.call.remember import REMEMBERED
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
-from kernels.launch.launch import MOST_STAGES, launch, stages, warps
+from kernels.launch.launch import fitting, launch, stages
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import LOG2_E
-from kernels.tilings.backward import KEY_TILING, QUERY_TILING, V_KEY_TILING
+from kernels.tilings.backward import tilings as of_device
 
 
 class Pass(NamedTuple):
@@ -33,21 +35,18 @@ class Pass(NamedTuple):
 
 
 @lru_cache(REMEMBERED)
-def tilings(call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None) -> tuple[Pass, Pass]:
+def tilings(
+    call: Call,
+    dtype: torch.dtype,
+    block_q: int | None,
+    block_kv: int | None,
+    device: torch.device = torch.device("cpu"),
+) -> tuple[Pass, Pass]:
     """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
-    own = block_q is None and block_kv is None and dtype != torch.float32
-    if own:
-        keys, queries = (tiling[max(64, call.widest)] for tiling in (KEY_TILING, QUERY_TILING))
-        keys = V_KEY_TILING.get((call.head_dim, call.out_dim), keys)
-    else:
-        wide, narrow = default_blocks(call.widest, dtype) if dtype == torch.float32 else (64, 64)
-        keys = (block_q or narrow, block_kv or wide)
-        queries = (block_q or wide, block_kv or narrow)
-        keys = (*keys, 8 if call.widest > 128 else warps(keys[1]), MOST_STAGES)
-        queries = (*queries, warps(queries[0], call.widest), MOST_STAGES)
+    dims = call.head_dim, call.out_dim
     return tuple(
         Pass(replace(call, block_q=rows, block_kv=columns), *launched)
-        for rows, columns, *launched in (keys, queries)
+        for rows, columns, *launched in of_device(dims, dtype.itemsize, block_q, block_kv, device_of(device))
     )
 
 
@@ -72,7 +71,7 @@ def backward(
     other tensors of these layouts.
     """
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
-    keys, queries = tilings(call, q.dtype, block_q, block_kv)
+    keys, queries = tilings(call, q.dtype, block_q, block_kv, q.device)
     if terms is not None and terms.many_registers:
         keys, queries = (how._replace(warps=8) for how in (keys, queries))
     padding = max(keys.call.block_q, queries.call.block_q)
@@ -86,8 +85,15 @@ def backward(
         **call.sizes,
     }
     inputs = q, k, v, d_out, lse_log2, delta
-    differentiate_keys = _key_gradient((*inputs, d_k, d_v), keys, shared, terms)
-    differentiate_queries = _query_gradient((*inputs, d_q), queries, shared, terms)
+
+    def launched(gradient: Callable, how: Pass, *outputs) -> Relaunch | None:
+        def run(call: Call) -> Relaunch | None:
+            return gradient((*inputs, *outputs), how._replace(call=call), shared, terms)
+
+        return run(how.call) if block_q or block_kv else fitting(run, how.call)
+
+    differentiate_keys = launched(_key_gradient, keys, d_k, d_v)
+    differentiate_queries = launched(_query_gradient, queries, d_q)
     if terms is not None:
         return d_q, d_k, d_v, sink_gradient(terms, lse_log2, delta)
     if fill is not None and again is not None:

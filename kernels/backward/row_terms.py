@@ -5,9 +5,10 @@ import triton.language as tl
 
 from kernels.backward.places import OF_QUERIES
 from kernels.call.call import Call
-from kernels.launch.launch import launch, warps
+from kernels.launch.launch import launch
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import LOG2_E, head_start, load_tile, widened
+from kernels.tilings.flash2 import warps
 
 
 @triton.jit(do_not_specialize=["heads", "seq_q", "padded_seq_q"])

@@ -1,26 +1,21 @@
 """A checked call: its sizes, mask and tiling, and the blocks that a kernel takes unless they are given."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
 
+from kernels.call.device import device_of
 from kernels.tile.tile import Tile
 from kernels.tilings import flash2
-from kernels.tilings.flash2 import MAX_HEAD_DIM
-
-MIN_BLOCK = 16  # tl.dot takes no less
+from kernels.tilings.device import MIN_BLOCK
+from kernels.tilings.flash2 import MAX_HEAD_DIM, tile_size
 
 
 def ceil_div(size: int, block: int) -> int:
     """Blocks that hold a size; triton.cdiv is slow on the host."""
     return -(-size // block)
-
-
-def tile_size(size: int) -> int:
-    """The power of two, at least 16, that holds a size."""
-    return max(MIN_BLOCK, 1 << (size - 1).bit_length())
 
 
 class Cut(NamedTuple):
@@ -68,6 +63,18 @@ class Call:
     v_dim: int | None = None  # the head dim of V and O where it is another than head_dim
     cut: Cut | None = None  # how flash3 cuts its last tiles
     memory: dict = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def halved(self) -> "Call | None":
+        """The same in blocks half as large: the larger, keys where they are alike; None of the smallest."""
+        if max(self.block_q, self.block_kv) <= MIN_BLOCK:
+            return None
+        if self.block_q > self.block_kv:
+            return replace(self, block_q=self.block_q // 2)
+        return replace(self, block_kv=self.block_kv // 2)
+
+    @property
+    def in_blocks(self) -> str:
+        return f"in blocks of {self.block_q} x {self.block_kv}"
 
     @cached_property
     def query_blocks(self) -> int:
@@ -135,16 +142,13 @@ class Call:
         return self.unmasked_tile._replace(RANGES=True)
 
 
-def default_blocks(head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    """(block_q, block_kv) of flash2 unless it has blocks of its own, see `kernels.tilings.flash2`."""
-    return flash2.default_blocks(head_dim, dtype.itemsize)
+def default_blocks(rows: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> tuple[int, int]:
+    """(block_q, block_kv) of an algorithm that has no blocks of its own, however many rows."""
+    return flash2.default_blocks(head_dim, dtype.itemsize, device_of(device))
 
 
-def split_blocks(rows: int, head_dim: int, dtype: torch.dtype) -> tuple[int, int]:
-    """(block_q, block_kv) of split_kv for `rows` queries that share a key head.
-
-    With few of them, keys come in the larger blocks that keep more bytes in flight.
-    """
-    block_q, block_kv = default_blocks(head_dim, dtype)
-    block_q = min(64 if head_dim <= MAX_HEAD_DIM else 32, block_q, tile_size(rows))
-    return block_q, 128 if block_q < 64 and head_dim <= 128 and dtype != torch.float32 else block_kv
+def split_blocks(
+    rows: int, head_dim: int, dtype: torch.dtype, device: torch.device | str = "cpu"
+) -> tuple[int, int]:
+    """(block_q, block_kv) of split_kv for `rows` queries that share a key head; an H200's for the CPU."""
+    return flash2.split_blocks(rows, head_dim, dtype.itemsize, device_of(torch.device(device)))

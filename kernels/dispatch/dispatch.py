@@ -12,8 +12,9 @@ from kernels.call.remember import remember
 from kernels.call.terms import Terms
 from kernels.call.tma import TMA_ALIGNMENT
 from kernels.call.value_checks import check_untransformed, flag, python_int, resolved
-from kernels.launch.launch import POINTER_ALIGNMENT, interpreted, multiprocessors, options_given
+from kernels.launch.launch import POINTER_ALIGNMENT, fitting, interpreted, multiprocessors, options_given
 
+BLOCK_Q = 4  # its place among options, before block_kv's
 _CHOSEN: dict[tuple, tuple[Call, str]] = {}  # by layout of the tensors and options
 
 
@@ -95,7 +96,7 @@ def checked(
     if record.most_keys is not None and seq_kv > record.most_keys[0]:
         most, why = record.most_keys
         raise ValueError(f"k has {seq_kv} keys, {record.key} {why} and takes at most {most}")
-    blocks = record.blocks(heads // kv_heads * seq_q, max(head_dim, v_dim), q.dtype)
+    blocks = record.blocks(heads // kv_heads * seq_q, max(head_dim, v_dim), q.dtype, q.device)
     window, block_q, block_kv, splits = map(python_int, (window, block_q, block_kv, splits))
     return Call(
         batch=batch,
@@ -150,9 +151,10 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
     if q.is_neg() or k.is_neg() or v.is_neg():
         return run(*resolved(q, k, v), options, terms)
     record = ALGORITHMS[call.algorithm]
-    if terms is None:
-        return *record.forward(q, k, v, call), call
-    return *record.forward(q, k, v, call, terms=terms if record.takes_seen else terms.ranged()), call
+    given = {} if terms is None else {"terms": terms if record.takes_seen else terms.ranged()}
+    if record.chooses_blocks or options[BLOCK_Q] or options[BLOCK_Q + 1]:
+        return *record.forward(q, k, v, call, **given), call
+    return *fitting(lambda call: record.forward(q, k, v, call, **given), call), call
 
 
 def again(q, k, v, options: tuple, terms: Terms, given: dict):

@@ -1,20 +1,22 @@
 """How a kernel is launched: on its tensors' device, with a word on what it lacked when it does not fit."""
 
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from threading import RLock
+from typing import Any
 
 import torch
 import triton
 from triton.runtime.errors import OutOfResources
 
-from kernels.call.call import MAX_HEAD_DIM, Call
+from kernels.call.call import Call
+from kernels.call.device import device_of
 from kernels.call.remember import remember
 from kernels.launch.relaunch import Relaunch, flat
 
-DEFAULT_SHARED_MEMORY = 227 * 1024  # bytes that a block may use on an H100 or H200, where no GPU can be asked
 DEFAULT_MULTIPROCESSORS = 132
 MOST_STAGES = 3  # tiles in flight: more have not made a kernel faster
 POINTER_ALIGNMENT = 16  # bytes; Triton compiles a kernel of its own for addresses that are no multiples
@@ -31,9 +33,14 @@ class OutOfSharedMemoryError(RuntimeError):
         super().__init__(what, required, limit, resource)  # from which pickle makes it again
         self.what, self.required, self.limit, self.resource = self.args
 
-    def __str__(self) -> str:
+    @property
+    def lack(self) -> str:
+        """What it needs and what there is."""
         unit = "bytes of shared memory a block" if self.resource == "shared memory" else self.resource
-        return f"{self.what} needs {self.required} {unit}, this GPU has {self.limit}: choose smaller blocks"
+        return f"{self.what} needs {self.required} {unit}, this GPU has {self.limit}"
+
+    def __str__(self) -> str:
+        return f"{self.lack}: choose smaller blocks"
 
 
 def interpreted() -> bool:
@@ -41,17 +48,13 @@ def interpreted() -> bool:
     return triton.knobs.runtime.interpret
 
 
-def warps(rows: int, columns: int = 0) -> int:
-    """Warps a block for so many rows: one warp group (4 warps) for 64, two from 128 or for a wide O."""
-    return 8 if rows >= 128 or columns > MAX_HEAD_DIM else 4
-
-
 def stages(tensor: torch.Tensor, streamed: int, resident: int) -> int:
     """Tiles in flight, 1 to 3: as many as fit beside what stays in the shared memory of a block.
 
     A step of the kernel's loop streams in so many elements of tensor's dtype; the resident stay throughout.
     """
-    free = _shared_memory(tensor.device) - resident * tensor.element_size()
+    device = device_of(tensor.device)
+    free = device.shared - device.resident(resident * tensor.element_size())
     return min(MOST_STAGES, max(1, free // (streamed * tensor.element_size())))
 
 
@@ -67,7 +70,7 @@ def output_like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 def multiprocessors(device: torch.device) -> int:
     """SMs of a GPU; an H200's where there is none to ask."""
-    return DEFAULT_MULTIPROCESSORS if device.type != "cuda" else _properties(device).multi_processor_count
+    return DEFAULT_MULTIPROCESSORS if device.type != "cuda" else _multiprocessors(device)
 
 
 @contextmanager
@@ -92,11 +95,12 @@ def launch(
 
     tensors come first in the kernel's signature, the rest is named. What was launched alike before is started
     without Triton's own look at every argument, which takes longer than a short kernel; returned is what does
-    so, None in the interpreter.
+    so, None in the interpreter and on an AMD GPU, for whose driver Triton hands on arguments of its own.
     """
-    options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
     each = flat(tensors)
     device = each[0].device
+    its = device_of(device)
+    options = {"num_warps": its.warps(num_warps), "num_stages": num_stages, **(_GIVEN.get() or {})}
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
     if again := _LAUNCHED.get(alike):
         again(*addresses(each))
@@ -107,12 +111,25 @@ def launch(
     except OutOfResources as error:
         what = f"{call.algorithm} with {call.block_q} x {call.block_kv} blocks at head_dim {call.head_dim}"
         raise OutOfSharedMemoryError(what, error.required, error.limit, error.name) from None
-    if compiled is None:
+    if compiled is None or its.amd:
         return None
     constants = [arguments[name] for name in kernel.arg_names[len(tensors) :]]
     again = Relaunch(compiled, programs, tensors, constants)
     remember(_LAUNCHED, alike, again)
     return again
+
+
+def fitting(run: Callable[[Call], Any], call: Call) -> Any:
+    """run(call); in blocks half as large, kept for the next time and said, where its own do not fit."""
+    try:
+        return run(call.memory.get("halved", call))
+    except OutOfSharedMemoryError as error:
+        half = None if "halved" in call.memory else call.halved()
+        if half is None:
+            raise
+        call.memory["halved"] = half
+        warnings.warn(f"{error.lack}: it runs {half.in_blocks}", RuntimeWarning, stacklevel=3)
+        return run(half)
 
 
 address = torch.Tensor.data_ptr  # of a tensor: what is mapped takes less time than a loop
@@ -142,12 +159,6 @@ def _kind(tensor) -> tuple | None:
     return None if tensor is None else _kind(tensor.base)
 
 
-def _shared_memory(device: torch.device) -> int:
-    return (
-        DEFAULT_SHARED_MEMORY if device.type != "cuda" else _properties(device).shared_memory_per_block_optin
-    )
-
-
 @cache  # asking takes microseconds at every launch
-def _properties(device: torch.device):
-    return torch.cuda.get_device_properties(device)
+def _multiprocessors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count

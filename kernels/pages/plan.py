@@ -9,6 +9,7 @@ from kernels.algorithms.flash3 import latent
 from kernels.algorithms.split_kv import row_blocks, split_count, visible_keys
 from kernels.call.arguments import LATENT, MAX_SPLITS, check_options, check_terms
 from kernels.call.call import Call, default_blocks, split_blocks
+from kernels.call.device import device_of
 from kernels.call.key_ranges import window_sides
 from kernels.call.options import Options
 from kernels.call.remember import remember
@@ -83,9 +84,10 @@ def paged_call(
     page_size, kv_heads = k_cache.shape[1:3]
     rows = heads // kv_heads * seq_q
     many = rows >= MANY_ROWS and q.element_size() == 2
-    blocks = default_blocks(head_dim, q.dtype) if many else split_blocks(rows, head_dim, q.dtype)
-    if many and head_dim == WIDE and page_size % WIDE == 0:  # with TMA, faster by 11 % on an H200
-        blocks = WIDE, WIDE
+    of_dtype = head_dim, q.dtype, q.device
+    blocks = default_blocks(rows, *of_dtype) if many else split_blocks(rows, *of_dtype)
+    if many and head_dim == WIDE and page_size % WIDE == 0 and device_of(q.device).measured:
+        blocks = WIDE, WIDE  # with TMA, faster by 11 % on an H200
     call = Call(
         batch=batch,
         heads=heads,

@@ -32,7 +32,7 @@ def on_gpu(monkeypatch, *, reason=None):
     monkeypatch.setattr(flash2_module, "tma_serves", lambda *arguments: False)
     monkeypatch.setattr(Algorithm, "unserved_device", lambda record, *_: None)
     monkeypatch.setattr(
-        Algorithm, "unserved_tensors", lambda record, *_: reason if record.capability else None
+        Algorithm, "unserved_tensors", lambda record, *_: reason if record.hopper else None
     )
 
 

@@ -7,6 +7,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.algorithms.flash2.kernel import How, flash2_kernel
 from kernels.call.call import Call
+from kernels.call.device import device_of
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.call.tma import DTYPES, TMA_ALIGNMENT, unserved_strides
 from kernels.launch.block_times import BlockTimes
@@ -18,15 +19,14 @@ from kernels.launch.launch import (
     options_given,
     output_like,
     stages,
-    warps,
 )
 from kernels.tilings import flash2 as tilings
-from kernels.tilings.flash2 import HEADS_TOGETHER, MAX_HEAD_DIM, OWN_TILING, SHORT, V_TILING
+from kernels.tilings.flash2 import HEADS_TOGETHER, MAX_HEAD_DIM, OWN_TILING, SHORT, V_TILING, warps
 
 
-def own_tiling(call: Call) -> tuple[int, int, int, int]:
+def own_tiling(call: Call, tensor: torch.Tensor) -> tuple[int, int, int, int]:
     """block_q, block_kv, warps and most stages of a call whose K and V are copied by TMA."""
-    return tilings.own_tiling(call.head_dim, call.seq_kv, call.v_dim)
+    return tilings.own_tiling(call.head_dim, call.seq_kv, call.v_dim, device_of(tensor.device))
 
 
 def served_by_tma(call: Call, q, k, v) -> bool:
@@ -41,7 +41,7 @@ def tma_serves(call: Call, q, k, v) -> bool:
         return False
     strides = [stride * k.element_size() for tensor in (k, v) for stride in tensor.stride()[:-1]]
     return (
-        torch.cuda.get_device_capability(q.device)[0] >= 9
+        device_of(q.device).tma
         and served_by_tma(call, q, k, v)
         and all(stride > 0 and stride % TMA_ALIGNMENT == 0 for stride in strides)
     )
@@ -61,7 +61,7 @@ def heads_together(call: Call) -> int:
 
 def with_tma(call: Call, k: torch.Tensor) -> Call:
     """A call whose K and V are copied by TMA, in its own tiling's blocks where two of K and V fit."""
-    block_q, block_kv, *_ = own_tiling(call)
+    block_q, block_kv, *_ = own_tiling(call, k)
     own = replace(call, tma=True, block_q=block_q, block_kv=block_kv)
     return own if loop_stages(own, k) >= 2 else replace(call, tma=True)
 
@@ -85,7 +85,7 @@ def flash2(
         columns = 64 if call.head_dim == 192 else call.padded_head_dim
         keys, values = described(k, columns, call), described(v, call.padded_out_dim, call)
     programs = call.programs
-    *blocks, num_warps, most_stages = own_tiling(call) if call.tma else (0, 0, 0, 0)
+    *blocks, num_warps, most_stages = own_tiling(call, q) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:
         num_warps, most_stages = warps(call.block_q, call.out_dim), MOST_STAGES
     heavy_first = call.causal and (times is None or times.heavy_first)

@@ -12,7 +12,7 @@ ALGORITHM = Algorithm(
     dtypes=DTYPES,  # of what is quantised, and of O
     head_dims=tuple(TILING),
     own_v_dim=False,
-    capability=9,
+    hopper=True,
     chooses_blocks=True,
     reason="it was asked for, and auto never takes it, because numbers of 8 bits change the result",
 )
