@@ -46,7 +46,7 @@ def machine() -> Machine:
     if torch.version.hip is not None:
         raise JobError(
             f"nothing can be measured here: PyTorch is built for AMD GPUs (HIP {torch.version.hip}), which"
-            " the kernels do not serve yet"
+            " nothing was ever measured on"
         )
     has_triton = "triton" in versions
     if not torch.cuda.is_available():

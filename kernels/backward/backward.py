@@ -40,13 +40,15 @@ def tilings(
     dtype: torch.dtype,
     block_q: int | None,
     block_kv: int | None,
-    device: torch.device = torch.device("cpu"),
+    device: torch.device | str = "cpu",
 ) -> tuple[Pass, Pass]:
     """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
     dims = call.head_dim, call.out_dim
     return tuple(
         Pass(replace(call, block_q=rows, block_kv=columns), *launched)
-        for rows, columns, *launched in of_device(dims, dtype.itemsize, block_q, block_kv, device_of(device))
+        for rows, columns, *launched in of_device(
+            dims, dtype.itemsize, block_q, block_kv, device_of(torch.device(device))
+        )
     )
 
 

@@ -2,9 +2,10 @@
 
 import torch
 
-from kernels.call.call import MAX_HEAD_DIM, MIN_BLOCK
 from kernels.call.options import Options
 from kernels.call.value_checks import check_build, check_is_tensor, check_strided, positive, shown, whole
+from kernels.tilings.device import MIN_BLOCK
+from kernels.tilings.flash2 import MAX_HEAD_DIM
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MAX_V_DIM, NARROW_HEAD_DIM = 512, 64  # of V, whose head_dim may be larger where that of Q and K is small
@@ -15,7 +16,7 @@ MAX_SPLITS = 1024
 
 def check_tensors(q, k, v, interpreted: bool) -> None:
     """ValueError or TypeError with one sentence for tensors that no algorithm can serve."""
-    check_build()
+    check_build(q)
     tensors = {"q": q, "k": k, "v": v}
     for name, tensor in tensors.items():
         check_tensor(name, tensor)

@@ -10,7 +10,7 @@ from kernels.call.device import device_of
 from kernels.tile.tile import Tile
 from kernels.tilings import flash2
 from kernels.tilings.device import MIN_BLOCK
-from kernels.tilings.flash2 import MAX_HEAD_DIM, tile_size
+from kernels.tilings.flash2 import tile_size
 
 
 def ceil_div(size: int, block: int) -> int:

@@ -3,22 +3,25 @@
 from functools import cache
 
 import torch
-from triton.runtime import driver
 
 from kernels.tilings.device import HOPPER, Device
 
-WITHOUT_GPU = HOPPER
+WITHOUT_GPU = HOPPER  # an H200's
+
+
+def device_of(device: torch.device) -> Device:
+    """What of a GPU its tilings follow; an H200's where there is none to ask."""
+    return WITHOUT_GPU if device.type != "cuda" else _asked(device)
 
 
 @cache  # asking takes microseconds at every launch
-def device_of(device: torch.device) -> Device:
-    """What of a GPU its tilings follow; an H200's where there is none to ask.
+def _asked(device: torch.device) -> Device:
+    """Triton's driver names a GPU as its compiler does, and has the limit by which it refuses a kernel.
 
-    Triton's driver names it as the compiler does, and has the limit by which it refuses a kernel. PyTorch's
-    major capability is 9 on an MI300X too, and its properties there have no such limit.
+    PyTorch's major capability is 9 on an MI300X too, and its properties there have no such limit.
     """
-    if device.type != "cuda":
-        return WITHOUT_GPU
+    from triton.runtime import driver  # which must not be imported before `kernels.interpreter` is
+
     with torch.cuda.device(device):
         target = driver.active.get_current_target()
         limits = driver.active.utils.get_device_properties(torch.cuda.current_device())

@@ -5,7 +5,6 @@ import math
 import torch
 
 from kernels.call.arguments import DTYPES, MAX_SPLITS
-from kernels.call.call import MAX_HEAD_DIM
 from kernels.call.value_checks import (
     at_hand,
     check_at_least_0,
@@ -16,6 +15,7 @@ from kernels.call.value_checks import (
     shown,
     whole,
 )
+from kernels.tilings.flash2 import MAX_HEAD_DIM
 
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
 CACHE = "[batch or pages, sequence, kv_heads, head_dim]"

@@ -9,9 +9,12 @@ from torch._C import _is_any_autocast_enabled, _is_tracing, _len_torch_dispatch_
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 
+from kernels.call.device import device_of
+
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # neither fake nor traced
 INDEX = (torch.int32, torch.int64)
 NOWHERE = nullcontext()
+AMD = "gfx942", "gfx1100"  # architectures for which every kernel is compiled by `tests.compile_matrix`
 LARGEST = sys.float_info.max  # math.isfinite has no graph where PyTorch compiles for any number
 LONGEST_SHOWN = 100  # characters of a value in an error
 FLAGS = ("bool", "bool_", "SymBool")  # of numpy, and of PyTorch where it traces
@@ -35,13 +38,13 @@ def check_is_tensor(name: str, value) -> None:
         raise TypeError(f"{name} is {kind(value)}, it must be a torch.Tensor")
 
 
-def check_build() -> None:
-    """RuntimeError with one sentence for a PyTorch whose GPUs these kernels were not tried on."""
-    if torch.version.hip is not None:
-        raise RuntimeError(
-            f"PyTorch is built for AMD GPUs (HIP {torch.version.hip}), which these kernels do not serve yet:"
-            " they need an NVIDIA GPU, or a build of PyTorch for the CPU"
-        )
+def check_build(tensor) -> None:
+    """RuntimeError with one sentence for an AMD GPU that the kernels were never compiled for."""
+    if torch.version.hip is None or torch.compiler.is_compiling() or not isinstance(tensor, torch.Tensor):
+        return
+    if (found := device_of(tensor.device)).amd and found.architecture not in AMD:
+        named = " and ".join(AMD)
+        raise RuntimeError(f"this GPU is {found.architecture}: of AMD's the kernels are compiled for {named}")
 
 
 def check_strided(name: str, value) -> None:

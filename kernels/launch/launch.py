@@ -100,7 +100,8 @@ def launch(
     each = flat(tensors)
     device = each[0].device
     its = device_of(device)
-    options = {"num_warps": its.warps(num_warps), "num_stages": num_stages, **(_GIVEN.get() or {})}
+    num_warps = its.warps(num_warps, call.widest)
+    options = {"num_warps": num_warps, "num_stages": num_stages, **(_GIVEN.get() or {})}
     alike = (kernel, programs, device, *options.values(), *map(_kind, tensors), *arguments.values())
     if again := _LAUNCHED.get(alike):
         again(*addresses(each))

@@ -16,7 +16,7 @@ from kernels.launch.launch import interpreted
 
 def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
     """ValueError or TypeError with one sentence for what is no cache in pages for these queries."""
-    check_build()
+    check_build(q)
     check_tensor("q", q)
     _check_like("k_cache", k_cache, q, "[pages, page_size, kv_heads, head_dim]")
     of_v = q[..., : LATENT[1]] if q.shape[3] == LATENT[0] else q

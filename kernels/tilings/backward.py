@@ -22,7 +22,6 @@ def tilings(
     dims: the head dims of K and of V. Where blocks were not measured, those of plain arithmetic are as small
     as a head dim twice as wide has them: two tiles are multiplied in a visit.
     """
-    columns = [each if each == 192 else tile_size(each) for each in dims]  # of 192 there are three parts
     widest, given = max(map(tile_size, dims)), block_q or block_kv
     plain = itemsize == 4 or device.small
     wider = widest if given or device.measured else 2 * widest
@@ -36,7 +35,7 @@ def tilings(
         queries = QUERY_TILING[max(64, widest)]
     if given or device.measured:
         return keys, queries
-    row = itemsize * sum(columns)
+    row = 2 * itemsize * widest  # of Q and dO, or of K and V
     block_kv, block_q = device.fitted(keys[1], keys[0], row, row)
     of_queries = device.fitted(*queries[:2], row, row)
     of_keys, of_rows = 8 if plain or widest >= 128 else 4, 8 if plain else warps(of_queries[0], widest)

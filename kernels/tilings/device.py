@@ -54,9 +54,11 @@ class Device(NamedTuple):
         """Whether a warp has 64 threads, which have 512 registers each in a block of four: CDNA."""
         return self.architecture.startswith("gfx9")
 
-    def warps(self, warps: int) -> int:
-        """Of a block that would have so many on a Hopper GPU."""
-        return max(4, warps // 2) if self.wide else max(8, warps) if self.small else warps
+    def warps(self, warps: int, columns: int) -> int:
+        """Of a block that would have so many on a Hopper GPU, with tiles of so many columns."""
+        if self.wide:
+            return max(4, warps // 2)
+        return warps if self.measured or (columns < 256 and not self.small) else max(8, warps)
 
     def resident(self, amount: int) -> int:
         """What of rows that stay takes shared memory: an AMD GPU multiplies them from registers."""

@@ -59,7 +59,7 @@ MASKS["documents"] = {"documents": [100, 156]}  # terms alone: what is not there
 
 
 class OfflineDriver:
-    """As much of a driver as compiling asks for; each target is a device of its own, as Triton keeps kernels."""
+    """As much of a driver as compiling asks for, where each target is a device of its own."""
 
     target = GPUTarget("cuda", 90, 32)
 
@@ -195,7 +195,7 @@ def launch_fp8(q, causal=False) -> None:
     fp8.fp8(q, q, q, call_of(q, causal, algorithm="fp8"))
 
 
-def launch_flash2_backward(q, blocks, causal=False, window=None, **every_term) -> None:
+def launch_flash2_backward(q, v, blocks, causal=False, window=None, **every_term) -> None:
     """The launches of the backward pass of flash2; with documents, of every term that there is."""
     terms = None
     if every_term:
@@ -203,7 +203,7 @@ def launch_flash2_backward(q, blocks, causal=False, window=None, **every_term) -
         slopes = every_term["alibi_slopes"][None]
         terms = Terms(ranges, every_term["sinks"], slopes, every_term["softcap"])
     how = causal, window, None, "flash2", blocks["block_q"], blocks["block_kv"]
-    dispatch.gradients(q, q, q, q, torch.empty(q.shape[:3]), q, None, *how, terms=terms)
+    dispatch.gradients(q, q, v, v, torch.empty(q.shape[:3]), v, None, *how, terms=terms)
 
 
 def launch_parts(q) -> None:
@@ -271,21 +271,22 @@ def stand_in() -> None:
 
 
 def launch_case(algorithm, dtype, head_dim, block_q, block_kv, mask, direction) -> None:
-    q = torch.zeros(1, 2, 256, int(head_dim), dtype=getattr(torch, dtype))
+    dims = [int(each) for each in head_dim.split("/")]  # of Q and K, and of V where it has another
+    q, v = (torch.zeros(1, 2, 256, each, dtype=getattr(torch, dtype)) for each in (dims[0], dims[-1]))
     blocks = {"block_q": int(block_q) or None, "block_kv": int(block_kv) or None}
     given = {"algorithm": algorithm, **blocks, **MASKS[mask]}
     if (algorithm, direction) in LAUNCHES:
         LAUNCHES[algorithm, direction](q, **MASKS[mask])
     elif direction == "backward":
-        launch_flash2_backward(q, blocks, **MASKS[mask])
+        launch_flash2_backward(q, v, blocks, **MASKS[mask])
     elif direction == "trace":
         trace_attention(q, q, q, **given)
     else:
         splits = 2 if algorithm == "split_kv" else None  # of its own it would not split so few keys
-        attention(q, q, q, splits=splits, **given)
+        attention(q, q, v, splits=splits, **given)
         if algorithm == "flash2" and mask not in ("terms", "documents"):
             many = q.repeat(1, 1, 8, 1)  # for which flash2 has other blocks of its own
-            attention(many, many, many, **given)
+            attention(many, many, v.repeat(1, 1, 8, 1), **given)
 
 
 def main(cases: list[str]) -> None:

@@ -31,9 +31,7 @@ def on_gpu(monkeypatch, *, reason=None):
     monkeypatch.setattr(dispatch, "interpreted", lambda: True)
     monkeypatch.setattr(flash2_module, "tma_serves", lambda *arguments: False)
     monkeypatch.setattr(Algorithm, "unserved_device", lambda record, *_: None)
-    monkeypatch.setattr(
-        Algorithm, "unserved_tensors", lambda record, *_: reason if record.hopper else None
-    )
+    monkeypatch.setattr(Algorithm, "unserved_tensors", lambda record, *_: reason if record.hopper else None)
 
 
 def chosen(q=Q, k=Q, **changed):

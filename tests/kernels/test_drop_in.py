@@ -1,6 +1,7 @@
 """What code for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
 
 import inspect
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernels import attention, attention_fp8, attention_paged, attention_varlen, explain
 from kernels import flash_attn as library
+from kernels.call import device
+from kernels.tilings.device import Device
 
 EDGES = torch.tensor([0, 8, 20], dtype=torch.int32)
 
@@ -68,8 +71,16 @@ def test_fp8_names_no_argument_that_it_does_not_take():
         attention_fp8(q, q, q)
 
 
-def test_a_build_for_amd_gpus_is_refused(monkeypatch):
+REFUSED = pytest.raises(
+    RuntimeError, match=r"^this GPU is gfx90a: of AMD's the kernels are compiled for gfx942 "
+)
+
+
+@ON_CPU
+@pytest.mark.parametrize("architecture", ["gfx90a", "gfx942"])
+def test_an_amd_gpu_that_was_never_compiled_for_is_refused(architecture, monkeypatch):
     monkeypatch.setattr(torch.version, "hip", "6.2")
+    monkeypatch.setattr(device, "WITHOUT_GPU", Device(architecture, 65536))
     x = drawn(19, 1, 16).detach()
     for call in (
         lambda: attention(x[None, None, :, 0], x[None, None, :, 0], x[None, None, :, 0]),
@@ -78,7 +89,7 @@ def test_a_build_for_amd_gpus_is_refused(monkeypatch):
             x[None, :1], x[None, :3], x[None, :3], torch.tensor([[0]]), torch.tensor([3])
         ),
     ):
-        with pytest.raises(RuntimeError, match=r"^PyTorch is built for AMD GPUs \(HIP 6\.2\), which"):
+        with REFUSED if architecture == "gfx90a" else nullcontext():
             call()
 
 
