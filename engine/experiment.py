@@ -73,7 +73,7 @@ class Experiment:
     @cached_property
     def tiling(self) -> Tiling:
         """The tiling that runs: as asked, unless the algorithm takes its own."""
-        return self.record.tiling(self.problem, self.asked)
+        return self.record.tiling(self.problem, self.asked, self.gpu)
 
     @property
     def record(self) -> Algorithm:

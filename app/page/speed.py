@@ -112,6 +112,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
     if rows:
         st.html(scrolled(records([_cells(row) for row in reversed(rows)], "Measured times"), 260))
     model_errors.show("speed", recording, experiment.gpu)
+    model_errors.show_published()
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:

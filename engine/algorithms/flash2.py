@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from engine.algorithms.record import Algorithm, Part, fused_parts
 from engine.problem.bounds import key_bounds
+from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import Phase
 from engine.schedule.programs import Programs
@@ -47,19 +48,24 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     return {"attention": fused_parts(problem, tiling)}
 
 
-def own_tiling(problem: Problem) -> Tiling:
-    """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one."""
+def own_tiling(problem: Problem, gpu: Gpu) -> Tiling:
+    """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one.
+
+    Of a GPU without TMA it is modelled as if it had it, in the blocks that the kernel takes there.
+    """
     dims, v_dim = problem.head_dim, problem.head_dim_v
     known = dims in kernel.OWN_TILING if v_dim is None else (dims, v_dim) in kernel.V_TILING
     if problem.dtype == "float32" or not known:
-        return Tiling(*kernel.default_blocks(problem.widest, problem.itemsize))
-    block_q, block_kv, _, stages = kernel.own_tiling(dims, problem.seq_kv, v_dim)
+        return Tiling(*kernel.default_blocks(problem.widest, problem.itemsize, gpu.device))
+    block_q, block_kv, _, stages = kernel.own_tiling(dims, problem.seq_kv, v_dim, gpu.device)
+    if not gpu.device.tma:
+        block_q, block_kv = kernel.default_blocks(problem.widest, problem.itemsize, gpu.device)
     return Tiling(block_q, block_kv, stages=stages, own=True)
 
 
-def tiling(problem: Problem, asked: Tiling) -> Tiling:
+def tiling(problem: Problem, asked: Tiling, gpu: Gpu) -> Tiling:
     """As asked, or the kernel's own where that is asked."""
-    return replace(own_tiling(problem), splits=asked.splits) if asked.own else asked
+    return replace(own_tiling(problem, gpu), splits=asked.splits) if asked.own else asked
 
 
 def heads_together(problem: Problem, taken: Tiling) -> int:

@@ -59,7 +59,7 @@ def _boxes(problem: Problem, tiling: Tiling) -> np.ndarray:
     return blocks(stop - stands, tiling.block_kv) - (first - stands) // tiling.block_kv
 
 
-def tiling(problem: Problem, asked: Tiling) -> Tiling:
+def tiling(problem: Problem, asked: Tiling, _gpu: Gpu) -> Tiling:
     """By head dimension: one in between is cut as the next larger is, and 64 as 128 where keys are few."""
     served = min((size for size in BLOCKS if size >= problem.head_dim), default=max(BLOCKS))
     if problem.head_dim_v:

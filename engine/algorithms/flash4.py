@@ -33,7 +33,7 @@ def tiles(problem: Problem) -> int:
     return 2 if problem.seq_q > TILE and 2 * (KEYS + problem.v_dim) <= TENSOR_MEMORY else 1
 
 
-def tiling(problem: Problem, asked: Tiling) -> Tiling:
+def tiling(problem: Problem, asked: Tiling, _gpu: Gpu) -> Tiling:
     """Its own blocks, whatever is asked."""
     return replace(asked, block_q=tiles(problem) * TILE, block_kv=KEYS)
 

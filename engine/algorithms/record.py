@@ -79,9 +79,9 @@ class Algorithm:
         parts: (problem, tiling) -> the tiles that each kernel holds at once, by the kernel's name.
         parts_words: what `parts` count, for a reader.
         tensors: what lies in device memory.
-        tiling: (problem, asked) -> the tiling that runs.
+        tiling: (problem, asked, GPU) -> the tiling that runs.
         chooses_tiling: whether that is the algorithm's own, whatever is asked.
-        own_tiling: (problem) -> what its kernel takes on a Hopper GPU when given no blocks; None: no other.
+        own_tiling: (problem, GPU) -> what its kernel takes when given no blocks; None: no other.
         heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
         loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
         heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
@@ -117,9 +117,9 @@ class Algorithm:
     parts_words: str = (
         "(Modelled for the forward pass: one copy of Q, K and V. S, O, m and l are in registers.)"
     )
-    tiling: Callable[[Problem, Tiling], Tiling] = lambda problem, asked: asked
+    tiling: Callable[[Problem, Tiling, Gpu], Tiling] = lambda problem, asked, gpu: asked
     chooses_tiling: bool = False
-    own_tiling: Callable[[Problem], Tiling] | None = None
+    own_tiling: Callable[[Problem, Gpu], Tiling] | None = None
     heads_together: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
     loops: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
     heavy_first: bool = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.problem.gpu import Reached
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem
 
@@ -61,10 +62,11 @@ class Rates:
     def of(cls, gpu: Gpu, dtype: str) -> Rates:
         """The rates that a GPU reaches in a dtype."""
         reached = gpu.reached
+        slower = min(1.0, reached.clock / Reached().clock)  # where a card stays far below its peak clock
         return cls(
             matrix=reached.matrix * gpu.products_per_second(dtype),
-            exponentials=gpu.exponentials_per_second,
-            vector=gpu.matrix_flops["float32"] / 2,
+            exponentials=slower * gpu.exponentials_per_second,
+            vector=slower * gpu.matrix_flops["float32"] / 2,
             cache=reached.cache * gpu.cache_bytes_per_second,
             memory=reached.reads * gpu.memory_bytes_per_second,
             written=2 * reached.reads / reached.copies - 1,

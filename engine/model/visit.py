@@ -41,6 +41,7 @@ from engine.model.rates import (
     term_instructions,
 )
 from engine.model.traffic import Traffic
+from engine.problem.hardware import Gpu
 from engine.schedule.nest import Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor
 
@@ -204,20 +205,20 @@ def _products(launch: Launch, phase: Phase) -> float:
     products = sum(operation in MATRIX_PRODUCTS for operation in operations)
     if is_gradient(phase):
         twice = _times_computed(launch, phase)
-        products += 2 * (twice * _narrow(_inner_rows(launch, phase) / twice) - 1)
+        products += 2 * (twice * _narrow(launch.gpu, _inner_rows(launch, phase) / twice) - 1)
     elif phase.outer == "query" and Operation.SCORES in operations and not by_instructions(launch, phase):
-        products += _narrow(tiling.block_kv) - 1
+        products += _narrow(launch.gpu, tiling.block_kv) - 1
     both = launch.problem.head_dim + launch.problem.v_dim  # FLOPs of a score, over the two products
     return products * padding(launch.problem) * both * tiling.block_q * tiling.block_kv
 
 
-def _narrow(keys: int) -> float:
-    """How many times as long Q K^T takes as its FLOPs do: 64 rows of Q come from shared memory.
+def _narrow(gpu: Gpu, keys: int) -> float:
+    """How many times as long Q K^T takes on Hopper as its FLOPs do: 64 rows of Q come from shared memory.
 
     By 16 columns, 64 rows of Q are 2 KiB and a key 32 bytes, at 128 bytes per clock; their product takes
     keys / 2 clocks (4,096 FLOPs per clock and SM: NVIDIA H100 architecture white paper).
     """
-    return max(1.0, (16 + keys / 4) / (keys / 2))
+    return max(1.0, (16 + keys / 4) / (keys / 2)) if gpu.architecture == "Hopper" else 1.0
 
 
 # Instructions of online softmax.

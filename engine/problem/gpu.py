@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from engine.problem.dtype import dtype_named
+from kernels.tilings.device import Device
 
 KIB = 1024
 MIB = 1024**2
@@ -89,6 +90,7 @@ class Gpu:
         sources: where each group of figures comes from, by what it is of.
         limits: what the model cannot say of it, in a sentence; empty where it is as of others.
         reached: what it reaches of all that.
+        target: its architecture as compilers name it.
     """
 
     key: str
@@ -111,6 +113,12 @@ class Gpu:
     sources: MappingProxyType
     limits: str = ""
     reached: Reached = Reached()
+    target: str = Device().architecture
+
+    @property
+    def device(self) -> Device:
+        """What of it the kernels' tilings follow."""
+        return Device(self.target, self.shared_bytes_block)
 
     def products_per_second(self, dtype: str) -> float:
         """Dense peak of a matrix product in a dtype, FLOP/s; its sum is in float32."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from engine.problem.gpu import GB, KIB, MIB, Gpu
+from engine.problem.gpu import GB, KIB, MIB, Gpu, Reached
 
 __all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "same_machine"]
 
@@ -103,6 +103,27 @@ MEMORY = {  # where it is not listed
     "b300": SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
     "rtx5090": SMI + "as printed in reports on club-3090, 2026",
 }
+AT_FULL_RATE = {"matrix": 1.0, "power_slope": 0.0, "sustained_clock": 1.0}
+HALVED = "products summed in float32 run at half of the tensor cores' rate, and nothing else limits them"
+REACHED = {  # of GPUs that this project never measured, where something published says more than an H200
+    "t4": (
+        Reached(matrix=0.8 * 8.1 / 65.1),
+        "Triton multiplies on a T4 without its tensor cores (Triton 3 has none before Ampere), in float32",
+    ),
+    "rtx3090": (Reached(**AT_FULL_RATE), HALVED),
+    "rtx4090": (
+        Reached(**AT_FULL_RATE | {"matrix": 1.025}, clock=1.025),
+        f"{HALVED}; FlashAttention-2 reaches 169.3 TFLOP/s, for which the clock must be 2.58 GHz",
+    ),
+    "rtx5090": (
+        Reached(**AT_FULL_RATE | {"matrix": 1.047}, clock=1.047),
+        f"{HALVED}; attention reaches 219.4 TFLOP/s, for which the clock must be 2.52 GHz",
+    ),
+    "mi300x": (
+        Reached(matrix=0.5, clock=0.531, power_slope=0.0, sustained_clock=1.0),
+        "AMD, Measuring Max-Achievable FLOPs, part 2: 654 TFLOP/s in float16, at 1,115 MHz",
+    ),
+}
 L2_CLOCK = {"a100-40gb": A100_L2, "a100": A100_L2, "h100": HOPPER_L2, "h200": H200_L2, "gh200": HOPPER_L2}
 COUNTED = ("h100", "h200")  # whose L2 was seen to keep two copies
 
@@ -144,8 +165,11 @@ def _nvidia(key, name, architecture, capability, sms, ghz, tflops, gigabytes_per
                 "memory": MEMORY.get(key, LISTED).format(mib),
                 "L2 to SMs": stated,
                 "L2 for what all SMs share": effective,
+                **({"what it reaches": REACHED[key][1]} if key in REACHED else {}),
             }
         ),
+        reached=REACHED[key][0] if key in REACHED else Reached(),
+        target=f"sm_{capability.replace('.', '')}",
     )
 
 
@@ -176,8 +200,11 @@ _ALL = (
                 "memory": "rocm-smi: 206,141,652,992 B, as printed in a report on ROCm, 2025",
                 "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
                 "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
+                "what it reaches": REACHED["mi300x"][1],
             }
         ),
+        reached=REACHED["mi300x"][0],
+        target="gfx942",
         limits=(
             "Counts of tiles, bytes requested and FLOPs hold for an MI300X. Its DRAM bytes take the Infinity "
             "Cache for L2 and leave out the eight L2 caches of 4 MB; its times take shares that an H200 "

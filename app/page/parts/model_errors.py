@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from functools import partial
+from statistics import median
 
 import streamlit as st
 
 from app.elements import fold, numbers
 from app.figures.hardware import unchecked
-from app.figures.units import share_text
+from app.figures.units import digits, scaled, share_text
 from engine.problem.hardware import Gpu, gpu_named
+from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording
 from engine.studies.model_errors import KINDS, MOST, ModelError, errors
+from engine.studies.published import medians, published
 
 LABEL = "How far is the model off, by kind of call?"
 WORDS = (  # of each of KINDS
@@ -39,6 +42,41 @@ def show(page: str, recording: Recording | None, gpu: Gpu) -> None:
     """A fold with the table; each page has its own."""
     if recording is not None:
         fold(f"{page} model errors", partial(_draw, recording, gpu), LABEL)
+
+
+def show_published() -> None:
+    """A fold with what others published of their GPUs, each row beside the model of ours."""
+    fold("published", _draw_published, "What did others measure on their GPUs?")
+
+
+def _draw_published() -> None:
+    found = published()
+    st.markdown(
+        f"{len(found)} published rates of {len(medians())} GPUs, each beside what the kernel of this project "
+        "that is nearest to it is modelled to reach there: kernels differ, so the ratio is no error. Half of "
+        f"the rows are below {digits(median(one.ratio for one in found))}."
+    )
+    head = ["GPU", "kernel", "call", "published", "modelled", "ratio", "source"]
+    lines = [
+        [
+            *(one.experiment.gpu.name, one.kernel, _call(one.experiment.problem)),
+            *(scaled(rate, "FLOP/s") for rate in (one.rate, one.modelled)),
+            *(f"{one.ratio:.2f}", one.source),
+        ]
+        for one in found
+    ]
+    numbers(head, lines, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
+    by_gpu = ", ".join(f"{name} {ratio:.2f}" for name, ratio in medians().items())
+    st.caption(
+        f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names, such as a T4, an A10, an L4 or an "
+        "RTX 3090, was held against nothing."
+    )
+
+
+def _call(problem: Problem) -> str:
+    keys = f" × {problem.seq_kv:,}" * (problem.seq_q != problem.seq_kv)
+    mask = ", causal" * problem.mask.causal
+    return f"{problem.batch} × {problem.heads} heads, N {problem.seq_q:,}{keys}, d {problem.head_dim}{mask}"
 
 
 def _draw(recording: Recording, gpu: Gpu) -> None:

@@ -1,0 +1,66 @@
+"""What others published of attention on their GPUs, beside the model of this project's kernels there."""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from statistics import median
+
+from engine.experiment import Experiment
+from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS
+from engine.root import ROOT
+
+FILE = ROOT / "assets" / "published.csv"
+TAKEN = ("batch", "heads", "seq", "seq_kv", "head_dim")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published rate and the modelled one, FLOP/s of the same call; causal ones count half of the scores.
+
+    Attributes:
+        experiment: this project's kernel that is nearest to the one that was timed, in its own blocks.
+        kernel: the one that was timed.
+        rate: what it was published to reach.
+        modelled: what this project's is modelled to reach.
+        source: where it was published, and what is assumed where it does not say.
+    """
+
+    experiment: Experiment
+    kernel: str
+    rate: float
+    modelled: float
+    source: str
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over published."""
+        return self.modelled / self.rate
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """Every row of `FILE`, modelled now."""
+    with FILE.open(encoding="utf-8", newline="") as file:
+        return tuple(_compared(row) for row in csv.DictReader(file))
+
+
+def _compared(row: dict[str, str]) -> Published:
+    causal = row["causal"] == "1"
+    sizes = {name: int(row[name]) for name in TAKEN}
+    one = Experiment.of(
+        algorithm=row["algorithm"], hardware=row["hardware"], causal=causal, **sizes
+    ).in_own_tiling()
+    problem = one.problem
+    scores = problem.batch * problem.heads * problem.seq_q * problem.seq_kv / (2 if causal else 1)
+    rate = 4 * scores * problem.head_dim / simulate(one).modelled.seconds
+    return Published(one, row["kernel"], 1e12 * float(row["tflops"]), rate, row["source"])
+
+
+def medians() -> dict[str, float]:
+    """By the name of a GPU, the median of modelled over published."""
+    keys = dict.fromkeys(one.experiment.hardware for one in published())
+    return {
+        GPUS[key].name: median(one.ratio for one in published() if one.experiment.hardware == key)
+        for key in keys
+    }
