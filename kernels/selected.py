@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 
 from kernels.call.arguments import check_options, check_tensors
-from kernels.call.call import MAX_HEAD_DIM, Call, ceil_div, tile_size
+from kernels.call.call import Call, ceil_div, tile_size
 from kernels.call.value_checks import check_index, check_untransformed, flag, resolved, shown, whole
-from kernels.launch.launch import interpreted, launch, output_like, stages, warps
+from kernels.launch.launch import interpreted, launch, output_like, stages
 from kernels.pages.arguments import check_without_gradient
 from kernels.tile.tile import (
     LOG2_E,
@@ -24,6 +24,7 @@ from kernels.tile.tile import (
     normalised,
     online_softmax_update,
 )
+from kernels.tilings.flash2 import MAX_HEAD_DIM, warps
 
 NAME = "attention_selected"
 MOST_ROWS = 128  # of a tile
