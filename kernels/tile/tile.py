@@ -201,7 +201,7 @@ def store_parts(start, strides, rows, columns, row_count, COLUMN_COUNT: tl.const
 @inlined
 def any_not_finite(tile):
     """Whether a number of a tile is NaN or infinite."""
-    return tl.max(tl.max(tl.where(tl.abs(widened(tile)) < float("inf"), 0, 1), 1), 0) > 0
+    return tl.max(tl.where(tl.abs(widened(tile)) < float("inf"), 0, 1)) > 0
 
 
 @inlined

@@ -36,7 +36,8 @@ def tilings(
     if given or device.measured:
         return keys, queries
     row = 2 * itemsize * widest  # of Q and dO, or of K and V
-    block_kv, block_q = device.fitted(keys[1], keys[0], row, row)
+    leaving = row if device.tensor_memory else 0  # dK and dV, on their way out of it
+    block_kv, block_q = device.fitted(keys[1], keys[0], row + leaving, row)
     of_queries = device.fitted(*queries[:2], row, row)
     of_keys, of_rows = 8 if plain or widest >= 128 else 4, 8 if plain else warps(of_queries[0], widest)
     return (block_q, block_kv, of_keys, STAGES), (*of_queries, of_rows, STAGES)

@@ -36,6 +36,11 @@ class Device(NamedTuple):
         return self.generation >= 90
 
     @property
+    def tensor_memory(self) -> bool:
+        """Whether sums of products lie in a memory of their own: on a B200 and B300."""
+        return self.generation // 10 == 10
+
+    @property
     def multiplies(self) -> bool:
         """Whether Triton multiplies numbers of 16 bits by instructions of tensor cores: from Ampere on."""
         return self.amd or self.generation >= 80
