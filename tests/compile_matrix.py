@@ -1,8 +1,8 @@
 """Compiles every kernel for GPUs that need not be here, in the blocks that it takes there by itself.
 
-python -m tests.compile_matrix [sm_75 gfx942 ...] prints a line a kernel and case: whether it fits the shared
-memory of a block, what it spills, and the instructions that multiply its matrices. Exit code 1 where one does
-not fit or an instruction of tensor cores is missing; spills from TOLD on are shown.
+python -m tests.compile_matrix [sm_75 gfx942 ... | --sample] prints a line a kernel and case: whether it fits
+the shared memory of a block, what it spills, and whether tensor cores multiply its matrices. Exit code 1
+where one does not fit or has no such instruction; spills from TOLD on are shown.
 """
 
 import os
@@ -59,6 +59,16 @@ ON_HOPPER = (
     *(f"fp8:float16:{dim}:0:0:causal:forward" for dim in DIMS),
     "latent:bfloat16:576:0:0:none:forward",
 )
+SAMPLE = {
+    "sm_75": "flash2:float16:256:0:0:causal:forward",
+    "sm_80": "flash2:float16:128:0:0:causal:forward",
+    "sm_86": "flash2:float16:256:0:0:causal:backward",
+    "sm_89": "split_kv:float16:128:0:0:causal:forward",
+    "sm_100": "flash2:float16:256:0:0:causal:backward",
+    "sm_120": "flash2:float16:256:0:0:causal:forward",
+    "gfx942": "flash2:float16:128:0:0:causal:backward",
+    "gfx1100": "flash2:float16:128:0:0:causal:forward",
+}
 MULTIPLY = re.compile("flash|scores|output|gradient_kernel|split_kernel|paged_kernel|attention|latent")
 
 
@@ -123,9 +133,11 @@ offline.compile_launches(KERNELS)
 
 
 def main(targets: Sequence[str]) -> int:
-    found = []
-    for target in targets or TARGETS:
-        for one in compiled_for(target, CASES + ON_HOPPER * (target == "sm_90")):
+    found, asked = [], {each: CASES + ON_HOPPER * (each == "sm_90") for each in targets or TARGETS}
+    if targets == ["--sample"]:
+        asked = {each: [case] for each, case in SAMPLE.items()}
+    for target, cases in asked.items():
+        for one in compiled_for(target, cases):
             print(one, flush=True)
             found.append(one)
     faults = sum(bool(one.fault) for one in found)

@@ -1,0 +1,179 @@
+"""Blocks on GPUs that nobody has here: what the rule says, what compiles, what an AMD GPU is given."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from attention_cases import ON_CPU
+
+from kernels import attention, explain, reference_attention, trace_attention
+from kernels.backward.backward import tilings
+from kernels.call import device
+from kernels.call.call import Call
+from kernels.dispatch import dispatch
+from kernels.launch import launch
+from kernels.tilings import flash2
+from kernels.tilings.backward import tilings as gradient_tilings
+from kernels.tilings.device import HOPPER, STAGES, Device
+
+RECORDED = Path(__file__).with_name("recorded_launches.py")
+SAMPLED = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_100", "sm_120", "gfx942", "gfx1100"]
+BESIDE = [
+    "nice",
+    "sh",
+    "-c",
+    f"{sys.executable} -m tests.compile_matrix --sample; {sys.executable} {RECORDED}",
+]
+ADDRESS = 2**32  # above any size
+KIB = 1024
+CARDS = {
+    "t4": Device("sm_75", 64 * KIB),
+    "a100": Device("sm_80", 163 * KIB),
+    "rtx4090": Device("sm_89", 99 * KIB),
+    "b200": Device("sm_100", 227 * KIB),
+    "rtx5090": Device("sm_120", 99 * KIB),
+    "mi300x": Device("gfx942", 64 * KIB),
+    "rx7900": Device("gfx1100", 64 * KIB),
+}
+
+
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 192, 256])
+def test_two_stages_fit_beside_what_stays_at_every_head_dim(card, head_dim):
+    """Forward, decoding and both gradients, in 16 bits; bytes are counted here once more."""
+    its, row = CARDS[card], 2 * flash2.tile_size(head_dim)
+    kept = 0 if its.amd else 1
+    for rows in (1, 16, 100, 5000):
+        queries, keys = flash2.split_blocks(rows, head_dim, 2, its)
+        assert kept * queries * row + STAGES * keys * 2 * row <= its.shared
+        assert min(queries, keys) >= 16
+    queries, keys = flash2.default_blocks(head_dim, 2, its)
+    assert kept * queries * row + STAGES * keys * 2 * row <= its.shared
+    by_keys, by_queries = gradient_tilings((head_dim, head_dim), 2, None, None, its)
+    for stay, stream in ((by_keys[1], by_keys[0]), by_queries[:2]):
+        assert kept * stay * 2 * row + STAGES * stream * 2 * row <= its.shared
+
+
+def test_hopper_keeps_what_was_measured():
+    assert flash2.default_blocks(256, 2) == (128, 64)
+    assert flash2.split_blocks(1, 128, 2) == (16, 128)
+    assert HOPPER.fitted(512, 512, 1024, 1024) == (512, 512)
+    assert HOPPER.warps(32, 512) == 32
+    keys, queries = gradient_tilings((128, 128), 2, None, None)
+    assert (keys, queries) == ((64, 64, 4, 2), (128, 64, 8, 3))
+
+
+def on(monkeypatch, card: str) -> None:
+    """Tensors on the CPU stand for those of a card."""
+    monkeypatch.setattr(device, "WITHOUT_GPU", CARDS[card])
+    monkeypatch.setattr(dispatch, "_CHOSEN", {})
+    tilings.cache_clear()
+
+
+@ON_CPU
+@pytest.mark.parametrize("card", ["t4", "rtx4090", "mi300x"])
+def test_attention_and_gradients_are_right_in_the_blocks_of_a_card(card, monkeypatch):
+    on(monkeypatch, card)
+    q, k, v = (torch.randn(1, 2, 70, 128, dtype=torch.float32).half().requires_grad_() for _ in range(3))
+    out = attention(q, k, v, causal=True)
+    exact = reference_attention(q, k, v, causal=True)
+    torch.testing.assert_close(out.double(), exact[0].double(), atol=4e-3, rtol=1e-2)
+    gradients = torch.autograd.grad(out.float().square().sum(), (q, k, v))
+    wanted = torch.autograd.grad(exact[0].double().square().sum(), (q, k, v))
+    for found, right in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(found.double(), right.double(), atol=3e-2, rtol=3e-2)
+
+
+def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch):
+    on(monkeypatch, "t4")
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
+    monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
+    said = explain(q, q, q, algorithm="flash2")
+    assert said == "flash2 runs: it was asked for; Triton multiplies without tensor cores on sm_75"
+    on(monkeypatch, "rtx4090")
+    assert "tensor cores" not in explain(q, q, q, algorithm="flash2")
+
+
+def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch):
+    on(monkeypatch, "mi300x")
+    monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match=r"^blocks cannot be traced on gfx942, "):
+        trace_attention(q, q, q)
+
+
+def test_what_does_not_fit_after_all_is_halved_once_said_and_kept():
+    call, ran = Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 128, 64, None), []
+
+    def run(asked: Call) -> str:
+        ran.append((asked.block_q, asked.block_kv))
+        if asked.block_q > 64:
+            raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
+        return "done"
+
+    with pytest.warns(RuntimeWarning, match="this GPU has 101376: it runs in blocks of 64 x 64$"):
+        assert launch.fitting(run, call) == "done"
+    assert launch.fitting(run, call) == "done"
+    assert ran == [(128, 64), (64, 64), (64, 64)]
+
+
+def test_a_half_that_does_not_fit_either_is_an_error():
+    call = Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 32, 32, None)
+
+    def run(_call: Call) -> None:
+        raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
+
+    with pytest.warns(RuntimeWarning, match="32 x 16"), pytest.raises(launch.OutOfSharedMemoryError):
+        launch.fitting(run, call)
+    with pytest.raises(launch.OutOfSharedMemoryError):
+        launch.fitting(run, Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 16, 16, None))
+
+
+def test_blocks_that_are_given_are_never_halved(monkeypatch):
+    def refuse(*_, **__):
+        raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
+
+    refusing = replace(dispatch.ALGORITHMS["flash2"], forward=refuse)
+    monkeypatch.setattr(dispatch, "ALGORITHMS", {**dispatch.ALGORITHMS, "flash2": refusing})
+    q = torch.zeros(1, 1, 20, 16)
+    with pytest.raises(launch.OutOfSharedMemoryError):
+        attention(q, q, q, algorithm="flash2", block_q=64)
+    with pytest.warns(RuntimeWarning, match="runs in blocks"), pytest.raises(launch.OutOfSharedMemoryError):
+        attention(q, q, q, algorithm="flash2")
+
+
+@pytest.fixture(scope="module")
+def compiled(beside):
+    """What the sample and the recorded launches printed; some fifteen seconds of CPU."""
+    return beside(__name__).splitlines()
+
+
+def test_a_sample_of_the_matrix_compiles_fits_and_multiplies_on_tensor_cores(compiled):
+    """`python -m tests.compile_matrix` has all of it."""
+    *lines, found = (line for line in compiled if not line.startswith("{"))
+    assert {line.split()[0] for line in lines} == set(SAMPLED)
+    assert re.match(r"\d+ kernels, 0 faults, 0 that spill", found), "\n".join(lines)
+
+
+def test_equal_launches_on_an_amd_gpu_are_equal(compiled):
+    """Grid and arguments but addresses; a second launch was once given a grid of one."""
+    launches = json.loads(compiled[-1])["launches"]
+    names = [name for name, *_ in launches]
+    assert {"flash2_kernel", "split_kernel", "paged_kernel", "key_gradient_kernel"} <= {*names}
+    *twice, _ = launches
+    half = len(twice) // 2
+    for first, second in zip(twice[:half], twice[half:], strict=True):
+        assert first[:2] == second[:2]
+        assert first[1] >= 4  # programs
+        for one, other in zip(first[2], second[2], strict=True):
+            assert one == other or min(one, other) > ADDRESS
+
+
+def test_a_limit_that_turns_out_smaller_halves_the_blocks_by_tritons_own_word(compiled):
+    (said,) = json.loads(compiled[-1])["said"]
+    assert said.startswith("flash2 with 128 x 64 blocks at head_dim 128 needs ")
+    assert said.endswith("this GPU has 24576: it runs in blocks of 64 x 64")
