@@ -6,6 +6,7 @@ import streamlit as st
 
 from app import frame, glossary, presenter, scenario, sidebar, take_home
 from app.contents import HOME
+from app.figures.hardware import unchecked
 from app.frame import style
 from app.presenter import lectern
 from app.room import screen
@@ -49,6 +50,8 @@ def _draw() -> None:
     if presenting():
         presenter.show(name)
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
+    if name != HOME and (words := unchecked(scenario.current().gpu)):
+        st.caption(words)
     failures = []
     controls = [] if name == HOME else [sidebar.show]
     for part in (opened.run, lambda: _tools(name), glossary.hover, *controls):

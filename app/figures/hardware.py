@@ -11,7 +11,7 @@ def unchecked(gpu: Gpu) -> str:
         return ""
     return (
         f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "
-        "reaches of its peaks."
+        f"reaches of its peaks{', or what is published of it' * ('what it reaches' in gpu.sources)}."
     )
 
 
@@ -33,5 +33,9 @@ def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
             f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock"
         ),
         "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
+        "what it reaches": (
+            f"{scaled(gpu.reached.matrix * gpu.matrix_flops['float16'], 'FLOP/s')} in float16, "
+            f"{digits(gpu.running_clock / 1e9)} GHz"
+        ),
     }
     return [(group, words[group], source) for group, source in gpu.sources.items()]

@@ -175,5 +175,5 @@ def test_equal_launches_on_an_amd_gpu_are_equal(compiled):
 
 def test_a_limit_that_turns_out_smaller_halves_the_blocks_by_tritons_own_word(compiled):
     (said,) = json.loads(compiled[-1])["said"]
-    assert said.startswith("flash2 with 128 x 64 blocks at head_dim 128 needs ")
-    assert said.endswith("this GPU has 24576: it runs in blocks of 64 x 64")
+    assert said.startswith("flash2 with 64 x 32 blocks at head_dim 256 needs ")
+    assert said.endswith("this GPU has 35840: it runs in blocks of 32 x 32")
