@@ -57,10 +57,12 @@ def _compared(row: dict[str, str]) -> Published:
     return Published(one, row["kernel"], 1e12 * float(row["tflops"]), rate, row["source"])
 
 
+def median_of(hardware: str = "") -> float:
+    """The median of modelled over published, of one GPU or of all rows."""
+    return median(one.ratio for one in published() if hardware in ("", one.experiment.hardware))
+
+
 def medians() -> dict[str, float]:
-    """By the name of a GPU, the median of modelled over published."""
+    """The same by the name of each GPU."""
     keys = dict.fromkeys(one.experiment.hardware for one in published())
-    return {
-        GPUS[key].name: median(one.ratio for one in published() if one.experiment.hardware == key)
-        for key in keys
-    }
+    return {GPUS[key].name: median_of(key) for key in keys}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.problem.gpu import Gpu
+from engine.problem.gpu import Gpu, Reached
 from engine.problem.hardware import GPUS, KIB, MIB, gpu_named
 from engine.recordings.file import recordings
 from engine.studies.memories import HBM, L2, REGISTERS, SHARED, memories
@@ -85,7 +85,8 @@ def test_every_figure_follows_from_others(gpu):
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.key)
 def test_every_preset_says_where_its_figures_are_from(gpu):
     groups = {"SMs, clock, peaks, bandwidth", "blocks and shared memory", "memory", "L2 to SMs"}
-    assert gpu.sources.keys() == {*groups, "L2 for what all SMs share"}
+    assert gpu.sources.keys() - {"what it reaches"} == {*groups, "L2 for what all SMs share"}
+    assert ("what it reaches" in gpu.sources) == (gpu.reached != Reached())
     assert all(len(source) > 10 for source in gpu.sources.values())
     mib, memory = gpu.memory_bytes / MIB, gpu.sources["memory"]
     assert f"{gpu.memory_bytes:,} B, " in memory or f"{mib:,.0f} MiB" in memory

@@ -27,15 +27,30 @@ def call_of(experiment: Experiment):
     return checked(q, q, q, problem.mask.causal, problem.mask.window, stand_in=True)
 
 
+@pytest.mark.parametrize("hardware", ["h200", "rtx5090"])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("seq", [512, 1024, 1025, 4096])
-def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq):
+def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq, hardware, monkeypatch):
     from kernels.algorithms.flash2.forward import own_tiling
+    from kernels.call import device
 
-    experiment = Experiment.of(head_dim=head_dim, seq=seq).in_own_tiling()
-    block_q, block_kv, _, stages = own_tiling(replace(call_of(experiment), tma=True))
+    experiment = Experiment.of(head_dim=head_dim, seq=seq, hardware=hardware).in_own_tiling()
+    monkeypatch.setattr(device, "WITHOUT_GPU", experiment.gpu.device)
+    call = replace(call_of(experiment), tma=True)
+    block_q, block_kv, _, stages = own_tiling(call, torch.empty(1))
     tiling = experiment.tiling
     assert (tiling.block_q, tiling.block_kv, tiling.stages) == (block_q, block_kv, stages)
+
+
+@pytest.mark.parametrize("hardware", ["t4", "a100", "rtx4090", "l4", "mi300x"])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_flash2_takes_the_blocks_that_its_kernel_takes_on_other_gpus(head_dim, hardware, monkeypatch):
+    from kernels.call import device
+
+    experiment = Experiment.of(head_dim=head_dim, seq=4096, hardware=hardware).in_own_tiling()
+    monkeypatch.setattr(device, "WITHOUT_GPU", experiment.gpu.device)
+    call, tiling = call_of(experiment), experiment.tiling
+    assert (tiling.block_q, tiling.block_kv) == (call.block_q, call.block_kv)
 
 
 @pytest.mark.parametrize(

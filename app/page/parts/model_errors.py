@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from statistics import median
 
 import streamlit as st
 
@@ -14,7 +13,7 @@ from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording
 from engine.studies.model_errors import KINDS, MOST, ModelError, errors
-from engine.studies.published import medians, published
+from engine.studies.published import median_of, medians, published
 
 LABEL = "How far is the model off, by kind of call?"
 WORDS = (  # of each of KINDS
@@ -54,7 +53,7 @@ def _draw_published() -> None:
     st.markdown(
         f"{len(found)} published rates of {len(medians())} GPUs, each beside what the kernel of this project "
         "that is nearest to it is modelled to reach there: kernels differ, so the ratio is no error. Half of "
-        f"the rows are below {digits(median(one.ratio for one in found))}."
+        f"the rows are below {digits(median_of())}."
     )
     head = ["GPU", "kernel", "call", "published", "modelled", "ratio", "source"]
     lines = [
