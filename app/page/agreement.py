@@ -14,6 +14,7 @@ from app.page.parts import chip, model_errors
 from app.page.parts.compared import NAMES, differences, verdict
 from app.page.parts.job import job_panel
 from app.scenario import theme
+from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
@@ -43,8 +44,10 @@ def show() -> None:
         "rounding can explain.",
         anchor=False,
     )
-    st.caption(_what_runs(experiment, sibling))
+    above = None if presenting() else st.container()  # in a room the picture has the first screen
     job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
+    with above or st.container():
+        st.caption(_what_runs(experiment, sibling))
     fold("agreement traffic", partial(_traffic, sibling), "Does the kernel move the bytes that are counted?")
     if recording := chosen_recording():
         counters = partial(chip.show, recording, theme.colours())
@@ -102,6 +105,8 @@ def _pair(
     else:
         st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
         figure = figures.differences(agreement, quantity, pair, colours)
+    if presenting():
+        figure["layout"]["height"] *= 0.65
     chart(figure, f"{quantity}: {title}", title)
 
 
