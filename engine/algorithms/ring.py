@@ -9,6 +9,7 @@ second kernel that merges the m, l and O they leave.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,7 @@ class Order:
         return self.owner(np.searchsorted(self.edges(length), np.arange(length), side="right") - 1)
 
 
-@dataclass(frozen=True)
-class Meeting:
+class Meeting(NamedTuple):
     """A GPU computes a chunk of its queries on one of the owner's keys; whole: none is hidden."""
 
     gpu: int

@@ -54,16 +54,20 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     m, begins = tiles.max(2), _begins(experiment, rows, tiles.shape[1])
     starts = np.arange(m.shape[1]) == begins.argmax(1)[:, None]  # where a row's first program begins
     m = np.where(starts, raised(first, m, pipeline.threshold), m)
-    for block in range(1, m.shape[1]):
-        running = raised(m[:, block - 1], m[:, block], pipeline.threshold)
-        m[:, block] = np.where(begins[:, block], m[:, block], running)
+    parts = begins[:, 1:].any()
+    if not parts and not pipeline.threshold:
+        m = np.maximum.accumulate(m, axis=1)  # what the loop says, a hundred times as fast
+    else:
+        for block in range(1, m.shape[1]):
+            running = raised(m[:, block - 1], m[:, block], pipeline.threshold)
+            m[:, block] = np.where(begins[:, block], m[:, block], running)
     masses = exponentials(tiles, m[:, :, None], pipeline).sum(2)
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
     before = np.where(starts, first, np.where(begins, np.float32(-np.inf), before))
     alpha = falling(before, m)
     sums = _running_sum(alpha, masses + np.where(starts, more * alpha, np.float32(0)))
     final, total = m[:, -1:], sums[:, -1:]
-    if begins[:, 1:].any():  # over all parts
+    if parts:  # over all of them
         final = m.max(1, keepdims=True)
         total = (masses * falling(m, final)).sum(1, keepdims=True)
         total = total + more * falling(np.full_like(final, first), final)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from engine.algorithms.ring import MOST_GPUS, Meeting, Order, meetings
 from engine.model.cluster.fabric import Way
@@ -38,8 +39,7 @@ COMPUTING, TRANSFER, NETWORK, MERGING, PACKING = KINDS = (
 NOBODY = -1  # the owner of what belongs to no one GPU
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """From start to end, seconds, a GPU does something with the keys of an owner; tiles are what it computes.
 
     Attributes:
