@@ -171,13 +171,14 @@ def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray
         rounds = np.append(0.0, seconds[::at_once].cumsum()[:-1])  # all places fall free together
         starts, slots = np.repeat(rounds, at_once)[: len(seconds)], np.arange(len(seconds)) % at_once
     else:
-        free = [(0.0, slot) for slot in range(at_once)]
-        taken = []
-        for length in seconds.tolist():
+        lengths = seconds.tolist()
+        free = [(length, slot) for slot, length in enumerate(lengths[:at_once])]
+        heapq.heapify(free)
+        taken = [(0.0, slot) for slot in range(at_once)]
+        for length in lengths[at_once:]:
             taken.append(free[0])
             heapq.heapreplace(free, (free[0][0] + length, free[0][1]))
-        starts, slots = np.array(taken).T
-        slots = slots.astype(np.int64)
+        starts, slots = map(np.array, zip(*taken, strict=True))
     ends = starts + seconds
     running = ends > starts[-1]  # when the last is launched
     left = np.zeros(sms * places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from enum import EnumType
 from functools import lru_cache, partial, update_wrapper, wraps
 from hashlib import sha256
@@ -141,21 +141,25 @@ def array_bytes(value: Any) -> int:
     waiting, total = [value], 0
     while waiting:
         one = waiting.pop()
-        if type(one) in LEAVES or isinstance(type(one), EnumType) or id(one) in seen:
+        kind = _kind(type(one))
+        if kind is None or id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, np.ndarray):
+        if kind is np.ndarray:
             total += one.nbytes
-        elif isinstance(one, str | bytes):
+        elif kind is str:
             total += len(one)
         else:
-            waiting.extend(_parts(one))
+            waiting.extend(one if kind is list else one.values() if kind is dict else vars(one).values())
     return total
 
 
-def _parts(value: Any) -> Iterable:
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, tuple | list):
-        return value
-    return () if isinstance(value, type) else getattr(value, "__dict__", {}).values()
+@lru_cache(maxsize=1024)
+def _kind(kind: type) -> type | None:
+    """What values of a type are looked into as: array, text, dict, list, object; None: they hold nothing."""
+    if kind in LEAVES or isinstance(kind, EnumType) or issubclass(kind, type):
+        return None
+    for like, kinds in ((np.ndarray, np.ndarray), (str, (str, bytes)), (dict, dict), (list, (list, tuple))):
+        if issubclass(kind, kinds):
+            return like
+    return object if kind.__dictoffset__ else None
