@@ -1,5 +1,7 @@
 """The dashboard itself, run for every visit and every change; `main.py` serves it."""
 
+from functools import partial
+
 # Two visitors who open a fresh server at once would import it in two threads, and one would get half of it.
 import pandas  # noqa: F401
 import streamlit as st
@@ -11,6 +13,7 @@ from app.frame import style
 from app.presenter import lectern
 from app.room import screen
 from app.scenario.presentation import lecturing, presenting
+from app.sidebar import inputs
 
 
 def _tools(name: str) -> None:
@@ -54,7 +57,8 @@ def _draw() -> None:
         st.caption(words)
     failures = []
     controls = [] if name == HOME else [sidebar.show]
-    for part in (opened.run, lambda: _tools(name), glossary.hover, *controls):
+    numbers = partial(inputs.show, name)
+    for part in (numbers, opened.run, lambda: _tools(name), glossary.hover, *controls):
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

@@ -33,6 +33,14 @@ def chart(figure: Figure, alt: str, key: str = "") -> None:
     st.plotly_chart(Unchecked(figure), theme=None, config=CONFIG, key=key or alt, alt=alt)
 
 
+def selected(figure: Figure, alt: str, key: str) -> tuple | None:
+    """The custom data of the point that is pressed in a figure; None where none is."""
+    asked = {"on_select": "rerun", "selection_mode": "points"}
+    found = st.plotly_chart(Unchecked(figure), theme=None, config=CONFIG, key=key, alt=alt, **asked)
+    points = found.selection.points
+    return tuple(points[0]["customdata"]) if points else None
+
+
 def numbers(head, rows, title: str, *, words: Sequence[int] = (0,), height: int = 0) -> None:
     """A table of numbers, as `table` makes it; with a height in a box that scrolls."""
     content = table(head, rows, words=words, title=title)

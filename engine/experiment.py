@@ -12,12 +12,14 @@ from engine.algorithms import ALGORITHMS, Algorithm
 from engine.parameter import LARGEST_SEQUENCE, ExperimentError, shown
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS, Gpu
-from engine.problem.heads import Heads, kept
+from engine.problem.heads import Heads, kept, typed
 from engine.problem.inputs import fits
 from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
 BLOCKS = ("block_q", "block_kv")
 LARGEST_HEAD_DIM = 256  # but for a latent
+FEW_KEYS, SMALL_BLOCK = 256, 16  # up to so many keys of a head are seen in blocks of so many
+WITHOUT_HEADS = {"latent": False, "page_size": None, "documents": 1, "prefix": 0, "window": None}
 HASH = "its hash"  # in what an experiment keeps beside its values
 MASK = "problem.mask."  # the path to the kinds of its mask
 
@@ -109,7 +111,7 @@ class Experiment:
         if isinstance(heads, str) and values.get("seq") is None:  # a name alone says the sizes too
             heads, _ = kept(heads.strip()) or (None, 0)
         if isinstance(heads, Heads):
-            values = heads.values() | {name: one for name, one in values.items() if one is not None}
+            values = _sizes(heads) | {name: one for name, one in values.items() if one is not None}
         flat = {}
         for name, one in PARAMETERS.items():
             value = values.get(name)
@@ -166,9 +168,24 @@ class Experiment:
             changed = replace(changed, problem=named)
         return changed.in_own_tiling() if self.asked.own and not {*BLOCKS} & {*values} else changed
 
+    def on(self, inputs: str) -> Experiment:
+        """The same on heads of this name: with their sizes and mask, in small blocks where keys are few.
+
+        Raises HeadsError of a text that is none, ExperimentError of another name.
+        """
+        found = typed(inputs) if inputs.startswith("text:") else (kept(inputs) or (None,))[0]
+        sizes = {} if found is None else WITHOUT_HEADS | _sizes(found)
+        return Experiment.of(**self.flat() | sizes | {"inputs": inputs})
+
     def in_own_tiling(self) -> Experiment:
         """The same experiment with the blocks that the algorithm's kernel takes when it is given none."""
         return replace(self, asked=replace(self.asked, own=self.record.own_tiling is not None))
+
+
+def _sizes(heads: Heads) -> dict[str, Any]:
+    """The flat values that heads bring, with small blocks where keys are few."""
+    small = dict.fromkeys(BLOCKS, SMALL_BLOCK) if heads.k.shape[1] <= FEW_KEYS else {}
+    return heads.values() | small
 
 
 PARAMETERS = {

@@ -48,6 +48,16 @@ export class Pen {
     return this.text(told, x, y, { ...style, align: "center" });
   }
 
+  /** The same, from a point upwards. */
+  upwards(told, x, y, style) {
+    const { ctx } = this;
+    ctx.save();
+    ctx.translate(x, y);
+    ctx.rotate(-Math.PI / 2);
+    this.text(told, 0, 0, style);
+    ctx.restore();
+  }
+
   /** Words beside what matters, paler. */
   note(told, x, y, style) {
     return this.text(told, x, y, { size: 12.5, color: this.theme.muted, ...style });

@@ -17,7 +17,7 @@ from app.rescale import RESCALE, payload
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
-from engine.problem.inputs import fits, tokens_of
+from engine.problem.inputs import fits, tokens_of, written
 from engine.studies.drawable import drawable
 from engine.studies.rescales import raised_at
 from engine.studies.rescaling import Rescaling, row_of
@@ -65,25 +65,26 @@ def _row(experiment: Experiment) -> None:
         scenario.kept(CHOSEN, {})["row"] = name
         st.rerun()  # with the sidebar, whose controls follow
     try:
-        row, what = _chosen(experiment, name, typed, size)
+        row, what, words = _chosen(experiment, name, typed, size)
     except ValueError as error:
         st.text(f"{error}.")
         return
     (typed if name == OWN else st).caption(what)
-    RESCALE.show(payload(row), key=f"softmax {name}", title=f"Online softmax, {name}")
+    RESCALE.show(payload(row, words), key=f"softmax {name}", title=f"Online softmax, {name}")
     comparison = partial(_comparison, row.scores, row.block, row.dtype)
     fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
     if name == OWN:
         fold("rescales", partial(rescales.show, experiment), "How often do these heads rescale?")
 
 
-def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str]:
-    """The row, and what it is; ValueError of what was typed."""
+def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str, list[str]]:
+    """The row, what it is, and its keys' tokens; ValueError of what was typed."""
     dtype = experiment.problem.dtype
     if name == OWN:
         drawn = drawable(experiment)
         found = middle_row(drawn, online.MOST_SCORES)
-        return Rescaling(found.scores, found.values, found.step, dtype), _whose(found, experiment, drawn)
+        row = Rescaling(found.scores, found.values, found.step, dtype)
+        return row, _whose(found, experiment, drawn), _words(found, drawn)
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
         " ".join(f"{score:g}" for score in online.PRESETS[name].scores),
@@ -93,7 +94,12 @@ def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, 
     scores = online.parse(text)
     mine = list(online.PRESETS[name].scores) != scores.tolist()
     what = "These are your own scores; the values are drawn." if mine else online.PRESETS[name].what
-    return row_of(scores, block, dtype), what
+    return row_of(scores, block, dtype), what, []
+
+
+def _words(found: HeadRow, drawn: Experiment) -> list[str]:
+    """The tokens of a row's keys."""
+    return written(tokens_of(drawn.problem))[found.first : found.first + len(found.scores)]
 
 
 def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
@@ -120,9 +126,11 @@ def _numbers(found: HeadRow, drawn: Experiment) -> str:
     if not fits(drawn.problem):
         return rescales.NUMBERS
     rises = raised_at(found.scores) + found.first
-    named = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if (tokens := tokens_of(drawn.problem)) else []
-    raised = f"; its maximum rose last at {', '.join(named)}" if named else ""
-    return f"The numbers are those of a file's head: its maximum rises {counted(len(rises), 'time')}{raised}."
+    tokens = written(tokens_of(drawn.problem))
+    row = f", in the row of the token {tokens[found.row]!r}" if len(tokens) > found.row else ""
+    named = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if tokens else []
+    raised = f", last at {', '.join(named)}" if named else ""
+    return f"The numbers are a real head's{row}: the maximum rises {counted(len(rises), 'time')}{raised}."
 
 
 def _terms(experiment: Experiment) -> None:
@@ -192,7 +200,7 @@ def _own(experiment: Experiment) -> Drawn:
     """The scenario's row."""
     found = middle_row(drawable(experiment), online.MOST_SCORES)
     row = Rescaling(found.scores, found.values, found.step, experiment.problem.dtype)
-    return Drawn(moving=RESCALE, data=payload(row))
+    return Drawn(moving=RESCALE, data=payload(row, _words(found, drawable(experiment))))
 
 
 def _example(name: str) -> Drawn:

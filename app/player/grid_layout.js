@@ -4,9 +4,9 @@ const snap = (x, dpr) => Math.round(x * dpr) / dpr;
 
 /** Where the tiles of a problem lie in a box; ragged last tiles are narrower, as they are in memory. */
 export class GridLayout {
-  constructor(model, box, { left, right }, u, dpr) {
+  constructor(model, box, { left, right, above = 0 }, u, dpr) {
     const { drawn } = model,
-      top = 46 * u;
+      top = 46 * u + above;
     const room = { w: box.w - left - right, h: box.h - top };
     let perKey = room.w / drawn.seq_kv,
       perQuery = room.h / drawn.seq_q;

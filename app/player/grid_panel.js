@@ -1,17 +1,22 @@
 // The grid with its titles and captions, as the single player shows it.
 
-import { grouped, percent, plural, traffic } from "../canvas/format.js";
+import { clamp, grouped, percent, plural, traffic } from "../canvas/format.js";
 import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./size_words.js";
 
+const WORD = 58; // units of a token's text beside the tiles
+
 export class GridPanel {
   follows = ["run", "step", "row", "flaw"];
 
   layout(box) {
-    const { model, u, dpr, theme } = this;
-    this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, { left: 44 * u, right: 44 * u }, u, dpr);
+    const { model, u, dpr, theme } = this,
+      above = model.tokens ? WORD * u : 0,
+      sides = { left: 44 * u + above, right: 44 * u, above };
+    this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, sides, u, dpr);
+    this.words = above;
     this.painter = new GridPainter(model, model.run, this.grid, theme, u);
   }
 
@@ -31,6 +36,7 @@ export class GridPanel {
     this.queryTitle(pen, model);
     this.painter.paint(pen, step, flaw);
     this.rowMark(pen, model, row);
+    if (this.words) this.tokens(pen, model);
     this.captions(pen, box, model, run, step);
   }
 
@@ -45,7 +51,7 @@ export class GridPanel {
     pen.centered(
       `K and V: ${plural(model.keyBlocks, "key tile")}`,
       Math.max(grid.x0 + grid.w / 2, box.x + 95 * u),
-      grid.y0 - 31 * u,
+      grid.y0 - 31 * u - (this.words ?? 0),
       { size: 13, weight: 600, color: theme.K },
     );
   }
@@ -53,14 +59,27 @@ export class GridPanel {
   /** Along the side, or just "Q" above where the side is too short. */
   queryTitle(pen, model) {
     const { grid } = this,
-      { u, theme, ctx } = pen,
+      { u, theme } = pen,
       style = { size: 13, weight: 600, color: theme.Q, align: "center" };
     if (grid.h < 120 * u) return pen.text("Q", grid.q.x + grid.q.w / 2, grid.y0 - 8 * u, style);
-    ctx.save();
-    ctx.translate(grid.mark - 13 * u, grid.y0 + grid.h / 2);
-    ctx.rotate(-Math.PI / 2);
-    pen.text(`Q: ${plural(model.queryBlocks, "query tile")}`, 0, 0, style);
-    ctx.restore();
+    const words = `Q: ${plural(model.queryBlocks, "query tile")}`;
+    pen.upwards(words, grid.mark - 13 * u - (this.words ?? 0), grid.y0 + grid.h / 2, style);
+  }
+
+  /** The text of every key above its column, and of every query beside its row. */
+  tokens(pen, { tokens, drawn }) {
+    const { x0, y0, mark, perKey, perQuery } = this.grid,
+      { u, theme } = pen,
+      size = clamp(Math.min(perKey, perQuery) / u, 7, 12),
+      style = { size, color: theme.muted, room: WORD * u };
+    tokens.forEach((words, key) =>
+      pen.upwards(words, x0 + (key + 0.5) * perKey + 0.35 * size * u, y0 - 28 * u, style),
+    );
+    tokens
+      .slice(-drawn.seq_q)
+      .forEach((words, row) =>
+        pen.right(words, mark - 8 * u, y0 + (row + 0.5) * perQuery + 0.35 * size * u, style),
+      );
   }
 
   /** A mark at the chosen row, so that the numbers below have a place in the picture. */

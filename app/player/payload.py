@@ -16,7 +16,7 @@ from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import outline
 from engine.problem.dtype import dtype_named
 from engine.problem.hardware import Gpu
-from engine.problem.inputs import make_inputs
+from engine.problem.inputs import make_inputs, tokens_of, written
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK
 from engine.schedule.schedule import Schedule
@@ -32,6 +32,7 @@ FLASH2 = flash2.ALGORITHM.key
 NO_BLOCK = 255
 SCORE_BUDGET = 2**19  # scores computed for the statistics of the sampled rows: a few milliseconds
 VALUE_BUDGET = 2**15  # numbers sent for each statistic
+MOST_WORDS = 48  # tokens that are written beside the tiles
 MOST_PIECES = 1024  # of the mask's edges that are drawn inside tiles
 
 
@@ -70,6 +71,7 @@ def header_of(asked: Experiment, drawn: Experiment, names: Sequence[str]) -> dic
         "algorithm": asked.algorithm,
         "asked": sizes(asked),
         "drawn": drawn_sizes(drawn),
+        **({"tokens": words} if (words := words_of(drawn.problem)) else {}),
         "chip": chip(asked.gpu),
         "misfits": _misfits(asked, names),
         "flaws": FLAWS,
@@ -108,6 +110,12 @@ def drawn_sizes(experiment: Experiment) -> dict:
     """The same of what is drawn, and the edges of what queries see: none where they see all, or too many."""
     pieces = outline(experiment.problem) if experiment.problem.mask.hides else []
     return sizes(experiment) | {"seen": pieces if len(pieces) <= MOST_PIECES else []}
+
+
+def words_of(problem: Problem) -> list[str]:
+    """The text of every key, as it is drawn; none where there are too many to read."""
+    tokens = tokens_of(problem)
+    return written(tokens) if len(tokens) <= MOST_WORDS else []
 
 
 def chip(gpu: Gpu) -> dict:

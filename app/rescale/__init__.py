@@ -1,5 +1,6 @@
 """α as a movement: one row's weights, sum and output shrink together when a larger score comes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from engine.studies.rescaling import Rescaling
 RESCALE = Played("what_alpha_rescales", Path(__file__).with_name("rescale.js"), "What α rescales")
 
 
-def payload(row: Rescaling) -> bytes:
-    """The row and its values, which the browser sums anew as scores are dragged; masked scores are null."""
+def payload(row: Rescaling, tokens: Sequence[str] = ()) -> bytes:
+    """The row and its values, which the browser sums anew as scores are dragged; masked scores are null.
+
+    With the text of each key, where it is known and they are few.
+    """
     header = {
         "scores": [float(score) if np.isfinite(score) else None for score in row.scores],
         "values": row.values.tolist(),
@@ -22,4 +26,6 @@ def payload(row: Rescaling) -> bytes:
         "threshold": row.threshold,
         "naive": [number_text(float(each)) if np.isfinite(each) else "inf" for each in row.naive],
     }
+    if tokens:
+        header["tokens"] = list(tokens)
     return pack(header, {})

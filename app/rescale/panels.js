@@ -18,7 +18,8 @@ class KeysPanel {
     this.gap = gap;
     this.pitch = (w - gap * tiles) / keys;
     this.top = y + 30 * u;
-    this.bottom = y + h - 24 * u;
+    this.below = !this.words ? 24 : h < 130 * u ? 46 : 64; // units
+    this.bottom = y + h - this.below * u;
     this.left = x;
   }
 
@@ -170,6 +171,10 @@ function weightsAt({ first, stop, before, after, factor: by }, { kind, part }) {
 }
 
 export class WeightsPanel extends KeysPanel {
+  get words() {
+    return this.model.tokens;
+  }
+
   paint(pen, box, { now }) {
     const { u, theme } = pen,
       { model } = this,
@@ -192,6 +197,12 @@ export class WeightsPanel extends KeysPanel {
         pen.hatch(x, this.bottom - old, wide, old, mix(theme.S, theme.ground, 0.45), 5 * u);
       }
       pen.box(x, this.bottom - h, wide, h, mix(theme.S, theme.ground, fresh ? 1 : 0.68), 2);
+    });
+    this.words?.forEach((words, key) => {
+      const [x, wide] = this.place(key);
+      pen.upwards(words, x + wide / 2 + 4 * u, this.bottom + 6 * u, {
+        ...{ size: 12, color: theme.muted, align: "right", room: (this.below - 8) * u },
+      });
     });
     if (!shrinks) return;
     const largest = tile.before.indexOf(Math.max(...tile.before)),

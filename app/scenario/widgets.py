@@ -8,7 +8,10 @@ import streamlit as st
 from app.scenario import state
 from app.scenario.presets import PRESETS, preset
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.problem.heads import HeadsError, text_of
+from engine.problem.problem import DRAWN
 
+TEXT, FIRST = "a sentence", "text:5.3"  # whose numbers: those of a text, at first of this layer and head
 HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 
@@ -64,6 +67,8 @@ def take() -> None:
             except ExperimentError as error:
                 if name == "lengths" or (name in PARAMETERS and PARAMETERS[name].label):  # typed
                     state.note(f"The scenario was not changed, because {error}.")
+            except HeadsError as error:
+                state.note(f"{error}.")
             held[name] = count, value
 
 
@@ -135,6 +140,8 @@ def _key(name: str, count: int) -> str:
 def _shown(name: str) -> Any:
     """A value as its widget shows it."""
     experiment = state.current()
+    if name in HEAD_OF:
+        return HEAD_OF[name](experiment.problem.inputs)
     if name == "preset":
         return next((label for label in PRESETS if preset(label) == experiment), None)
     if name == "seq_kv" and experiment.problem.seq_kv == experiment.problem.seq_q:
@@ -163,6 +170,8 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
         return preset(value) if value in PRESETS else experiment
     if value is OFF and name not in EMPTIED:
         return experiment
+    if name in HEAD_OF:
+        return _of_head(experiment, name, value)
     mask = experiment.problem.mask
     if name == "before":
         return changed(experiment, "window", value if value is OFF else (value, mask.ahead))
@@ -171,3 +180,26 @@ def _with(experiment: Experiment, name: str, value: Any) -> Experiment:
     if name == "lengths":
         return changed(experiment, "documents", value)
     return changed(experiment, name.removesuffix(" typed"), None if value == "" else value)
+
+
+HEAD_OF = {  # what widgets show of the numbers' name
+    "numbers": lambda inputs: TEXT if text_of(inputs) else inputs.split(":")[0],
+    "sentence": lambda inputs: (text_of(inputs) or (0, 0, ""))[2],
+    "layer": lambda inputs: (text_of(inputs) or (0,))[0],
+    "head": lambda inputs: named[1] if (named := text_of(inputs)) else int(f"{inputs}:0".split(":")[1]),
+}
+
+
+def _of_head(experiment: Experiment, name: str, value: Any) -> Experiment:
+    """On other numbers; where drawn ones were left, the scenario that had them comes back with them."""
+    inputs, left = experiment.problem.inputs, state.kept("left for heads", {})
+    if inputs == DRAWN:
+        left["drawn"] = experiment
+    if name == "numbers" and value == DRAWN:
+        return left.get("drawn") or experiment.changed(inputs=DRAWN)
+    if name == "numbers":
+        return experiment.on(FIRST if value == TEXT else f"{value}:0")
+    if (named := text_of(inputs)) is None:
+        return experiment.changed(inputs=f"{inputs.split(':')[0]}:{value}")
+    parts = dict(zip(("layer", "head", "sentence"), named, strict=True)) | {name: value}
+    return experiment.on("text:{layer}.{head}:{sentence}".format(**parts))

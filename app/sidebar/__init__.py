@@ -49,7 +49,8 @@ Field = tuple[str, str, dict[str, Any]]  # a widget of Streamlit's, its label, a
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
-        _row(_select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"))
+        preset = _select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets")
+        _row(preset, inputs.choice())
         algorithms = tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))  # maybe a link's
         _row(_select("Algorithm", "algorithm", algorithms, format_func=lambda key: ALGORITHMS[key].label))
         looks = {"label_visibility": "collapsed", "required": True}
@@ -145,7 +146,7 @@ def _more() -> None:
         with more:
             for fields in _further():
                 _row(*fields)
-            inputs.show()
+            inputs.upload()
             recording.show()
 
 

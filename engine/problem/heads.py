@@ -194,7 +194,7 @@ def kept(inputs: str) -> tuple[Heads, int] | None:
     """The heads that a scenario's `inputs` names, and the one that is meant first; None where none are."""
     if inputs.startswith("text:"):
         try:
-            return (found := typed(inputs)), int(TYPED.fullmatch(found.name)[2])
+            return typed(inputs), text_of(inputs)[1]
         except HeadsError:
             return None
     named = KEY.fullmatch(inputs)
@@ -212,6 +212,12 @@ def kept(inputs: str) -> tuple[Heads, int] | None:
     return (heads, first) if first < len(heads.q) else None
 
 
+def text_of(inputs: str) -> tuple[int, int, str] | None:
+    """The layer, the head and the text of such a name; None of another."""
+    named = TYPED.fullmatch(inputs)
+    return named and (int(named[1]), int(named[2]), SENTENCE if named[3] is None else named[3])
+
+
 @lru_cache(maxsize=64)
 def typed(inputs: str) -> Heads:
     """A layer of the small model on a text, or SENTENCE, by a name as "text:3.1:A text"; raises HeadsError.
@@ -219,13 +225,13 @@ def typed(inputs: str) -> Heads:
     >>> typed("text:3.1:It is a truth").tokens
     ('(begin)', 'It', ' is', ' a', ' t', 'r', 'ut', 'h')
     """
-    shape, named = small().shape, TYPED.fullmatch(inputs)
-    if named is None or int(named[1]) >= shape.layers or int(named[2]) >= shape.heads:
+    shape, named = small().shape, text_of(inputs)
+    if named is None or named[0] >= shape.layers or named[1] >= shape.heads:
         must = f"a layer from 0 to {shape.layers - 1}, a head from 0 to {shape.heads - 1} and a text"
         raise HeadsError(f"The name is {inputs[:30]!r}; it must be {must}, as text:3.1:It is")
-    layer = int(named[1])
+    layer, _, text = named
     try:
-        tokens, layers = layers_of(SENTENCE if named[3] is None else named[3])
+        tokens, layers = layers_of(text)
     except ValueError as error:
         raise HeadsError(str(error)) from None
     window = shape.window_of(layer)

@@ -1,5 +1,7 @@
 """Matrices to run attention on: the same on every platform, and with something to see."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from engine.problem.dtype import round_to
@@ -52,6 +54,11 @@ def tokens_of(problem: Problem) -> tuple[str, ...]:
     found, _ = kept(problem.inputs)
     whole = found.q.shape[1] == found.k.shape[1]
     return found.tokens[: problem.seq_kv] if whole else found.tokens[-problem.seq_kv :]
+
+
+def written(tokens: Sequence[str]) -> list[str]:
+    """Tokens as they are written beside a picture: without the space before a word, and a space as a sign."""
+    return [token.strip() or "␣" for token in tokens]
 
 
 def _of_file(problem: Problem, heads: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,11 +7,20 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.problem.dtype import LARGEST, LOWEST_EXPONENT, MANTISSA_BITS, round_e4m3
+from engine.problem.inputs import make_inputs
 from engine.recordings.nearest import WIDTH, differing, doublings, length, masked, nearest
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
+from engine.studies.block_scales import E4M3, KEYS, RARE, WIDE, Format, Scheme
+from engine.trace.rows import masked_scores
 
 ROWS, HEAD_DIM = 256, 64
+ROTATED = "scales by block, rotated"
+SCALED = {  # of how many numbers each has its scale
+    "one scale per tensor": Scheme("", 0, E4M3, "float32"),
+    "scales by block": Scheme("", -1, E4M3, "float32"),
+    ROTATED: Scheme("", -1, E4M3, "float32"),
+}
 
 
 def e4m3_values() -> np.ndarray:
@@ -55,6 +64,47 @@ def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     scores = q @ k.T * HEAD_DIM**-0.5
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return weights / weights.sum(1, keepdims=True) @ v
+
+
+def head_errors(experiment: Experiment) -> dict[str, dict[str, float]]:
+    """By whose numbers, and by how they are scaled: the error of O over O, both root mean squares.
+
+    Of the last rows of the scenario's first head under its mask, and of normal numbers of its shape, without
+    and with one in a thousand that is ten times as wide; Q, K, V and the weights rounded, and nothing else.
+    """
+    keys = min(experiment.problem.seq_kv, KEYS)
+    one = experiment.changed(
+        batch=1, heads=1, kv_heads=1, seq=min(experiment.problem.seq_q, keys), seq_kv=keys
+    )
+    head = [array[0] for array in make_inputs(one.problem)]
+    draw = np.random.Generator(np.random.PCG64(2))
+    normal = [draw.standard_normal(array.shape, np.float32) for array in head]
+    outliers = [np.where(draw.random(array.shape) < 1 / RARE, WIDE * array, array) for array in normal]
+    turn = np.linalg.qr(draw.standard_normal((one.problem.head_dim,) * 2))[0].astype(np.float32)
+    rows = np.arange(one.problem.seq_q)[-ROWS:]
+    return {
+        name: {scaled: _head_error(one, numbers, rows, scheme, turn if scaled == ROTATED else None)
+               for scaled, scheme in SCALED.items()}
+        for name, numbers in (("this head", head), ("normal", normal), ("with outliers", outliers))
+    }  # fmt: skip
+
+
+def _head_error(one: Experiment, numbers: list, rows: np.ndarray, scheme: Scheme, turn) -> float:
+    q, k, v = numbers
+    turned = (q, k) if turn is None else (q @ turn, k @ turn)
+    small = [scheme.rounded(np.ascontiguousarray(each)) for each in (*turned, v)]
+    exact, found = (
+        _over(masked_scores(one, a, b, rows), c, of) for a, b, c, of in ((q, k, v, None), (*small, E4M3))
+    )
+    return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
+
+
+def _over(scores: np.ndarray, v: np.ndarray, of: Format | None) -> np.ndarray:
+    """[rows, d of V] O of rows of scores that see a key, their weights rounded relative to the largest."""
+    scores = scores[np.isfinite(scores).any(1), : len(v)].astype(np.float64)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    rounded = weights if of is None else of.rounded((weights * of.largest).astype(np.float32)) / of.largest
+    return rounded @ v / weights.sum(1, keepdims=True)
 
 
 def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[Fp8Timing, ...]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.algorithms.flash4 import THRESHOLD
-from engine.experiment import Experiment
+from engine.experiment import BLOCKS, Experiment
 from engine.model.launch import schedule_of
-from engine.problem.heads import kept
+from engine.problem.heads import kept, text_of
 from engine.problem.inputs import make_inputs
+from engine.small.model import small
 from engine.trace.rows import masked_scores
 from engine.trace.softmax import falling, raised
 
@@ -29,6 +30,8 @@ class HeadRescales:
         rescaled: share of the key blocks at which sums are rescaled where a maximum stays below THRESHOLD.
         error: the largest difference that this makes to a number of O, in float32, beside the largest of O.
         first: share of the weight on the first key.
+        distance: how far back the weight lies, in keys.
+        entropy: of a row's weights, in bits.
         outside: by window, the share of the weight on keys before it.
     """
 
@@ -38,6 +41,8 @@ class HeadRescales:
     rescaled: float
     error: float
     first: float
+    distance: float
+    entropy: float
     outside: dict[int, float]
 
 
@@ -55,6 +60,16 @@ def rescales(experiment: Experiment) -> list[HeadRescales]:
         _of_head(one, arrays, head)
         for head, arrays in enumerate(zip(*make_inputs(one.problem, heads=many), strict=True))
     ]
+
+
+def of_all_layers(experiment: Experiment) -> list[list[HeadRescales]]:
+    """The same of every layer of the small model on the scenario's text; of other numbers, of one layer."""
+    named = text_of(experiment.problem.inputs)
+    if named is None:
+        return [rescales(experiment)]
+    blocks = {name: getattr(experiment.tiling, name) for name in BLOCKS}
+    names = (f"text:{layer}.0:{named[2]}" for layer in range(small().shape.layers))
+    return [rescales(experiment.on(name).changed(**blocks)) for name in names]
 
 
 def in_all(found: list[HeadRescales]) -> tuple[float, float]:
@@ -93,7 +108,8 @@ def _of_head(one: Experiment, arrays: tuple[np.ndarray, ...], head: int) -> Head
     return HeadRescales(
         head, float(rose.sum() / max(1, visited.sum())), float(small.sum() / max(1, rose.sum())),
         rescaled / max(1, int(visited.sum())), float(np.abs(out - exact).max() / np.abs(exact).max()),
-        float(weights[:, 0].mean()), outside,
+        float(weights[:, 0].mean()), float((weights * (positions - places)).sum(1).mean()),
+        float(-(weights * np.log2(np.where(weights > 0, weights, 1))).sum(1).mean()), outside,
     )  # fmt: skip
 
 

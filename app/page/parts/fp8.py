@@ -11,7 +11,7 @@ from app.scenario import theme
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
-from engine.studies.fp8 import fp8_worth, recorded_fp8
+from engine.studies.fp8 import SCALED, fp8_worth, head_errors, recorded_fp8
 
 COLUMNS = ("numbers", "inputs", "recorded", "rate", "× float16", "error of O")
 WORDS = (
@@ -26,6 +26,14 @@ WORDS = (
 def show(recording: Recording | None, experiment: Experiment) -> None:
     """How fast attention in FP8 is and how far off, as recorded."""
     st.markdown(WORDS)
+    errors = head_errors(experiment)
+    cells = [[name, *(share_text(each, 2) for each in found.values())] for name, found in errors.items()]
+    numbers(("numbers", *SCALED), cells, "Error of O in FP8 on this scenario's head")
+    st.caption(
+        "Computed here, on up to 256 rows and 512 keys of the scenario's first head under its mask, beside "
+        "normal numbers of its shape, without and with outliers: Q, K, V and the weights are rounded to "
+        "E4M3, and nothing else. Choose a sentence as Numbers to see real heads."
+    )
     rows = recorded_fp8(recording, experiment)
     if not rows:
         st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
