@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from engine.problem.gpu import Gpu
 from engine.root import ROOT
+from engine.small.model import small
+from engine.small.tokens import BEGIN
 
 LATENTS, KEYS, BITS, STATE = "latents", "keys", "bits", "state"
 TOPICS = (LATENTS, KEYS, BITS, STATE)
 CHOICES = {"topic": (TOPICS, LATENTS)}  # what the page may ask, and what it usually does
+CARD = ROOT / "assets" / "heads" / "small.json"
 FILE = ROOT / "assets" / "recordings" / "beyond" / "h200.json"
 
 
@@ -25,6 +30,22 @@ class Cost:
     def seconds(self, gpu: Gpu) -> float:
         """At best: bytes at the memory's peak, or FLOPs at that of bfloat16, by the data sheet."""
         return max(self.moved / gpu.memory_bytes_per_second, self.flops / gpu.matrix_flops["bfloat16"])
+
+
+@lru_cache(maxsize=1)
+def text_heads() -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
+    """q [heads, tokens, d], scaled, and k and v [tokens, d] of key heads of the small model, on a passage.
+
+    Of its layers that see all tokens before, each key head with the query heads that share it.
+    """
+    model = small()
+    passage = json.loads(CARD.read_text("utf-8"))["passage"]
+    found = []
+    for layer, (q, k, v) in enumerate(model.run([BEGIN, *passage])[1]):
+        if model.shape.window_of(layer) is None:
+            group, scale = len(q) // len(k), np.float32(q.shape[2] ** -0.5)
+            found += [(q[n * group : (n + 1) * group] * scale, k[n], v[n]) for n in range(len(k))]
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.problem.gpu import Gpu
 from engine.problem.inputs import make_inputs
+from engine.studies.beyond import text_heads
 
 MANTISSA = 23  # bits of a float32's fraction
 ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys
 SIZES = (8, 16, 32, 64, 128)
 MAGNITUDES = tuple(range(-20, 21, 4))  # powers of two
-DRAWN, SHIFTED, OUTLIERS = "drawn", "shifted", "outliers"
-KINDS = (DRAWN, SHIFTED, OUTLIERS)
+DRAWN, SHIFTED, OUTLIERS, TEXT = "drawn", "shifted", "outliers", "text"
+KINDS = (DRAWN, SHIFTED, OUTLIERS, TEXT)
 SHIFT, RARE, WIDE = 12.0, 1000, 10.0  # of a column of K; one number in so many, so many times as wide
 
 
@@ -181,9 +182,12 @@ def attention(
 
 @lru_cache(maxsize=64)
 def error(experiment: Experiment, scheme: Scheme, kind: str) -> float:
-    """Root mean square error of O beside its root mean square."""
-    inputs = numbers(experiment, kind)
-    return _apart(attention(scheme, *inputs), attention(None, *inputs))
+    """Root mean square error of O beside its root mean square; of TEXT in the mean over key heads."""
+    if kind == TEXT:
+        given = [(q[0, -ROWS:], k[-KEYS:], v[-KEYS:]) for q, k, v in text_heads()]
+    else:
+        given = [numbers(experiment, kind)]
+    return float(np.mean([_apart(attention(scheme, *each), attention(None, *each)) for each in given]))
 
 
 def _apart(found: np.ndarray, exact: np.ndarray) -> float:

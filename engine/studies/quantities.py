@@ -239,6 +239,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "cached_of_heads": lambda e: latents.DEEPSEEK.of_heads,
         "cached_latent": lambda e: latents.DEEPSEEK.cached,
         "projected_from": lambda e: latents.projecting_pays_from(keys=e.problem.seq_kv),
+        "half_weight_keys": lambda e: selected_keys.half_weight()[0],
+        "text_keys": lambda e: selected_keys.half_weight()[1],
         "choice_computes_less_from": lambda e: selected_keys.crossing("scores"),
         "choice_reads_less_from": lambda e: selected_keys.crossing("read"),
         "state_decodes_from": lambda e: linear_attention.meets(e.gpu, 1),

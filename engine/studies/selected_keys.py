@@ -16,7 +16,8 @@ import numpy as np
 from engine.experiment import Experiment
 from engine.problem.dtype import round_e4m3
 from engine.problem.heads import kept
-from engine.problem.inputs import make_inputs
+from engine.problem.inputs import fits, make_inputs
+from engine.studies.beyond import text_heads
 from engine.trace.softmax import falling
 from engine.trace.streamed import Counted, memory_of, streamed
 
@@ -61,7 +62,7 @@ def subject(experiment: Experiment) -> Subject:
     problem = experiment.problem
     keys = max(SIDE, min(problem.seq_kv, MOST_KEYS) // SIDE * SIDE)
     one = experiment.changed(batch=1, seq=keys, seq_kv=keys)
-    found = kept(problem.inputs)
+    found = kept(problem.inputs) if fits(one.problem) else None
     heads = min(MOST_HEADS, problem.group - (found[1] % problem.group if found else 0))
     q, k, v = make_inputs(one.problem, heads=heads)
     return Subject(q * np.float32(problem.scale), k[0], v[0], keys // SIDE, found is not None)
@@ -130,9 +131,32 @@ def chosen(numbers: Subject, rule: str, keys: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def lost(experiment: Experiment, rule: str) -> dict[int, float]:
-    """By keys visited, the share of the weight that a rule leaves out, in the mean over queries and heads."""
-    numbers = subject(experiment)
+def lost(experiment: Experiment | None, rule: str) -> dict[int, float]:
+    """By keys visited, the share of the weight that a rule leaves out, in the mean over queries and heads.
+
+    Of a scenario's numbers; None: of the small model's heads.
+    """
+    if experiment is not None:
+        return _lost(subject(experiment), rule)
+    found = [_lost(numbers, rule) for numbers in on_text()]
+    return {count: sum(each[count] for each in found) / len(found) for count in found[0]}
+
+
+@lru_cache(maxsize=1)
+def on_text() -> tuple[Subject, ...]:
+    """The small model's key heads, on the last tokens of a passage that make whole blocks."""
+    whole = [(q, k, v, len(k) // SIDE * SIDE) for q, k, v in text_heads()]
+    return tuple(Subject(q[:, -n:], k[-n:], v[-n:], n // SIDE, True) for q, k, v, n in whole)
+
+
+def half_weight() -> tuple[float, int]:
+    """Keys with half of the last query's weight, in the mean over heads of the small model; of so many."""
+    found = [np.sort(weights(numbers)[:, -1])[:, ::-1].cumsum(1) for numbers in on_text()]
+    counts = [(each < 0.5).sum(1).mean() + 1 for each in found]
+    return float(np.mean(counts)), found[0].shape[1]
+
+
+def _lost(numbers: Subject, rule: str) -> dict[int, float]:
     found = importance(numbers, rule)
     wide = len(numbers.k) // found.shape[1]
     order = np.argsort(-found, axis=1, kind="stable")

@@ -8,6 +8,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.studies import block_scales as studies
+from engine.studies.beyond import text_heads
 from engine.studies.block_scales import E2M1, E4M3, INT8, MXFP4, MXFP8, NVFP4, ONE, SCHEMES, SINGLE, SMOOTH
 
 SMALL = Experiment.of(seq=96, head_dim=32)
@@ -157,3 +158,20 @@ def test_bits_and_clocks_are_those_of_the_sheets():
         assert exponentials == 128 * 128 / 16
         assert studies.tile_gain(gpu, times) == pytest.approx(1, rel=0.01)  # they take as long already
     assert studies.tile_gain(GPUS["b300"], 4) == pytest.approx(2, rel=0.01)  # of exponentials twice as fast
+
+
+def test_the_small_models_error_is_the_mean_over_its_key_heads():
+    errors = []
+    for q, k, v in text_heads():
+        queries, keys, values = (each.astype(float) for each in (q[0, -64:], k[-512:], v[-512:]))
+
+        def out(rounded_q, rounded_k, values=values):
+            scores = rounded_q @ rounded_k.T
+            weights = np.exp(scores - scores.max(1, keepdims=True))
+            return weights / weights.sum(1, keepdims=True) @ values
+
+        exact = out(queries, keys)
+        found = out(INT8.rounded(q[0, -64:]).astype(float), INT8.rounded(k[-512:]).astype(float))
+        errors.append(np.sqrt(((found - exact) ** 2).sum() / (exact**2).sum()))
+    assert len(errors) == 6  # two key heads in each of three layers
+    assert studies.error(SMALL, INT8, studies.TEXT) == pytest.approx(np.mean(errors), rel=1e-6)

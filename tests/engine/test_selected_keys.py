@@ -1,5 +1,6 @@
 """Chosen keys: the same O as float64's over the same keys, and every count made again by plain loops."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,10 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.heads import Heads, keep
 from engine.problem.inputs import make_inputs
+from engine.small.model import small, weights_of
+from engine.small.tokens import BEGIN
 from engine.studies import selected_keys as studies
+from engine.studies.beyond import CARD
 from engine.studies.selected_keys import ALL, BEST, INDEXER, MEANS, RULES, TOKENS, WINDOW
 
 SMALL = Experiment.of(seq=96, head_dim=16, heads=4, kv_heads=2, causal=True)
@@ -137,3 +141,20 @@ def test_a_files_heads_choose_as_their_own_key_head_has_it():
     np.testing.assert_allclose(numbers.k, heads.k[1], rtol=1e-6)
     q, _, _ = make_inputs(Experiment.of(**values).problem, heads=1)
     np.testing.assert_allclose(numbers.q[0], q[0] * 8**-0.5, rtol=1e-6)
+
+
+def test_a_models_heads_are_those_that_it_runs_on_its_passage():
+    """Each by the model's own weights: half of a row's weight, and what a window leaves out."""
+    model = small()
+    passage = json.loads(CARD.read_text())["passage"]
+    halves, windows = [], []
+    for layer, (q, k, _) in enumerate(model.run([BEGIN, *passage])[1]):
+        if model.shape.window_of(layer) is None:
+            rows = weights_of(q, k, None)[:, 1:, 1:]  # 512 of 513 tokens
+            rows = rows / rows.sum(2, keepdims=True)
+            for row in rows[:, -1]:
+                halves.append(next(n for n in range(1, 513) if np.sort(row)[::-1][:n].sum() >= 0.5))
+            ends = np.arange(15, 512, 16)
+            windows += [1 - rows[:, end, max(0, end - 127) : end + 1].sum(1).mean() for end in ends]
+    assert studies.half_weight() == (pytest.approx(np.mean(halves)), 512)
+    assert studies.lost(None, WINDOW)[128] == pytest.approx(np.mean(windows), abs=1e-5)

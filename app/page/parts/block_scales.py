@@ -12,7 +12,8 @@ from engine.studies.block_scales import DRAWN, KINDS, MXFP8, NVFP4, OUTLIERS, SC
 
 TITLE = "Fewer bits"
 CHIP = GPUS["b200"]  # which has units for all of these
-COLUMNS = ("kept as", "bits", "numbers as they are", "a column of K far from 0", "outliers", "products, B200")
+TOLD = ("numbers as they are", "a column of K far from 0", "outliers", "the small model's")
+COLUMNS = ("kept as", "bits", *TOLD, "products, B200")
 COUNTED = """
 Every number is rounded in NumPy as the formats define it: bits of a float32 are added to and masked. All of
 E4M3's and E2M1's numbers are looked at in the tests, and PyTorch rounds to the same. Then attention is run
@@ -57,7 +58,7 @@ def below(experiment: Experiment) -> None:
         for scheme in SCHEMES
     ]
     st.markdown("**Error of O**, computed; bits of a number with its share of the scale, d 128")
-    numbers(COLUMNS, rows, "Errors by scheme", words=(0, 5))
+    numbers(COLUMNS, rows, "Errors by scheme", words=(0, 6))
     far, kept = (share_text(studies.error(experiment, each, SHIFTED), 1) for each in (SCHEMES[2], SMOOTH))
     st.caption(
         f"A column of K that is far from 0 in every token takes the scale for itself: {far} in INT8. Less "

@@ -60,8 +60,7 @@ def below(experiment: Experiment) -> None:
             f"**Weight left out over the keys that a query visits**, {whose}, computed",
             [*next(iter(found.values()))[0]],
             {name: ([*each.values()], tone) for name, (each, tone) in found.items()},
-            "Best is what the weights themselves would choose, which are known only after the work that was "
-            "to be saved. Heads from a file, named in the sidebar, have lines of their own here.",
+            f"Best is what the weights themselves would choose, known only after all the work. {_on_text()}",
             **{"x": "keys visited", "y": "share of the weight", "told": share_text},
             linear=True,
         )
@@ -79,6 +78,15 @@ def below(experiment: Experiment) -> None:
             ticks=lengths[::2],
         )
     _recorded()
+
+
+def _on_text() -> str:
+    """What a choice leaves out of a trained model's weight."""
+    means, best, window = (studies.lost(None, rule) for rule in (MEANS, BEST, WINDOW))
+    keys = sorted(means)[-3]  # a quarter of them
+    left = (share_text(each[keys]) for each in (means, best, window))
+    told = "On the heads of this project's small model {} of {:,} keys leave out {} by means, {} at best, "
+    return (told + "and {} as a window.").format(keys, max(means), *left)
 
 
 def _recorded() -> None:
