@@ -10,6 +10,7 @@ from app import frame, glossary, presenter, scenario, sidebar, take_home
 from app.contents import HOME
 from app.figures.hardware import unchecked
 from app.frame import style
+from app.page.parts import beside
 from app.presenter import lectern
 from app.room import screen
 from app.scenario.presentation import lecturing, presenting
@@ -22,6 +23,11 @@ def _tools(name: str) -> None:
         _popovers()
         if not presenting():
             presenter.button()
+
+
+def _page(name: str, opened: st.Page) -> None:
+    if not beside.show(name):
+        opened.run()
 
 
 @st.fragment
@@ -58,7 +64,7 @@ def _draw() -> None:
     failures = []
     controls = [] if name == HOME else [sidebar.show]
     numbers = partial(inputs.show, name)
-    for part in (numbers, opened.run, lambda: _tools(name), glossary.hover, *controls):
+    for part in (numbers, lambda: _page(name, opened), lambda: _tools(name), glossary.hover, *controls):
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

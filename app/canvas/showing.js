@@ -19,6 +19,9 @@ export function showing(Shown, name = "") {
     if (!there && !setStateValue)
       globalThis.addEventListener?.("message", ({ source, data: sent }) => {
         if (source === parent && sent?.moment) view.follow?.(sent.moment); // of a room's phone
+        if (source !== parent || !sent?.beside) return; // of a file beside this one, whose clock it is now
+        view.clock?.stop();
+        view.meet?.(sent.beside);
       });
     const opened = there || setStateValue ? null : STEP.exec(location.hash);
     if (opened) view.seek(0);

@@ -66,6 +66,9 @@ export class CanvasView extends View {
   }
 }
 
+const PAIR = ".st-key-beside"; // of the page, in which pictures have one clock, see app/page/parts/beside.py
+const played = new Set(); // all that have a playhead
+
 /**
  * A picture with a playhead: `at` is where it stands, from 0 to `last`; `passing(seconds)` is how far it comes in so
  * many seconds of the clock, and `draw()` draws it there.
@@ -73,11 +76,51 @@ export class CanvasView extends View {
 export class PlayedView extends View {
   constructor(root, canvas, pause) {
     super(root, canvas, pause);
-    Object.assign(this, { at: 0, loop: false });
+    Object.assign(this, { at: 0, loop: false, pair: root.getRootNode().host?.closest(PAIR) });
+    played.add(this);
+  }
+
+  release() {
+    played.delete(this);
+    super.release();
+  }
+
+  /** Those that are played by one clock: this alone, or two beside each other. */
+  get together() {
+    return this.pair ? [...played].filter(({ pair, model }) => pair === this.pair && model) : [this];
+  }
+
+  /** The one of them that takes longest, whose clock it is. */
+  get leader() {
+    return this.together.reduce(
+      (one, other) => (other.end > one.end ? other : one),
+      this.together[0] ?? this,
+    );
+  }
+
+  get clock() {
+    return this.leader.own;
+  }
+
+  set clock(clock) {
+    this.own = clock;
   }
 
   get playing() {
     return this.clock.playing;
+  }
+
+  /** Where it stands and where it ends, in what it has in common with another: its own time. */
+  get time() {
+    return this.at;
+  }
+
+  set time(time) {
+    this.at = clamp(time, 0, this.last);
+  }
+
+  get end() {
+    return this.last;
   }
 
   get now() {
@@ -102,6 +145,26 @@ export class PlayedView extends View {
   /** Tells the window of who leads a room, if it is one, what the room's phones are to show. */
   share() {
     globalThis.attentionRoom?.(this.shared);
+    const framed = !this.setStateValue && globalThis.parent !== globalThis; // a file, maybe beside another
+    if (!this.pair && !framed) return;
+    const { shared, time, told } = this;
+    this.told = JSON.stringify([shared.state, time]);
+    if (this.meeting || told === this.told) return; // drawn anew at the same moment
+    for (const other of this.together) if (other !== this) other.meet(this);
+    if (framed) parent.postMessage({ beside: { shared, time } }, "*");
+  }
+
+  /** Shows the moment of a picture beside it. */
+  meet({ shared: { what, state }, time }) {
+    if (!this.model) return;
+    const { what: own, state: before } = this.shared;
+    if (what !== own) return;
+    this.meeting = true;
+    this.adopt(state);
+    this.time = time;
+    if (JSON.stringify(state) === JSON.stringify(before)) this.draw();
+    else this.fit(true);
+    this.meeting = false;
   }
 
   /** Shows a moment that another window shares. */
@@ -124,6 +187,7 @@ export class PlayedView extends View {
   }
 
   toggle() {
+    if (this.leader !== this) return this.leader.toggle();
     if (!this.playing && this.at >= this.last) this.at = 0;
     if (this.playing) this.clock.stop();
     else this.clock.start();

@@ -29,7 +29,10 @@ HEIGHT = 620  # px of a frame until its document tells its own
 LISTEN = """<script>{
   const frame = document.currentScript.previousElementSibling;
   addEventListener("message", ({ source, data }) => {
-    if (source === frame.contentWindow && data > 0) frame.style.height = `${data}px`;
+    if (source !== frame.contentWindow) return;
+    if (data > 0) frame.style.height = `${data}px`;
+    for (const other of data.beside ? frame.parentElement.parentElement.querySelectorAll("iframe") : [])
+      if (other !== frame) other.contentWindow.postMessage(data, "*");
   });
 }</script>"""
 NO_SLIDERS = "Sliders need the package anywidget: pip install anywidget."
@@ -46,7 +49,7 @@ def show(
 
     Args:
         what: the page, by its name in the address; or an experiment, which is shown on Tiles.
-        beside: another experiment to show next to it.
+        beside: another experiment to show next to it, by one clock.
         kernel: a Triton kernel of one's own, watched as on the page Your kernel: its file, or the function
             `attention(q, k, v, scale, block_q, block_kv, causal)` itself.
         scenario: values by their names in links and on the command line, as `seq=1024`.

@@ -165,7 +165,7 @@ def _picture(found: Evaluated, colours: Palette) -> None:
         runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
         st.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
         if nearest := nearest_layer(found.model.name, part.layer, found.phase):
-            st.caption(_beside_recorded(nearest))
+            st.caption(_beside_recorded(nearest, layers_on(found.phase.hardware).origin))
         curves = studies.by_algorithm(found.model, found.phase)
         chart(
             figures.share(curves, found.phase.tokens, colours),
@@ -191,16 +191,21 @@ def _open(found: Evaluated) -> None:
             if fits and st.button(title, key=f"model to {page}"):
                 scenario.replace(kinds[kind])
                 scenario.turn_to(page)
+        if len(kinds) > 1 and st.button("Two kinds side by side", key="model to both"):
+            first, second, *_ = sorted(kinds.values(), key=lambda one: one != kinds[kind])
+            scenario.replace(first)
+            scenario.beside.put(second)
+            scenario.turn_to("tiles")
 
 
-def _beside_recorded(one: RecordedLayer) -> str:
-    """The nearest recorded layer in a sentence, with the model of the same."""
+def _beside_recorded(one: RecordedLayer, origin: str) -> str:
+    """The nearest recorded layer in two sentences, with the model of the same."""
     row = one.row
     recorded, modelled = seconds_text(row.times.p50), seconds_text(one.modelled.seconds)
     return (
-        f"Recorded at {counted(row.tokens, 'token')}, {counted(row.batch, 'sequence')}: {recorded}, "
-        f"{share_text(row.attention_share)} of it attention; modelled as {modelled}, "
-        f"{share_text(one.modelled_share)}."
+        f"At {counted(row.tokens, 'token')} ({counted(row.batch, 'sequence')}) this layer takes {recorded}, "
+        f"{share_text(row.attention_share)} of it attention ({origin}, weights of 16 bits). The model of the "
+        f"same says {modelled} and {share_text(one.modelled_share)}."
     )
 
 

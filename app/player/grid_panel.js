@@ -114,7 +114,8 @@ export class GridPanel {
         : `${grouped(skipped)} skipped by the mask`;
     const edge = Math.min(box.x + box.w, Math.max(grid.right, grid.x0 + 370 * u)),
       room = edge - grid.x0 - pen.text(left, grid.x0, y, style) - 12 * u;
-    if (right) pen.right(room < 7 * right.length * u ? right.split(" ", 2).join(" ") : right, edge, y, style);
+    const fitting = [right, right.split(" ", 2).join(" ")].find(({ length }) => room >= 7 * length * u);
+    if (fitting) pen.right(fitting, edge, y, style);
     if (model.scaled)
       pen.text(drawnNote(model), grid.x0, y + 18 * u, { ...style, weight: 600, color: theme.K });
     else if (grid.side >= NUMBERED * u && !model.backward)

@@ -97,6 +97,20 @@ class Player extends TimedPlayer {
     return (this.at / RACE_MARKS) * this.model.longest;
   }
 
+  get time() {
+    if (this.race) return this.seconds;
+    return this.at >= this.last ? this.run.time : this.run.timeAt(this.position - 1);
+  }
+
+  set time(time) {
+    if (this.race) this.at = Math.min(1, time / this.model.longest) * RACE_MARKS;
+    else this.at = time >= this.run.time ? this.last : this.run.stepAt(time) + 1;
+  }
+
+  get end() {
+    return this.race ? this.model.longest : this.run.time;
+  }
+
   /** The current algorithm's step under way; -1 before the start, `steps` after the end. */
   get stepNow() {
     return this.race ? this.run.stepAt(this.seconds) : this.position - 1;
@@ -130,11 +144,9 @@ class Player extends TimedPlayer {
   /** Into the race at the modelled time of this step, and back to the step of that time. */
   setRace(on) {
     if (!this.races) return;
-    const seconds = this.race ? this.seconds : this.run.timeAt(this.position - 1),
-      ended = this.at >= this.last;
+    const { time } = this;
     this.race = on;
-    if (on) this.at = Math.min(1, seconds / this.model.longest) * RACE_MARKS;
-    else this.at = seconds >= this.run.time || ended ? this.last : this.run.stepAt(seconds) + 1;
+    this.time = time;
     this.fit(true);
   }
 

@@ -39,7 +39,8 @@ export class TrafficPanel {
       const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
         least = box.w < 310 * u ? "≥ " : "at least ",
         bound = model.against.least && level === "requested" ? least : "",
-        words = run.unfused ? "" : bound + compared(bytes, others);
+        told = run.unfused ? "" : bound + compared(bytes, others),
+        words = box.w - width > 7.5 * told.length * u ? told : "";
       const taken = width + pen.right(words, right, y, { size: 12, weight: 700 });
       if (box.w - taken > (7 * origin.length + 14) * u)
         pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });

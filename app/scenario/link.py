@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.contents import HOME
-from app.scenario import page_values, presets, state, widgets
+from app.scenario import beside, page_values, presets, state, widgets
 from engine.experiment import PARAMETERS, Experiment, ExperimentError
 
 PLACES = ("tour", "step", "minutes", "present")  # where the reader is: in the URL beside the scenario
@@ -39,6 +39,7 @@ def adopt() -> None:
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
     too_long = values.pop(TOO_LONG, None) is not None
+    beside_it = values.pop(beside.BESIDE, None)
     asked, wrong = page_values.read(values)
     values = {name: value for name, value in values.items() if name not in page_values.OWN}
     experiment, errors = Experiment.lenient(values)
@@ -47,6 +48,8 @@ def adopt() -> None:
         errors = (*errors, ExperimentError("present", repr(places.pop("present"))[:60], "true or false"))
     said = [LEFT_OUT] * too_long + notices(errors)
     state.start(experiment, said, places | asked, by_link=bool(values))
+    for error in beside.adopt(beside_it)[:NAMED]:
+        state.note(f"The scenario beside it was not taken whole: {error!s:.300}.")
     state.kept("told link", {}).clear()
     widgets.forget()
     page_values.forget()
@@ -85,7 +88,9 @@ def link_values(page: str) -> dict[str, str]:
     """The values of a link to what is shown now: the mode, the scenario, the step or what the page asks."""
     names = PLACES if page == TOUR else ("present",)
     places = {name: state.place(name) for name in names if state.place(name) not in ("", "false")}
-    return places if page == HOME else places | url_values(state.current()) | page_values.own_values(page)
+    if page == HOME:
+        return places
+    return places | url_values(state.current()) | page_values.own_values(page) | beside.link_value()
 
 
 def turn_to(name: str) -> None:

@@ -39,6 +39,10 @@ KEYS_HELP = (
     "The number of keys and values; the last query is aligned with the last key. Leave it empty for as "
     "many as queries."
 )
+BESIDE_HELP = (
+    "Keep this scenario as B and show it beside A, which the sidebar goes on changing: two algorithms, two "
+    "GPUs, two sizes of blocks."
+)
 BEGIN_ELSEWHERE = (
     " Under this window its key blocks begin where each query block stands, and their bytes are counted so; "
     "tiles are drawn and counted as if they began at the first key."
@@ -68,6 +72,7 @@ def show() -> None:
         _more()
         with st.container(border=True, key="footprint"):
             st.markdown(_fit())
+        _beside()
         hardware = scenario.current().hardware
         title = f"Figures of the {GPU_NAMES[hardware]}, and their sources"
         fold("gpu figures", partial(_figures, hardware), title)
@@ -148,6 +153,19 @@ def _more() -> None:
                 _row(*fields)
             inputs.upload()
             recording.show()
+
+
+def _beside() -> None:
+    """What stands beside the scenario, A, and what puts it there."""
+    other = scenario.beside.other()
+    with st.container(horizontal=True, vertical_alignment="center", key="beside_row"):
+        if other is None:
+            st.button("Beside", on_click=lambda: scenario.beside.put(scenario.current()), help=BESIDE_HELP)
+            return
+        st.button("Swap A and B", on_click=scenario.beside.swap)
+        st.button("A alone", on_click=scenario.beside.put, args=(None,))
+    differs = ", ".join(f"{name} {value or 'none'}" for name, value in scenario.beside.differing().items())
+    st.caption(f"B, beside it: {differs or 'the same so far: change a value, which changes A'}.")
 
 
 def _fit() -> str:

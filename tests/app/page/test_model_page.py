@@ -6,12 +6,13 @@ import pytest
 
 from app.figures import model as figures
 from app.figures.colours import DARK
-from app.figures.units import share_text
+from app.figures.units import seconds_text, share_text
 from app.page import model as page
 from engine.layers.config import shipped
 from engine.layers.phase import DECODE, PREFILL, Phase
 from engine.root import ROOT
 from engine.studies import your_model as studies
+from engine.studies.recorded_layers import layers_on, recorded_layers
 from tests.app.worker_page import opened, words
 
 LLAMA = shipped("llama-3-8b")
@@ -80,3 +81,32 @@ def test_phones_get_the_picture_of_what_was_asked_and_no_config_of_ones_own():
     drawn = page.PICTURE.of(page.Experiment.of(), model="gpt2", context="1024")
     assert "In GPT-2, attention takes" in drawn.html
     assert not page.PICTURE.of(page.Experiment.of(), model="own").html
+
+
+def test_the_nearest_recorded_layer_stands_beside_its_model_and_all_are_in_a_table(open_app):
+    app = open_app("model", model="gemma-2-9b", context="8192", hardware="h100")
+    told = words(app)
+    recording = layers_on("h100")
+    row = next(
+        row
+        for row in recording.layers
+        if (row.model, row.kind, row.phase, row.tokens)
+        == ("gemma-2-9b", "attention with a cap, MLP", PREFILL, 4096)
+    )
+    assert f"this layer takes {seconds_text(row.times.p50)}, {share_text(row.attention_share)} of it" in told
+    assert recording.origin in told
+    app.session_state["fold model recorded"] = True
+    table = next(each.value for each in app.run().get("html") if "Layers recorded and modelled" in each.value)
+    assert table.count("<tr") == 1 + len(recorded_layers(recording))
+    assert "this layer takes" not in words(open_app("model", model="gpt2", context="8192"))
+    assert "this layer takes" not in words(open_app("model", context="8192", parallel="2"))
+
+
+def test_two_kinds_of_layers_stand_side_by_side_on_tiles(open_app):
+    app = open_app("model", model="gemma-2-9b", context="16384")
+    app.button(key="model to both").click().run()
+    assert not app.exception
+    window, whole = (part.experiment for part in Phase(PREFILL, 16384).of(shipped("gemma-2-9b")).parts)
+    assert app.session_state["experiment"] == window
+    assert app.session_state["experiment beside"] == whole
+    assert not [each for each in open_app("model").button if each.key == "model to both"]  # of one kind
