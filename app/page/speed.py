@@ -16,7 +16,7 @@ from app.figures.tables import records, scrolled
 from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import bottleneck, decoded, gains, live, model_errors, recorded
+from app.page.parts import bottleneck, decoded, gains, live, model_errors, recorded, two_gpus
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
@@ -113,6 +113,7 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         st.html(scrolled(records([_cells(row) for row in reversed(rows)], "Measured times"), 260))
     model_errors.show("speed", recording, experiment.gpu)
     model_errors.show_published()
+    two_gpus.show(experiment)
 
 
 def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:

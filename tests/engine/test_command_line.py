@@ -90,6 +90,7 @@ def test_the_json_objects_numbers_by_hand(capsys):
         ("measure --algorithm ring", "algorithm is ring"),
         ("measure --gpus two", "'two'; it must be a whole number"),
         ("record", "--out"),
+        ("merge README.md --out x.json", "README.md is damaged: it is not JSON"),
         ("record --out a.json --budget nan", "'nan'; it must be a number of seconds above 0"),
         ("bench-kernels --json nowhere/a.json", "'nowhere/a.json', which cannot be written"),
         ("kernel README.md", "its name must end in .py"),

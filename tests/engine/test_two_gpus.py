@@ -1,0 +1,51 @@
+"""Recordings of one GPU merged by its name, and any two GPUs side by side."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import Experiment, simulate
+from engine.recordings.file import RecordingError, load, save
+from engine.recordings.merge import main, merged
+from engine.studies.two_gpus import modelled_on, of_hardware, recorded_on
+
+H200 = of_hardware("h200")
+
+
+def test_merged_are_all_rows_and_of_a_row_the_newest():
+    first, second, *_ = H200.timings
+    faster = replace(first, times=replace(first.times, p50=1e-6))
+    old = replace(H200, timings=(first, second), sweep=())
+    newer = replace(H200.device, date="2030-01-01T00:00:00+00:00", commit="later")
+    new = replace(H200, device=newer, timings=(faster,), decoding=())
+    found = merged([new, old])
+    assert found.device == newer
+    assert [row.times.p50 for row in found.timings] == [1e-6, second.times.p50]
+    assert [row.commit for row in found.timings] == ["later", second.commit or H200.device.commit]
+    assert found.decoding == old.decoding or len(found.decoding) == len(old.decoding)
+    assert len(found.sweep) == len(new.sweep)
+
+
+def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
+    with pytest.raises(RecordingError, match=r"^the recordings are of NVIDIA H.* they must be of one GPU$"):
+        merged([H200, of_hardware("h100")])
+    paths = [tmp_path / "a.json", tmp_path / "b.json.gz"]
+    for path in paths:
+        save(replace(H200, timings=H200.timings[:3], sweep=(), counters=()), path)
+    assert main([*map(str, paths), "--out", str(tmp_path / "c.json")]) == 0
+    assert "NVIDIA H200, 3 timings" in capsys.readouterr().out
+    assert len(load(tmp_path / "c.json").timings) == 3
+    assert main([str(paths[0]), "--out", str(tmp_path / "no" / "c.json")]) == 2
+
+
+def test_two_gpus_are_recorded_and_modelled_side_by_side():
+    experiment = Experiment.of(head_dim=128, heads=16)
+    recorded = recorded_on(experiment, ("h200", "h100"))
+    assert len(recorded) > 10
+    same = recorded_on(experiment, ("h200", "h200"))
+    assert {row.ratio for row in same} == {1.0}
+    assert recorded_on(experiment, ("h200", "t4")) == []
+    row = modelled_on(experiment, ("rtx4090", "t4"))[1]
+    on = (experiment.changed(hardware=key, seq=row.keys, seq_kv=row.keys) for key in ("rtx4090", "t4"))
+    assert row.seconds == tuple(simulate(one).modelled.seconds for one in on)
+    assert row.ratio < 0.2
