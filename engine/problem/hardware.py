@@ -207,8 +207,8 @@ _ALL = (
         target="gfx942",
         limits=(
             "Counts of tiles, bytes requested and FLOPs hold for an MI300X. Its DRAM bytes take the Infinity "
-            "Cache for L2 and leave out the eight L2 caches of 4 MB; its times take shares that an H200 "
-            "reaches. No kernel of this project was ever run on one."
+            "Cache for L2 and leave out the eight L2 caches of 4 MB; its times take AMD's own rate of matrix "
+            "products. This project's kernels are compiled for one, and were never run."
         ),
     ),
 )

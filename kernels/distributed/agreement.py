@@ -3,6 +3,7 @@
 import torch
 
 from kernels.call.arguments import check_options, check_tensors
+from kernels.call.device import device_of
 from kernels.dispatch.dispatch import algorithms
 from kernels.distributed.layout import Layout
 from kernels.distributed.team import Team
@@ -13,6 +14,10 @@ def described(q, k, v, causal, window, scale, method, gradient: bool, methods: t
     """This rank's call for the others to compare; {"error": sentence} for one that no ranks could make."""
     try:
         check_tensors(q, k, v, interpreted())
+        if (found := device_of(q.device)).amd:
+            raise ValueError(
+                f"q is on an AMD GPU ({found.architecture}), over several GPUs it must be NVIDIA's"
+            )
         check_options(window, scale, "auto", None, None, None, algorithms())
         if isinstance(window, tuple | list):
             raise ValueError(f"window is {window!r}, over GPUs it must be None or a number of keys")

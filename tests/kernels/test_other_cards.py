@@ -15,6 +15,7 @@ from kernels.backward.backward import tilings
 from kernels.call import device
 from kernels.call.call import Call
 from kernels.dispatch import dispatch
+from kernels.distributed.agreement import described
 from kernels.launch import launch
 from kernels.tilings import flash2
 from kernels.tilings.backward import tilings as gradient_tilings
@@ -104,6 +105,13 @@ def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch):
     q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
     with pytest.raises(RuntimeError, match=r"^blocks cannot be traced on gfx942, "):
         trace_attention(q, q, q)
+
+
+def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch):
+    on(monkeypatch, "mi300x")
+    q = torch.zeros(1, 2, 64, 64, dtype=torch.float16)
+    said = described(q, q, q, False, None, None, "ring", False, ("ring",))
+    assert said["error"] == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
 
 
 def test_what_does_not_fit_after_all_is_halved_once_said_and_kept():
