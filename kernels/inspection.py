@@ -10,7 +10,7 @@ from kernels.algorithms.record import PLAIN
 from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
-from kernels.call.terms import Terms, cap_of
+from kernels.call.terms import Terms, cap_of, terms_with
 from kernels.call.value_checks import as_autocast, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
@@ -84,7 +84,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     mask, terms, features = plain_mask(options), None, PLAIN
     if mask is None:
         check(q, k, v, options)
-        mask, terms = (late_see_more(options), None), Terms(ranges_for(q, k, options))
+        mask, terms = (late_see_more(options), None), terms_with(ranges_for(q, k, options), q, options)
         features = terms.features(q.shape[2])
     q, k, v = resolved(q, k, v)
     call, _ = chosen(q, k, v, *mask, *options.how, features)

@@ -130,9 +130,6 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
     if experiment.problem.unserved or experiment.problem.page_size:
         pages = "no kernel reports its tiles of keys in pages: leave out page_size"
         raise JobError(experiment.problem.unserved or pages)
-    if others := experiment.problem.terms | (experiment.problem.mask.kinds & {"prefix"}):
-        asked = " and ".join(sorted(others))
-        raise JobError(f"no kernel reports its tiles with {asked}: Backward compares what comes of them")
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
     yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
     kernel, device, interpreted = _kernel(experiment, inputs)

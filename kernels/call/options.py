@@ -77,7 +77,7 @@ class Asked(Explained, Returning, total=False):
     """All there is."""
 
 
-class Probing(Plain, Packed, Tiled, total=False):
+class Probing(Seen, Tiled, total=False):
     """What a kernel's probe takes."""
 
 

@@ -7,18 +7,21 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import agreement
-from engine.measuring.agreement import AGREE, PAIRS, compare, keep, kept, small_sibling, tolerances
+from engine.measuring.agreement import AGREE, PAIRS, agree, compare, keep, kept, small_sibling, tolerances
 from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.inputs import make_inputs
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.forward import execute
+from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 PACKED = {"documents": "37:0:27", "window": "7:3"}
+TERMS = {"softcap": 4.0, "sinks": True, "slopes": True, "window": 40}
+PREFIX = {"causal": True, "prefix": 20, "softcap": 30.0, "head_dim_v": 32}
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
-@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, PACKED], ids=str)
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, PACKED, TERMS, PREFIX])
 def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
     experiment = Experiment.of(**TINY, algorithm=algorithm, **mask)
     job = kernel_worker.submit(AGREE, experiment.flat())
@@ -34,6 +37,11 @@ def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
         assert visited.any()
         if algorithm == "flash2" and mask == {"causal": True}:
             assert visited.tolist() == [[True, True, False, False], [True] * 4]
+
+
+def test_keys_in_pages_are_refused_in_a_sentence():
+    with pytest.raises(JobError, match="no kernel reports its tiles of keys in pages: leave out page_size"):
+        next(agree(Experiment.of(**TINY, algorithm="split_kv", page_size=16).flat()))
 
 
 def test_tiles_in_float64_are_what_their_definition_says():
