@@ -10,6 +10,7 @@ const between = (from, to, part) => from + (to - from) * part;
 /** A panel of bars, one a key, in groups of a tile. */
 class KeysPanel {
   follows = ["at", "version", "chosen"];
+  bare = 24; // units below the bars, without words
 
   layout({ x, w, y, h }) {
     const { keys, u } = this,
@@ -18,7 +19,7 @@ class KeysPanel {
     this.gap = gap;
     this.pitch = (w - gap * tiles) / keys;
     this.top = y + 30 * u;
-    this.below = !this.words ? 24 : h < 130 * u ? 46 : 64; // units
+    this.below = !this.words ? this.bare : h < 130 * u ? 46 : 64; // units
     this.bottom = y + h - this.below * u;
     this.left = x;
   }
@@ -171,6 +172,8 @@ function weightsAt({ first, stop, before, after, factor: by }, { kind, part }) {
 }
 
 export class WeightsPanel extends KeysPanel {
+  bare = 4;
+
   get words() {
     return this.model.tokens;
   }
