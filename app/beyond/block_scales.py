@@ -6,6 +6,7 @@ from app.beyond import Frame, payload
 from app.figures.units import digits, number_text, share_text
 from engine.experiment import Experiment
 from engine.studies.block_scales import (
+    E2M1,
     INT8,
     MXFP4,
     MXFP8,
@@ -35,27 +36,24 @@ TOLD = {
 
 def picture(experiment: Experiment) -> bytes:
     """The payload: in 16 bits, and in each scheme."""
-    found = sample(experiment)
-    top = 1.05 * np.abs(found.numbers).max()
+    numbers, schemes = sample(experiment)
+    top = 1.05 * np.abs(numbers).max()
     frames = []
     for scheme, told in TOLD.items():
-        kept = found.numbers if scheme is None else found.rounded[scheme.name]
-        lines = found.scales.get(scheme.name) if scheme else None
-        own = np.sqrt(np.mean((kept - found.numbers) ** 2) / np.mean(found.numbers**2))
-        facts = [("bits of a number", digits(16 if scheme is None else scheme.bits), "K")]
-        if scheme is not None:
+        kept, scales = schemes[scheme.name] if scheme else (numbers, None)
+        own = np.sqrt(np.mean((kept - numbers) ** 2) / np.mean(numbers**2))
+        facts = [("bits of a number", digits(scheme.bits if scheme else 16), "K")]
+        if scheme:
+            both = map(number_text, dict.fromkeys(scales.tolist()))
             facts += [
                 ("error of these numbers", share_text(own, 1), "K"),
                 ("error of O, whole head", share_text(error(experiment, scheme, OUTLIERS), 1), "O"),
                 ("rounded", "Q, K, V and P" if scheme.all else "Q and K", "ink"),
+                ("scale of the numbers drawn", " and ".join(both), "S"),
             ]
-        if lines is not None:
-            facts.append(
-                ("scales", " and ".join(number_text(each) for each in dict.fromkeys(lines.tolist())), "S")
-            )
-        frames.append(Frame(_boxes(found.numbers / top, kept / top, lines, top), told, facts))
-    lines = HALVES * (2 * len(LEVELS) - 1)
-    tones = ["muted"] * len(found.numbers) + ["K"] * len(found.numbers) + ["S"] * lines
+        lines = scales if scheme and scheme.of is E2M1 else None
+        frames.append(Frame(_boxes(numbers / top, kept / top, lines, top), told, facts))
+    tones = ["muted"] * len(numbers) + ["K"] * len(numbers) + ["S"] * HALVES * (2 * len(LEVELS) - 1)
     note = "numbers with outliers, as FlashAttention-3's paper draws them; computed"
     return payload("A few numbers in fewer bits", note, GUIDE, tones, frames)
 

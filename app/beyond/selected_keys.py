@@ -5,7 +5,7 @@ import numpy as np
 from app.beyond import Frame, payload
 from app.figures.units import counted, share_text
 from engine.experiment import Experiment
-from engine.studies.selected_keys import BEST, MEANS, SIDE, WINDOW, grids, lost, shared, subject
+from engine.studies.selected_keys import ALL, BEST, MEANS, SIDE, WINDOW, grids, lost, shared, subject
 
 ABOVE = 0.05  # of the grid: the compressed keys
 FEW = 8  # blocks that a query visits
@@ -19,30 +19,29 @@ GUIDE = {
 
 def picture(experiment: Experiment) -> bytes:
     """The payload: all blocks, their weight, compressed scores, what these choose, a window, the best."""
-    numbers, found = subject(experiment), grids(experiment, FEW)
+    numbers, (shades, visited, half) = subject(experiment), grids(experiment, FEW)
     keys, block, heads = len(numbers.k), numbers.block, counted(len(numbers.q), "head")
     left = {rule: share_text(lost(experiment, rule)[FEW * block], 1) for rule in (WINDOW, MEANS, BEST)}
     together, own = shared(numbers, FEW * block)
     seen = np.tri(SIDE, dtype=bool)
-    both = found.visited[MEANS] | found.recent
     steps = (
         (seen * 0.75, seen, f"Attention visits all {int(seen.sum())} blocks that the mask leaves."),
-        (found.weight, seen, f"Half of the last query's weight lies on {found.half} of its {SIDE} blocks."),
-        (found.compressed, seen, "Compressed: a query is compared with one key of each block, its mean."),
-        (MEANS, found.visited[MEANS], f"Chosen: the {FEW} blocks with most of that weight are visited."),
-        (both * 0.9, both, "A window is the third branch; the three results are added up, each with a gate."),
-        (WINDOW, found.visited[WINDOW], f"A window alone would leave out {left[WINDOW]} of the weight."),
-        (BEST, found.visited[BEST], f"No choice leaves out less than {left[BEST]}, known after all scores."),
+        (shades[ALL], seen, f"Half of the last query's weight lies on {half} of its {SIDE} blocks."),
+        (shades[MEANS], seen, "Compressed: a query is compared with one key of each block, its mean."),
+        (MEANS, visited[MEANS], f"Chosen: the {FEW} blocks with most of that weight are visited."),
+        (visited[ALL] * 0.9, visited[ALL], "A window is the third branch; a gate weighs each of the three."),
+        (WINDOW, visited[WINDOW], f"A window alone would leave out {left[WINDOW]} of the weight."),
+        (BEST, visited[BEST], f"No choice leaves out less than {left[BEST]}, known after all scores."),
     )  # fmt: skip
     frames = []
-    for at, (strong, visited, told) in enumerate(steps):
+    for at, (strong, seen_now, told) in enumerate(steps):
         facts = [
-            ("blocks visited", f"{visited.sum():,} of {seen.sum():,}", "S"),
-            ("keys of the last query", f"{visited[-1].sum() * block:,} of {keys:,}", "K"),
+            ("blocks visited", f"{seen_now.sum():,} of {seen.sum():,}", "S"),
+            ("keys of the last query", f"{seen_now[-1].sum() * block:,} of {keys:,}", "K"),
         ]
         if isinstance(strong, str):
             facts.append(("weight left out, computed", left[strong], "O"))
-            strong = visited * 0.9
+            strong = seen_now * 0.9
         if at == 3:
             facts.append(("blocks of 64 neighbours", f"{together:.1f} together, {own} each", "K"))
         frames.append(Frame(_boxes(strong, seen, at in (2, 3)), told, facts))

@@ -32,9 +32,8 @@ def over(
     marked: float | None = None,
     levels: Mapping[str, float] | None = None,
     linear: bool = False,
-    even: bool = False,
 ) -> Figure:
-    """Lines over places, both on logarithmic axes unless values are linear, or places even.
+    """Lines over places, both on logarithmic axes unless values are linear.
 
     x, y: titles. told, words: of a value and of a place. ticks: places that are labelled. marked: one with a
     line through it. levels: values with a line across, by their names.
@@ -60,7 +59,7 @@ def over(
         traces,
         colours,
         height=HEIGHT,
-        x={**({} if even else across), "title_text": x},
+        x={**across, "title_text": x},
         y={**axis, "title_text": y},
         shapes=[level(value, colours.muted) for value in levels.values()]
         + [upright(at, colours.muted) for at in (marked,) if at],

@@ -19,6 +19,7 @@ from engine.studies.beyond import text_heads
 
 MANTISSA = 23  # bits of a float32's fraction
 ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys
+SAMPLE = 32  # numbers of a row of K that are drawn
 SIZES = (8, 16, 32, 64, 128)
 MAGNITUDES = tuple(range(-20, 21, 4))  # powers of two
 DRAWN, SHIFTED, OUTLIERS, TEXT = "drawn", "shifted", "outliers", "text"
@@ -59,13 +60,12 @@ class Format:
 
 
 E4M3, E2M1 = Format(3, -6, 448.0, 8), Format(1, 0, 6.0, 4)
-LOWEST_E8M0, HIGHEST_E8M0 = -127, 127
 
 
 def power_scale(largest: np.ndarray, of: Format) -> np.ndarray:
     """The E8M0 scale of blocks: a power of two, exact in float32."""
     exponent = np.frexp(np.where(largest > 0, largest, 1))[1] - 1 - (np.frexp(of.largest)[1] - 1)
-    return np.exp2(np.clip(exponent, LOWEST_E8M0, HIGHEST_E8M0)).astype(np.float32)
+    return np.exp2(np.clip(exponent, -127, 127)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -113,22 +113,18 @@ class Scheme:
 
     def rounded(self, tensor: np.ndarray) -> np.ndarray:
         """[rows, d] float32 as it comes back: each number rounded in its block's scale, times that."""
-        rows, wide = tensor.shape
-        whole, blocks = tensor, self.block
-        if blocks == 0:
-            whole = tensor.reshape(1, 1, -1)
-        elif blocks < 0:
-            whole = np.pad(tensor, ((0, -rows % 64), (0, 0))).reshape(-1, 1, 64 * wide)
-        else:
-            whole = np.pad(tensor, ((0, 0), (0, -wide % blocks))).reshape(rows, -1, blocks)
-        scales = self.scales(whole)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = np.where(
-                scales > 0, whole / scales, 0
-            )  # a scale that was rounded to 0 takes all with it
+        return np.multiply(*self.kept(tensor))
+
+    def kept(self, tensor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """[rows, d] float32: what is kept of each number, and the scale that it is to be multiplied by."""
+        (rows, wide), size = tensor.shape, self.block
+        more = (0, -rows % 64 * (size < 0)), (0, -wide % size if size > 0 else 0)
+        whole = np.pad(tensor, more)
+        blocks = whole.reshape(-1, size if size > 0 else 64 * wide if size else tensor.size)
+        scales = np.broadcast_to(self.scales(blocks), blocks.shape)
+        scaled = np.divide(blocks, scales, out=np.zeros_like(blocks), where=scales > 0)  # one may round to 0
         kept = np.clip(np.rint(scaled), -127, 127) if self.of is None else self.of.rounded(scaled)
-        back = (kept * scales).astype(np.float32)
-        return back.reshape(-1, wide)[:rows] if blocks <= 0 else back.reshape(rows, -1)[:, :wide]
+        return tuple(each.reshape(whole.shape)[:rows, :wide] for each in (kept, scales))
 
 
 ONE, MXFP8, INT8, SMOOTH, MXFP4, SINGLE, NVFP4 = SCHEMES = (
@@ -216,57 +212,30 @@ def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
     }
 
 
-def tile_clocks(
-    gpu: Gpu, times: int, rows: int = 128, keys: int = 128, dim: int = 128
-) -> tuple[float, float]:
-    """Clocks of an SM for the products of a tile, so many times as fast as in 16 bits, and for exponentials.
+def tile_clocks(gpu: Gpu, times: int) -> tuple[float, float]:
+    """Clocks of an SM for the products of a tile of 128 x 128 scores, d 128, and for its exponentials.
+
+    times: as fast as 16 bits are multiplied.
 
     >>> from engine.problem.hardware import GPUS
     >>> [round(each) for each in tile_clocks(GPUS["b200"], 4)]
     [257, 1024]
     """
     rate = times * gpu.matrix_flops["bfloat16"] / gpu.sms / gpu.clock_hz
-    return 4 * rows * keys * dim / rate, rows * keys / gpu.exponentials_per_clock
+    return 4 * 128**3 / rate, 128**2 / gpu.exponentials_per_clock
 
 
 def tile_gain(gpu: Gpu, times: int) -> float:
-    """How many times as fast a tile is than in 16 bits where its products and exponentials overlap wholly.
-
-    >>> from engine.problem.hardware import GPUS
-    >>> round(tile_gain(GPUS["b200"], 4), 2)
-    1.0
-    """
+    """How many times as fast a tile is than in 16 bits where its products and exponentials overlap wholly."""
     return max(tile_clocks(gpu, 1)) / max(tile_clocks(gpu, times))
 
 
-SAMPLE = 32  # numbers of a row of K that are drawn
-
-
-@dataclass(frozen=True)
-class Sample:
-    """SAMPLE numbers of a row of K, one of them an outlier, and what becomes of them.
-
-    Attributes:
-        numbers: as they are.
-        rounded: as they come back, by scheme.
-        scales: of each of them, by scheme.
-    """
-
-    numbers: np.ndarray
-    rounded: dict[str, np.ndarray]
-    scales: dict[str, np.ndarray]
-
-
 @lru_cache(maxsize=8)
-def sample(experiment: Experiment) -> Sample:
-    """Those of the row with the largest number of the first columns, with OUTLIERS."""
+def sample(experiment: Experiment) -> tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
+    """SAMPLE numbers of a row of K that has an outlier; by scheme as they come back, and their scales."""
     _, k, _ = numbers(experiment, OUTLIERS)
-    some = min(SAMPLE, k.shape[1])
-    row = int(np.argmax(np.abs(k[:, :some]).max(1)))
-    schemes = (ONE, MXFP8, INT8, MXFP4, SINGLE, NVFP4)
-    rounded = {scheme.name: scheme.rounded(k)[row, :some] for scheme in schemes}
-    scales = {}
-    for scheme in (MXFP4, SINGLE, NVFP4):
-        padded = np.pad(k, ((0, 0), (0, -k.shape[1] % scheme.block))).reshape(len(k), -1, scheme.block)
-        scales[scheme.name] = np.repeat(scheme.scales(padded)[row, :, 0], scheme.block)[:some]
-    return Sample(k[row, :some], rounded, scales)
+    some = k[:, : min(SAMPLE, k.shape[1])]
+    row = int(np.argmax(np.abs(some).max(1)))
+    found = {scheme.name: scheme.kept(k) for scheme in SCHEMES}
+    cut = {name: (kept * scales, scales) for name, (kept, scales) in found.items()}
+    return some[row], {name: tuple(each[row, : some.shape[1]] for each in both) for name, both in cut.items()}

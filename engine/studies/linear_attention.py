@@ -21,14 +21,6 @@ SHARP = 16.0  # the score of a key with itself
 GROUP = 8  # query heads on a key head, whose cache is compared too
 
 
-def drawn(tokens: int, dim: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """q, k and v [tokens, dim] of unit spread, q scaled, and the logarithms of gates [tokens]: float32."""
-    generator = np.random.Generator(np.random.PCG64(seed))
-    q, k, v = (generator.standard_normal((tokens, dim), np.float32) for _ in range(3))
-    gates = generator.random(tokens, np.float32) * np.float32(0.2)
-    return q * np.float32(dim**-0.5), k, v, -gates
-
-
 def recurrent(q, k, v, gates) -> np.ndarray:
     """[tokens, d of V] float64, a token at a time."""
     state, out = np.zeros((k.shape[1], v.shape[1])), np.empty(v.shape)

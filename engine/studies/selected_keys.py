@@ -165,35 +165,24 @@ def _lost(numbers: Subject, rule: str) -> dict[int, float]:
     return {count: float(1 - visited[count // wide - 1]) for count in counts}
 
 
-@dataclass(frozen=True)
-class Grids:
-    """SIDE x SIDE of query and key blocks, of each block of queries its last.
+def grids(experiment: Experiment, blocks: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
+    """SIDE x SIDE of query and key blocks, of each block of queries its last, which visits so many blocks.
 
-    Attributes:
-        weight, compressed: from 0 to 1, the square root of a block's weight and that on its mean key.
-        visited: by rule, bool. recent: the window beside chosen blocks.
-        half: blocks that have half of the last query's weight.
+    From 0 to 1 the square roots of all weights, ALL, and of those on compressed keys, MEANS; by rule what is
+    visited, bool, with a window of half as many, ALL; and blocks that have half of the last query's weight.
     """
-
-    weight: np.ndarray
-    compressed: np.ndarray
-    visited: dict[str, np.ndarray]
-    recent: np.ndarray
-    half: int
-
-
-def grids(experiment: Experiment, blocks: int) -> Grids:
-    """What a query visits of so many blocks, and what it chooses by."""
     numbers = subject(experiment)
     weight = in_blocks(weights(numbers).mean(0), numbers.block)
+    shades = {ALL: weight, MEANS: compressed(numbers)}
+    shades = {name: np.sqrt(each / each.max(1, keepdims=True)) for name, each in shades.items()}
     visited = {
         rule: in_blocks(chosen(numbers, rule, blocks * numbers.block), numbers.block) > 0
         for rule in (WINDOW, MEANS, BEST)
     }
-    half = int(np.searchsorted(np.cumsum(-np.sort(-weight[-1])), 0.5)) + 1
     recent = np.tri(SIDE, dtype=bool) & ~np.tri(SIDE, k=-(blocks // 2), dtype=bool)
-    shades = (np.sqrt(each / each.max(1, keepdims=True)) for each in (weight, compressed(numbers)))
-    return Grids(*shades, visited, recent, half)
+    visited[ALL] = visited[MEANS] | recent
+    half = int(np.searchsorted(np.cumsum(-np.sort(-weight[-1])), 0.5)) + 1
+    return shades, visited, half
 
 
 def compressed(numbers: Subject) -> np.ndarray:
@@ -234,14 +223,6 @@ def execute_compressed(numbers: Subject) -> Counted:
     queries = np.arange(len(numbers.k))
     every = np.zeros((len(queries), 1), int)
     return execute(numbers.q, k, v, every, many, (queries + 1) // numbers.block)
-
-
-def table(visited: np.ndarray, block: int) -> np.ndarray:
-    """[rows, chosen] the numbers of blocks that are visited, -1 behind them."""
-    named = in_blocks(visited.astype(int), block) > 0
-    order = np.argsort(~named, axis=1, kind="stable")
-    order = np.where(np.take_along_axis(named, order, 1), order, -1)
-    return order[:, : named.sum(1).max()]
 
 
 def moved(way: str, length: int) -> dict[str, float]:

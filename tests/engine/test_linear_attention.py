@@ -7,9 +7,17 @@ from engine.problem.hardware import GPUS
 from engine.studies import linear_attention as studies
 
 
+def drawn(tokens: int, dim: int, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """q, k and v [tokens, dim] of unit spread, q scaled, and the logarithms of gates [tokens]: float32."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    q, k, v = (generator.standard_normal((tokens, dim), np.float32) for _ in range(3))
+    gates = generator.random(tokens, np.float32) * np.float32(0.2)
+    return q * np.float32(dim**-0.5), k, v, -gates
+
+
 @pytest.mark.parametrize(("tokens", "dim", "chunk"), [(1, 8, 16), (64, 16, 16), (100, 24, 32), (37, 5, 64)])
 def test_chunks_are_the_recurrence_and_move_every_tensor_once(tokens, dim, chunk):
-    given = studies.drawn(tokens, dim)
+    given = drawn(tokens, dim)
     found, _ = studies.execute(*given, chunk)
     np.testing.assert_allclose(found.out, studies.recurrent(*given), rtol=1e-3, atol=1e-4)
     q, k, v, gates = (each.astype(float) for each in given)
@@ -25,7 +33,7 @@ def test_chunks_are_the_recurrence_and_move_every_tensor_once(tokens, dim, chunk
 
 
 def test_a_gate_of_one_forgets_nothing_and_of_nothing_all():
-    q, k, v, gates = studies.drawn(40, 8)
+    q, k, v, gates = drawn(40, 8)
     _, kept = studies.execute(q, k, v, 0 * gates, 8)
     np.testing.assert_allclose(kept, k.T.astype(float) @ v.astype(float), rtol=1e-3, atol=1e-4)
     gone, _ = studies.execute(q, k, v, 0 * gates - 60, 8)

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.elements import numbers
-from app.figures.units import digits, share_text
+from app.figures.units import digits, power_text, share_text
 from app.page.parts.curves import curves
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
@@ -80,12 +80,13 @@ def below(experiment: Experiment) -> None:
         found = studies.by_magnitude(experiment)
         curves(
             "**Error of K over its magnitude**, with one level of scales and with two, computed",
-            list(studies.MAGNITUDES),
+            [2.0**power for power in studies.MAGNITUDES],
             {name: (each, tone) for (name, each), tone in zip(found.items(), "oq", strict=True)},
             "A scale in E4M3 reaches from 2⁻⁹ to 448 and no further: below it is 0, above it is cut. The "
             "float32 of the second level brings every tensor into that range.",
-            x="K times two to the power of",
-            even=True,
+            x="K times",
+            words=power_text,
+            ticks=(2.0**-20, 2.0**-8, 1, 2.0**12),
             **shares,
         )
 
