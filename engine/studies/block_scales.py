@@ -21,7 +21,7 @@ MANTISSA = 23  # bits of a float32's fraction
 ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys
 SAMPLE = 32  # numbers of a row of K that are drawn
 SIZES = (8, 16, 32, 64, 128)
-MAGNITUDES = tuple(range(-20, 21, 4))  # powers of two
+MAGNITUDES = tuple(10.0**power for power in range(-6, 7))
 DRAWN, SHIFTED, OUTLIERS, TEXT = "drawn", "shifted", "outliers", "text"
 KINDS = (DRAWN, SHIFTED, OUTLIERS, TEXT)
 SHIFT, RARE, WIDE = 12.0, 1000, 10.0  # of a column of K; one number in so many, so many times as wide
@@ -202,13 +202,11 @@ def by_size(experiment: Experiment, kind: str) -> dict[str, list[float]]:
 
 @lru_cache(maxsize=8)
 def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
-    """The error of K itself, multiplied by powers of two, with one level of scales and with two."""
+    """The error of K itself, multiplied by MAGNITUDES, with one level of scales and with two."""
     _, k, _ = numbers(experiment, DRAWN)
+    larger = [k * np.float32(times) for times in MAGNITUDES]
     return {
-        scheme.name: [
-            _apart(scheme.rounded(k * np.float32(2.0**power)), k * 2.0**power) for power in MAGNITUDES
-        ]
-        for scheme in (SINGLE, NVFP4)
+        scheme.name: [_apart(scheme.rounded(each), each) for each in larger] for scheme in (SINGLE, NVFP4)
     }
 
 

@@ -1,5 +1,7 @@
 """Fewer bits on the page Beyond: errors by scheme, by block and by magnitude, and what a chip would gain."""
 
+from functools import partial
+
 import streamlit as st
 
 from app.elements import numbers
@@ -80,13 +82,13 @@ def below(experiment: Experiment) -> None:
         found = studies.by_magnitude(experiment)
         curves(
             "**Error of K over its magnitude**, with one level of scales and with two, computed",
-            [2.0**power for power in studies.MAGNITUDES],
+            studies.MAGNITUDES,
             {name: (each, tone) for (name, each), tone in zip(found.items(), "oq", strict=True)},
             "A scale in E4M3 reaches from 2⁻⁹ to 448 and no further: below it is 0, above it is cut. The "
             "float32 of the second level brings every tensor into that range.",
             x="K times",
-            words=power_text,
-            ticks=(2.0**-20, 2.0**-8, 1, 2.0**12),
+            words=partial(power_text, places=0),
+            ticks=studies.MAGNITUDES[::3],
             **shares,
         )
 
