@@ -98,7 +98,7 @@ def test_the_reference_names_a_bad_argument(changed, message):
 
 @pytest.mark.parametrize(
     ("function", "name"),
-    [(attention, "sofcap"), (probe_attention, "softcap"), (reference_attention, "splits")],
+    [(attention, "sofcap"), (probe_attention, "splits"), (reference_attention, "splits")],
 )
 def test_an_option_that_a_function_does_not_take_is_named(function, name):
     q = zeros(SHAPE)
