@@ -1,7 +1,5 @@
 """The dashboard itself, run for every visit and every change; `main.py` serves it."""
 
-from functools import partial
-
 # Two visitors who open a fresh server at once would import it in two threads, and one would get half of it.
 import pandas  # noqa: F401
 import streamlit as st
@@ -63,8 +61,8 @@ def _draw() -> None:
         st.caption(words)
     failures = []
     controls = [] if name == HOME else [sidebar.show]
-    numbers = partial(inputs.show, name)
-    for part in (numbers, lambda: _page(name, opened), lambda: _tools(name), glossary.hover, *controls):
+    heads = [inputs.show] if name in inputs.PAGES else []
+    for part in (*heads, lambda: _page(name, opened), lambda: _tools(name), glossary.hover, *controls):
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

@@ -13,7 +13,7 @@ from app.figures.units import counted, number_text
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.markup import mathml
 from app.page.parts import rescales
-from app.rescale import RESCALE, payload
+from app.rescale import RESCALE, payload, row_of_head
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
@@ -23,7 +23,7 @@ from engine.studies.rescales import raised_at
 from engine.studies.rescaling import Rescaling, row_of
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace import softmax as online
-from engine.trace.rows import HeadRow, middle_row
+from engine.trace.rows import HeadRow
 
 BLOCKS = (1, 2, 4, 8, 16)
 OWN = "The scenario's"  # row
@@ -65,26 +65,24 @@ def _row(experiment: Experiment) -> None:
         scenario.kept(CHOSEN, {})["row"] = name
         st.rerun()  # with the sidebar, whose controls follow
     try:
-        row, what, words = _chosen(experiment, name, typed, size)
+        row, what, packed = _chosen(experiment, name, typed, size)
     except ValueError as error:
         st.text(f"{error}.")
         return
     (typed if name == OWN else st).caption(what)
-    RESCALE.show(payload(row, words), key=f"softmax {name}", title=f"Online softmax, {name}")
+    RESCALE.show(packed, key=f"softmax {name}", title=f"Online softmax, {name}")
     comparison = partial(_comparison, row.scores, row.block, row.dtype)
     fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
     if name == OWN:
         fold("rescales", partial(rescales.show, experiment), "How often do these heads rescale?")
 
 
-def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str, list[str]]:
-    """The row, what it is, and its keys' tokens; ValueError of what was typed."""
+def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str, bytes]:
+    """The row, what it is, and its payload; ValueError of what was typed."""
     dtype = experiment.problem.dtype
     if name == OWN:
-        drawn = drawable(experiment)
-        found = middle_row(drawn, online.MOST_SCORES)
-        row = Rescaling(found.scores, found.values, found.step, dtype)
-        return row, _whose(found, experiment, drawn), _words(found, drawn)
+        found, row, packed = row_of_head(experiment)
+        return row, _whose(found, experiment, drawable(experiment)), packed
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
         " ".join(f"{score:g}" for score in online.PRESETS[name].scores),
@@ -94,12 +92,8 @@ def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, 
     scores = online.parse(text)
     mine = list(online.PRESETS[name].scores) != scores.tolist()
     what = "These are your own scores; the values are drawn." if mine else online.PRESETS[name].what
-    return row_of(scores, block, dtype), what, []
-
-
-def _words(found: HeadRow, drawn: Experiment) -> list[str]:
-    """The tokens of a row's keys."""
-    return written(tokens_of(drawn.problem))[found.first : found.first + len(found.scores)]
+    row = row_of(scores, block, dtype)
+    return row, what, payload(row)
 
 
 def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
@@ -198,9 +192,7 @@ def _errors(scores: np.ndarray, block: int, dtype: str, what: str, title: str = 
 
 def _own(experiment: Experiment) -> Drawn:
     """The scenario's row."""
-    found = middle_row(drawable(experiment), online.MOST_SCORES)
-    row = Rescaling(found.scores, found.values, found.step, experiment.problem.dtype)
-    return Drawn(moving=RESCALE, data=payload(row, _words(found, drawable(experiment))))
+    return Drawn(moving=RESCALE, data=row_of_head(experiment)[2])
 
 
 def _example(name: str) -> Drawn:

@@ -19,6 +19,7 @@ from app.room.room import Shown
 from app.room.votes import Question
 from app.scenario import theme
 from app.scenario.presentation import presenting
+from app.sidebar import inputs
 from app.tour import as_file, file, step_words
 from app.tour.file import Step, Tour, TourError, Way
 from app.tour.pictures import PICTURES, WIDE
@@ -155,6 +156,7 @@ def _screen(step: Step, place: Place, way: Way, room: list[int] | None) -> None:
             st.markdown(words)
         if wide:
             with st.container(key="tour_played"):
+                inputs.show(brief=True)
                 PICTURES[shown](experiment, theme.colours())
             return
         left, picture = st.columns([1, 1.8], gap="large")

@@ -6,14 +6,15 @@ import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
 import { drawnNote } from "./size_words.js";
 
-const WORD = 58; // units of a token's text beside the tiles
+const WORD = 58, // units of a token's text beside the tiles,
+  ROOMY = 300; // of a box that has room for it
 
 export class GridPanel {
   follows = ["run", "step", "row", "flaw"];
 
   layout(box) {
     const { model, u, dpr, theme } = this,
-      above = model.tokens ? WORD * u : 0,
+      above = model.tokens && Math.min(box.w, box.h) > ROOMY * u ? WORD * u : 0,
       sides = { left: 44 * u + above, right: 44 * u, above };
     this.grid = new GridLayout(model, { ...box, h: box.h - 44 * u }, sides, u, dpr);
     this.words = above;

@@ -8,7 +8,12 @@ import numpy as np
 from app.canvas.moving import Played
 from app.canvas.pack import pack
 from app.figures.units import number_text
+from engine.experiment import Experiment
+from engine.problem.inputs import tokens_of, written
+from engine.studies.drawable import drawable
 from engine.studies.rescaling import Rescaling
+from engine.trace.rows import HeadRow, middle_row
+from engine.trace.softmax import MOST_SCORES
 
 RESCALE = Played("what_alpha_rescales", Path(__file__).with_name("rescale.js"), "What α rescales")
 
@@ -29,3 +34,12 @@ def payload(row: Rescaling, tokens: Sequence[str] = ()) -> bytes:
     if tokens:
         header["tokens"] = list(tokens)
     return pack(header, {})
+
+
+def row_of_head(experiment: Experiment) -> tuple[HeadRow, Rescaling, bytes]:
+    """The middle row of the scenario's first head, scaled down to be drawn, and its payload with tokens."""
+    problem = drawable(experiment).problem
+    found = middle_row(drawable(experiment), MOST_SCORES)
+    row = Rescaling(found.scores, found.values, found.step, problem.dtype)
+    tokens = written(tokens_of(problem))[found.first : found.first + len(found.scores)]
+    return found, row, payload(row, tokens)

@@ -19,7 +19,7 @@ class KeysPanel {
     this.gap = gap;
     this.pitch = (w - gap * tiles) / keys;
     this.top = y + 30 * u;
-    this.below = !this.words ? this.bare : h < 130 * u ? 46 : 64; // units
+    this.below = !this.words || h < 90 * u ? this.bare : h < 130 * u ? 46 : 64; // units
     this.bottom = y + h - this.below * u;
     this.left = x;
   }
@@ -201,7 +201,8 @@ export class WeightsPanel extends KeysPanel {
       }
       pen.box(x, this.bottom - h, wide, h, mix(theme.S, theme.ground, fresh ? 1 : 0.68), 2);
     });
-    this.words?.forEach((words, key) => {
+    const told = this.below > 24 ? this.words : [];
+    told.forEach((words, key) => {
       const [x, wide] = this.place(key);
       pen.upwards(words, x + wide / 2 + 4 * u, this.bottom + 6 * u, {
         ...{ size: 12, color: theme.muted, align: "right", room: (this.below - 8) * u },

@@ -9,10 +9,10 @@ from app.scenario import theme
 from app.scenario.widgets import TEXT
 from engine.problem.heads import HeadsError, keep, kept, read, text_of
 from engine.problem.problem import DRAWN
-from engine.small.model import MOST_CHARACTERS, MOST_TYPED, small
+from engine.small.model import MOST_TYPED, small
 from engine.studies.rescales import of_all_layers
 
-PAGES = ("tiles", "softmax", "masks", "backward", "decoding", "agreement", "kernel", "flash3")  # with a head
+PAGES = ("tiles", "softmax", "masks", "backward", "decoding", "agreement", "kernel", "flash3")  # of a head
 HELP = (
     "Drawn numbers are the same everywhere, and keys grow longer along the sequence, so that the running "
     "maximum of most rows keeps rising. A sentence is read by a small model that was trained with this "
@@ -58,22 +58,21 @@ def upload() -> None:
     st.rerun()
 
 
-def show(page: str) -> None:
-    """Above a page that shows a head: the sentence, which head, and a map of all."""
+def show(brief: bool = False) -> None:
+    """The sentence, which head, and a map of all; nothing where numbers are drawn. In brief, on one line."""
     inputs = scenario.current().problem.inputs
-    if page not in PAGES or inputs == DRAWN:
+    if inputs == DRAWN:
         return
     shape, named = small().shape, text_of(inputs)
+    many = shape.heads if named else len(kept(inputs)[0].q)
     with st.container(horizontal=True, vertical_alignment="bottom", key="heads"):
         if named:
-            st.text_input(
-                f"Sentence, at most {MOST_TYPED} tokens, for a small model",
-                max_chars=MOST_CHARACTERS,
-                **scenario.control("sentence"),
-            )
+            label = f"Sentence, at most {MOST_TYPED} tokens, for a small model"
+            seen = "collapsed" if brief else "visible"
+            st.text_input(label, label_visibility=seen, **scenario.control("sentence"))
+        if named and not brief:
             st.select_slider("Layer", range(shape.layers), width=150, **scenario.control("layer"))
-        many = shape.heads if named else len(kept(inputs)[0].q)
-        if many > 1:
+        if many > 1 and not brief:
             st.select_slider("Head", range(many), width=150, **scenario.control("head"))
         every = st.popover("All heads", key="heads_map", on_change="rerun")
     if every.open:

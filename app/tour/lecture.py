@@ -64,9 +64,8 @@ def _squares(payload: Callable[[Experiment], bytes]) -> Picture:
 
 
 def _grid(experiment: Experiment, colours: Palette) -> None:
-    panel = mask_figures.Panel(
-        "S in tiles", "queries downwards, keys to the right", under_masks(experiment)[0].density
-    )
+    own = next(one for one in under_masks(experiment) if one.own)
+    panel = mask_figures.Panel("S in tiles", "queries downwards, keys to the right", own.density)
     st.html(mask_figures.multiples([panel], experiment.problem, colours))
 
 
@@ -106,6 +105,7 @@ PICTURES |= {
     "by hand": _hand(hands.whole),
     "first tile": _hand(hands.first_piece, PIECES),
     "rescale": lambda *_: RESCALE.show(rescale.payload(example()), key="tour rescale"),
+    "real head": lambda experiment, _: RESCALE.show(rescale.row_of_head(experiment)[2], key="tour head"),
     "threshold": lambda *_: RESCALE.show(rescale.payload(with_threshold()), key="tour threshold"),
     "tiles by hand": _hand(hands.tiled),
     "weights by hand": _hand(hands.weights),

@@ -48,7 +48,7 @@ WIDE = {
     *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
     *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
     *("time drawn", "order drawn"),
-    *("blackwell", "threshold"),
+    *("blackwell", "threshold", "real head"),
 }
 
 

@@ -163,6 +163,9 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         # shares of key blocks, FlashAttention-4's: where maxima rise, and where its threshold still rescales
         "maxima_rise": lambda e: in_all(rescales(on_blackwell(e)))[0],
         "threshold_rescales": lambda e: in_all(rescales(on_blackwell(e)))[1],
+        # of the scenario's first head: weight on the first key, and blocks at which the maximum rises
+        "first_weight": lambda e: rescales(e)[0].first,
+        "head_rises": lambda e: rescales(e)[0].rises,
         "layer_half": lambda e: LAYER_FLOPS * e.problem.hidden_size,  # keys at which that is one half
         # passes over a row of scores: of safe softmax, of online softmax for its weights, and for O alone
         "safe_passes": lambda e: by_hand.passes(by_hand.safe_weights),

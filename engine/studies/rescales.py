@@ -55,9 +55,10 @@ def rescales(experiment: Experiment) -> list[HeadRescales]:
     keys = min(problem.seq_kv, MOST_KEYS)
     one = experiment.changed(batch=1, seq=min(problem.seq_q, keys), seq_kv=keys)
     found = kept(one.problem.inputs)
-    many = min(MOST_HEADS, len(found[0].q) if found else problem.heads)
+    heads, first = (len(found[0].q), found[1]) if found else (problem.heads, 0)
+    many = min(MOST_HEADS, heads)
     return [
-        _of_head(one, arrays, head)
+        _of_head(one, arrays, (first + head) % heads)
         for head, arrays in enumerate(zip(*make_inputs(one.problem, heads=many), strict=True))
     ]
 
