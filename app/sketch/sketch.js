@@ -266,7 +266,7 @@ class Sketch extends CanvasView {
     this.plot.layout(pen, width, height);
     this.plot.ground(pen);
     cloud.forEach((each, n) =>
-      this.line(pen, each, veil(theme.Q, Math.max(0.07, 0.5 / Math.sqrt(cloud.length))), 2, n + 1),
+      this.line(pen, each, veil(theme.Q, Math.max(0.07, 0.8 / Math.sqrt(cloud.length))), 2, n + 1),
     );
     this.line(pen, this.drawn, theme.Q, 3.5);
     this.line(pen, truth, theme.O, 5, 0, grown);
