@@ -81,7 +81,7 @@ export class LanesPanel extends LaneChart {
       `efficiency ${percent(run.efficiency)}`,
       `computing ${percent(run.busy)} of the time`,
     ];
-    const beside = { size: 12.5, color: theme.good, room: Math.max(1, plot.w - width - 12 * u) },
+    const beside = { size: 12.5, color: theme.good, room: Math.max(1, plot.w - width - 12 * u), whole: true },
       origin = pen.right(run.origin, plot.x + plot.w, y, beside),
       room = plot.w - width - origin - 30 * u;
     if (room > 80 * u) pen.text(facts, plot.x + width + 12 * u, y, { size: 12.5, mono: true, room });
