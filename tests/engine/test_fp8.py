@@ -7,6 +7,7 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import clock, fp8
+from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import identity
@@ -15,6 +16,7 @@ from engine.studies.fp8 import (
     e4m3_values,
     float16_values,
     fp8_worth,
+    head_errors,
     recorded_fp8,
     round_e4m3,
     rounding_errors,
@@ -147,3 +149,25 @@ def test_one_number_in_a_thousand_is_an_outlier_ten_times_as_wide():
     changed = found[found != 0]
     assert len(changed) == pytest.approx(1000, rel=0.1)
     assert float(changed.std()) == pytest.approx(10, rel=0.1)
+
+
+def test_the_errors_of_a_head_are_those_of_rounding_its_tensors_by_torch():
+    torch = pytest.importorskip("torch")
+    experiment = Experiment.of(inputs="text:2.1", dtype="float32")
+    q, k, v = (torch.from_numpy(each[0]) for each in make_inputs(experiment.problem))
+
+    def eight(tensor):
+        scale = tensor.abs().max() / 448
+        return (tensor / scale).float().to(torch.float8_e4m3fn).double() * scale
+
+    def out(q, k, v, rounded):
+        hidden = torch.ones(len(q), len(k)).tril() == 0
+        scores = (q.double() @ k.double().T / 8).masked_fill(hidden, -torch.inf)
+        weights = torch.exp(scores - scores.max(1, keepdim=True).values)
+        return rounded(weights) @ v.double() / weights.sum(1, keepdim=True)
+
+    exact, found = out(q, k, v, lambda weights: weights), out(*map(eight, (q, k, v)), eight)
+    error = float(((found - exact) ** 2).mean().sqrt() / (exact**2).mean().sqrt())
+    errors = head_errors(experiment)
+    assert errors["this head"]["one scale per tensor"] == pytest.approx(error, rel=1e-3)
+    assert all(0.005 < each < 0.2 for row in errors.values() for each in row.values())

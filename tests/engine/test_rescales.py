@@ -14,7 +14,7 @@ def test_rises_and_small_ones_are_those_of_a_loop():
     found = rescales(experiment)
     for head, (q, k, _) in enumerate(zip(*make_inputs(experiment.problem, heads=2), strict=True)):
         rose = small = visited = left = 0
-        outside = 0.0
+        outside = back = bits = 0.0
         for row in range(96):
             scores = q[row].astype(float) @ k[: row + 1].T.astype(float) / 4
             m = kept = scores[:16].max()
@@ -26,10 +26,14 @@ def test_rises_and_small_ones_are_those_of_a_loop():
                 if scores[start : start + 16].max() > kept + 8 / np.log2(np.e):
                     left, kept = left + 1, scores[start : start + 16].max()
             weights = np.exp(scores - scores.max())
+            share = weights / weights.sum()
+            back += sum(part * (row - key) for key, part in enumerate(share)) / 96
+            bits -= sum(part * np.log2(part) for part in share) / 96
             outside += weights[: max(0, row + 1 - WINDOWS[0])].sum() / weights.sum() / 96
         one = found[head]
         assert (one.rises, one.kept) == pytest.approx((rose / visited, small / rose))
         assert one.rescaled == pytest.approx(left / visited)
+        assert (one.distance, one.entropy) == pytest.approx((back, bits), abs=1e-5)
         assert one.outside[WINDOWS[0]] == pytest.approx(outside, abs=1e-6)
         assert one.error < 1e-5
 

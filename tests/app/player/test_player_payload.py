@@ -254,3 +254,11 @@ def test_documents_are_sent_with_their_edges_unless_too_fine_to_see():
 
     assert pieces(1) == pieces(1200) == []
     assert {(top, top, 0, top + 800) for top in (0, 800, 1600)} <= set(pieces(3))
+
+
+def test_few_tokens_are_written_beside_the_tiles():
+    few, many = (Experiment.of(inputs=f"text:1.0:{text}") for text in ("It is\na truth", "a truth " * 20))
+    header, _ = unpack(payload.build(few))
+    assert header["tokens"] == ["(begin)", "It", "is", "␣", "a", "t", "r", "ut", "h"]
+    assert "tokens" not in unpack(payload.build(many))[0]
+    assert "tokens" not in unpack(payload.build(Experiment.of(seq=40)))[0]
