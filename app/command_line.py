@@ -4,6 +4,7 @@ A file is run because whoever started the dashboard named it there: no address a
 """
 
 import argparse
+import os
 import shlex
 import sys
 from functools import lru_cache
@@ -12,6 +13,8 @@ from pathlib import Path
 import streamlit as st
 
 from app import serving
+from engine.problem import hardware
+from engine.problem.calibration import CalibrationError
 
 
 def kernel() -> Path | None:
@@ -32,12 +35,23 @@ def check() -> None:
     elif unknown:
         said = (
             f"The dashboard does not know {shlex.join(unknown)}: what may follow the two dashes is "
-            f"--kernel FILE, {serving.EMBED} SITE and {serving.OPENED}."
+            f"--kernel FILE, --gpu FILE, {serving.EMBED} SITE and {serving.OPENED}."
         )
-    else:
+    elif not (said := _refused(known.gpu)):
         return
     print(said, file=sys.stderr)
     sys.exit(2)
+
+
+def _refused(calibration: Path | None) -> str:
+    """Why the file of --gpu is no GPU; offered it is to all that this process starts."""
+    if calibration is not None:
+        try:
+            hardware.offer(calibration)
+        except CalibrationError as error:
+            return f"--gpu is refused: {error}."
+        os.environ[hardware.OWN] = str(calibration.absolute())
+    return ""
 
 
 @lru_cache(maxsize=8)
@@ -45,6 +59,7 @@ def _parsed(words: tuple[str, ...]) -> tuple[argparse.Namespace, list[str]]:
     """What the flags say, and the words that belong to none."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--kernel", nargs="?", const="", type=Path)
+    parser.add_argument("--gpu", nargs="?", const="", type=Path)
     parser.add_argument(serving.OPENED, action="store_true")
     parser.add_argument(serving.EMBED, nargs="?", const="", action="append", default=[])
     return parser.parse_known_args(words)

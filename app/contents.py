@@ -36,6 +36,7 @@ GROUPS = MappingProxyType(
             "traffic": "Traffic",
             "speed": "Speed",
             "gpu": "On the GPU",
+            "rates": "Rates",
             "agreement": "Agreement",
         },
     }

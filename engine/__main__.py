@@ -25,6 +25,7 @@ COMMANDS = {  # where the main of each stands
     "bench-kernels": ("engine.measuring.bench_kernels", "main"),
     "record": ("engine.measuring.record", "main"),
     "merge": ("engine.recordings.merge", "main"),
+    "calibrate": ("engine.measuring.calibrate", "main"),
     "kernel": ("engine.watch.command", "main"),
     "lab": ("engine.watch.labs", "main"),
     "train-heads": ("engine.measuring.train_heads", "main"),
@@ -39,8 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         "command",
         choices=COMMANDS,
         help="model attention, export a timeline, model a whole model, time kernels, time the model, compare "
-        "on a GPU, record one, merge recordings, watch a kernel of yours, check a lab, or train the model of "
-        "the pages' heads",
+        "on a GPU, record or calibrate one, merge recordings, watch a kernel of yours, check a lab, or train "
+        "the model of the pages' heads",
     )
     module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
     return getattr(import_module(module), name)(arguments[1:]) or 0

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
     from kernels.measuring import read_cache, scenario_marker
     from kernels.paged import attention_paged
+    from kernels.rates import Benchmarks
     from kernels.reference import reference_attention
     from kernels.selected import attention_selected
     from kernels.varlen import attention_varlen
 
 _MODULES = {  # where each name stands, which is imported when it is first asked for
+    "Benchmarks": "rates",
     "OutOfSharedMemoryError": "launch.launch",
     "Probed": "inspection",
     "Traced": "inspection",

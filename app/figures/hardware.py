@@ -1,17 +1,26 @@
-"""A GPU's figures in words, each group with its source."""
+"""A GPU's figures in words, each group with its source; and what was measured of them, drawn."""
 
+from itertools import cycle
+
+from app.figures.base import Figure, drawn, line
+from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, scaled
-from engine.problem.hardware import KIB, MIB, Gpu
+from engine.problem.hardware import CALIBRATIONS, KIB, MIB, REACHES, Gpu
 from engine.recordings.file import is_of, recordings
+from engine.studies.calibrated import Drawn
+
+CHART, FEW = 340, 5  # pixels, and places of a benchmark that are all named
 
 
 def unchecked(gpu: Gpu) -> str:
     """That nothing modelled was ever checked on a GPU, where none was recorded."""
     if any(is_of(each, gpu.key) for each in recordings()):
         return ""
+    if gpu.key in CALIBRATIONS:
+        return f"Nothing modelled was ever checked on it. Its rates: {gpu.sources[REACHES]}."
     return (
         f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "
-        f"reaches of its peaks{', or what is published of it' * ('what it reaches' in gpu.sources)}."
+        f"reaches of its peaks{', or what is published of it' * (REACHES in gpu.sources)}."
     )
 
 
@@ -33,9 +42,32 @@ def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
             f"{scaled(gpu.cache_bytes_per_second, 'B/s')}, {gpu.l2_bytes_per_clock:,.0f} B per clock"
         ),
         "L2 for what all SMs share": f"{gpu.l2_effective_bytes // MIB} of {gpu.l2_bytes // MIB} MiB",
-        "what it reaches": (
+        REACHES: (
             f"{scaled(gpu.reached.matrix * gpu.matrix_flops['float16'], 'FLOP/s')} in float16, "
             f"{digits(gpu.running_clock / 1e9)} GHz"
         ),
     }
     return [(group, words[group], source) for group, source in gpu.sources.items()]
+
+
+def benchmark(shown: Drawn, colours: Palette) -> Figure:
+    """The points of one micro-benchmark, a line for each series, and the vendor's figures dotted."""
+    traces, palette = [], cycle((colours.violet, colours.lime, colours.rose, colours.good, colours.muted))
+    places = sorted({x for points in shown.series.values() for x, _ in points})
+    for (name, points), colour in zip(shown.series.items(), palette, strict=False):
+        x, y = map(list, zip(*points, strict=True))
+        hover = f"{name}: %{{y:.3~s}}{shown.unit}"
+        traces.append(line(x, y, colour, hover, name=name, mode="lines+markers"))
+        if vendor := shown.expected.get(name):
+            ends = [places[0], places[-1]]
+            traces.append(line(ends, [vendor] * 2, colour, dash="dot", width=1.5, showlegend=False))
+    scale = {"type": "log", "dtick": 1} if shown.apart else {}
+    if len(places) <= FEW:
+        scale["tickvals"] = places
+    return drawn(
+        traces,
+        colours,
+        height=CHART,
+        x={"title_text": shown.over, "tickformat": ".3~s", **scale},
+        y={"title_text": shown.unit or "SM", "tickformat": "~s", "rangemode": "tozero"},
+    )

@@ -23,7 +23,7 @@ from app.serving import static_files
 from app.take_home import made
 
 # pages that show charts as they open: theirs is the largest of Streamlit's scripts
-CHARTS = ("model", "decoding", "flash3", "across", "beyond", "traffic", "speed", "agreement")
+CHARTS = ("model", "decoding", "flash3", "across", "beyond", "traffic", "speed", "rates", "agreement")
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"

@@ -24,7 +24,6 @@ SEQUENCES = tuple(2**power for power in range(6, 21))
 HEAD_DIMS = (16, 32, 64, 96, 128, 192, 256)
 BLOCKS = (16, 32, 64, 128, 256)
 MASKS = {False: "none", True: "causal"}
-GPU_NAMES = {key: gpu.name for key, gpu in GPUS.items()}
 PARAMETER = {"before": "window", "after": "window", "lengths": "documents"}  # where a field is a part of one
 BEFORE_HELP = (
     "A window: a query sees its own key, this many before it, and as many after it as More says. Leave it "
@@ -67,14 +66,14 @@ def show() -> None:
         _row(_number("Heads", "heads", 1, 1024, required=True), _select("KV heads", "kv_heads", heads))
         mask = _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get)
         _row(mask, _keys("before", "all", BEFORE_HELP))
-        gpu = _select("GPU", "hardware", tuple(GPUS), format_func=GPU_NAMES.get)
+        gpu = _select("GPU", "hardware", tuple(GPUS), format_func=lambda key: GPUS[key].name)
         _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
         _more()
         with st.container(border=True, key="footprint"):
             st.markdown(_fit())
         _beside()
         hardware = scenario.current().hardware
-        title = f"Figures of the {GPU_NAMES[hardware]}, and their sources"
+        title = f"Figures of the {GPUS[hardware].name}, and their sources"
         fold("gpu figures", partial(_figures, hardware), title)
 
 

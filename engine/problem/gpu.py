@@ -25,11 +25,11 @@ class Reached:
     Attributes:
         matrix: share of the tensor cores' peak that long products reach.
         reads, copies: of the memory's bandwidth; copies turn it from reading to writing.
-        cache: of what L2 delivers, where no two SMs request the same at once.
-        latency, l2_latency: seconds that a loop which loads one tile after another, each when it has the
-            last, waits longer where DRAM, or L2, has them than where L1 does.
+        cache: of what L2 delivers, where the blocks of a head request the same at once.
+        latency, l2_latency: seconds that a loop takes for a tile of 8 KiB, each loaded when it has the last,
+            where DRAM, or L2, has them.
         launch: seconds from one kernel to the next, and `between_events` more between two events.
-        clock: of `Gpu.clock_hz` while a kernel leaves the card's power alone.
+        clock: of `Gpu.clock_hz` while tensor cores work, but leave the card's power alone.
         power_from, power_slope: what it gives up of that as its tensor cores work beyond a share of the time.
         sustained_from, sustained_clock: seconds after which it goes on at a share of the clock it began with.
     """

@@ -13,14 +13,23 @@
   Nobody states it for the others, which are given as much per SM as an H200 has.
 """
 
+import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from engine.problem.calibration import READ, TOGETHER, Calibration, CalibrationError, load
 from engine.problem.gpu import GB, KIB, MIB, Gpu, Reached
+from engine.root import ROOT
 
-__all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "same_machine"]
+__all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "offer", "same_machine"]
+
+SHELF = ROOT / "assets" / "calibrations"  # of what lies here, a file under a preset's key is that preset's
+JUDGED = ("h100", "h200")  # which keep the rates that recorded calls were held against, beside their file's
+OWN = "ATTENTION_TILES_GPU"  # in the environment: a calibration that is offered, here and in what this starts
 
 A100_L2_CLOCK, HOPPER_L2_CLOCK = 5120, 13.5e12 / 1.83e9  # bytes/clock
 L2_OF_AN_SM = HOPPER_L2_CLOCK / 132  # where nobody states it
@@ -34,6 +43,12 @@ CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory o
     "10.3": (32, 228, 227),
     "12.0": (24, 100, 99),
 }
+ARCHITECTURES = {
+    "7.5": "Turing", "8.0": "Ampere", "8.6": "Ampere", "8.7": "Ampere", "8.9": "Ada", "9.0": "Hopper",
+    "10.0": "Blackwell", "10.3": "Blackwell Ultra", "12.0": "Blackwell", "12.1": "Blackwell",
+}  # fmt: skip
+PEAKS = ("float16", "bfloat16", "float32")
+REACHES = "what it reaches"  # of the sources
 EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
 SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
 SMI = "nvidia-smi: {:,} MiB, "
@@ -165,7 +180,7 @@ def _nvidia(key, name, architecture, capability, sms, ghz, tflops, gigabytes_per
                 "memory": MEMORY.get(key, LISTED).format(mib),
                 "L2 to SMs": stated,
                 "L2 for what all SMs share": effective,
-                **({"what it reaches": REACHED[key][1]} if key in REACHED else {}),
+                **({REACHES: REACHED[key][1]} if key in REACHED else {}),
             }
         ),
         reached=REACHED[key][0] if key in REACHED else Reached(),
@@ -200,7 +215,7 @@ _ALL = (
                 "memory": "rocm-smi: 206,141,652,992 B, as printed in a report on ROCm, 2025",
                 "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
                 "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
-                "what it reaches": REACHED["mi300x"][1],
+                REACHES: REACHED["mi300x"][1],
             }
         ),
         reached=REACHED["mi300x"][0],
@@ -212,17 +227,92 @@ _ALL = (
         ),
     ),
 )
-GPUS = MappingProxyType({gpu.key: gpu for gpu in _ALL})
+PRESET = MappingProxyType({gpu.key: gpu for gpu in _ALL})
+_OFFERED = dict(PRESET)
+GPUS = MappingProxyType(_OFFERED)  # presets, and what was calibrated
+CALIBRATIONS: dict[str, Calibration] = {}  # by the key of its GPU
+REFUSED: dict[Path, str] = {}  # why a file is not offered
+
+
+def offer(path: Path) -> Gpu:
+    """Offer the GPU of a calibration under its file's name; raises CalibrationError."""
+    found, key = load(path), re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "calibrated"
+    if (preset := PRESET.get(key)) and gpu_named(found.gpu) != preset:
+        raise CalibrationError(f"{path.name} is of another GPU than it is named for, {found.gpu}")
+    CALIBRATIONS[key] = found
+    if key not in JUDGED:
+        _OFFERED[key] = calibrated(found, key)
+    return _OFFERED[key]
+
+
+def calibrated(found: Calibration, key: str) -> Gpu:
+    """The GPU of a calibration: the vendor's figures where a preset has them, else what was measured."""
+    base = gpu_named(found.gpu)
+    base = base if base and base.sms == found.sms else _measured(found)
+    when = f"calibrated {found.date[:10]}"
+    named = {} if key == base.key else {"key": key, "name": f"{base.name}, {when}"}
+    sources = {**base.sources, REACHES: f"{when}, {found.gpu}, driver {found.driver}"}
+    return replace(base, **named, sources=MappingProxyType(sources), reached=found.reached(base))
+
+
+def _measured(found: Calibration) -> Gpu:
+    """A GPU that no preset knows."""
+    blocks, *_ = CAPABILITIES.get(found.capability, (32,))
+    clock = found.clock_hz or found.running_clock
+    per_clock = {dtype: found.per_clock("products", dtype) for dtype in PEAKS}
+    per_clock["float32"] = 2 * found.per_clock("arithmetic", "multiply-add")
+    peaks = {dtype: each * found.sms * clock for dtype, each in per_clock.items()}
+    return Gpu(
+        key="",
+        name=found.gpu.removeprefix("NVIDIA "),
+        architecture=ARCHITECTURES.get(found.capability, ""),
+        sms=found.sms,
+        blocks_sm=blocks,
+        shared_bytes_block=found.shared_bytes_block,
+        shared_bytes_sm=found.shared_bytes_sm,
+        register_bytes_sm=found.register_bytes_sm,
+        exponentials_per_clock=int(found.per_clock("exponentials", "exp2")),
+        shared_bytes_per_clock=int(found.per_clock("shared", "load")),
+        l2_bytes=found.l2_bytes,
+        l2_effective_bytes=found.l2_effective_bytes,
+        l2_bytes_per_clock=found.best("memory", TOGETHER) / clock,
+        memory_bytes=found.memory_bytes,
+        memory_bytes_per_second=found.memory_bytes_per_second or found.best("memory", READ),
+        clock_hz=clock,
+        matrix_flops=MappingProxyType(peaks),
+        sources=MappingProxyType(
+            {
+                "SMs, clock, peaks, bandwidth": "measured, or as the driver says",
+                "blocks and shared memory": "as the driver says",
+                "memory": "as the driver says",
+                "L2 to SMs": "measured",
+                "L2 for what all SMs share": "measured",
+            }
+        ),
+    )
 
 
 def gpu_named(name: str) -> Gpu | None:
     """The preset of a GPU by the name that its driver gives it; None if there is none."""
     words = re.split(r"\W+", name.lower())
     joined = {*words, *("".join(words[start : start + 2]) for start in range(len(words)))}
-    found = (gpu for gpu in GPUS.values() if joined.issuperset(gpu.key.split("-")))
+    found = (gpu for gpu in PRESET.values() if joined.issuperset(gpu.key.split("-")))
     return max(found, key=lambda gpu: len(gpu.key), default=None)
 
 
 def same_machine(gpu: Gpu, row: Mapping[str, Any]) -> bool:
     """Whether a row was measured on the GPU that the model is of."""
-    return bool(row["cuda"]) and gpu_named(row["device"]) == gpu
+    same = gpu_named(row["device"])
+    return bool(row["cuda"]) and same is not None and same.key == gpu.key
+
+
+def _offer_all() -> None:
+    files = sorted(SHELF.glob("*.json")) if SHELF.exists() else []
+    for path in (*files, *(Path(name) for name in os.environ.get(OWN, "").split(os.pathsep) if name)):
+        try:
+            offer(path)
+        except CalibrationError as error:
+            REFUSED[path] = str(error)
+
+
+_offer_all()

@@ -1,0 +1,323 @@
+"""python -m engine calibrate, on a chip that is made up, and what is said of a file that is none."""
+
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import cycle
+from multiprocessing import get_context
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from engine import Experiment, simulate
+from engine.measuring import calibrate
+from engine.problem import calibration as file
+from engine.problem import hardware
+from engine.problem.calibration import CalibrationError, dumps, loads
+from engine.problem.gpu import MIB, Reached
+from engine.problem.hardware import CALIBRATIONS, GPUS, PRESET, calibrated, gpu_named
+from engine.recordings.counters import recorded_counters
+from engine.recordings.file import JUDGES, SHELF, recordings
+from engine.recordings.recording import Device
+from engine.studies import model_errors
+from engine.worker.jobs import JobError, LostError
+from tests.ablate import take_out
+
+WHERE = Device(
+    "NVIDIA Toy 9", "600.1", {"torch": "2", "triton": "3"}, {}, 8 << 30, "abc", "2026-11-27T10:00:00"
+)
+SMS, CLOCK, L2 = 16, 1e9, 32 * MIB
+
+
+class Chip:
+    """Stands for `kernels.Benchmarks`: 16 SMs at 1 GHz whose every rate is known."""
+
+    def __init__(self, device: str, size: int):
+        self.now, self.buffer, self.noise, self.powered = 0.0, self, 0.0, 0.0
+        self.events, self.queued = [], 0
+
+    def sum(self):
+        self.queued = 0.0
+
+    def _ran(self, blocks: int, seconds: float, clock: float = CLOCK):
+        seconds *= 1 + self.noise
+        begin = self.now
+        self.now += 1e9 * seconds + 2000
+        sm = np.arange(blocks) % SMS
+        columns = sm, begin, begin + 1e9 * seconds, 0, seconds * clock
+        notes = np.stack([np.broadcast_to(np.round(column), blocks) for column in columns], 1)
+        return SimpleNamespace(cpu=lambda: SimpleNamespace(numpy=lambda: notes.astype(np.int64)))
+
+    def products(self, count, blocks, dtype, rows, keys, depth, stages=0, exponentials=0):
+        if "float8" in str(dtype):
+            raise ValueError("fp8 is not known here")
+        peak = {torch.float16: 1024, torch.bfloat16: 1024, torch.float32: 256}[dtype] * (
+            0.5 if rows < 64 else 1
+        )
+        busy = 1 / (1 + 0.5 * exponentials)
+        clock = CLOCK * (1 - 0.4 * max(0.0, busy - 0.5) * bool(stages))
+        seconds = 2 * rows * keys * depth * count * blocks / SMS / (peak * busy * clock)
+        self.powered += seconds if stages and not exponentials else 0.0
+        clock *= 0.9 if self.powered > 0.1 else 1.0
+        return self._ran(blocks, seconds, clock)
+
+    def exponentials(self, count, blocks):
+        return self._ran(blocks, 2048 * count * blocks / SMS / 15.8 / CLOCK)
+
+    def arithmetic(self, count, blocks):
+        seconds = 2048 * count * blocks / SMS / 120 / CLOCK
+        self.queued += 2e-6 + round(1e9 * seconds) * 1e-9
+        return self._ran(blocks, seconds)
+
+    def shared(self, count, blocks):
+        return self._ran(blocks, 64 * 512 * count * blocks / SMS / 127 / CLOCK)
+
+    def walk(self, count, blocks, size, together=1):
+        rate = (8e11 if together > 1 else 5e11) if size <= L2 else 1e11
+        return self._ran(blocks, count * blocks * calibrate.TILE / rate)
+
+    def copy(self, blocks):
+        return self._ran(blocks, 2 * blocks * calibrate.TILE / 0.9e11)
+
+    def wait(self, count, blocks, size):
+        return self._ran(blocks, count * (1e-7 if size < MIB else 3e-7 if size <= L2 else 8e-7))
+
+
+@pytest.fixture
+def chip(monkeypatch):
+    """What `calibrate` finds in place of a GPU; its one instance."""
+    one = Chip("", 0)
+
+    class Event(SimpleNamespace):
+        def __init__(self, enable_timing):
+            super().__init__(record=lambda: None, synchronize=lambda: None)
+
+        def elapsed_time(self, end):
+            launched, one.queued = one.queued, 0.0
+            return 1e3 * (1.5e-6 + launched)
+
+    properties = SimpleNamespace(
+        multi_processor_count=SMS, L2_cache_size=L2, major=8, minor=6, shared_memory_per_block_optin=101376,
+        shared_memory_per_multiprocessor=102400, regs_per_multiprocessor=65536, total_memory=8 << 30,
+        clock_rate=1_000_000, memory_clock_rate=500_000, memory_bus_width=900,
+    )  # fmt: skip
+    cuda = SimpleNamespace(
+        get_device_properties=lambda device: properties, mem_get_info=lambda: (4 << 30, 8 << 30),
+        synchronize=lambda: None, Event=Event, empty_cache=lambda: None,
+    )  # fmt: skip
+    dtypes = {dtype: getattr(torch, dtype) for dtype in file.DTYPES}
+    fake = SimpleNamespace(cuda=cuda, OutOfMemoryError=torch.OutOfMemoryError, **dtypes)
+    monkeypatch.setattr(calibrate, "torch", fake)
+    monkeypatch.setattr("engine.measuring.trial.torch", fake)
+    monkeypatch.setattr(calibrate, "kernels", SimpleNamespace(Benchmarks=lambda device, size: one))
+    monkeypatch.setattr(calibrate, "device", lambda: WHERE)
+    monkeypatch.setattr(calibrate.time, "sleep", lambda seconds: setattr(one, "powered", 0.0))
+
+    def refuse(*given, **more):
+        raise JobError("the driver lets only administrators read this chip's counters")
+
+    monkeypatch.setattr(calibrate.sampling, "sampled", refuse)
+    return one
+
+
+def test_every_rate_of_a_chip_is_found(chip):
+    found = calibrate.measured(lambda said: None)
+    read = loads(dumps(found).encode())
+    gpu = calibrated(read, "toy")
+    assert (gpu.name, gpu.architecture, gpu.sms) == ("Toy 9, calibrated 2026-11-27", "Ampere", SMS)
+    assert gpu.matrix_flops == {
+        "float16": 1024 * SMS * CLOCK,
+        "bfloat16": 1024 * SMS * CLOCK,
+        "float32": 256 * SMS * CLOCK,
+    }
+    assert (gpu.exponentials_per_clock, gpu.shared_bytes_per_clock) == (16, 128)
+    assert gpu.l2_effective_bytes == L2
+    assert gpu.memory_bytes_per_second == pytest.approx(2 * 500e6 * 900 / 8)
+    assert gpu.cache_bytes_per_second == pytest.approx(8e11, rel=0.01)
+    expected = Reached(
+        matrix=0.8, reads=1e11 / 1.125e11, copies=0.8, cache=1.0, latency=8e-7, l2_latency=3e-7, launch=2e-6,
+        between_events=1.5e-6, clock=1.0, power_from=0.5, power_slope=0.4,
+        sustained_from=0.1, sustained_clock=0.9,
+    )  # fmt: skip
+    for name, value in vars(expected).items():
+        assert getattr(gpu.reached, name) == pytest.approx(value, rel=0.1), name
+    assert "administrators" in read.refused
+
+
+@pytest.mark.parametrize(
+    "error", [JobError("out of room"), LostError("the GPU failed: lost; the next job starts anew")]
+)
+def test_a_gpu_that_fails_in_the_middle_is_a_sentence(chip, monkeypatch, capsys, tmp_path, error):
+    def fail(*given, **more):
+        raise error
+
+    monkeypatch.setattr(chip, "shared", fail)
+    assert calibrate.main(["--out", str(tmp_path / "one.json")]) == 2
+    said = capsys.readouterr().err
+    assert str(error) in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "one.json").exists()
+
+
+def test_no_memory_left_is_a_sentence(chip, monkeypatch, capsys, tmp_path):
+    def none_left(device, size):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(calibrate, "kernels", SimpleNamespace(Benchmarks=none_left))
+    assert calibrate.main(["--out", str(tmp_path / "one.json")]) == 2
+    assert "the GPU has 9 GB, 4.3 GB of it free" in capsys.readouterr().err
+
+
+def test_a_gpu_in_use_by_another_is_said(chip, monkeypatch):
+    shares = cycle((0.0, 0.5, 1.5))
+    usual = chip._ran
+
+    def disturbed(*given):
+        chip.noise = next(shares)
+        return usual(*given)
+
+    monkeypatch.setattr(chip, "_ran", disturbed)
+    with pytest.raises(
+        JobError, match=r"one and the same kernel took .* something else is at work on this GPU"
+    ):
+        calibrate.measured(lambda said: None)
+
+
+def test_the_command_writes_what_is_offered(chip, capsys, tmp_path, monkeypatch):
+    path = tmp_path / "My GPU.json"
+    assert calibrate.main(["--out", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "no preset knows this GPU" in said
+    assert "administrators" in said
+    monkeypatch.setattr(hardware, "_OFFERED", dict(PRESET))
+    gpu = hardware.offer(path)
+    assert gpu.key == "my-gpu"
+    CALIBRATIONS.pop(gpu.key)
+
+
+def changed(**values) -> bytes:
+    content = json.loads((hardware.SHELF / "h100.json").read_text()) | values
+    return json.dumps({name: value for name, value in content.items() if value is not None}).encode()
+
+
+def series(key: str, **points) -> dict:
+    every = json.loads((hardware.SHELF / "h100.json").read_text())["series"]
+    return {**every, key: {name.replace("_", " "): value for name, value in points.items()} or {}}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"", "is damaged: it is not JSON, or ends too early"),
+        (changed()[:3000], "is damaged: it is not JSON, or ends too early"),
+        (b"[1]", "is not a calibration of a GPU"),
+        (changed(format="attention recording"), "is not a calibration of a GPU"),
+        (changed(version=0), "is of version 0; this program reads version 1: calibrate anew"),
+        (changed(sms=0), "is damaged: sms is 0; it must be a whole number above 0"),
+        (changed(sms=1.5), "is damaged: sms is 1.5; it must be a whole number above 0"),
+        (changed(gpu="<b>"), "is damaged: gpu is '<b>'; it must be a line of plain text"),
+        (changed(gpu=None), "is damaged: gpu is None; it must be a line of plain text"),
+        (changed(series=None), "is damaged: it lacks float16 of Matrix products"),
+        (
+            changed(series=series("waits", a_tile=[[1, 1]])),
+            "a tile of Waits is cut short: it must be 3 to 4096 pairs",
+        ),
+        (
+            changed(series=series("shared", load=[[8, 0]])),
+            "load of Shared memory has [8, 0]; it must be two numbers",
+        ),
+        (
+            changed(series=series("shared", load=[[8, True]])),
+            "load of Shared memory has [8, True]; it must be",
+        ),
+        (
+            changed(series=series("shared", load=[8])),
+            "load of Shared memory has 8; it must be two numbers above 0",
+        ),
+        (b" " * (1 << 20) + b" ", "is larger than 1 MB"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_sentence(data, sentence):
+    with pytest.raises(CalibrationError) as caught:
+        loads(data, "my-gpu.json")
+    assert str(caught.value).startswith("my-gpu.json is ")
+    assert sentence in str(caught.value)
+
+
+def test_a_calibration_of_another_gpu_is_refused_under_a_presets_name(tmp_path):
+    path = tmp_path / "h200.json"
+    path.write_bytes(changed())
+    with pytest.raises(
+        CalibrationError, match=r"h200\.json is of another GPU than it is named for, NVIDIA H100"
+    ):
+        hardware.offer(path)
+    with pytest.raises(CalibrationError, match=r"none\.json cannot be read: No such file"):
+        hardware.offer(tmp_path / "none.json")
+
+
+def test_a_file_of_a_known_gpu_keeps_its_vendors_figures():
+    found = loads(changed())
+    gpu = calibrated(found, "mine")
+    assert gpu.matrix_flops == PRESET["h100"].matrix_flops
+    assert gpu.reached == found.reached(PRESET["h100"]) != GPUS["h100"].reached
+    fewer = calibrated(loads(changed(sms=114)), "pcie")  # an H100 of another kind has figures of its own
+    assert fewer.sms == 114
+    assert fewer.matrix_flops["float16"] == 4096 * 114 * 1.98e9
+
+
+TIMES = {"timed", "swept", "masked", "backward", "decoded", "counted", "drawn times"}
+SECTIONS = ("timings", "variants", "decoding", "counters")  # a sweep is looked through as a whole
+
+
+def off_when_calibrated(every: int) -> dict[str, list[float]]:
+    """How far times of every so many recorded and drawn calls are off, by GPU; for a process of its own."""
+    take_out({"calibrated:": None})
+    off: dict[str, list[float]] = {key: [] for key in hardware.JUDGED}
+    for folder in (SHELF, JUDGES):
+        for one in recordings(folder):
+            few = replace(one, samples=(), **{name: getattr(one, name)[::every] for name in SECTIONS})
+            held = (
+                model_errors._recorded(few)
+                if folder == SHELF
+                else model_errors._drawn(recorded_counters(few))
+            )
+            off[gpu_named(one.device.gpu).key] += [each.off for each in held if each.kind in TIMES]
+    return off
+
+
+def test_calibrated_on_one_gpu_alone_the_model_is_as_near_to_its_recorded_calls():
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        found = pool.submit(off_when_calibrated, 7).result()
+    for off in found.values():
+        assert len(off) > 120
+        assert np.median(off) < 0.04
+        assert np.quantile(off, 0.95) < 0.15
+
+
+def test_the_shipped_presets_rates_are_near_those_that_were_measured():
+    """Of time, within a quarter; what L2 delivers to blocks that share is more than what it is taken for."""
+    for key in hardware.JUDGED:
+        taken, found = GPUS[key].reached, CALIBRATIONS[key].reached(GPUS[key])
+        for name in (
+            "matrix",
+            "reads",
+            "copies",
+            "latency",
+            "l2_latency",
+            "launch",
+            "clock",
+            "sustained_clock",
+        ):
+            assert getattr(found, name) == pytest.approx(getattr(taken, name), rel=0.17), (key, name)
+
+
+def test_the_model_takes_what_was_measured(monkeypatch):
+    slow = calibrated(
+        loads(changed(series=series("waits", a_tile=[[1, 1e-6], [2, 1e-6], [3, 1e-5]]))), "slow"
+    )
+    monkeypatch.setitem(hardware._OFFERED, "slow", slow)
+    one = Experiment.of(seq=1024, hardware="h100")
+    gained = simulate(one.changed(hardware="slow")).modelled.seconds - simulate(one).modelled.seconds
+    assert gained > 9e-6
