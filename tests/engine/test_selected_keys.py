@@ -13,6 +13,7 @@ from engine.small.model import small, weights_of
 from engine.small.tokens import BEGIN
 from engine.studies import selected_keys as studies
 from engine.studies.beyond import CARD
+from engine.studies.block_scales import E4M3
 from engine.studies.selected_keys import ALL, BEST, INDEXER, MEANS, RULES, TOKENS, WINDOW
 
 SMALL = Experiment.of(seq=96, head_dim=16, heads=4, kv_heads=2, causal=True)
@@ -166,3 +167,17 @@ def test_a_models_heads_are_those_that_it_runs_on_its_passage():
             windows += [1 - rows[:, end, max(0, end - 127) : end + 1].sum(1).mean() for end in ends]
     assert studies.half_weight() == (pytest.approx(np.mean(halves)), 512)
     assert studies.lost(None, WINDOW)[128] == pytest.approx(np.mean(windows), abs=1e-5)
+
+
+def test_an_indexer_adds_up_positive_products_of_heads_in_eight_bits():
+    numbers = studies.subject(SMALL)
+    project = np.random.Generator(np.random.PCG64(7)).standard_normal((16, 16)) / 4
+    found, rows = studies.importance(numbers, INDEXER), numbers.rows
+    for at, key in ((5, 0), (20, 33), (31, 95)):
+        total = 0.0
+        small_key = E4M3.rounded((numbers.k[key] @ project).astype(np.float32)).astype(float)
+        for q in numbers.q:
+            small = E4M3.rounded((q[rows[at]] @ project * 4).astype(np.float32)).astype(float)
+            total += max(0.0, float(small @ small_key))
+        assert found[at, key] == pytest.approx(total)
+    assert found[:, 0].min() >= 0
