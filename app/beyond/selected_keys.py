@@ -1,5 +1,7 @@
 """The picture of chosen keys: the grid of query and key blocks, what is visited, and what that leaves out."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from app.beyond import Frame, payload
@@ -17,6 +19,7 @@ GUIDE = {
 }
 
 
+@lru_cache(maxsize=8)
 def picture(experiment: Experiment) -> bytes:
     """The payload: all blocks, their weight, compressed scores, what these choose, a window, the best."""
     numbers, (shades, visited, half) = subject(experiment), grids(experiment, FEW)

@@ -225,6 +225,7 @@ def execute_compressed(numbers: Subject) -> Counted:
     return execute(numbers.q, k, v, every, many, (queries + 1) // numbers.block)
 
 
+@lru_cache(maxsize=128)
 def moved(way: str, length: int) -> dict[str, float]:
     """Of a query and a key head, in the mean of a causal prompt: keys that its tiles "read", and "scores".
 
