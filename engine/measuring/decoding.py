@@ -39,7 +39,8 @@ def key_bytes(problem: Problem) -> int:
 def own_blocks(problem: Problem) -> tuple[int, int]:
     """(block_q, block_kv) that split_kv takes for a problem."""
     rows = problem.group * problem.seq_q
-    return kernels.split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return kernels.split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype), device)
 
 
 def planned(problem: Problem) -> dict[Decoding, Callable]:
