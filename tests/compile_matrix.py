@@ -60,14 +60,12 @@ ON_HOPPER = (
     "latent:bfloat16:576:0:0:none:forward",
 )
 SAMPLE = {
-    "sm_75": "flash2:float16:256:0:0:causal:forward",
-    "sm_80": "flash2:float16:128:0:0:causal:forward",
-    "sm_86": "flash2:float16:256:0:0:causal:backward",
-    "sm_89": "split_kv:float16:128:0:0:causal:forward",
+    "sm_75": "split_kv:float16:64:0:0:causal:forward",
+    "sm_86": "flash2:float16:128:0:0:causal:backward",
     "sm_100": "flash2:float16:256:0:0:causal:backward",
-    "sm_120": "flash2:float16:256:0:0:causal:forward",
-    "gfx942": "flash2:float16:128:0:0:causal:backward",
-    "gfx1100": "flash2:float16:128:0:0:causal:forward",
+    "sm_120": "flash2:bfloat16:256:64:32:causal:forward",
+    "gfx942": "split_kv:float16:128:0:0:causal:forward",
+    "gfx1100": "split_kv:float16:128:0:0:causal:forward",
 }
 MULTIPLY = re.compile("flash|scores|output|gradient_kernel|split_kernel|paged_kernel|attention|latent")
 

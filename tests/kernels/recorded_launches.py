@@ -1,7 +1,7 @@
 """What an MI300X would be given: launches that Triton makes there, of a driver that writes them down.
 
-Run by test_other_cards.py in a process of its own, as Triton either interprets or compiles; prints JSON. The
-last call finds less shared memory than the rule was told.
+Run by test_other_cards.py in a process of its own, as Triton either interprets or compiles; prints JSON, and
+then the sample of `tests.compile_matrix`. The last call finds less shared memory than the rule was told.
 """
 
 import json
@@ -68,8 +68,6 @@ def main() -> None:
     pool = q.new_zeros(4, 16, 4, 64)
     given = q.detach().requires_grad_()
     for _ in range(2):
-        attention(q, q, q, algorithm="flash2")
-        attention(q, q, q, algorithm="split_kv", splits=2)
         attention_paged(q[:, :, :1], pool, pool, table, held)
         attention(given, q, q, algorithm="flash2").sum().backward()
     Driver.limit, wide = LATER, q.new_zeros(1, 4, 200, 256)
@@ -77,6 +75,9 @@ def main() -> None:
         warnings.simplefilter("always")
         attention(wide, wide, wide, algorithm="flash2")
     print(json.dumps({"launches": launches, "said": [str(each.message) for each in said]}))
+    from tests.compile_matrix import main as compile_sample  # from then on nothing is launched
+
+    compile_sample(["--sample"])
 
 
 if __name__ == "__main__":
