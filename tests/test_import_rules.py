@@ -39,6 +39,7 @@ LATE = {
 ORDER = {
     "kernels": (
         *("tilings", "interpreter", "between", "tile", "call", "launch", "backward", "hopper", "algorithms"),
+        "blackwell",
         *("dispatch", "pages", "distributed", "measuring"),
     ),
     "engine": (

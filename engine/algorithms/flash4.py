@@ -64,7 +64,7 @@ def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
 
 def unserved(problem: Problem, gpu: Gpu) -> str | None:
     """That it is modelled only."""
-    return "FlashAttention-4 is modelled only: this project has no Blackwell GPU to run its kernel on."
+    return "FlashAttention-4 is modelled only: its kernel (kernels/blackwell) was never run on the chip."
 
 
 ALGORITHM = Algorithm(

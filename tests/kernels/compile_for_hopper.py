@@ -1,5 +1,7 @@
 """Compiles every kernel for an H100 or H200 (sm_90) on a machine without a GPU; prints a JSON line a kernel.
 
+FlashAttention-4's is compiled for a B200 (sm_100).
+
 Run by test_compile.py in a process of its own, as Triton either interprets or compiles:
 python compile_for_hopper.py [algorithm:dtype:head_dim:block_q:block_kv:mask:pass ...]
 """
@@ -34,6 +36,7 @@ from kernels.algorithms.flash3 import paged as flash3_pages
 from kernels.algorithms.flash3 import split_kv as flash3_split
 from kernels.algorithms.flash3 import stream_k as flash3_cut
 from kernels.algorithms.fp8 import forward as fp8
+from kernels.blackwell import forward as flash4
 from kernels.call import arguments
 from kernels.call.call import Call
 from kernels.call.device import device_of
@@ -140,7 +143,7 @@ def resources(kernel, log: str) -> dict:
         "code": code_bytes(kernel.asm["cubin"]),
         "warps": kernel.metadata.num_warps,
         "traced": "%globaltimer" in ptx,
-        "tensor_cores": "wgmma.mma_async" in ptx or "mma.sync" in ptx,
+        "tensor_cores": any(word in ptx for word in ("wgmma.mma_async", "mma.sync", "tcgen05.mma")),
         "waits": waits_in_loops(ptx, log),
         "serialised": re.search(r"C751[0-6]", log) is not None,
         "turned": turned_pairs(code),
@@ -246,7 +249,15 @@ def launch_selected(q, causal=False) -> None:
         attention_selected(q, q[:, :1], q[:, :1], blocks, block_q=block_q, causal=causal)
 
 
+def launch_flash4(q, causal=False) -> None:
+    """The launch of Blackwell's kernel, compiled for a B200."""
+    hopper, OfflineDriver.target = OfflineDriver.target, GPUTarget("cuda", 100, 32)
+    flash4.forward(q, q, q, causal=causal)
+    OfflineDriver.target = hopper
+
+
 LAUNCHES = {
+    ("flash4", "forward"): launch_flash4,
     ("selected", "forward"): launch_selected,
     ("latent", "forward"): launch_latent,
     ("parts", "forward"): launch_parts,

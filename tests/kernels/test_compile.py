@@ -37,6 +37,8 @@ CASES = [
     "flash3:bfloat16:96:0:0:causal:backward",
     "flash3:float16:256:0:0:causal:backward",
     "flash3:float16:128:0:0:documents:backward",
+    "flash4:bfloat16:128:0:0:causal:forward",
+    "flash4:float16:64:0:0:none:forward",
     "fp8:float16:64:0:0:causal:forward",
     "split_kv:float16:128:0:0:causal:forward",
     "paged:float16:64:0:0:causal:forward",
@@ -67,7 +69,7 @@ def compiled(beside):
 def test_every_kernel_compiles(compiled):
     forward = {"scores_kernel", "softmax_kernel", "output_kernel", "flash1_kernel", "flash2_kernel"}
     forward |= {"attention_kernel", "split_kernel", "combine_kernel", "merge_kernel"}
-    forward |= {"paged_kernel", "append_kernel", "paged_attention_kernel"}
+    forward |= {"flash4_kernel", "paged_kernel", "append_kernel", "paged_attention_kernel"}
     forward |= {"latent_kernel", "quantise_kernel", "attention_fp8_kernel", "selected_kernel"}
     backward = {"row_terms_kernel", "key_gradient_kernel", "query_gradient_kernel"}
     backward |= {"gradient_kernel", "places_kernel", "query_sums_kernel"}
@@ -81,6 +83,7 @@ def test_default_blocks_hardly_spill(compiled):
     assert spilled.pop("attention_kernel", 0) <= 20  # at a head_dim of 256, outside the loop over keys
     assert spilled.pop("row_terms_kernel", 0) <= 16  # at a head_dim of 256, where it waits for memory
     spilled.pop("paged_attention_kernel", None)  # see below
+    spilled.pop("flash4_kernel")  # see below too
     assert set(spilled) <= {"key_gradient_kernel", "gradient_kernel"}
     assert all(size <= 256 for size in spilled.values())  # bytes a thread
 
@@ -158,3 +161,13 @@ def test_sixteen_bit_products_run_on_tensor_cores(compiled):
     elsewhere = {kernel["case"] for kernel in multiplying if not kernel["tensor_cores"]}
     assert elsewhere == {"flash2:float32:64:0:0:none:forward"}
     assert not any(kernel["serialised"] for kernel in compiled)
+
+
+def test_blackwells_kernel_fits_an_sm_of_a_b200(compiled):
+    """227 KiB of shared memory, and registers of 16 warps: 64 Ki of an SM. It was never run on one."""
+    found = [kernel for kernel in compiled if kernel["kernel"] == "flash4_kernel"]
+    assert [kernel["case"].split(":")[2] for kernel in found] == ["128", "64"]
+    for kernel in found:
+        assert kernel["shared"] <= 227 * 1024
+        assert (kernel["tensor_cores"], kernel["warps"]) == (True, 16)
+        assert kernel["spilled"] <= 160  # bytes a thread

@@ -32,6 +32,10 @@ HOPPER = (
     "instructions are as scarce as the unit that polynomials spare. Turns, by named barriers, brought 0 to "
     "1.5% at d = 128 and 4 to 5% at d = 64."
 )
+KERNEL_WORDS = (
+    "This project's kernel of this schedule, `kernels/blackwell/forward.py` in Gluon, is compiled for sm_100 "
+    "and run thread by thread on a CPU, where its results are float64's. It was never run on the chip."
+)
 PUBLISHED = ("what", "published", "here, modelled or counted", "source")
 PAPER, KERNEL = "arXiv 2603.05451, B200, bfloat16", "flash_attn/cute, public kernel"
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
@@ -61,6 +65,7 @@ def show(experiment: Experiment) -> None:
     st.caption(_neither(experiment, full))
     st.markdown(HOPPER)
     st.markdown("**Beside what was published**")
+    st.caption(KERNEL_WORDS)
     numbers(PUBLISHED, _published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
     own = full.block.experiment
     fold("rescales", partial(rescales.show, own), "How often must these heads rescale?")

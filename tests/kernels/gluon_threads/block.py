@@ -66,7 +66,10 @@ class Block:
 
     def start(self, consume, shared, others, how):
         """Partitions as threads, as `kernels.hopper.partitions.start` says."""
-        partitions = [*((consume, (*shared, number)) for number in range(how.CONSUMERS)), *others]
+        self.specialise([*((consume, (*shared, number)) for number in range(how.CONSUMERS)), *others])
+
+    def specialise(self, partitions, _warps=None, _registers=None):
+        """Partitions as threads, as `gl.warp_specialize` starts them."""
         self.turns = [threading.Semaphore(0) for _ in partitions]
         self.waiting = {number: (False, lambda: True) for number in range(len(partitions))}
         threads = [threading.Thread(target=self._run, args=numbered) for numbered in enumerate(partitions)]
@@ -219,3 +222,34 @@ class Products(threading.local):
             product = left.float() @ right.load().float()
             result.copy_(product if accumulator is None else accumulator + product)
         return deps[0] if len(deps) == 1 else deps
+
+
+class TensorCores:
+    """Blackwell's products, in the order in which they are issued.
+
+    Each is done when a barrier of it, or of one after it, is waited for, or one after it needs its place.
+    Until then nobody can read where it adds up, nor what shared that place.
+    """
+
+    def __init__(self):
+        self.queue = []
+
+    def start(self, left, right, accumulator, use_acc=True, mbarriers=(), mbarrier_preds=None):
+        place = accumulator.memory.data_ptr()
+        while any(place in (each[2].memory.data_ptr(), each[0].place) for each in self.queue):
+            self._next()
+        product = left, right, accumulator, accumulator.memory.clone() if use_acc else 0.0
+        accumulator.store(torch.tensor(torch.nan))
+        self.queue.append(product)
+        for barrier, reports in zip(mbarriers, mbarrier_preds or [True] * len(mbarriers), strict=True):
+            if reports:
+                barrier.coming.append(lambda barrier=barrier: self._land(product, barrier))
+
+    def _land(self, product, barrier):
+        while any(each is product for each in self.queue):
+            self._next()
+        barrier.arrive()
+
+    def _next(self):
+        left, right, accumulator, before = self.queue.pop(0)
+        accumulator.store(left.load().float() @ right.load().float() + before)

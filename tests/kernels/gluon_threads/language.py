@@ -59,6 +59,8 @@ ARITHMETIC = {
     "constexpr": lambda value: value,
     "cast": lambda value, dtype: value,
     "static_range": range,
+    "cdiv": lambda a, b: -(-a // b),
+    "floor": torch.floor,
     "zeros": lambda shape, dtype, layout: torch.zeros(shape, dtype=dtype),
     "full": lambda shape, value, dtype, layout: torch.full(shape, value, dtype=dtype),
     "arange": lambda start, end, layout: torch.arange(start, end),
@@ -106,5 +108,6 @@ def language(block, program, programs):
         num_programs=lambda axis: programs,
         atomic_add=atomic_add,
         inline_asm_elementwise=assembly,
+        warp_specialize=block.specialise,
         store=store,
     )

@@ -12,6 +12,8 @@ from kernels.tilings.flash3 import padded
 class Shared:
     """Shared memory: a tensor with Gluon's names for looking at it."""
 
+    place = None  # in tensor memory
+
     def __init__(self, memory):
         self.memory = memory
         self.shape = memory.shape
@@ -39,6 +41,47 @@ class Shared:
         if len(shape) == 4:  # its first columns
             return Shared(self.memory[..., : shape[3]])
         return Boxes(self.memory, *shape[3:])
+
+
+class TensorMemory:
+    """Blackwell's: float32 columns, and beneath them numbers of 16 bits in the same place, two a column."""
+
+    def __init__(self, memory, beneath):
+        self.memory, self.beneath = memory, beneath
+
+    @classmethod
+    def of(cls, shape):
+        return cls(torch.full(shape, torch.nan), torch.full((*shape[:-1], 2 * shape[-1]), torch.nan))
+
+    def index(self, i):
+        return TensorMemory(self.memory[i], self.beneath[i])
+
+    def slice(self, start, length):
+        columns = (self.memory.narrow(-1, start, length), self.beneath.narrow(-1, 2 * start, 2 * length))
+        return TensorMemory(*columns)
+
+    def _reinterpret(self, _dtype, shape, _layout):
+        assert list(shape) == list(self.beneath.shape)
+        return Packed(self.beneath, self.memory)
+
+    def load(self, _layout=None):
+        return self.memory.clone()
+
+    def store(self, value):
+        """What shares its place is lost."""
+        self.beneath.fill_(torch.nan)
+        self.memory.copy_(value)
+
+
+class Packed(TensorMemory):
+    """Numbers of 16 bits in it."""
+
+    @property
+    def place(self):
+        return self.beneath.data_ptr()
+
+    def slice(self, start, length):
+        return Packed(self.memory.narrow(-1, start, length), self.beneath.narrow(-1, start // 2, length // 2))
 
 
 class Boxes:

@@ -7,9 +7,9 @@ from types import FunctionType, SimpleNamespace
 import torch
 from triton.language import constexpr
 
-from gluon_threads.block import Block, Copies, Products
-from gluon_threads.language import language
-from gluon_threads.memory import pointer_to
+from gluon_threads.block import Block, Copies, Products, TensorCores
+from gluon_threads.language import language, nothing
+from gluon_threads.memory import TensorMemory, pointer_to
 
 
 class Source:
@@ -76,6 +76,10 @@ def kernel_of_block(kernel, program: int, programs: int):
         "start": block.start,
         "warpgroup_mma": products.start,
         "warpgroup_mma_wait": products.wait,
+        "tcgen05_mma": TensorCores().start,
+        "allocate_tensor_memory": lambda dtype, shape, layout: TensorMemory.of(shape),
+        **dict.fromkeys(("TensorMemoryLayout", "get_tmem_reg_layout"), nothing),
+        "_power_of_two": torch.exp2,
         "fence_async_shared": lambda: None,
         "barrier_of_warps": lambda: None,
         "named_barrier": block.named_barrier,
