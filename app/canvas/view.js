@@ -147,9 +147,9 @@ export class PlayedView extends View {
     globalThis.attentionRoom?.(this.shared);
     const framed = !this.setStateValue && globalThis.parent !== globalThis; // a file, maybe beside another
     if (!this.pair && !framed) return;
-    const { shared, time, told } = this;
-    this.told = JSON.stringify([shared.state, time]);
-    if (this.meeting || told === this.told) return; // drawn anew at the same moment
+    const { shared, time, met } = this;
+    this.met = JSON.stringify([shared.state, time]);
+    if (this.meeting || met === this.met) return; // drawn anew at the same moment
     for (const other of this.together) if (other !== this) other.meet(this);
     if (framed) parent.postMessage({ beside: { shared, time } }, "*");
   }

@@ -156,6 +156,18 @@ class InsideView extends PlayedView {
     this.share();
   }
 
+  get time() {
+    return this.at * this.end;
+  }
+
+  set time(time) {
+    this.at = Math.min(1, time / this.end);
+  }
+
+  get end() {
+    return this.data.seconds;
+  }
+
   step(by) {
     this.seek(this.at + by * STEP);
   }

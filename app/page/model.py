@@ -164,7 +164,8 @@ def _picture(found: Evaluated, colours: Palette) -> None:
         )
         runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
         st.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
-        if nearest := nearest_layer(found.model.name, part.layer, found.phase):
+        nearest = nearest_layer(found.model.name, part.layer, found.phase)
+        if nearest and not presenting():  # a room sees the curves first
             st.caption(_beside_recorded(nearest, layers_on(found.phase.hardware).origin))
         curves = studies.by_algorithm(found.model, found.phase)
         chart(
