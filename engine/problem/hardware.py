@@ -289,6 +289,7 @@ def _measured(found: Calibration) -> Gpu:
                 "L2 for what all SMs share": "measured",
             }
         ),
+        target=f"sm_{found.capability.replace('.', '')}",
     )
 
 

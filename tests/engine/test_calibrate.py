@@ -194,6 +194,7 @@ def test_the_command_writes_what_is_offered(chip, capsys, tmp_path, monkeypatch)
     monkeypatch.setattr(hardware, "_OFFERED", dict(PRESET))
     gpu = hardware.offer(path)
     assert gpu.key == "my-gpu"
+    assert gpu.device.architecture == f"sm_{CALIBRATIONS[gpu.key].capability.replace('.', '')}"
     CALIBRATIONS.pop(gpu.key)
 
 
