@@ -44,7 +44,7 @@ def headline(experiment: Experiment) -> str:
     """What a choice saves in arithmetic, and where it saves bytes."""
     return (
         f"A query that visits {CHOSEN} chosen blocks of {studies.BLOCK} keys computes less from "
-        f"{short(studies.crossing('scores'))} tokens on, but it reads less only from "
+        f"{short(studies.crossing('scores'))} tokens on, but its tiles read less of L2 only from "
         f"{short(studies.crossing('read'))} on, as neighbours no longer share what they read."
     )
 
