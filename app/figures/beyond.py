@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import log10
-from typing import NamedTuple
 
 from app.figures.base import Figure, drawn, level, line, note, upright
 from app.figures.colours import Palette
@@ -11,17 +10,9 @@ from app.figures.units import even_ticks, log_axis, log_ticks
 HEIGHT = 300
 
 
-class Line(NamedTuple):
-    """A line's values, its colour by name, and its dash."""
-
-    values: Sequence[float]
-    tone: str
-    dash: str = "solid"
-
-
 def over(
     places: Sequence[float],
-    lines: Mapping[str, Line],
+    lines: Mapping[str, tuple],
     colours: Palette,
     *,
     x: str,
@@ -35,23 +26,18 @@ def over(
 ) -> Figure:
     """Lines over places, both on logarithmic axes unless values are linear.
 
-    x, y: titles. told, words: of a value and of a place. ticks: places that are labelled. marked: one with a
-    line through it. levels: values with a line across, by their names.
+    lines: by name their values, a colour's name, and maybe a dash. x, y: titles. told, words: of a value and
+    of a place. ticks: places that are labelled. marked: one with a line through it. levels: values with a
+    line across, by their names.
     """
     levels, placed = levels or {}, log10 if not linear else float
-    every = [each for of in lines.values() for each in of.values] + [*levels.values()]
-    traces = [
-        line(
-            places,
-            of.values,
-            getattr(colours, of.tone),
-            f"{name}, %{{x:,}}: %{{customdata}}",
-            name=name,
-            dash=of.dash,
-            customdata=[str(told(each)) for each in of.values],
-        )
-        for name, of in lines.items()
-    ]
+    every = [each for values, *_ in lines.values() for each in values] + [*levels.values()]
+    traces = []
+    for name, (values, tone, *dash) in lines.items():
+        look = {"name": name, "dash": dash[0] if dash else "solid"}
+        told_of = [str(told(each)) for each in values]
+        hover = f"{name}, %{{x:,}}: %{{customdata}}"
+        traces.append(line(places, values, getattr(colours, tone), hover, customdata=told_of, **look))
     named = {"xref": "paper", "yanchor": "bottom"}
     axis = even_ticks(max(every), told) if linear else log_ticks(min(every), max(every), "", told)
     across = log_axis(list(ticks or places), words, min(places), max(places), 0.04)

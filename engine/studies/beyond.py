@@ -50,44 +50,33 @@ def text_heads() -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What `python -m engine bench-kernels --beyond` wrote.
+    """What `python -m engine bench-kernels --beyond` wrote: rows of shapes, and seconds of calls by name.
 
     Attributes:
-        gpu, origin: its name; the name with the day.
+        origin: the GPU's name with the day.
         problem: heads, key heads, head dimension, and keys that a query visits.
-        selected, latents: rows with shapes, and seconds of each call by name.
+        prompts: rows over the length, by the queries that choose together.
+        pieces: of one length, whose every query chooses as many keys in blocks of several sizes.
+        decoded, latents: rows of one query a sequence.
     """
 
-    gpu: str
     origin: str
     problem: dict[str, Any]
-    selected: list[dict[str, Any]]
+    prompts: dict[int, list[dict[str, Any]]]
+    pieces: list[dict[str, Any]]
+    decoded: list[dict[str, Any]]
     latents: list[dict[str, Any]]
-
-    def prompts(self) -> dict[int, list[dict[str, Any]]]:
-        """Rows over the length, by the queries that choose together."""
-        whole = [row for row in self.selected if row["seq_q"] > 1 and row["block_kv"] == 64]
-        return {count: [row for row in whole if row["block_q"] == count] for count in (1, 64)}
-
-    def pieces(self) -> dict[int, float]:
-        """Seconds of as many keys in blocks of several sizes, chosen by every query of one length."""
-        length = next(row["seq_kv"] for row in self.selected if row["block_kv"] == 16)
-        rows = [row for row in self.selected if row["seq_q"] == length and row["block_q"] == 1]
-        return {
-            row["block_kv"]: row["selected"]["p50"] for row in sorted(rows, key=lambda row: row["block_kv"])
-        }
-
-    def decoded(self) -> list[dict[str, Any]]:
-        """Rows of one query a sequence."""
-        return [row for row in self.selected if row["seq_q"] == 1]
 
 
 @lru_cache(maxsize=1)
 def recorded() -> Recorded:
     """The recording that comes along."""
     found = json.loads(FILE.read_text("utf-8"))
-    device = found["device"]
-    gpu = device["gpu"].removeprefix("NVIDIA ")
-    return Recorded(
-        gpu, f"{gpu}, {device['date'][:10]}", *(found[name] for name in ("problem", "selected", "latents"))
-    )
+    origin = f"{found['device']['gpu'].removeprefix('NVIDIA ')}, {found['device']['date'][:10]}"
+    rows, one = found["selected"], [row for row in found["selected"] if row["block_q"] == 1]
+    whole = [row for row in rows if row["seq_q"] > 1 and row["block_kv"] == 64]
+    prompts = {count: [row for row in whole if row["block_q"] == count] for count in (1, 64)}
+    length = next(row["seq_q"] for row in one if row["block_kv"] == 16)
+    pieces = sorted((row for row in one if row["seq_q"] == length), key=lambda row: row["block_kv"])
+    decoded = [row for row in rows if row["seq_q"] == 1]
+    return Recorded(origin, found["problem"], prompts, pieces, decoded, found["latents"])

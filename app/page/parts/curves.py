@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app.elements import chart
-from app.figures.beyond import Line, over
+from app.figures.beyond import over
 from app.scenario import theme
 
 
 def curves(title: str, places: Sequence[float], lines: Mapping[str, tuple], notice: str, **axes) -> None:
-    """A chart of lines, each of its values, a colour's name, and maybe a dash; axes as `over` takes them."""
+    """A chart of lines, which with its axes are as `over` takes them."""
     st.markdown(title)
-    drawn = {name: Line(*each) for name, each in lines.items()}
-    chart(over(places, drawn, theme.colours(), **axes), title.split("**")[1])
+    chart(over(places, lines, theme.colours(), **axes), title.split("**")[1])
     if notice:
         st.caption(notice)

@@ -92,11 +92,11 @@ def _on_text() -> str:
 def _recorded() -> None:
     """The kernel beside attention to all keys, as a GPU ran both."""
     found = recorded()
-    problem, prompts = found.problem, found.prompts()
+    problem, prompts = found.problem, found.prompts
     told = [
         f"{row['batch']} sequences of {row['seq_kv']:,} keys in {seconds_text(row['selected']['p50'])}, "
         f"{ratio_text(row['all']['p50'], row['selected']['p50'])} times as fast as over all keys"
-        for row in found.decoded()
+        for row in found.decoded
     ]
     curves(
         f"**Recorded times over the length**, {found.origin}: a causal prompt, {problem['heads']} heads on "
@@ -116,6 +116,7 @@ def counted() -> str:
     """How the numbers come about, in Markdown."""
     keys = 131_072
     dense, index, few = (scaled(each, "FLOP") for each in studies.dsa_flops(keys))
-    pieces = recorded().pieces()
-    sizes, times = ", ".join(map(str, pieces)), ", ".join(seconds_text(each) for each in pieces.values())
+    rows = recorded().pieces
+    sizes = ", ".join(f"{row['block_kv']}" for row in rows)
+    times = ", ".join(seconds_text(row["selected"]["p50"]) for row in rows)
     return COUNTED.format(keys=keys, dense=dense, index=index, few=few, pieces=sizes, times=times)

@@ -63,12 +63,13 @@ def test_a_link_opens_a_topic_and_a_press_leads_to_another(open_app):
 
 def test_what_was_recorded_is_right_and_slower_and_faster_where_the_page_says():
     found = recorded()
-    assert len(json.loads(FILE.read_text())["selected"]) == len(found.selected)
-    assert max(row["error"] for row in (*found.selected, *found.latents)) < 2e-3
-    prompts = found.prompts()[1]
+    rows = json.loads(FILE.read_text())["selected"]
+    assert len(rows) == len(found.decoded) + sum(map(len, found.prompts.values())) + len(found.pieces) - 1
+    assert max(row["error"] for row in (*rows, *found.latents)) < 2e-3
+    prompts = found.prompts[1]
     slower = [row["seq_kv"] for row in prompts if row["selected"]["p50"] > row["all"]["p50"]]
     faster = [row["seq_kv"] for row in prompts if row["selected"]["p50"] < row["all"]["p50"]]
     # the counted crossing of what is read lies between the recorded lengths on both sides of it
     assert max(slower) < selected_keys.crossing("read") < min(faster)
-    assert list(found.pieces()) == [16, 32, 64, 128]
+    assert [row["block_kv"] for row in found.pieces] == [16, 32, 64, 128]
     assert all(row["latent"]["p50"] < row["grouped"]["p50"] for row in found.latents)
