@@ -12,7 +12,7 @@ from engine.algorithms import ALGORITHMS, Algorithm
 from engine.parameter import LARGEST_SEQUENCE, ExperimentError, shown
 from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS, Gpu
-from engine.problem.heads import Heads, kept, typed
+from engine.problem.heads import Heads, kept, text_of, typed
 from engine.problem.inputs import fits
 from engine.problem.problem import DRAWN, Mask, Problem, Tiling
 
@@ -228,7 +228,8 @@ def described(experiment: Experiment) -> str:
     terms = cap + "".join(f", {name}" for name in ("sinks", "slopes") if name in problem.terms)
     terms += ", latent" * problem.latent
     terms += f", pages of {problem.page_size}" if problem.page_size else ""
-    terms += ", numbers of a file" * fits(problem)
+    if fits(problem):
+        terms += ", numbers of a sentence" if text_of(problem.inputs) else ", numbers of a file"
     heads = f"{problem.heads}" if problem.heads == problem.kv_heads else f"{problem.heads}/{problem.kv_heads}"
     dtype = f", {problem.dtype}" * (problem.dtype != "float16")
     batch = f"batch {problem.batch}, " if problem.batch > 1 else ""

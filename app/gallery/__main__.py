@@ -27,7 +27,8 @@ def main() -> int:
         out.mkdir(parents=True, exist_ok=True)
         asked = given.scenario is not None or given.heads is not None
         values = dict(parse_qsl(given.scenario or ""))
-        scenario = Experiment.of(inputs=given.heads, **values) if asked else None
+        values |= {"inputs": given.heads} if given.heads else {}
+        scenario = Experiment.of(**values) if asked else None
         for name, text in site(scenario, given.tour).items():
             size += (out / name).write_text(text, "utf-8", newline="\n")
     except ValueError as error:  # of the scenario, or the tour

@@ -121,10 +121,10 @@ def _numbers(found: HeadRow, drawn: Experiment) -> str:
         return rescales.NUMBERS
     rises = raised_at(found.scores) + found.first
     tokens = written(tokens_of(drawn.problem))
-    row = f", in the row of the token {tokens[found.row]!r}" if len(tokens) > found.row else ""
+    row = f" in the row of {tokens[found.row]!r}" if len(tokens) > found.row else ""
     named = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if tokens else []
     raised = f", last at {', '.join(named)}" if named else ""
-    return f"The numbers are a real head's{row}: the maximum rises {counted(len(rises), 'time')}{raised}."
+    return f"The numbers are a real head's:{row} the maximum rises {counted(len(rises), 'time')}{raised}."
 
 
 def _terms(experiment: Experiment) -> None:

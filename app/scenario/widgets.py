@@ -11,7 +11,7 @@ from engine.experiment import PARAMETERS, Experiment, ExperimentError
 from engine.problem.heads import HeadsError, text_of
 from engine.problem.problem import DRAWN
 
-TEXT, FIRST = "a sentence", "text:5.3"  # whose numbers: those of a text, at first of this layer and head
+TEXT, FIRST = "sentence", "text:5.3"  # whose numbers: those of a text, at first of this layer and head
 HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 

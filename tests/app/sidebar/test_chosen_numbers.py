@@ -23,14 +23,14 @@ def field(app, label: str):
 def test_a_sentence_is_chosen_typed_and_left_for_the_drawn_scenario_of_before(open_app):
     app = open_app("softmax", seq="2048", head_dim="128")
     assert field(app, "Sentence") is None
-    field(app, "Numbers").select("a sentence").run()
+    field(app, "Numbers").select("sentence").run()
     assert field(app, "Sentence").value == SENTENCE
     field(app, "Sentence").set_value(TYPED).run()
     field(app, "Layer").set_value(2).run()
     field(app, "Head").set_value(1).run()
     assert app.query_params["inputs"] == f"text:2.1:{TYPED}"
     assert app.query_params["seq"] == str(len(layers_of(TYPED)[0]))
-    assert any("a real head's, in the row of the token" in each.value for each in app.caption)
+    assert any("a real head's: in the row of '" in each.value for each in app.caption)
     field(app, "Numbers").select("drawn").run()
     assert not app.exception
     assert (app.query_params["seq"], app.query_params["head_dim"]) == ("2048", "128")
