@@ -67,7 +67,7 @@ export function pictureOf(data, width, theme, u) {
     `<line x1="${switched}" x2="${switched}" y1="${TOP - 6}" y2="${height - 18}" stroke="${theme.muted}" stroke-dasharray="4 4"/>`,
   );
   parts.push(label(switched, 12, "next tile", { color: theme.muted, anchor: "middle" }));
-  parts.push(...keyOf(data, theme));
+  parts.push(...keyOf(data, theme, switched - 38));
   for (const row of rows) {
     const short = width < NARROW_PICTURE,
       name = short ? row.short : row.title;
@@ -88,13 +88,14 @@ export function pictureOf(data, width, theme, u) {
 }
 
 /** What the colours of a warp group's marks stand for, as narrow ones have no room for a name. */
-function keyOf({ operations }, theme) {
+function keyOf({ operations }, theme, room) {
   let x = 0;
   return Object.values(operations)
     .filter(({ legend }) => legend)
     .flatMap(({ colour, legend: words }) => {
       const at = x;
       x += 7.6 * words.length + 26;
+      if (x > room) return []; // it would reach what stands beside it
       const fill = fillOf(theme[colour], theme);
       return [
         `<rect x="${at}" y="3" width="10" height="10" rx="2" fill="${fill}"/>`,
