@@ -7,7 +7,7 @@ from engine import simulate
 from engine.experiment import Experiment
 from engine.recordings.file import recordings
 from engine.worker.client import Worker
-from tests.app.worker_page import again, html, new_visitor, opened, press, until_done, words
+from tests.app.worker_page import again, html, new_visitor, opened, press, unfolded, until_done, words
 
 JOBS = "tests.engine.worker_jobs"
 PATIENCE = 600  # s
@@ -109,3 +109,14 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
     monkeypatch.setattr("app.page.parts.job.shared_worker", lambda: Worker(most_waiting=0))
     page = press(opened("speed", **TINY), MEASURE)
     assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
+
+
+def test_published_rates_have_their_sources_and_two_gpus_stand_side_by_side():
+    page = unfolded(opened("speed", hardware="h100"), "published")
+    assert "37 published rates of 7 GPUs" in words(page)
+    assert html(page).count("https://github.com/") >= 30
+    page = unfolded(opened("speed", hardware="h100"), "two gpus")
+    assert "<th scope='col'>H100 SXM</th><th scope='col'>H200</th>" in html(page)
+    assert "<td class='words'>recorded</td>" in html(page)
+    page.selectbox(key="speed Another").set_value("t4")
+    assert "Not both of H100 SXM and T4 were recorded" in words(again(page))

@@ -54,12 +54,16 @@ def test_every_control_that_can_be_greyed_is_a_parameter_and_works_elsewhere(ope
 def test_the_footprint_is_that_of_what_the_page_shows(open_app, page, algorithm, values):
     """Whether it fits, which tiles are counted, and what was never checked."""
     asked = {} if algorithm == "backward" else {"algorithm": algorithm}
-    said = "\n".join(text.value for text in open_app(page, **asked, **values).sidebar.markdown)
+    opened = open_app(page, **asked, **values)
+    said = "\n".join(text.value for text in opened.sidebar.markdown)
     footprint = simulate(Experiment.of(algorithm=algorithm, **values)).footprint
     assert footprint.verdict in said
     assert said.startswith(":red[**") == (not footprint.fits)
     assert ALGORITHMS[algorithm].parts_words.strip("()") in said
-    assert ("Nothing modelled was ever checked on an A100" in said) == ("hardware" in values)
+    unchecked = "Nothing modelled was ever checked on an A100"
+    assert (unchecked in said) == ("hardware" in values)
+    head = [caption.value for caption in opened.main.caption]  # over the page's first figure
+    assert (bool(head) and head[0].startswith(unchecked)) == ("hardware" in values)
 
 
 @pytest.mark.parametrize(("window", "said"), [("1024", True), ("1088", False)])
