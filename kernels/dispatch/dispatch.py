@@ -152,7 +152,7 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
         return run(*resolved(q, k, v), options, terms)
     record = ALGORITHMS[call.algorithm]
     given = {} if terms is None else {"terms": terms if record.takes_seen else terms.ranged()}
-    if record.chooses_blocks or options[BLOCK_Q] or options[BLOCK_Q + 1]:
+    if record.chooses_blocks or any(options[BLOCK_Q : BLOCK_Q + 2]):
         return *record.forward(q, k, v, call, **given), call
     return *fitting(lambda call: record.forward(q, k, v, call, **given), call), call
 
