@@ -92,10 +92,7 @@ export class PlayedView extends View {
 
   /** The one of them that takes longest, whose clock it is. */
   get leader() {
-    return this.together.reduce(
-      (one, other) => (other.end > one.end ? other : one),
-      this.together[0] ?? this,
-    );
+    return this.together.sort((one, other) => other.end - one.end)[0] ?? this;
   }
 
   get clock() {

@@ -6,7 +6,6 @@ from html import escape
 from app.figures.base import Figure, drawn, line, of_length
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, heads_text, length_ticks, seconds_text, share_text
-from engine.layers.model import Attention
 from engine.layers.phase import Evaluated, Part
 from engine.problem.hardware import GPUS
 from engine.studies.your_model import LENGTHS, Share
@@ -24,7 +23,8 @@ def stack(found: Evaluated, colours: Palette) -> str:
         rows = -(-part.count // each)
         row = f"<i>{_pieces(part, longest, colours)}</i>"
         about = f"{counted(part.count, 'layer')}: {part.layer.kind}"
-        note = f" · {attention_text(part.layer.attention)}" if part.layer.attention else ""
+        own = part.layer.attention
+        note = f" · {heads_text(own.heads, own.kv_heads)}, d {own.head_dim}" if own else ""
         groups.append(f"<h4>{escape(about)}<span>{escape(note)}</span></h4>{row * rows}")
     several = f"<p>Each row stands for {each} layers.</p>" * (each > 1)
     names = (("the rest", colours.muted), ("attention", colours.s))
@@ -32,11 +32,6 @@ def stack(found: Evaluated, colours: Palette) -> str:
     label = escape(f"The layers of {found.model.title} as rows, attention's part of each in colour")
     below = f"<p class='key'>{key}</p>{several}"
     return f"<div class='stack' role='img' aria-label='{label}'>{''.join(groups)}{below}</div>"
-
-
-def attention_text(attention: Attention) -> str:
-    """Heads and their dimension."""
-    return f"{heads_text(attention.heads, attention.kv_heads)}, d {attention.head_dim}"
 
 
 def _pieces(part: Part, longest: float, colours: Palette) -> str:

@@ -30,7 +30,7 @@ from engine.recordings.layers import LayerTiming, PieceTiming
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
-between = Library("kernels.between")
+between, functional = Library("kernels.between"), Library("torch.nn.functional")
 MODELS = ("llama-3-8b", "gemma-2-9b", "gpt-oss-20b", "deepseek-v3", "qwen3-30b-a3b", "phi-3-mini")
 LENGTHS = {PREFILL: (1024, 4096, 16384), DECODE: (1024, 8192, 32768)}
 BATCH = {PREFILL: 1, DECODE: 16}
@@ -55,10 +55,8 @@ def plan() -> list[LayerTiming]:
 def pieces() -> list[PieceTiming]:
     """Matrix products of many sizes, of no model, and what lies between them."""
     squares = ((2048, 2048), (4096, 4096), (8192, 2048), (2048, 8192), (16384, 4096), (8192, 8192))
-    found = [PieceTiming("product", tokens, *size) for tokens in (1, 16, 128) for size in squares]
-    found += [
-        PieceTiming("product", tokens, *size) for tokens in (512, 1024, 2048, 8192) for size in squares[1:]
-    ]
+    lengths = 1, 16, 128, 512, 1024, 2048, 8192
+    found = [PieceTiming("product", tokens, *size) for tokens in lengths for size in squares]
     experts = ((2048, 2048, 16, 2), (4096, 1024, 64, 4), (1024, 4096, 64, 4), (4096, 4096, 32, 8))
     found += [PieceTiming("product", tokens, *one) for tokens in (16, 256, 1024, 8192) for one in experts]
     others = ("nothing", "norm", "turn", "activate", "choose", "gather", "combine")
@@ -114,10 +112,9 @@ def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda
     made = Built(layer, _problem(row), model.hidden, weights, cuda)
     times = 1 if not cuda else MOST_LAYERS if made.rows <= FEW else LAYERS
     calls = {"times": made.attends(), "rest": made.fixed()}
-    other, refused = attempt(made.pytorch, cuda)
-    if other is not None:
-        _, refused = attempt(lambda: made.run(other, 1), cuda)
-        calls |= {} if refused else {"pytorch": other}
+    _, refused = attempt(lambda: made.run(made.pytorch(), 1), cuda)
+    if not refused:
+        calls["pytorch"] = made.pytorch()
     graphs = {name: _captured(partial(made.run, call, times), cuda) for name, call in calls.items()}
     found = clock.in_turns(graphs, REPEATS, cuda)
     return replace(row, **{name: _each(spent, times) for name, spent in found.items()}, refused=refused)
@@ -134,14 +131,12 @@ class Built:
     def __init__(self, layer: Layer, problem: Problem, hidden: int, weights: list, cuda: bool):
         self.layer, self.problem, self.weights = layer, problem, weights
         self.rows = problem.batch * problem.seq_q
-        self.make = partial(torch.randn, device="cuda" if cuda else "cpu", dtype=torch.bfloat16)
+        self.make = partial(_numbers, cuda=cuda)
         self.inputs = self.make(self.rows, hidden), self.make(self.rows, hidden)
         self.lots = self.make(MOST_LAYERS, self.rows, layer.mlp.experts)
         decoding, own = problem.seq_q < problem.seq_kv, layer.attention
-        shape = problem.batch, problem.kv_heads, problem.seq_kv
-        self.cache = (
-            self.make(*((1,) if problem.latent else (2,)), *shape, problem.head_dim) if decoding else None
-        )
+        shape = problem.batch, problem.kv_heads, problem.seq_kv, problem.head_dim
+        self.cache = self.make(1 if problem.latent else 2, *shape) if decoding else None
         self.mixed = partial(self._latent if own.latent else self._plain, decoding)
 
     def run(self, attend: Callable, times: int) -> Any:
@@ -171,13 +166,13 @@ class Built:
         """PyTorch's own, by the backend that it chooses; raises JobError where it has no such attention."""
         if self.problem.latent:
             raise JobError("it has no attention over a latent")
-        attend = torch.nn.functional.scaled_dot_product_attention
-        return partial(attend, **sdpa_arguments(self.problem, self.inputs[0].device))
+        how = sdpa_arguments(self.problem, self.inputs[0].device)
+        return partial(functional.scaled_dot_product_attention, **how)
 
     def _plain(self, decoding: bool, h, attend: Callable) -> tuple[Any, list]:
         problem, (first, last, *others) = self.problem, self.weights
         d, heads, keys = problem.head_dim, problem.heads, problem.kv_heads
-        qkv = torch.nn.functional.linear(h, first).view(self.rows, heads + 2 * keys, d)
+        qkv = functional.linear(h, first).view(self.rows, heads + 2 * keys, d)
         between.turn(qkv[:, : heads + keys], problem.seq_q)
         parts = qkv.view(problem.batch, problem.seq_q, -1, d).transpose(1, 2)
         q, k, v = parts.split((heads, keys, keys), 1)
@@ -187,7 +182,7 @@ class Built:
         return self._out(attend(q, k, v), last), others
 
     def _latent(self, decoding: bool, h, attend: Callable) -> tuple[Any, list]:
-        own, problem, linear = self.layer.attention, self.problem, torch.nn.functional.linear
+        own, problem, linear = self.layer.attention, self.problem, functional.linear
         first, queries, keys, last, *others = self.weights
         sizes = own.q_latent, own.latent, own.rope_dim
         q, latent, turned = linear(h, first).split(sizes, 1)
@@ -203,9 +198,8 @@ class Built:
             q, k, v = (each.view(problem.batch, problem.seq_q, *each.shape[1:]) for each in (q, k, v))
             return self._out(attend(*(each.transpose(1, 2) for each in (q, k, v))), last), others
         to_latent, from_latent = keys.view(own.heads, -1, own.latent).split((plain, v_dim), 1)
-        wide = torch.cat(
-            (torch.bmm(q[..., :plain].transpose(0, 1), to_latent), q[..., plain:].transpose(0, 1)), -1
-        )
+        q = q.transpose(0, 1)
+        wide = torch.cat((torch.bmm(q[..., :plain], to_latent), q[..., plain:]), -1)
         self.cache[0, :, 0, -1] = torch.cat((latent, turned), -1)
         k = self.cache[0]
         out = attend(wide.transpose(0, 1)[:, :, None], k, k[..., : own.latent])
@@ -213,21 +207,20 @@ class Built:
         return linear(out.reshape(self.rows, -1), last), others
 
     def _out(self, out, last) -> Any:
-        return torch.nn.functional.linear(out.transpose(1, 2).reshape(self.rows, -1), last)
+        return functional.linear(out.transpose(1, 2).reshape(self.rows, -1), last)
 
 
 def mlp(h, weights: list) -> Any:
     """Two products with a gated activation between them."""
     up, down = weights
-    linear = torch.nn.functional.linear
-    return linear(between.activate(linear(h, up)), down)
+    return functional.linear(between.activate(functional.linear(h, up)), down)
 
 
 def experts(h, weights: list, lots, active: int) -> Any:
     """Each token through experts that are chosen by lot, its router's product aside, and what all take."""
     router, up, down, *always = weights
-    grouped = torch.nn.functional.grouped_mm
-    torch.nn.functional.linear(h, router)
+    grouped = functional.grouped_mm
+    functional.linear(h, router)
     chosen = choose(lots, active)
     gathered = grouped(gather(h, chosen), up.mT, offs=chosen[2])
     out = combine(grouped(between.activate(gathered), down.mT, offs=chosen[2]), chosen)
@@ -256,59 +249,36 @@ def combine(rows, chosen: tuple) -> Any:
 
 
 def _timed_piece(row: PieceTiming, cuda: bool) -> Times:
-    call, many = PIECES[row.piece](row, cuda)
+    calls = _calls(row, cuda)
     repeats = LONG if row.piece == "product" and row.tokens * row.active > FEW // 2 else REPEATS
-    return _each(clock.in_turns({0: _captured(call, cuda)}, repeats, cuda)[0], many)
+    graph = _captured(lambda: [call() for call in calls], cuda)
+    return _each(clock.in_turns({0: graph}, repeats, cuda)[0], len(calls))
 
 
-def _product(row: PieceTiming, cuda: bool) -> tuple[Callable, int]:
-    """Products by enough matrices that none stays in L2; tokens are shared out evenly among experts."""
-    matrix = Matrix("", row.rows, row.columns, row.copies, row.active)
-    many = max(2, -(-SPREAD // (2 * matrix.parameters))) if cuda else 1
-    weights, x = (
-        [_weights(matrix, cuda) for _ in range(many)],
-        _numbers(row.tokens * row.active, row.columns, cuda=cuda),
-    )
-    ends = (torch.arange(1, row.copies + 1, device=x.device) * len(x) // row.copies).int()
-
-    def call():
-        for each in weights:
-            if row.copies > 1:
-                torch.nn.functional.grouped_mm(x, each.mT, offs=ends)
-            else:
-                torch.nn.functional.linear(x, each)
-
-    return call, many
-
-
-def _other(prepare: Callable, row: PieceTiming, cuda: bool) -> tuple[Callable, int]:
-    many, call = (16 if cuda else 1), prepare(row, partial(_numbers, cuda=cuda))
-    return lambda: [call() for _ in range(many)], many
-
-
-def _chosen(row: PieceTiming, numbers: Callable) -> tuple:
-    return choose(numbers(row.tokens, row.copies), row.active)
-
-
-PIECES: dict[str, Callable] = {
-    "product": _product,
-    **{
-        name: partial(_other, prepare)
-        for name, prepare in {
-            "nothing": lambda row, make: make(1, 32).zero_,
-            "norm": lambda row, make: partial(between.norm, *(make(row.tokens, row.rows) for _ in range(2))),
-            "turn": lambda row, make: partial(
-                between.turn, make(row.tokens, row.rows // 128, 128), row.tokens
-            ),
-            "activate": lambda row, make: partial(between.activate, make(row.tokens, 2 * row.rows)),
-            "choose": lambda row, make: partial(choose, make(row.tokens, row.copies), row.active),
-            "gather": lambda row, make: partial(gather, make(row.tokens, row.rows), _chosen(row, make)),
-            "combine": lambda row, make: partial(
-                combine, make(row.tokens * row.active, row.rows), _chosen(row, make)
-            ),
-        }.items()
-    },
-}
+def _calls(row: PieceTiming, cuda: bool) -> list[Callable]:
+    """Alike, many in a graph: products by so many matrices that none stays in L2, tokens spread evenly."""
+    make, tokens, wide = partial(_numbers, cuda=cuda), row.tokens, row.rows
+    if row.piece == "product":
+        matrix = Matrix("", wide, row.columns, row.copies, row.active)
+        x = make(tokens * row.active, row.columns)
+        ends = (torch.arange(1, row.copies + 1, device=x.device) * len(x) // row.copies).int()
+        many = max(2, -(-SPREAD // (2 * matrix.parameters))) if cuda else 1
+        weights = [_weights(matrix, cuda) for _ in range(many)]
+        if row.copies == 1:
+            return [partial(functional.linear, x, each) for each in weights]
+        return [partial(functional.grouped_mm, x, each.mT, offs=ends) for each in weights]
+    logits = make(tokens, row.copies)
+    chosen = choose(logits, row.active)
+    call = {
+        "nothing": make(1, 32).zero_,
+        "norm": partial(between.norm, make(tokens, wide), make(tokens, wide)),
+        "turn": partial(between.turn, make(tokens, wide // 128, 128), tokens),
+        "activate": partial(between.activate, make(tokens, 2 * wide)),
+        "choose": partial(choose, logits, row.active),
+        "gather": partial(gather, make(tokens, wide), chosen),
+        "combine": partial(combine, make(tokens * row.active, wide), chosen),
+    }[row.piece]
+    return [call] * (16 if cuda else 1)
 
 
 def _numbers(*sizes: int, cuda: bool) -> Any:
@@ -318,10 +288,7 @@ def _numbers(*sizes: int, cuda: bool) -> Any:
 def _weights(matrix: Matrix, cuda: bool) -> Any:
     """Random ones that keep the scale of what they multiply."""
     copies = (matrix.copies,) * (matrix.copies > 1)
-    made = torch.empty(
-        *copies, matrix.rows, matrix.columns, device="cuda" if cuda else "cpu", dtype=torch.bfloat16
-    )
-    return made.normal_(std=matrix.columns**-0.5)
+    return _numbers(*copies, matrix.rows, matrix.columns, cuda=cuda).mul_(matrix.columns**-0.5)
 
 
 def _captured(call: Callable, cuda: bool) -> Callable:

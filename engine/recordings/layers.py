@@ -45,7 +45,7 @@ class PieceTiming:
     """One piece of a layer in a graph of many alike, its weights not in L2.
 
     Attributes:
-        piece: a key of `engine.measuring.layers.PIECES`.
+        piece: product, or what lies between: norm, turn, activate, choose, gather, combine, or nothing.
         tokens: rows that go in.
         rows, columns, copies, active: of a matrix, as in `engine.layers.model.Matrix`; of others the width.
     """
