@@ -80,7 +80,7 @@ def stored_report(number: int) -> dict[str, Any]:
 
 
 def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) -> str | None:
-    """The first rule that a report breaks, as a sentence: no finding, right, no more bytes than flash2's."""
+    """The first rule that a report breaks, as a sentence: no finding, right, no more bytes than enough."""
     if report["findings"]:
         return report["findings"][0]["sentence"]
     if not report["right"]:
@@ -89,7 +89,7 @@ def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) ->
         for tensor in compared:
             bytes_, most = (report[f"{whose}{way}_bytes"][tensor] for whose in ("", "flash2_"))
             if bytes_ > most:
-                return f"{bytes_:,} bytes of {tensor} {verb}, where FlashAttention-2 needs {most:,}."
+                return f"{bytes_:,} bytes of {tensor} {verb}, where {most:,} are enough."
     return None
 
 

@@ -95,7 +95,7 @@ def test_more_bytes_than_flash2_break_a_rule():
         fine[f"{way}_bytes"] = dict.fromkeys("QKVO", 100)
     assert labs.broken_rule(fine) is None
     more = {**fine, "read_bytes": {**fine["read_bytes"], "K": 101}}
-    assert labs.broken_rule(more) == "101 bytes of K are read, where FlashAttention-2 needs 100."
+    assert labs.broken_rule(more) == "101 bytes of K are read, where 100 are enough."
     assert labs.broken_rule(more, ("Q", "V", "O")) is None
 
 
