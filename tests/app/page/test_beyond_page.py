@@ -70,6 +70,7 @@ def test_what_was_recorded_is_right_and_slower_and_faster_where_the_page_says():
     slower = [row["seq_kv"] for row in prompts if row["selected"]["p50"] > row["all"]["p50"]]
     faster = [row["seq_kv"] for row in prompts if row["selected"]["p50"] < row["all"]["p50"]]
     # the counted crossing of what is read lies between the recorded lengths on both sides of it
+    assert (max(slower), min(faster)) == (8192, 16384)  # as the second tour says, too
     assert max(slower) < selected_keys.crossing("read") < min(faster)
     assert [row["block_kv"] for row in found.pieces] == [16, 32, 64, 128]
     assert all(row["latent"]["p50"] < row["grouped"]["p50"] for row in found.latents)
