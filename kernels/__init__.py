@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernels.inspection import Probed, Traced, explain, probe_attention, trace_attention
     from kernels.interpreter import TritonMissingError
     from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
-    from kernels.measuring import read_cache, scenario_marker
+    from kernels.measuring import scenario_marker
     from kernels.paged import attention_paged
     from kernels.rates import Benchmarks
     from kernels.reference import reference_attention
@@ -41,7 +41,6 @@ _MODULES = {  # where each name stands, which is imported when it is first asked
     "launch_options": "launch.launch",
     "merge": "algorithms.split_kv",
     "probe_attention": "inspection",
-    "read_cache": "measuring",
     "reference_attention": "reference",
     "scenario_marker": "measuring",
     "split_blocks": "call.call",

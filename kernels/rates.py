@@ -17,9 +17,10 @@ from kernels.launch.launch import interpreted
 
 TILE = tl.constexpr(4096)  # 32-bit numbers that a block reads or copies at once, 16 KiB
 WAITED = tl.constexpr(2048)  # that it waits for, 8 KiB: 64 rows of 64 numbers of 16 bits
+LANES = tl.constexpr(2048)  # numbers that a block works on
 NOTES = tl.constexpr(5)  # of a block: its SM, nanoseconds at its start and end, cycles at its start and end
-SHARED_ROWS, LANES, WARPS = 64, 2048, 8
 CYCLES = tl.constexpr("mov.u64 $0, %clock64;")
+WARPS = 8
 
 
 @triton.jit
@@ -36,7 +37,7 @@ def _note(notes, END: tl.constexpr, NOTED: tl.constexpr):
 
 @triton.jit
 def products_kernel(
-    a, b, sums, notes, count, tiles,
+    sums, notes, count, a, b, tiles,
     ROWS: tl.constexpr, KEYS: tl.constexpr, DEPTH: tl.constexpr,
     STAGES: tl.constexpr, EXPONENTIALS: tl.constexpr, NOTED: tl.constexpr,
 ):  # fmt: skip
@@ -49,7 +50,7 @@ def products_kernel(
     place = b + keys[None, :] * DEPTH + depth[:, None]
     right = tl.load(place)
     total = tl.full([ROWS, KEYS], 0.0, tl.float32)
-    between = tl.load(sums + tl.arange(0, 2048))
+    between = tl.load(sums + tl.arange(0, LANES))
     _note(notes, 0, NOTED)
     for step in tl.range(0, count, num_stages=STAGES):
         if STAGES > 0:
@@ -58,49 +59,47 @@ def products_kernel(
         for _ in tl.static_range(EXPONENTIALS):
             between = tl.math.exp2(-between)
     _note(notes, 1, NOTED)
-    tl.store(sums + 2048 + tl.program_id(0), tl.sum(total) + tl.sum(between))
+    tl.store(sums + LANES + tl.program_id(0), tl.sum(total) + tl.sum(between))
 
 
 @triton.jit
-def exponentials_kernel(sums, notes, count, LANES: tl.constexpr, NOTED: tl.constexpr):
+def exponentials_kernel(sums, notes, count, NOTED: tl.constexpr):
     """2 to the minus x again and again, which settles at 0.64; a number waits for its last alone."""
     x = tl.load(sums + tl.arange(0, LANES))
     _note(notes, 0, NOTED)
     for _ in range(count):
         x = tl.math.exp2(-x)
     _note(notes, 1, NOTED)
-    tl.store(sums + 2048 + tl.program_id(0), tl.sum(x))
+    tl.store(sums + LANES + tl.program_id(0), tl.sum(x))
 
 
 @triton.jit
-def arithmetic_kernel(sums, notes, count, factor, more, LANES: tl.constexpr, NOTED: tl.constexpr):
+def arithmetic_kernel(sums, notes, count, factor, more, NOTED: tl.constexpr):
     """x * factor + more again and again: one fused multiply-add of each number."""
     x = tl.load(sums + tl.arange(0, LANES))
     _note(notes, 0, NOTED)
     for _ in range(count):
         x = x * factor + more
     _note(notes, 1, NOTED)
-    tl.store(sums + 2048 + tl.program_id(0), tl.sum(x))
+    tl.store(sums + LANES + tl.program_id(0), tl.sum(x))
 
 
 @triton.jit
-def walk_kernel(
-    buffer, sums, notes, tiles, count, together, stride, STAGES: tl.constexpr, NOTED: tl.constexpr
-):
+def walk_kernel(sums, notes, count, buffer, tiles, together, stride, NOTED: tl.constexpr):
     """So many neighbours read a tile together, past L1, then one a stride on; at the end they begin anew."""
     lanes = tl.arange(0, TILE)
     total = tl.full([TILE], 0.0, tl.float32)
     tile = tl.program_id(0) // together % tiles
     _note(notes, 0, NOTED)
-    for _ in tl.range(0, count, num_stages=STAGES):
+    for _ in tl.range(0, count, num_stages=3):
         total += tl.load(buffer + tile.to(tl.int64) * TILE + lanes, cache_modifier=".cg")
         tile = (tile + stride) % tiles
     _note(notes, 1, NOTED)
-    tl.store(sums + 2048 + tl.program_id(0), tl.sum(total))
+    tl.store(sums + LANES + tl.program_id(0), tl.sum(total))
 
 
 @triton.jit
-def copy_kernel(source, target, notes, NOTED: tl.constexpr):
+def copy_kernel(sums, notes, count, source, target, NOTED: tl.constexpr):
     """Each block copies a tile."""
     place = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     _note(notes, 0, NOTED)
@@ -109,7 +108,7 @@ def copy_kernel(source, target, notes, NOTED: tl.constexpr):
 
 
 @triton.jit
-def wait_kernel(buffer, sums, notes, tiles, count, stride, NOTED: tl.constexpr):
+def wait_kernel(sums, notes, count, buffer, tiles, stride, NOTED: tl.constexpr):
     """Each block reads one tile after another, and learns where the next is from all of the last.
 
     buffer: int32 zeros, which are added to the place of the next.
@@ -120,28 +119,26 @@ def wait_kernel(buffer, sums, notes, tiles, count, stride, NOTED: tl.constexpr):
     for _ in range(count):
         tile = (tile + 1 + tl.sum(tl.load(buffer + tile.to(tl.int64) * WAITED + lanes))) % tiles
     _note(notes, 1, NOTED)
-    tl.store(sums + 2048 + tl.program_id(0), tile.to(tl.float32))
+    tl.store(sums + LANES + tl.program_id(0), tile.to(tl.float32))
 
 
 @gluon.jit
 def _gluon_note(notes, END: gl.constexpr):
     barrier_of_warps()
-    row = notes + gl.program_id(0) * 5 + END
+    row = notes + gl.program_id(0) * NOTES + END
     gl.store(row + 1, now(True))
-    cycles = gl.inline_asm_elementwise(
-        "mov.u64 $0, %clock64;", "=l", [], dtype=gl.int64, is_pure=False, pack=1
-    )
+    cycles = gl.inline_asm_elementwise(CYCLES, "=l", [], dtype=gl.int64, is_pure=False, pack=1)
     gl.store(row + 3, cycles)
     sm = gl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=gl.int32, is_pure=False, pack=1)
     gl.store(row - END, sm.to(gl.int64))
 
 
 @gluon.jit
-def shared_kernel(sums, notes, count, ROWS: gl.constexpr):
-    """Each block loads two tiles of 128 columns in turns from shared memory, 16 bytes a thread."""
+def shared_kernel(sums, notes, count, NOTED: gl.constexpr):
+    """Each block loads two tiles of 64 x 128 in turns from shared memory, 16 bytes a thread."""
     layout: gl.constexpr = gl.BlockedLayout([1, 4], [1, 32], [gl.num_warps(), 1], [1, 0])
-    tiles = gl.allocate_shared_memory(gl.float32, [2, ROWS, 128], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
-    total = gl.full([ROWS, 128], 1.0, gl.float32, layout)
+    tiles = gl.allocate_shared_memory(gl.float32, [2, 64, 128], gl.SwizzledSharedLayout(1, 1, 1, [1, 0]))
+    total = gl.full([64, 128], 1.0, gl.float32, layout)
     tiles.index(0).store(total)
     tiles.index(1).store(total)
     _gluon_note(notes, 0)
@@ -174,57 +171,40 @@ class Benchmarks:
         """2 * rows * keys * depth FLOPs each; with stages, each second tile comes from L2."""
         if dtype not in self.numbers:
             self.numbers[dtype] = self.numbers[torch.float32].to(dtype)
-        a = b = self.numbers[dtype]
-        warps, tiles = 8 if rows >= 128 else 4, len(b) // (keys * depth)
-        notes = self._notes(blocks)
-        products_kernel[(blocks,)](
-            a, b, self.sums, notes, count, tiles, ROWS=rows, KEYS=keys, DEPTH=depth, STAGES=stages,
-            EXPONENTIALS=exponentials, NOTED=self.noted, num_warps=warps,
-        )  # fmt: skip
-        return notes
+        numbers, warps = self.numbers[dtype], 8 if rows >= 128 else 4
+        sizes = {"ROWS": rows, "KEYS": keys, "DEPTH": depth, "STAGES": stages, "EXPONENTIALS": exponentials}
+        tiles = len(numbers) // (keys * depth)
+        return self._launch(products_kernel, count, blocks, numbers, numbers, tiles, warps=warps, **sizes)
 
     def exponentials(self, count: int, blocks: int) -> torch.Tensor:
-        """LANES exponentials each."""
-        notes, options = self._notes(blocks), {"LANES": LANES, "NOTED": self.noted, "num_warps": WARPS}
-        exponentials_kernel[(blocks,)](self.sums, notes, count, **options)
-        return notes
+        """2,048 exponentials each."""
+        return self._launch(exponentials_kernel, count, blocks)
 
     def arithmetic(self, count: int, blocks: int) -> torch.Tensor:
-        """LANES fused multiply-adds each."""
-        notes, options = self._notes(blocks), {"LANES": LANES, "NOTED": self.noted, "num_warps": WARPS}
-        arithmetic_kernel[(blocks,)](self.sums, notes, count, 0.999, 0.001, **options)
-        return notes
+        """2,048 fused multiply-adds each."""
+        return self._launch(arithmetic_kernel, count, blocks, 0.999, 0.001)
 
     def shared(self, count: int, blocks: int) -> torch.Tensor:
-        """SHARED_ROWS * 512 bytes of shared memory each; not in the interpreter."""
-        notes = self._notes(blocks)
-        shared_kernel[(blocks,)](self.sums, notes, count, ROWS=SHARED_ROWS, num_warps=WARPS)
-        return notes
+        """32 KiB of shared memory each; not in the interpreter."""
+        return self._launch(shared_kernel, count, blocks)
 
     def walk(self, count: int, blocks: int, size: int, together: int = 1) -> torch.Tensor:
         """16 KiB each of so many bytes; so many neighbours read the same at once."""
-        notes, tiles = self._notes(blocks), size // (4 * TILE.value)
-        walk_kernel[(blocks,)](
-            self.buffer, self.sums, notes, tiles, count, together, blocks // together, STAGES=3,
-            NOTED=self.noted, num_warps=4,
-        )  # fmt: skip
-        return notes
+        places = size // (4 * TILE.value), together, blocks // together
+        return self._launch(walk_kernel, count, blocks, self.buffer, *places, warps=4)
 
     def copy(self, blocks: int) -> torch.Tensor:
         """16 KiB read and written by each block."""
-        notes, half = self._notes(blocks), self.buffer[len(self.buffer) // 2 :]
-        copy_kernel[(blocks,)](self.buffer, half, notes, NOTED=self.noted, num_warps=WARPS)
-        return notes
+        return self._launch(copy_kernel, 1, blocks, self.buffer, self.buffer[len(self.buffer) // 2 :])
 
     def wait(self, count: int, blocks: int, size: int) -> torch.Tensor:
         """8 KiB each of so many bytes, one after another, of which blocks begin far apart."""
-        notes, tiles = self._notes(blocks), size // (4 * WAITED.value)
-        wait_kernel[(blocks,)](
-            self.buffer.view(torch.int32), self.sums, notes, tiles, count, max(1, tiles // blocks),
-            NOTED=self.noted, num_warps=4,
-        )  # fmt: skip
-        return notes
+        tiles = size // (4 * WAITED.value)
+        places = self.buffer.view(torch.int32), tiles, max(1, tiles // blocks)
+        return self._launch(wait_kernel, count, blocks, *places, warps=4)
 
-    def _notes(self, blocks: int) -> torch.Tensor:
+    def _launch(self, kernel, count: int, blocks: int, *given, warps: int = WARPS, **sizes) -> torch.Tensor:
         room = torch.empty if self.noted else torch.zeros  # nothing else is launched
-        return room(blocks, NOTES.value, dtype=torch.int64, device=self.device)
+        notes = room(blocks, NOTES.value, dtype=torch.int64, device=self.device)
+        kernel[(blocks,)](self.sums, notes, count, *given, NOTED=self.noted, num_warps=warps, **sizes)
+        return notes

@@ -5,11 +5,12 @@ from itertools import cycle
 from app.figures.base import Figure, drawn, line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, scaled
+from engine.problem.calibration import BENCHMARKS, FROM_DRAM, ORDER, Calibration
 from engine.problem.hardware import CALIBRATIONS, KIB, MIB, REACHES, Gpu
 from engine.recordings.file import is_of, recordings
-from engine.studies.calibrated import Drawn
 
 CHART, FEW = 340, 5  # pixels, and places of a benchmark that are all named
+APART = ("memory", "waits", "products")  # benchmarks whose places lie by factors apart
 
 
 def unchecked(gpu: Gpu) -> str:
@@ -50,24 +51,26 @@ def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
     return [(group, words[group], source) for group, source in gpu.sources.items()]
 
 
-def benchmark(shown: Drawn, colours: Palette) -> Figure:
+def benchmark(key: str, found: Calibration, gpu: Gpu, colours: Palette) -> Figure:
     """The points of one micro-benchmark, a line for each series, and the vendor's figures dotted."""
-    traces, palette = [], cycle((colours.violet, colours.lime, colours.rose, colours.good, colours.muted))
-    places = sorted({x for points in shown.series.values() for x, _ in points})
-    for (name, points), colour in zip(shown.series.items(), palette, strict=False):
+    one, series = BENCHMARKS[key], found.series[key]
+    palette = cycle((colours.violet, colours.lime, colours.rose, colours.good, colours.muted))
+    traces, places = [], sorted({x for points in series.values() for x, _ in points})
+    for (name, points), colour in zip(series.items(), palette, strict=False):
+        if name == FROM_DRAM:
+            continue
         x, y = map(list, zip(*points, strict=True))
-        hover = f"{name}: %{{y:.3~s}}{shown.unit}"
-        traces.append(line(x, y, colour, hover, name=name, mode="lines+markers"))
-        if vendor := shown.expected.get(name):
+        traces.append(line(x, y, colour, f"{name}: %{{y:.3~s}}{one.unit}", name=name, mode="lines+markers"))
+        if vendor := one.expected(gpu).get(name):
             ends = [places[0], places[-1]]
             traces.append(line(ends, [vendor] * 2, colour, dash="dot", width=1.5, showlegend=False))
-    scale = {"type": "log", "dtick": 1} if shown.apart else {}
+    scale = {"type": "log", "dtick": 1} if key in APART else {}
     if len(places) <= FEW:
         scale["tickvals"] = places
     return drawn(
         traces,
         colours,
         height=CHART,
-        x={"title_text": shown.over, "tickformat": ".3~s", **scale},
-        y={"title_text": shown.unit or "SM", "tickformat": "~s", "rangemode": "tozero"},
+        x={"title_text": one.over, "tickformat": ".3~g" if key == "power" else ".3~s", **scale},
+        y={"title_text": one.unit or ORDER, "tickformat": "~s", "rangemode": "tozero"},
     )

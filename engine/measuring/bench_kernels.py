@@ -2,16 +2,14 @@
 
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_auto, bench_beyond, bench_models, variants
+from engine.measuring import bench_auto, bench_beyond, bench_models, calibrate, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
-from engine.measuring.clock import ON_GPU, Repeats, in_turns
+from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import TUTORIAL, Implementation, contenders
-from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import device, machine
 from engine.measuring.trial import training_problem
 from engine.parser import Parser, to_write
@@ -31,9 +29,6 @@ PACKED = (  # windows to both sides; documents, the same causal, and of unequal 
     Mask(causal=True, documents=(8192, 5000, 1, 2191, 1000)),
 )
 LEFT_OUT = ("standard", "flash1", "eager")  # of a quick run: slow, and no rivals
-CACHED = (4, 8, 16, 24)  # MiB of the buffer: half of an H100's L2 and less, so that either half can hold it
-READERS_SM = 8  # blocks of eight warps: all that an SM holds
-PASSES = 8  # the first brings the buffer from memory, of which all programs together are a small part
 QUICK_REPEATS = Repeats(10, 20, 0.05)
 FULL_REPEATS = Repeats(15, 30, 0.15)
 
@@ -151,11 +146,6 @@ def _written(recording: Recording, path: Path | None) -> int:
     return 0
 
 
-def moved(size: int, programs: int) -> int:
-    """Bytes that all programs read of a buffer of so many MiB."""
-    return size * MIB * programs * PASSES
-
-
 def measure_cache() -> int:
     """Print what L2 alone delivers to the SMs for each size of buffer; 0, or 2 without a GPU.
 
@@ -165,12 +155,9 @@ def measure_cache() -> int:
     if not where.cuda:
         print("the cache of a GPU is measured on a GPU: there is none", file=sys.stderr)
         return 2
-    programs = READERS_SM * torch.cuda.get_device_properties(0).multi_processor_count
-    buffers = {str(size): torch.ones(size * MIB // 4, device="cuda") for size in CACHED}
-    calls = {name: partial(kernels.read_cache, buffer, programs, PASSES) for name, buffer in buffers.items()}
     gpu = gpu_named(where.device)
-    for name, times in in_turns(calls, ON_GPU, cuda=True).items():
-        rate = moved(int(name), programs) / times.p50
-        share = "" if gpu is None else f", {rate / gpu.cache_bytes_per_second:.0%} of its preset's peak"
-        print(f"{where.device}: {name} MiB, L2 to SMs {rate / 1e12:.2f} TB/s{share}")
+    for name, points in calibrate.Bench().cache().items():
+        for size, rate in points:
+            share = "" if gpu is None else f", {rate / gpu.cache_bytes_per_second:.0%} of its preset's peak"
+            print(f"{where.device}: {size / MIB:.0f} MiB, {name}: {rate / 1e12:.2f} TB/s{share}")
     return 0

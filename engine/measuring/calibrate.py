@@ -68,22 +68,19 @@ class Bench:
         """FLOP/s over the rows of a tile, by dtype; of 64 rows alone where it is not float16."""
         found, (keys, depth) = {}, RESIDENT
         for dtype in file.DTYPES:
-            points = []
             for rows in ROWS if dtype == "float16" else (64,):
                 deep = 16 if dtype == "float32" else depth
                 given = {"dtype": getattr(torch, dtype), "rows": rows, "keys": keys, "depth": deep}
                 run = partial(self.run.products, blocks=4 * self.sms, **given)
                 lasting, reason = attempt(partial(self._lasting, run), cuda=True)
-                if lasting is None and dtype not in BENCHMARKS["products"].needed:
-                    break
-                if lasting is None:
+                if lasting is None and dtype in BENCHMARKS["products"].needed:
                     raise JobError(reason)
-                count, notes = lasting
-                points.append((rows, 2 * rows * keys * deep * count * 4 * self.sms / notes.span))
-                if dtype == "float16":
-                    self.per_clock = max(self.per_clock, points[-1][1] / notes.clock / self.sms)
-            if points:
-                found[dtype] = points
+                if lasting is not None:
+                    count, notes = lasting
+                    rate = 2 * rows * keys * deep * count * 4 * self.sms / notes.span
+                    found.setdefault(dtype, []).append((rows, rate))
+                    if dtype == "float16":
+                        self.per_clock = max(self.per_clock, rate / notes.clock / self.sms)
         rates = [rate for _, rate in self._load(0, SHORT_LOAD)]
         return found | {file.STREAMED: [(STREAMED[0], float(np.median(rates)))]}
 
@@ -106,40 +103,37 @@ class Bench:
             points.append((8 * places, each * count * places * self.sms / notes.span))
         return points
 
+    def cache(self) -> Series:
+        """Bytes a second over the bytes walked, all in L2."""
+        sizes = [self.l2 * share for share in (0.125, 0.25, 0.375)]
+        return {file.APART: self._walked(sizes), file.TOGETHER: self._walked(sizes, together=HEAD)}
+
     def memory(self) -> Series:
-        """Bytes a second over the bytes walked: of L2, of HBM, and copied; and what came from DRAM."""
-        blocks = 4 * self.sms
-
-        def rates(sizes: Iterable[float], **how: Any) -> list:
-            points = []
-            for size in (_tiles(size) for size in sizes):
-                run, once = partial(self.run.walk, blocks=blocks, size=size, **how), size // (TILE * blocks)
-                if size > 4 * self.l2:  # read once: nothing of its beginning is left from the time before
-                    count, notes = once, self._steady(partial(run, once))
-                else:
-                    count, notes = self._lasting(run)
-                points.append((size, count * blocks * TILE / notes.span))
-            return points
-
-        in_l2 = [self.l2 * share for share in (0.125, 0.25, 0.375)]
+        """The same of L2, of HBM, and copied; and what came from DRAM."""
         around = [self.l2 * share for share in (0.5, 0.625, 0.75, 1, 1.5, 3)]
-        large = [self.size // 2, self.size]
-        apart = rates(in_l2)
-        found = {
-            file.APART: apart,
-            file.TOGETHER: rates(in_l2, together=HEAD),
-            file.READ: apart + rates([*around, *large]),
-            file.COPIED: [
-                (size, 2 * size / self._steady(partial(self.run.copy, blocks=size // TILE)).span)
-                for size in (self.size // 4, self.size // 2)
-            ],
-        }
-        sizes = [*in_l2[1:], *around[:4]]
-        told, reason = attempt(lambda: [self._from_dram(size) for size in sizes], cuda=True)
-        if reason:  # the first samples of a process may come before there is room for them
-            told, reason = attempt(lambda: [self._from_dram(size) for size in sizes], cuda=True)
-        self.refused = reason or ""
-        return found | ({file.FROM_DRAM: told} if told else {})
+        found = self.cache()
+        found[file.READ] = found[file.APART] + self._walked([*around, self.size // 2, self.size])
+        found[file.COPIED] = [
+            (size, 2 * size / self._steady(partial(self.run.copy, blocks=size // TILE)).span)
+            for size in (self.size // 4, self.size // 2)
+        ]
+        for _ in range(2):  # the first samples of a process may come before there is room for them
+            told, reason = attempt(lambda: [self._from_dram(size) for size in around[:4]], cuda=True)
+            self.refused = reason or ""
+            if told:
+                return found | {file.FROM_DRAM: told}
+        return found
+
+    def _walked(self, sizes: Iterable[float], **how: Any) -> list:
+        points, blocks = [], 4 * self.sms
+        for size in map(_tiles, sizes):
+            run, count = partial(self.run.walk, blocks=blocks, size=size, **how), size // (TILE * blocks)
+            if size > 4 * self.l2:  # read once: nothing of its beginning is left from the time before
+                notes = self._steady(partial(run, count))
+            else:
+                count, notes = self._lasting(run)
+            points.append((size, count * blocks * TILE / notes.span))
+        return points
 
     def _from_dram(self, size: float) -> tuple[float, float]:
         size, blocks = _tiles(size), 4 * self.sms
@@ -177,16 +171,12 @@ class Bench:
     def clock(self) -> Series:
         """Hz over seconds of load."""
         found = {}
-        for name, launched in ((file.FULL, self._load(0, LOAD)), (file.LIGHT, self._unpowered())):
+        count, _ = self._lasting(light := partial(self.run.exponentials, blocks=2 * self.sms), 1e-3)
+        unpowered = self._launched(partial(light, count), LOAD / 4, 0.0)
+        for name, launched in ((file.FULL, self._load(0, LOAD)), (file.LIGHT, unpowered)):
             begin, step = launched[0][0].start, max(1, len(launched) // 60)
             found[name] = [((one.start - begin) * 1e-9, one.clock) for one, _ in launched[::step]]
         return found
-
-    def _unpowered(self) -> list[tuple[Notes, float]]:
-        """Exponentials alone, in launches of 1 ms."""
-        run = partial(self.run.exponentials, blocks=2 * self.sms)
-        count, _ = self._lasting(run, 1e-3)
-        return self._launched(partial(run, count), LOAD / 4, 0.0)
 
     def power(self) -> Series:
         """Hz over the share of the time in which tensor cores work, in the first milliseconds."""
@@ -243,10 +233,6 @@ class Bench:
         return middle
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.6g}")
-
-
 def _tiles(size: float) -> int:
     """Whole tiles of so many bytes."""
     return int(size) // TILE * TILE
@@ -263,10 +249,9 @@ def measured(say: Callable[[str], None]) -> Calibration:
         found, reason = attempt(getattr(bench, key), cuda=True)
         if found is None:
             raise JobError(f"{benchmark.title}: {reason}")
-        series[key] = {
-            name: tuple((_rounded(x), _rounded(y)) for x, y in points) for name, points in found.items()
-        }
-        say(f"{benchmark.title}: {_told(benchmark.unit, series[key])}")
+        series[key] = {name: np.array(points).tolist() for name, points in found.items()}
+        most = (f"{name} up to {max(y for _, y in points):.3g}" for name, points in series[key].items())
+        say(f"{benchmark.title}, {benchmark.unit}: {', '.join(most)}")
     properties = torch.cuda.get_device_properties(0)
     clock, memory_clock, width = (
         getattr(properties, name, 0) for name in ("clock_rate", "memory_clock_rate", "memory_bus_width")
@@ -290,15 +275,6 @@ def measured(say: Callable[[str], None]) -> Calibration:
         refused=re.sub(r"[^\w .:+,()/-]", " ", bench.refused)[:120],
         series=series,
     )
-
-
-def _told(unit: str, series: Series) -> str:
-    """The best of each series, or of waits and clocks the least and the most."""
-    said = []
-    for name, points in series.items():
-        numbers = [y for _, y in points]
-        said.append(f"{name} {min(numbers):.3g} to {max(numbers):.3g} {unit}".rstrip())
-    return "; ".join(said)
 
 
 def main(arguments: list[str]) -> int:

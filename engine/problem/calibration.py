@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -234,10 +234,17 @@ def _power(points: list[tuple[float, float]], running: float, clock_hz: float) -
 FIELDS = fields(Calibration)
 
 
+def _rounded(number: float) -> float:
+    return float(f"{number:.6g}")
+
+
 def dumps(calibration: Calibration) -> str:
     """The file's text."""
-    values = {"format": FORMAT, "version": VERSION, **asdict(calibration)}
-    values["series"] = {name: dict(series) for name, series in calibration.series.items()}
+    values = {"format": FORMAT, "version": VERSION, **vars(calibration)}
+    values["series"] = {
+        key: {name: [[_rounded(x), _rounded(y)] for x, y in points] for name, points in series.items()}
+        for key, series in calibration.series.items()
+    }
     return json.dumps(values) + "\n"
 
 

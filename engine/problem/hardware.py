@@ -16,7 +16,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +47,6 @@ ARCHITECTURES = {
     "7.5": "Turing", "8.0": "Ampere", "8.6": "Ampere", "8.7": "Ampere", "8.9": "Ada", "9.0": "Hopper",
     "10.0": "Blackwell", "10.3": "Blackwell Ultra", "12.0": "Blackwell", "12.1": "Blackwell",
 }  # fmt: skip
-PEAKS = ("float16", "bfloat16", "float32")
 REACHES = "what it reaches"  # of the sources
 EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
 SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
@@ -256,39 +255,24 @@ def calibrated(found: Calibration, key: str) -> Gpu:
 
 
 def _measured(found: Calibration) -> Gpu:
-    """A GPU that no preset knows."""
-    blocks, *_ = CAPABILITIES.get(found.capability, (32,))
-    clock = found.clock_hz or found.running_clock
-    per_clock = {dtype: found.per_clock("products", dtype) for dtype in PEAKS}
-    per_clock["float32"] = 2 * found.per_clock("arithmetic", "multiply-add")
-    peaks = {dtype: each * found.sms * clock for dtype, each in per_clock.items()}
-    return Gpu(
-        key="",
+    """A GPU that no preset knows, by its driver and by what was measured."""
+    clock, per_clock = found.clock_hz or found.running_clock, found.per_clock
+    of_float32 = 2 * per_clock("arithmetic", "multiply-add")
+    flops = per_clock("products", "float16"), per_clock("products", "bfloat16"), of_float32
+    names = {field.name for field in fields(Gpu)} - {"reached"}
+    alike = {name: getattr(found, name) for name in names if hasattr(found, name)} | {"clock_hz": clock}
+    alike["memory_bytes_per_second"] = found.memory_bytes_per_second or found.series["memory"][READ][-1][1]
+    return replace(
+        PRESET["h200"],
+        **alike,
         name=found.gpu.removeprefix("NVIDIA "),
         architecture=ARCHITECTURES.get(found.capability, ""),
-        sms=found.sms,
-        blocks_sm=blocks,
-        shared_bytes_block=found.shared_bytes_block,
-        shared_bytes_sm=found.shared_bytes_sm,
-        register_bytes_sm=found.register_bytes_sm,
-        exponentials_per_clock=int(found.per_clock("exponentials", "exp2")),
-        shared_bytes_per_clock=int(found.per_clock("shared", "load")),
-        l2_bytes=found.l2_bytes,
-        l2_effective_bytes=found.l2_effective_bytes,
+        blocks_sm=CAPABILITIES.get(found.capability, (32,))[0],
+        exponentials_per_clock=int(per_clock("exponentials", "exp2")),
+        shared_bytes_per_clock=int(per_clock("shared", "load")),
         l2_bytes_per_clock=found.best("memory", TOGETHER) / clock,
-        memory_bytes=found.memory_bytes,
-        memory_bytes_per_second=found.memory_bytes_per_second or found.best("memory", READ),
-        clock_hz=clock,
-        matrix_flops=MappingProxyType(peaks),
-        sources=MappingProxyType(
-            {
-                "SMs, clock, peaks, bandwidth": "measured, or as the driver says",
-                "blocks and shared memory": "as the driver says",
-                "memory": "as the driver says",
-                "L2 to SMs": "measured",
-                "L2 for what all SMs share": "measured",
-            }
-        ),
+        matrix_flops=_peaks(*(each * found.sms * clock / 1e12 for each in flops)),
+        sources=MappingProxyType(dict.fromkeys(PRESET["h200"].sources, "measured, or as its driver says")),
         target=f"sm_{found.capability.replace('.', '')}",
     )
 
