@@ -18,8 +18,8 @@ HOW = (
 )
 
 POWER = (
-    "Attention does more beside its products than the benchmark of power does, so its clock is taken to fall no "
-    "less than an H200's counters said of attention: to 82% of what it is with few products."
+    "Attention does more beside its products than the benchmark of power, so its clock is taken to fall "
+    "no less than an H200's counters said of attention."
 )
 
 
