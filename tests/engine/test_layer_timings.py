@@ -91,24 +91,22 @@ def test_experts_give_each_token_what_its_own_weigh(tiny):
 def test_a_latent_decoded_is_the_last_row_of_its_prefill(tiny):
     """Projections absorbed, one key head: the same numbers as K and V made for every head."""
     whole, last = built("latent", PREFILL, batch=1), built("latent", DECODE, batch=1)
-    last.weights, last.inputs = whole.weights, tuple(each[-1:] for each in whole.inputs)
-    kept = []
-    whole.run(lambda q, k, v: kept.append((q, k)) or whole.attends()(q, k, v), 1)
-    own = whole.layer.attention
-    first = whole.weights[0]
+    whole.weights[1] *= 8  # queries: so that weights of keys differ
+    last.weights, own, kept = whole.weights, whole.layer.attention, []
     _, h = layers.between.norm(*whole.inputs)
-    _, latent, _ = (h @ first.mT).split((own.q_latent, own.latent, own.rope_dim), 1)
-    cached = torch.cat((layers.between.norm(latent)[1], kept[0][1][0, 0, :, -own.rope_dim :]), -1)
-    last.cache[0, 0, 0] = cached
-    turned = kept[0][0][0, :, -1, -own.rope_dim :]  # of the last query, by its place
+    out, _ = whole.mixed(h, lambda q, k, v: kept.extend((q, k)) or whole.attends()(q, k, v))
+    queries, keys = (each[0, :, :, -own.rope_dim :] for each in kept)
+    _, latent, _ = (h @ whole.weights[0].mT).split((own.q_latent, own.latent, own.rope_dim), 1)
+    last.cache[0, 0, 0] = cached = torch.cat((layers.between.norm(latent)[1], keys[0]), -1)
 
     def attend(q, k, v):
         q, k = q.clone(), k.clone()
-        q[0, :, 0, own.latent :], k[0, 0, -1] = turned, cached[-1]
+        q[0, :, 0, own.latent :], k[0, 0, -1] = queries[:, -1], cached[-1]  # turned by the last place
         scores = (q.float() @ k.float().mT) * own.head_dim**-0.5
         return (scores.softmax(-1) @ k[..., : own.latent].float()).bfloat16()
 
-    assert close(last.run(attend, 1)[0], whole.run(whole.attends(), 1)[-1])
+    found, _ = last.mixed(h[-1:], attend)
+    assert close(found[0], out[-1])
 
 
 def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
