@@ -58,7 +58,7 @@ STILL = """(ms) => {
 def settled(page):
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.evaluate("delete window.endsBefore")
-    page.wait_for_function(STILL, arg=400, polling=80)
+    page.wait_for_function(STILL, arg=250, polling=50)
 
 
 def query(page) -> dict[str, str]:
