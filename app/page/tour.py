@@ -103,20 +103,12 @@ def _chosen() -> str:
         wanted = FIRST
     if len(known) > 1 and not presenting():
         asked = wanted
-        named = {"format_func": _title, "key": f"tours {asked}", "label_visibility": "collapsed"}
+        named = {"format_func": file.title, "key": f"tours {asked}", "label_visibility": "collapsed"}
         wanted = st.segmented_control("Tour", known, default=asked, **named) or asked
     if linked not in ("", wanted):
         scenario.go(step="1", minutes="")
     scenario.go(tour=wanted)
     return wanted
-
-
-def _title(name: str) -> str:
-    """A tour's title; of a file that is none, its name."""
-    try:
-        return file.load(name).title
-    except TourError:
-        return name
 
 
 def _number(steps: int) -> int:

@@ -161,6 +161,16 @@ def names(folder: Path = FOLDER) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.md"))
 
 
+def title(name: str, folder: Path = FOLDER) -> str:
+    """A tour's title, of which no step is looked at; of a file that has none, its name."""
+    try:
+        with (folder / f"{name}.md").open(encoding="utf-8") as lines:
+            first = lines.readline()
+    except (OSError, UnicodeDecodeError):
+        return name
+    return first[2:].strip() if first.startswith("# ") else name
+
+
 def load(name: str, folder: Path = FOLDER) -> Tour:
     """A tour by its name; raises TourError."""
     if name not in names(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class HeadRescales:
     outside: dict[int, float]
 
 
+@lru_cache(maxsize=32)
 def rescales(experiment: Experiment) -> list[HeadRescales]:
     """Every head of the scenario's numbers, at most MOST_HEADS, on at most MOST_KEYS keys.
 
