@@ -12,7 +12,7 @@ MEASURES: dict[str, tuple[Callable, Callable]] = {  # what is measured, and how 
     "entropy, bits": (lambda one: one.entropy, "{:.1f}".format),
     "blocks that rescale": (lambda one: one.rises, "{:.0%}".format),
 }
-SQUARE = 34  # px
+SQUARE = 30  # px
 
 
 def heads_map(layers: Sequence[Sequence[HeadRescales]], colours: Palette) -> Figure:
@@ -27,7 +27,7 @@ def heads_map(layers: Sequence[Sequence[HeadRescales]], colours: Palette) -> Fig
             "type": "scatter", "mode": "markers+text", "xaxis": f"x{end}", "yaxis": f"y{end}",
             "x": [one.head for _, one in places], "y": [layer for layer, _ in places],
             "customdata": [[layer, one.head] for layer, one in places],
-            "text": [text(value) for value in values], "textfont": {"size": 11, "color": colours.ink},
+            "text": [text(value) for value in values], "textfont": {"size": 10, "color": colours.ink},
             "marker": {
                 "symbol": "square", "size": SQUARE, "color": colours.s,
                 "opacity": [0.08 + 0.72 * value / most for value in values],
@@ -35,15 +35,15 @@ def heads_map(layers: Sequence[Sequence[HeadRescales]], colours: Palette) -> Fig
             "selected": {"marker": {"color": colours.s}}, "unselected": {"textfont": {"color": colours.ink}},
             "hovertemplate": f"layer %{{y}}, head %{{x}}: {name} %{{text}}<extra></extra>",
         })  # fmt: skip
-        left = number / len(MEASURES)
+        left, top = number % 2 / 2, 1 - number // 2 * 0.55  # two beside each other, as a phone is wide
         layout[f"xaxis{end}"] = axis(
-            colours, title_text=name, domain=[left + 0.02, left + 0.23], range=[-0.6, many - 0.4], dtick=1,
-            showgrid=False, zeroline=False,
+            colours, title_text=name, domain=[left, left + 0.48], range=[-0.6, many - 0.4], dtick=1,
+            showgrid=False, zeroline=False, anchor=f"y{end}",
         )  # fmt: skip
         layout[f"yaxis{end}"] = axis(
-            colours, title_text="" if number else "layer", range=[len(layers) - 0.4, -0.6], dtick=1,
-            showgrid=False, zeroline=False, anchor=f"x{end}", showticklabels=not number,
+            colours, domain=[top - 0.45, top], range=[len(layers) - 0.4, -0.6], dtick=1,
+            showgrid=False, zeroline=False, anchor=f"x{end}", showticklabels=not number % 2,
         )  # fmt: skip
-    height = 90 + (SQUARE + 6) * len(layers)
+    height = 150 + 2 * SQUARE * len(layers)
     x, y = layout.pop("xaxis"), layout.pop("yaxis")
     return drawn(traces, colours, height=height, legend=False, x=x, y=y, **layout)

@@ -99,6 +99,8 @@ def test_a_scenario_of_a_text_has_its_sizes_its_mask_and_its_numbers():
     tokens, layers = layers_of(SENTENCE)
     flat = one.flat()
     assert (flat["inputs"], flat["seq"], flat["heads"], flat["kv_heads"]) == (name, len(tokens), 4, 2)
+    alone = Experiment.of(inputs=name)
+    assert (alone.tiling.block_q, alone.tiling.block_kv) == (16, 16)
     assert (flat["causal"], flat["window"], tokens_of(one.problem)) == (True, None, tokens)
     assert Experiment.of(**flat) == one
     q, k, _ = make_inputs(one.problem, heads=2)
