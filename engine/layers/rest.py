@@ -46,7 +46,7 @@ def product_seconds(model: Model, matrix: Matrix, hardware: str, rows: int) -> f
     if height == SMALL[0]:
         tile_bytes = model.bytes_of(matrix) / (matrix.copies * matrix.rows) * width
         seconds = max(seconds, tile_bytes / (PAIR_BYTES * gpu.clock_hz))
-    return max(waves * seconds, moved) + START + 2 * rates.launch
+    return max(waves * seconds, moved) + START + 2 * gpu.reached.launch
 
 
 def _tiles(mean: float, others: float, height: int) -> float:
@@ -59,6 +59,7 @@ def _tiles(mean: float, others: float, height: int) -> float:
 def layer_seconds(model: Model, layer: Layer, hardware: str, rows: int, decoding: bool) -> float:
     """Of all of a layer but its attention's kernel, for so many tokens."""
     rates, products = Rates.of(GPUS[hardware], model.dtype), layer.matrices(model.hidden)
+    launch = GPUS[hardware].reached.launch
     seconds = sum(product_seconds(model, matrix, hardware, rows) for matrix in products)
     between, wide = [], model.hidden
     for norm in range(layer.norms):  # of a sum, or of what is to be added
@@ -75,7 +76,7 @@ def layer_seconds(model: Model, layer: Layer, hardware: str, rows: int, decoding
         between += [(each, each), (each, wide), (0, 0), (0, 0), (0, 0)]  # rows by expert, their sum, places
         seconds += CHOICE + CHOICE_EACH * rows
     for moved in between:
-        seconds += rates.hbm_seconds(*(rows * numbers * model.itemsize for numbers in moved)) + rates.launch
+        seconds += rates.hbm_seconds(*(rows * numbers * model.itemsize for numbers in moved)) + launch
     return seconds
 
 

@@ -1,9 +1,8 @@
-"""What a GPU reaches of its vendor's peaks, and what kernels take of it: rates of the time model.
+"""What kernels take of a GPU, and rates of the time model; what it reaches of its peaks is in `Gpu.reached`.
 
-Each is of one of four kinds. A share of a peak, or a wait, that a micro-benchmark of one kernel can measure
-on any GPU; those here are an H200's and are taken to hold for others. A number of instructions, counted in
-what the compiler makes of the kernels (sm_90, Triton 3.6 and 3.7). A figure of the architecture, with its
-source. And what warps wait for one another, the last section, which is read off recorded calls of an H200.
+Each is of one of three kinds. A number of instructions, counted in what the compiler makes of the kernels
+(sm_90, Triton 3.6 and 3.7). A figure of the architecture, with its source. And what warps wait for one
+another, the last section, which is read off recorded calls of an H200.
 """
 
 from __future__ import annotations
@@ -43,11 +42,8 @@ WAITS_ALONE = 0.8  # more than its instructions that a warp group alone on its S
 class Rates:
     """What a GPU does in a second: matrix FLOPs, exponentials, float32 operations, bytes of L2 and of HBM.
 
-    `Rates.of(GPUS["h200"], "float16").memory` is 4.56e12: bytes per second.
-
-    Attributes:
-        written: how many bytes that are read a byte that is written counts: HBM turns from one to the other.
-        launch: seconds that a kernel takes to start.
+    `Rates.of(GPUS["h200"], "float16").memory` is 4.56e12: bytes per second. A byte that is written counts as
+    `written` that are read, as HBM turns from one to the other.
     """
 
     matrix: float
@@ -56,7 +52,6 @@ class Rates:
     cache: float
     memory: float
     written: float
-    launch: float
 
     @classmethod
     def of(cls, gpu: Gpu, dtype: str) -> Rates:
@@ -70,7 +65,6 @@ class Rates:
             cache=reached.cache * gpu.cache_bytes_per_second,
             memory=reached.reads * gpu.memory_bytes_per_second,
             written=2 * reached.reads / reached.copies - 1,
-            launch=reached.launch,
         )
 
     def hbm_seconds(self, read: float, written: float) -> float:

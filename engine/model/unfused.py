@@ -6,12 +6,7 @@ number by number, which takes more of them; see `engine.model.unfused_rows`.
 
 from engine.model.launch import Launch
 from engine.model.occupancy import WARP, columns, threads_of
-from engine.model.rates import (
-    COPY_INSTRUCTIONS,
-    SCHEDULED,
-    VISIT_INSTRUCTIONS,
-    Rates,
-)
+from engine.model.rates import COPY_INSTRUCTIONS, SCHEDULED, VISIT_INSTRUCTIONS, Rates
 from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
 from engine.model.visit import copied_at_once, loads, moved, peak_seconds
 from engine.schedule.nest import TILE, Phase
