@@ -23,11 +23,6 @@ def _tools(name: str) -> None:
             presenter.button()
 
 
-def _page(name: str, opened: st.Page) -> None:
-    if not beside.show(name):
-        opened.run()
-
-
 @st.fragment
 def _popovers() -> None:
     """Filled when they are opened, which runs them alone."""
@@ -62,7 +57,13 @@ def _draw() -> None:
     failures = []
     controls = [] if name == HOME else [sidebar.show]
     heads = [inputs.show] if name in inputs.PAGES else []
-    for part in (*heads, lambda: _page(name, opened), lambda: _tools(name), glossary.hover, *controls):
+    for part in (
+        *heads,
+        lambda: beside.show(name) or opened.run(),
+        lambda: _tools(name),
+        glossary.hover,
+        *controls,
+    ):
         try:
             part()
         except Exception as error:  # the others still come: another scenario may be shown

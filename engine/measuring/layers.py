@@ -111,7 +111,7 @@ def _timed(rows: list[LayerTiming], cuda: bool) -> Iterator[LayerTiming]:
 def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda: bool) -> LayerTiming:
     made = Built(layer, _problem(row), model.hidden, weights, cuda)
     times = 1 if not cuda else MOST_LAYERS if made.rows <= FEW else LAYERS
-    calls = {"times": made.attends(), "rest": made.fixed()}
+    calls = made.attentions()
     _, refused = attempt(lambda: made.run(made.pytorch(), 1), cuda)
     if not refused:
         calls["pytorch"] = made.pytorch()
@@ -151,16 +151,12 @@ class Built:
             y = between.norm(y)[1] if self.layer.norms > 2 else y
         return y
 
-    def attends(self) -> Callable:
-        """This project's attention, by what it takes by itself."""
-        mask = self.problem.mask.arguments(self.problem.seq_kv)
-        return partial(kernels.attention, **mask, **terms_of(self.problem))
-
-    def fixed(self) -> Callable:
-        """Numbers in place of attention's."""
+    def attentions(self) -> dict[str, Callable]:
+        """This project's attention, by what it takes by itself, and numbers in place of it."""
         problem = self.problem
         out = self.make(problem.batch, problem.seq_q, problem.heads, problem.v_dim).transpose(1, 2)
-        return lambda q, k, v: out
+        how = problem.mask.arguments(problem.seq_kv) | terms_of(problem)
+        return {"times": partial(kernels.attention, **how), "rest": lambda q, k, v: out}
 
     def pytorch(self) -> Callable:
         """PyTorch's own, by the backend that it chooses; raises JobError where it has no such attention."""

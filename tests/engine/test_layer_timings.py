@@ -65,7 +65,8 @@ def close(one, other) -> bool:
 @pytest.mark.parametrize("phase", [PREFILL, DECODE])
 def test_a_layer_gives_the_same_by_both_attentions_and_something_else_by_neither(tiny, phase):
     made = built("llama", phase)
-    ours, pytorch, fixed = (made.run(each, 1) for each in (made.attends(), made.pytorch(), made.fixed()))
+    calls = *made.attentions().values(), made.pytorch()
+    ours, fixed, pytorch = (made.run(each, 1) for each in calls)
     assert close(ours, pytorch)
     assert not close(fixed, pytorch)
 
@@ -94,7 +95,7 @@ def test_a_latent_decoded_is_the_last_row_of_its_prefill(tiny):
     whole.weights[1] *= 8  # queries: so that weights of keys differ
     last.weights, own, kept = whole.weights, whole.layer.attention, []
     _, h = layers.between.norm(*whole.inputs)
-    out, _ = whole.mixed(h, lambda q, k, v: kept.extend((q, k)) or whole.attends()(q, k, v))
+    out, _ = whole.mixed(h, lambda q, k, v: kept.extend((q, k)) or whole.attentions()["times"](q, k, v))
     queries, keys = (each[0, :, :, -own.rope_dim :] for each in kept)
     _, latent, _ = (h @ whole.weights[0].mT).split((own.q_latent, own.latent, own.rope_dim), 1)
     last.cache[0, 0, 0] = cached = torch.cat((layers.between.norm(latent)[1], keys[0]), -1)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from app import contents, scenario
 from app.elements import numbers
-from app.figures.units import digits, ratio_digits, times_text
+from app.figures.units import digits, times_text
 from app.scenario import beside
 from app.tour.step_words import TEXTS
 from engine.experiment import Experiment, described
@@ -63,13 +63,9 @@ def _played(page: str, both: dict[str, Experiment]) -> bool:
 def _headline(*both: Experiment) -> str:
     """Which takes longer, and which moves more."""
     one, other = map(simulate, both)
-    long = _as("long", one.modelled.seconds, other.modelled.seconds)
-    much = _as("much", one.traffic.dram.total, other.traffic.dram.total)
-    return f"B takes {long} A, and moves {much} A through HBM (modelled)."
-
-
-def _as(what: str, one: float, other: float) -> str:
-    return f"as {what} as" if one == other else f"{ratio_digits(other, one)} times as {what} as"
+    longer = times_text(other.modelled.seconds, one.modelled.seconds)
+    more = times_text(other.traffic.dram.total, one.traffic.dram.total)
+    return f"B takes {longer} the time of A, and moves {more} its bytes through HBM (modelled)."
 
 
 def _numbers(both: dict[str, Experiment]) -> None:
