@@ -40,6 +40,19 @@ def test_a_chart_leaves_its_labels_the_room_that_they_take_below_headings_of_one
     assert max(heights) < 1.5 * min(heights)  # so that the charts below them are level
 
 
+def test_boxes_move_from_step_to_step_and_say_what_happens(page, dashboard):
+    """On the page Beyond: a key leads on, each step has its sentence, and the picture is another one."""
+    opened(page, f"{dashboard}/beyond?topic=keys")
+    page.wait_for_function("window.__boxes?.state().sentence.startsWith('Attention visits all')")
+    canvas = page.locator(".player .stage canvas")
+    before = canvas.evaluate("(canvas) => canvas.toDataURL()")
+    page.locator(".player").focus()
+    page.keyboard.press("End")
+    page.wait_for_function("window.__boxes.state().sentence.startsWith('No choice leaves out less')")
+    assert canvas.evaluate("(canvas) => canvas.toDataURL()") != before
+    assert page.evaluate("window.__boxes.state().where") == "step 7 of 7"
+
+
 SCENARIO = "seq=4096&head_dim=128&algorithm=flash3"
 
 
