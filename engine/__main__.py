@@ -11,6 +11,7 @@ from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import TimelineError
 from engine.parser import Parser, ended
+from engine.problem.hardware import REFUSED
 from engine.recordings.file import recordings, write_whole
 from engine.recordings.timelines import recorded_timeline
 from engine.studies.timeline_files import FORMATS
@@ -44,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
         "the model of the pages' heads",
     )
     module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
+    for sentence in REFUSED.values():  # a calibration that is named, or lies among the others
+        print(sentence, file=sys.stderr)
     return getattr(import_module(module), name)(arguments[1:]) or 0
 
 

@@ -1,16 +1,21 @@
 """python -m engine calibrate, on a chip that is made up, and what is said of a file that is none."""
 
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import cycle
 from multiprocessing import get_context
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from app import command_line
 from engine import Experiment, simulate
 from engine.measuring import calibrate
 from engine.problem import calibration as file
@@ -322,3 +327,37 @@ def test_the_model_takes_what_was_measured(monkeypatch):
     one = Experiment.of(seq=1024, hardware="h100")
     gained = simulate(one.changed(hardware="slow")).modelled.seconds - simulate(one).modelled.seconds
     assert gained > 9e-6
+
+
+def run(file: Path, *command: str) -> subprocess.CompletedProcess:
+    """A command of Python's, with a calibration named in its environment."""
+    named = os.environ | {hardware.OWN: str(file)}
+    return subprocess.run(
+        [sys.executable, *command], cwd=hardware.ROOT, env=named, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_command_takes_a_gpu_of_ones_own_or_says_why_not(tmp_path):
+    asked = "-m", "engine", "simulate", "--hardware", "my-gpu", "--json"
+    path = tmp_path / "my-gpu.json"
+    path.write_bytes(changed())
+    found = run(path, *asked)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["hardware"] == "my-gpu"
+    path.write_bytes(changed(version=0))
+    refused = run(path, *asked)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(
+        "my-gpu.json is of version 0; this program reads version 1: calibrate anew\n"
+    )
+
+
+def test_the_dashboard_is_not_started_with_a_file_that_is_no_calibration(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "my-gpu.json"
+    path.write_bytes(changed(sms=0))
+    monkeypatch.setattr(sys, "argv", ["main.py", "--gpu", str(path)])
+    with pytest.raises(SystemExit):
+        command_line.check()
+    assert capsys.readouterr().err == (
+        "--gpu is refused: my-gpu.json is damaged: sms is 0; it must be a whole number above 0.\n"
+    )

@@ -45,7 +45,7 @@ def test_words_that_nobody_knows_are_one_sentence_and_the_end(monkeypatch, capsy
     unknown = "y" if words[0] == "--kernel" else " ".join(words)
     assert (end.value.code, said.count("\n")) == (2, 1)
     assert said.startswith(f"The dashboard does not know {unknown}: ")
-    assert said.endswith(" --kernel FILE, --embed SITE and --visitors-run-kernels.\n")
+    assert said.endswith(" --kernel FILE, --gpu FILE, --embed SITE and --visitors-run-kernels.\n")
 
 
 @pytest.mark.parametrize(
