@@ -17,6 +17,7 @@ from app.rescale import RESCALE, payload, row_of_head
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.experiment import Experiment
+from engine.problem.heads import text_of
 from engine.problem.inputs import fits, tokens_of, written
 from engine.studies.drawable import drawable
 from engine.studies.rescales import raised_at
@@ -104,13 +105,15 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
     if not found.seen:
         part = "no keys, as it stands before the first one"
     scaled = f", scaled down to {counted(drawn.problem.seq_kv, 'key')}," * (drawn is not asked)
+    named = text_of(asked.problem.inputs)
+    head = f"head {named[1]} of layer {named[0]}" if named else "the scenario's first head"
     steps = f"one key block of {block:,} per step"
     if found.step < block:
         steps = f"all in one step, as a key block has {block:,}"
     first = f"; score 0 is of key {found.first:,}" * (found.first > 0)
     return (
         "Read in pieces, a softmax must correct what it has whenever a larger score comes. "
-        f"This is query row {found.row:,} of the scenario's first head{scaled} with {part}, {steps}{first}. "
+        f"This is query row {found.row:,} of {head}{scaled} with {part}, {steps}{first}. "
         f"{_numbers(found, drawn)} Choose another row to type scores of your own."
     )
 

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--text", type=Path, required=True, help="what it learns from")
     parser.add_argument("--out", type=to_write, required=True, help="the .safetensors to write")
     parser.add_argument("--by", choices=WAYS, default=OURS, help="whose attention; default %(default)s")
-    parser.add_argument("--steps", type=whole, default=6000, help="default %(default)s")
+    parser.add_argument("--steps", type=whole, default=4200, help="default %(default)s")
     parser.add_argument("--batch", type=whole, default=16, help="sequences of a step; default %(default)s")
     parser.add_argument("--context", type=whole, default=1024, help="tokens of one; default %(default)s")
     parser.add_argument("--seed", type=whole, default=0, help="default %(default)s")

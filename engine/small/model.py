@@ -104,7 +104,7 @@ def small() -> SmallModel:
     return unpacked(FILE.read_bytes())
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def layers_of(text: str) -> tuple[tuple[str, ...], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
     """The tokens of a text, and q, k and v of every layer on it, see `run`; raises ValueError.
 
