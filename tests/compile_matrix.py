@@ -2,7 +2,7 @@
 
 python -m tests.compile_matrix [sm_75 gfx942 ... | --sample] prints a line a kernel and case: whether it fits
 the shared memory of a block, what it spills, and whether tensor cores multiply its matrices. Exit code 1
-where one does not fit or has no such instruction; spills from TOLD on are shown.
+where one that is not NAMED does not fit or has no such instruction; spills from TOLD on are shown.
 """
 
 import os
@@ -33,6 +33,7 @@ TARGETS = {  # KiB of shared memory of a block, threads of a warp, instructions 
     "gfx942": (64, 64, "v_mfma"),
     "gfx1100": (64, 32, "v_wmma"),
 }
+NAMED = {("sm_75", "64/512"), ("sm_75", "576/512")}  # head dims that a T4 holds in no blocks that there are
 TOLD = 128  # bytes of a thread that go to memory, from which on the table says so
 DIMS, WAYS, OWN_V = ("64", "128", "256"), ("forward", "backward"), ("192/128", "64/256", "64/512")
 CASES = (
@@ -81,6 +82,11 @@ class Compiled(NamedTuple):
     shared: int
     spilled: int
     multiplies: bool
+
+    @property
+    def named(self) -> bool:
+        """Whether it is known that it does not fit, and a call is refused in a sentence."""
+        return (self.target, self.case.split(":")[2]) in NAMED
 
     @property
     def fault(self) -> str:
@@ -138,7 +144,7 @@ def main(targets: Sequence[str]) -> int:
         for one in compiled_for(target, cases):
             print(one, flush=True)
             found.append(one)
-    faults = sum(bool(one.fault) for one in found)
+    faults = sum(bool(one.fault) and not one.named for one in found)
     told = sum(one.spilled >= TOLD for one in found)
     print(f"{len(found)} kernels, {faults} faults, {told} that spill {TOLD} bytes of a thread or more")
     return min(1, faults)
