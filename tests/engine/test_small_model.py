@@ -172,8 +172,7 @@ def test_induction_is_told_from_sinks_and_neighbours():
 
 
 def test_training_by_kernels_and_by_pytorch_gives_the_same_losses(tmp_path, capsys):
-    pytest.importorskip("torch")
-    pytest.importorskip("triton")
+    pytest.importorskip("kernels.dense")
     text = tmp_path / "text.txt"
     text.write_text(" ".join(f"It was the {n}th of {n * n % 97} truths." for n in range(300)))
     cards = {}
