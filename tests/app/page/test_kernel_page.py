@@ -24,7 +24,7 @@ def named(monkeypatch, tmp_path):
 
 
 def test_it_is_there_only_where_the_command_line_names_a_file(monkeypatch, named):
-    assert list(pages()).index("kernel") == list(pages()).index("across") + 1
+    assert list(pages()).index("kernel") == list(pages()).index("beyond") + 1
     assert command_line.kernel() == named
     monkeypatch.setattr("sys.argv", ["app/main.py", f"--kernel={named}"])
     assert command_line.kernel() == named
