@@ -26,7 +26,7 @@ from app.contents import PAGES
 from engine.parser import Parser, ended, whole
 from tests.dashboard import Dashboard, served
 
-STILL = ("start", "claims")  # no slider does anything there
+STILL = ("start", "claims", "rates")  # no slider does anything there
 MOVED = tuple(page for page in PAGES if page not in STILL)
 OPENINGS, MOVERS, MOVES, PAUSE = (50, 200), 20, 3, 1.0  # windows at once; people, moves a page, s between
 ALONE = 12  # moves on each page while nobody else is there
