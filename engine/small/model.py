@@ -113,8 +113,10 @@ def layers_of(text: str) -> tuple[tuple[str, ...], list[tuple[np.ndarray, np.nda
     (('(begin)', 'It', ' is'), 6)
     """
     model = small()
-    if not text.strip() or len(text) > MOST_CHARACTERS:
-        raise ValueError(f"The text has {len(text):,} characters; it must have 1 to {MOST_CHARACTERS:,}")
+    many = len(text) if text.strip() else 0
+    if not 1 <= many <= MOST_CHARACTERS:
+        must = f"it must have 1 to {MOST_CHARACTERS:,}, not only spaces"
+        raise ValueError(f"The text has {many:,} characters; {must}")
     tokens = model.tokens.encoded(text)
     if len(tokens) > MOST_TYPED:
         raise ValueError(f"The text has {len(tokens):,} tokens; it must have at most {MOST_TYPED}")

@@ -114,7 +114,7 @@ def test_a_scenario_of_a_text_has_its_sizes_its_mask_and_its_numbers():
     ("name", "said"),
     [
         ("text:3.1:", "The text has 0 characters; it must have 1 to 4,096"),
-        ("text:3.1:  \n", "characters; it must have 1 to 4,096"),
+        ("text:3.1:  \n", "The text has 0 characters; it must have 1 to 4,096, not only"),
         ("text:3.1:" + "a" * 100_000, "The text has 100,000 characters; it must have 1 to 4,096"),
         ("text:3.1:" + "床" * 200, f"tokens; it must have at most {MOST_TYPED}"),
         ("text:6.0:a", "it must be a layer from 0 to 5, a head from 0 to 3 and a text"),
