@@ -83,8 +83,9 @@ def test_the_trace_equals_float64(algorithm, causal):
     one = strided(algorithm=algorithm, causal=causal, stride=3, dtype="float32")
     inputs = [array[0] for array in make_inputs(one.problem)]
     trace, exact = execute(one, *inputs), exact_tiles(one, *inputs)
-    np.testing.assert_allclose(trace.out, exact.out, atol=2e-5)
-    np.testing.assert_allclose(trace.lse, exact.lse, atol=2e-5)
+    polynomials = 1e-4 if algorithm == "flash4" else 0.0  # of an exponential
+    np.testing.assert_allclose(trace.out, exact.out, atol=2e-5 + polynomials)
+    np.testing.assert_allclose(trace.lse, exact.lse, atol=2e-5 + polynomials)
     rows = row_statistics(one, *inputs[:2], np.arange(96))
     np.testing.assert_allclose(rows.lse, exact.lse, atol=2e-5)
 

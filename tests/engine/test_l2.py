@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Experiment, simulate
-from engine.model.l2 import APART, CHUNKS, NEVER_GONE, SIZES, SPREADING, UNEVEN, _pace, gone
+from engine.model.l2 import APART, CHUNKS, NEVER_GONE, SIZES, SPREADING, UNEVEN, _lost, _pace, gone
 from engine.model.launch import launch
 from engine.model.reuse import Programs, _launched, walk
 from engine.problem.hardware import GPUS
@@ -286,6 +286,7 @@ def test_several_tiles_to_a_chunk_and_waves_that_are_not_walked_change_little(ma
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash2", "flash3"])
 def test_the_longest_contexts_are_followed_for_few_steps(algorithm):
+    _lost.cache_clear()
     with patch("engine.model.l2.walk", side_effect=walk) as walked:
         simulate.__wrapped__(Experiment.of(algorithm=algorithm, heads=16, seq=2**20, head_dim=128)).traffic  # noqa: B018
     assert walked.call_count > 0
@@ -329,6 +330,7 @@ def test_blocks_on_an_sm_spread_evenly_where_softmax_binds():
 def test_blocks_on_an_sm_stay_in_step_where_products_bind(head_dim, spreading):
     """By traces of an H200: those of d 80 in 64 x 64 stay at the same keys."""
     one = Experiment.of(seq=70_527, head_dim=head_dim, block_q=64, block_kv=64, hardware="h200")
+    _lost.cache_clear()
     with patch("engine.model.l2.walk", side_effect=walk) as walked:
         simulate.__wrapped__(one).traffic  # noqa: B018
     assert walked.call_args.args[-1] == spreading

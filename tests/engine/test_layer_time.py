@@ -5,6 +5,7 @@ import pytest
 from engine.experiment import Experiment
 from engine.layers.config import shipped
 from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS
 from engine.studies.layer_time import LENGTHS, TAUGHT, layer_time, taught
 
 MATRICES = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336  # Llama 3 8B: q and o, k and v, the MLP
@@ -28,7 +29,11 @@ def test_attention_in_it_is_the_models_own_and_stored_scores_end_where_memory_do
     call = {"heads": 32, "kv_heads": 8, "seq": 8192, "head_dim": 128, "dtype": "bfloat16", "causal": True}
     for algorithm, seconds in (("standard", at.standard), ("flash3", at.fast)):
         asked = Experiment.of(algorithm=algorithm, hardware="h200", **call).in_own_tiling()
-        assert seconds == simulate(asked).modelled.seconds
+        alone = simulate(asked).modelled
+        lower = (
+            GPUS["h200"].reached.sustained_clock if alone.limited else 1.0
+        )  # a prompt's other layers heat it
+        assert alone.seconds <= seconds <= alone.seconds / lower
     assert (at.tokens, at.label) == (8192, "FlashAttention-3")
     stored = {tokens: 2 * 2 * 32 * tokens**2 for tokens in LENGTHS}  # S and P in 16 bits
     for tokens, size in stored.items():

@@ -20,7 +20,7 @@ def test_a_lab_is_the_file_of_its_name_beside_the_users_own_else_the_labs(tmp_pa
     assert lab.file == tmp_path / "4_rescale.py"
     assert (lab.experiment.problem.seq_q, lab.payload["lab"]) == (48, 4)
     with pytest.raises(KeyError):
-        watched_file(own, experiment, 10)
+        watched_file(own, experiment, 15)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_lab_gives_the_next_hint_when_it_is_asked_for(monkeypatch, named, own_
     monkeypatch.setattr(kernel, "ask", lambda kind, payload, again: asked.append(payload))
     named.touch()
     page = opened("kernel", **SMALL)
-    assert page.segmented_control[0].options == ["mine.py", *(f"Lab {number}" for number in range(1, 10))]
+    assert page.segmented_control[0].options == ["mine.py", *(f"Lab {number}" for number in range(1, 15))]
     page.segmented_control[0].set_value("4")
     again(page)
     assert [payload["lab"] for payload in asked] == [None, 4]

@@ -77,7 +77,7 @@ def test_a_press_measures_the_scenario_beside_its_model(gpu):
         ("start", ["Standard (unfused)", "FlashAttention-2"]),
         ("gpu", ["FlashAttention-2"]),
         ("decoding", ["Split keys (decoding)"]),
-        ("masks", ["None: every key", "Causal: keys up to its own", "Window: the last 128 keys"]),
+        ("masks", ["None, every key", "Causal, keys up to its own", "Window, the last 128 keys"]),
         ("backward", ["Backward pass"]),
         ("flash3", ["FlashAttention-3"]),
         ("across", ["One GPU with all tokens"]),

@@ -42,17 +42,17 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
 
 
 def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_app):
-    app = open_app("tour", minutes="15", step="6")
+    app = open_app("tour", minutes="15", step="7")
     assert app.segmented_control[1].value == "15"
     for _ in range(2):  # to the answer, and on
         press_key(app, "tour_next")
-    assert (app.query_params["step"], app.query_params["minutes"]) == ("17", "15")
+    assert (app.query_params["step"], app.query_params["minutes"]) == ("18", "15")
     press_key(app, "tour_back")
-    assert app.query_params["step"] == "6"
+    assert app.query_params["step"] == "7"
     app.segmented_control[1].set_value("45").run()
     assert "minutes" not in app.query_params  # the usual one
     press_key(app, "tour_next")
-    assert app.query_params["step"] == "7"
+    assert app.query_params["step"] == "8"
     app = open_app("tour", minutes="20")
     assert "minutes are '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
 
@@ -67,7 +67,7 @@ def test_another_tour_begins_at_its_first_step_in_its_own_minutes(open_app):
     assert not app.text
 
 
-BLOCKS = "5"  # the step whose answer follows the blocks
+BLOCKS = "6"  # the step whose answer follows the blocks
 
 
 def test_the_answer_is_computed_for_the_scenario_on_screen(open_app):

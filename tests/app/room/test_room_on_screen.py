@@ -19,7 +19,7 @@ from engine.experiment import Experiment
 from engine.studies.answers import answer
 from tests.app.worker_page import press_key
 
-STEP = 5  # whose first choice has a reply
+STEP = 6  # whose first choice has a reply
 STEPS = len(file.load("attention").steps)
 
 
