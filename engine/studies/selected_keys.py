@@ -8,6 +8,7 @@ DeepSeek Sparse Attention (DSA, arXiv 2512.02556) chooses single tokens by an in
 the positive parts of whose products are added up. Here a random projection stands in for the trained one.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -223,6 +224,25 @@ def execute_compressed(numbers: Subject) -> Counted:
     queries = np.arange(len(numbers.k))
     every = np.zeros((len(queries), 1), int)
     return execute(numbers.q, k, v, every, many, (queries + 1) // numbers.block)
+
+
+def execute_gated(numbers: Subject, keys: int, gates: np.ndarray) -> Counted:
+    """All three branches of NSA, each a softmax of its own, added up by gates [3, heads, keys].
+
+    Compressed keys, so many chosen by them, and a window of half as many; O is like q.
+    """
+    every, branches = replace(numbers, every=True), [execute_compressed(numbers)]
+    for rule, count in ((MEANS, keys), (WINDOW, keys // 2)):
+        visited = in_blocks(chosen(every, rule, count).astype(int), numbers.block) > 0
+        order = np.argsort(~visited, axis=1, kind="stable")
+        named = np.where(np.take_along_axis(visited, order, 1), order, -1)
+        branches.append(execute(numbers.q, numbers.k, numbers.v, named, numbers.block))
+    out = sum(gate[..., None] * branch.out for gate, branch in zip(gates, branches, strict=True))
+    read, written = (Counter() for _ in range(2))
+    for branch in branches:
+        read.update(branch.read)
+        written.update(branch.written)
+    return Counted(out, dict(read), dict(written))
 
 
 @lru_cache(maxsize=128)
