@@ -52,7 +52,7 @@ def _draw() -> None:
     if presenting():
         presenter.show(name)
     # The page goes first: it is what a moved slider changes, and the browser shows what arrives first.
-    if name != HOME and (words := unchecked(scenario.current().gpu)):
+    if name != HOME and (words := unchecked(scenario.current().gpu, presenting())):
         st.caption(words)
     failures = []
     controls = [] if name == HOME else [sidebar.show]

@@ -13,10 +13,12 @@ CHART, FEW = 340, 5  # pixels, and places of a benchmark that are all named
 APART = ("memory", "waits", "products")  # benchmarks whose places lie by factors apart
 
 
-def unchecked(gpu: Gpu) -> str:
-    """That nothing modelled was ever checked on a GPU, where none was recorded."""
+def unchecked(gpu: Gpu, brief: bool = False) -> str:
+    """That nothing modelled was ever checked on a GPU, where none was recorded; brief: no more."""
     if any(is_of(each, gpu.key) for each in recordings()):
         return ""
+    if brief:
+        return f"Nothing modelled was ever checked on {gpu.with_article}."
     if gpu.key in CALIBRATIONS:
         return f"Nothing modelled was ever checked on it. Its rates: {gpu.sources[REACHES]}."
     return (
