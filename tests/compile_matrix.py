@@ -33,7 +33,11 @@ TARGETS = {  # KiB of shared memory of a block, threads of a warp, instructions 
     "gfx942": (64, 64, "v_mfma"),
     "gfx1100": (64, 32, "v_wmma"),
 }
-NAMED = {("sm_75", "64/512"), ("sm_75", "576/512")}  # head dims that a T4 holds in no blocks that there are
+NAMED = {  # what a T4 holds in no blocks that there are
+    ("sm_75", "float16", "64/512"),
+    ("sm_75", "float16", "576/512"),
+    ("sm_75", "float32", "256"),
+}
 TOLD = 128  # bytes of a thread that go to memory, from which on the table says so
 DIMS, WAYS, OWN_V = ("64", "128", "256"), ("forward", "backward"), ("192/128", "64/256", "64/512")
 CASES = (
@@ -86,7 +90,7 @@ class Compiled(NamedTuple):
     @property
     def named(self) -> bool:
         """Whether it is known that it does not fit, and a call is refused in a sentence."""
-        return (self.target, self.case.split(":")[2]) in NAMED
+        return (self.target, *self.case.split(":")[1:3]) in NAMED
 
     @property
     def fault(self) -> str:
