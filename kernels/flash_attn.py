@@ -27,8 +27,6 @@ from kernels.dense import attention
 from kernels.paged import attention_paged
 from kernels.varlen import attention_varlen
 
-IN_ORDER = "flash2"  # whose backward pass sums dQ in one order
-
 
 def flash_attn_func(
     q,
@@ -49,10 +47,8 @@ def flash_attn_func(
     """
     _refuse_dropout(dropout_p)
     check_tensors(DENSE, q=q, k=k, v=v)
-    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
+    options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes) | _in_order(deterministic)
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-    if deterministic and torch.is_grad_enabled():
-        options["algorithm"] = IN_ORDER
     if return_attn_probs:
         out, lse = attention(q, k, v, **options, return_lse=True)
         return out.transpose(1, 2), lse, None
@@ -88,8 +84,7 @@ def flash_attn_varlen_func(
         raise ValueError("alibi_slopes has two dimensions, packed sequences must share one slope a head")
     options = _options(softmax_scale, causal, window_size, softcap, alibi_slopes)
     if block_table is None:
-        if deterministic and torch.is_grad_enabled():
-            options["algorithm"] = IN_ORDER
+        options |= _in_order(deterministic)
         out, lse = attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, **options, return_lse=True)
     else:
         edges = cu_seqlens_q, cu_seqlens_k, max_seqlen_q
@@ -279,6 +274,11 @@ def _behind_padding(k_cache, v_cache, block_table, leftpad) -> torch.Tensor:
 def _refuse_dropout(dropout_p) -> None:
     if dropout_p:
         raise ValueError(f"dropout_p is {dropout_p}, it must be 0: these kernels drop nothing")
+
+
+def _in_order(deterministic) -> dict:
+    """Whose backward pass sums dQ in one order, where that is asked for and there may be one."""
+    return {"algorithm": "flash2"} if deterministic and torch.is_grad_enabled() else {}
 
 
 def _options(softmax_scale, causal, window_size, softcap, alibi_slopes, num_splits=0) -> dict:

@@ -201,6 +201,13 @@ def shared(numbers: Subject, keys: int, queries: int = 64) -> tuple[float, int]:
     return float(np.mean([tile.any(0).sum() for tile in tiles])), count
 
 
+def named(visited: np.ndarray, block: int) -> np.ndarray:
+    """[rows, chosen] the numbers of the blocks that are visited, [rows, keys] bool; -1 behind them."""
+    there = in_blocks(visited.astype(int), block) > 0
+    order = np.argsort(~there, axis=1, kind="stable")
+    return np.where(np.take_along_axis(there, order, 1), order, -1)[:, : there.sum(1).max()]
+
+
 def execute(q, k, v, blocks: np.ndarray, block: int, ends: np.ndarray | None = None) -> Counted:
     """One key head's queries over the blocks that a table names, a tile of all heads of a query each.
 
@@ -233,10 +240,8 @@ def execute_gated(numbers: Subject, keys: int, gates: np.ndarray) -> Counted:
     """
     every, branches = replace(numbers, every=True), [execute_compressed(numbers)]
     for rule, count in ((MEANS, keys), (WINDOW, keys // 2)):
-        visited = in_blocks(chosen(every, rule, count).astype(int), numbers.block) > 0
-        order = np.argsort(~visited, axis=1, kind="stable")
-        named = np.where(np.take_along_axis(visited, order, 1), order, -1)
-        branches.append(execute(numbers.q, numbers.k, numbers.v, named, numbers.block))
+        table = named(chosen(every, rule, count), numbers.block)
+        branches.append(execute(numbers.q, numbers.k, numbers.v, table, numbers.block))
     out = sum(gate[..., None] * branch.out for gate, branch in zip(gates, branches, strict=True))
     read, written = (Counter() for _ in range(2))
     for branch in branches:

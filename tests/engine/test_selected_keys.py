@@ -28,21 +28,13 @@ def dense(numbers):
     return found / found.sum(2, keepdims=True)
 
 
-def table(visited: np.ndarray, block: int) -> np.ndarray:
-    """[rows, chosen] the numbers of blocks that are visited, -1 behind them."""
-    named = studies.in_blocks(visited.astype(int), block) > 0
-    order = np.argsort(~named, axis=1, kind="stable")
-    order = np.where(np.take_along_axis(named, order, 1), order, -1)
-    return order[:, : named.sum(1).max()]
-
-
 @pytest.mark.parametrize("rule", [WINDOW, MEANS, BEST])
 @pytest.mark.parametrize("keys", [3, 12, 96])
 def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule, keys):
     numbers = studies.subject(SMALL)
     every = replace(numbers, every=True)
     visited = studies.chosen(every, rule, keys)
-    found = studies.execute(numbers.q, numbers.k, numbers.v, table(visited, numbers.block), 3)
+    found = studies.execute(numbers.q, numbers.k, numbers.v, studies.named(visited, numbers.block), 3)
     weights = dense(numbers) * visited
     exact = (weights / weights.sum(2, keepdims=True)) @ numbers.v.astype(float)
     np.testing.assert_allclose(found.out, exact, rtol=2e-4, atol=2e-5)
