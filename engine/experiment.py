@@ -30,18 +30,12 @@ class Experiment:
 
     >>> Experiment.of(seq=4096, causal=True, window="512:128").problem.mask.ahead
     128
-
-    Attributes:
-        problem: what is computed.
-        algorithm: the key of its record, see `engine.algorithms`.
-        asked: the tiling asked for; links and sliders hold it. `tiling` is what runs.
-        hardware: the key of a preset, see `engine.problem.hardware`.
     """
 
-    problem: Problem = Problem()
-    algorithm: str = "flash2"
-    asked: Tiling = Tiling()
-    hardware: str = "h200"
+    problem: Problem = Problem()  # what is computed
+    algorithm: str = "flash2"  # the key of its record, see `engine.algorithms`
+    asked: Tiling = Tiling()  # the tiling asked for; links and sliders hold it. `tiling` is what runs
+    hardware: str = "h200"  # the key of a preset, see `engine.problem.hardware`
 
     def __post_init__(self):
         for one in PARAMETERS.values():

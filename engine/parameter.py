@@ -29,21 +29,16 @@ class Parameter:
 
     >>> number("heads", 1, 1024, 16, "problem.heads").parse("1,024")
     1024
-
-    Attributes:
-        name: in links and on the command line.
-        path: where an experiment holds it, such as problem.seq_q; of a mask's, a name that `Mask.of` takes.
-        follows: the parameter whose value it has where none is given.
-        label: of its field under More in the sidebar; empty where the sidebar lays it out by hand, or not.
     """
 
-    name: str
+    name: str  # in links and on the command line
     default: Any
     parse: Callable[[Any], Any]
-    path: str
+    path: str  # where an experiment holds it, such as problem.seq_q; of a mask's, a name that `Mask.of` takes
     holds: Callable[[Any], bool]
     rule: str | Callable[[], str] = field(repr=False)
-    follows: str = ""
+    follows: str = ""  # the parameter whose value it has where none is given
+    # of its field under More in the sidebar; empty where the sidebar lays it out by hand, or not
     label: str = ""
 
     def __post_init__(self):

@@ -15,26 +15,19 @@ STAGES = 3  # tiles of K and V in flight in a software pipeline, at most
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What runs side by side in a block of threads.
+    """What runs side by side in a block of threads."""
 
-    Attributes:
-        asynchronous: the next K and V are copied while this tile is computed.
-        specialised: a warp of its own copies, and a block stays on its SM: the copies of its next tile start
-            before this one ends. Only asynchronous copies can run ahead.
-        overlapped: the softmax of one tile runs under the matrix products of another.
-        returning: O leaves for memory and comes back at every visit, and each waits for the one before.
-        dividing: O is divided by l at every visit, which the next has to undo.
-        polynomials: share of the exponentials that plain arithmetic computes, beside their own unit.
-        threshold: rise of a row's maximum, in log2, up to which m is left and nothing is rescaled.
-    """
-
-    asynchronous: bool = True
+    asynchronous: bool = True  # the next K and V are copied while this tile is computed
+    # a warp of its own copies, and a block stays on its SM: the copies of its next tile start before this one
+    # ends. Only asynchronous copies can run ahead
     specialised: bool = False
-    overlapped: bool = False
+    overlapped: bool = False  # the softmax of one tile runs under the matrix products of another
+    # O leaves for memory and comes back at every visit, and each waits for the one before
     returning: bool = False
-    dividing: bool = False
+    dividing: bool = False  # O is divided by l at every visit, which the next has to undo
+    # share of the exponentials that plain arithmetic computes, beside their own unit
     polynomials: float = 0.0
-    threshold: float = 0.0
+    threshold: float = 0.0  # rise of a row's maximum, in log2, up to which m is left and nothing is rescaled
 
 
 @dataclass(frozen=True)
@@ -69,77 +62,56 @@ def fused_parts(problem: Problem, tiling: Tiling) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One algorithm; whoever needs a fact about it asks its record, and nobody asks for its name.
+    """One algorithm; whoever needs a fact about it asks its record, and nobody asks for its name."""
 
-    Attributes:
-        key: in links, rows and on the command line.
-        label, short: the name in a sentence, and in a chart.
-        order: where it stands in lists, from 0.
-        schedule: (problem, tiling) -> the loop nests of one head.
-        parts: (problem, tiling) -> the tiles that each kernel holds at once, by the kernel's name.
-        parts_words: what `parts` count, for a reader.
-        tensors: what lies in device memory.
-        tiling: (problem, asked, GPU) -> the tiling that runs.
-        chooses_tiling: whether that is the algorithm's own, whatever is asked.
-        own_tiling: (problem, GPU) -> what its kernel takes when given no blocks; None: no other.
-        heads_together: (problem, tiling) -> heads that start their heaviest query blocks together.
-        loops: (problem, tiling) -> loops, one after another, in which a block makes its visits.
-        heavy_first: whether the heaviest blocks start first where a mask makes them unequal.
-        pipeline: what its kernels do at the same time.
-        stages: tiles of K and V in flight, at most.
-        fewest_stages: of what its kernels' loops stream, below which they were never run.
-        direction: forward or backward.
-        offered: whether the sidebar offers it; else a page of its own shows it.
-        several_gpus: its schedule is that of several GPUs together; the tiling's splits say how many.
-        techniques: of `engine.studies.techniques`, those that its kernel has; None: not told apart by them.
-        kernel: what `kernels.attention` calls it; None: no kernel of this project computes it.
-        language: of that kernel.
-        unserved: (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does.
-        probed: whether the kernel can report m, l and alpha of every tile.
-        caveat: why its kernel's time is not what its paper measured, in a sentence; where there is one, it
-            races others only when it is chosen itself. Empty: no reason.
-        code: bytes of instructions of its kernels together, as compiled for Hopper in usual blocks.
-        traced: whether the kernel can write down which SM ran each of its blocks, and when.
-        pages: whether its kernel reads K and V in pages.
-        latents: whether a kernel decodes over a latent so, K and V in one.
-        differentiable: whether it has a backward pass.
-        interpreter_ms: of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core
-            of an x86 server, measured): enough to foresee what takes too long; None: not interpreted.
-    """
-
-    key: str
+    key: str  # in links, rows and on the command line
+    # label, short: the name in a sentence, and in a chart
     label: str
     short: str
-    order: int
-    schedule: Callable[[Problem, Tiling], Schedule]
+    order: int  # where it stands in lists, from 0
+    schedule: Callable[[Problem, Tiling], Schedule]  # (problem, tiling) -> the loop nests of one head
+    # (problem, tiling) -> the tiles that each kernel holds at once, by the kernel's name
     parts: Callable[[Problem, Tiling], Mapping[str, tuple[Part, ...]]]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Tensor, ...]  # what lies in device memory
+    # what `parts` count, for a reader
     parts_words: str = (
         "(Modelled for the forward pass: one copy of Q, K and V. S, O, m and l are in registers.)"
     )
+    # (problem, asked, GPU) -> the tiling that runs
     tiling: Callable[[Problem, Tiling, Gpu], Tiling] = lambda problem, asked, gpu: asked
-    chooses_tiling: bool = False
+    chooses_tiling: bool = False  # whether that is the algorithm's own, whatever is asked
+    # (problem, GPU) -> what its kernel takes when given no blocks; None: no other
     own_tiling: Callable[[Problem, Gpu], Tiling] | None = None
+    # (problem, tiling) -> heads that start their heaviest query blocks together
     heads_together: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
+    # (problem, tiling) -> loops, one after another, in which a block makes its visits
     loops: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
-    heavy_first: bool = False
-    pipeline: Pipeline = Pipeline()
-    stages: int = STAGES
-    fewest_stages: int = 1
-    direction: str = FORWARD
-    offered: bool = True
+    heavy_first: bool = False  # whether the heaviest blocks start first where a mask makes them unequal
+    pipeline: Pipeline = Pipeline()  # what its kernels do at the same time
+    stages: int = STAGES  # tiles of K and V in flight, at most
+    fewest_stages: int = 1  # of what its kernels' loops stream, below which they were never run
+    direction: str = FORWARD  # forward or backward
+    offered: bool = True  # whether the sidebar offers it; else a page of its own shows it
+    # its schedule is that of several GPUs together; the tiling's splits say how many
     several_gpus: bool = False
+    # of `engine.studies.techniques`, those that its kernel has; None: not told apart by them
     techniques: frozenset[str] | None = None
+    # what `kernels.attention` calls it; None: no kernel of this project computes it
     kernel: str | None = None
-    language: str = "Triton"
+    language: str = "Triton"  # of that kernel
+    # (problem, GPU) -> why the kernel does not run it there, in a sentence; None where it does
     unserved: Callable[[Problem, Gpu], str | None] = lambda problem, gpu: None
+    # why its kernel's time is not what its paper measured, in a sentence; where there is one, it races others
+    # only when it is chosen itself. Empty: no reason
     caveat: str = ""
-    probed: bool = False
-    code: int = 0
-    traced: bool = False
-    pages: bool = False
-    latents: bool = False
-    differentiable: bool = False
+    probed: bool = False  # whether the kernel can report m, l and alpha of every tile
+    code: int = 0  # bytes of instructions of its kernels together, as compiled for Hopper in usual blocks
+    traced: bool = False  # whether the kernel can write down which SM ran each of its blocks, and when
+    pages: bool = False  # whether its kernel reads K and V in pages
+    latents: bool = False  # whether a kernel decodes over a latent so, K and V in one
+    differentiable: bool = False  # whether it has a backward pass
+    # of Triton's interpreter, for a tile and for each 1000 scores of it (float16, one core of an x86 server,
+    # measured): enough to foresee what takes too long; None: not interpreted
     interpreter_ms: tuple[float, float] | None = None
 
     @property

@@ -32,34 +32,23 @@ REQUIRED = object()
 
 @dataclass(frozen=True)
 class Family:
-    """One family.
+    """One family."""
 
-    Attributes:
-        gated: whether the MLP has a gate.
-        norms, norm_parts: normalisations of a layer, and vectors of each: 2 where it has a bias.
-        head_norms: vectors of a head dim that normalise Q and K.
-        biases: of "qkv", "out" and "mlp", what has a bias where no field says so.
-        tied: whether the embedding is the last matrix where no field says so.
-        positions: whether positions are learned vectors.
-        causal: whether a token sees none after it.
-        sinks, slopes: whether each head has one.
-        full_every: of layers with a window, every so-manieth has none; 0: all have one.
-        gate: whether Q's matrix gives a gate for O.
-        given: fields at the values that they have where config.json leaves them out.
-    """
-
-    gated: bool = True
+    gated: bool = True  # whether the MLP has a gate
+    # norms, norm_parts: normalisations of a layer, and vectors of each: 2 where it has a bias
     norms: int = 2
     norm_parts: int = 1
-    head_norms: int = 0
-    biases: tuple[str, ...] = ()
-    tied: bool = False
-    positions: bool = False
-    causal: bool = True
+    head_norms: int = 0  # vectors of a head dim that normalise Q and K
+    biases: tuple[str, ...] = ()  # of "qkv", "out" and "mlp", what has a bias where no field says so
+    tied: bool = False  # whether the embedding is the last matrix where no field says so
+    positions: bool = False  # whether positions are learned vectors
+    causal: bool = True  # whether a token sees none after it
+    # sinks, slopes: whether each head has one
     sinks: bool = False
     slopes: bool = False
-    full_every: int = 0
-    gate: bool = False
+    full_every: int = 0  # of layers with a window, every so-manieth has none; 0: all have one
+    gate: bool = False  # whether Q's matrix gives a gate for O
+    # fields at the values that they have where config.json leaves them out
     given: Mapping[str, Any] = made_anew(default_factory=dict)
 
 

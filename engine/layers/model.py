@@ -28,32 +28,26 @@ class Matrix(NamedTuple):
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention of one kind of layer.
+    """Attention of one kind of layer."""
 
-    Attributes:
-        heads, kv_heads, head_dim, head_dim_v: of Q, K and V.
-        window: keys that a query sees, its own included; None: all.
-        chunk: the sequence is cut into pieces of so many keys, and a query sees its own piece; None: not cut.
-        softcap, sinks, slopes: terms of its scores.
-        latent, rope_dim: numbers of a token that K and V of all heads are made from, and those of its
-            position, which all heads share; None and 0: K and V themselves are kept.
-        q_latent: numbers that Q of all heads is made from; None: it is made from the token.
-        gated: O is multiplied by a gate, which Q's matrix gives too.
-    """
-
+    # heads, kv_heads, head_dim, head_dim_v: of Q, K and V
     heads: int
     kv_heads: int
     head_dim: int
     head_dim_v: int
-    window: int | None = None
+    window: int | None = None  # keys that a query sees, its own included; None: all
+    # the sequence is cut into pieces of so many keys, and a query sees its own piece; None: not cut
     chunk: int | None = None
+    # softcap, sinks, slopes: terms of its scores
     softcap: float | None = None
     sinks: bool = False
     slopes: bool = False
+    # latent, rope_dim: numbers of a token that K and V of all heads are made from, and those of its position,
+    # which all heads share; None and 0: K and V themselves are kept
     latent: int | None = None
     rope_dim: int = 0
-    q_latent: int | None = None
-    gated: bool = False
+    q_latent: int | None = None  # numbers that Q of all heads is made from; None: it is made from the token
+    gated: bool = False  # O is multiplied by a gate, which Q's matrix gives too
 
     @property
     def text(self) -> str:
@@ -107,20 +101,14 @@ class Recurrent:
 
 @dataclass(frozen=True)
 class Mlp:
-    """Two matrices with an activation between them, or three with a gate: once, or as experts.
+    """Two matrices with an activation between them, or three with a gate: once, or as experts."""
 
-    Attributes:
-        width: numbers between the matrices, of one expert.
-        gated: whether the activation's input is multiplied by a gate.
-        experts, active: how many there are, and how many a token takes; 1 and 1 where there is no choice.
-        always: width of what every token takes beside its experts.
-    """
-
-    width: int
-    gated: bool = True
+    width: int  # numbers between the matrices, of one expert
+    gated: bool = True  # whether the activation's input is multiplied by a gate
+    # experts, active: how many there are, and how many a token takes; 1 and 1 where there is no choice
     experts: int = 1
     active: int = 1
-    always: int = 0
+    always: int = 0  # width of what every token takes beside its experts
 
     @property
     def text(self) -> str:
@@ -143,19 +131,12 @@ class Mlp:
 
 @dataclass(frozen=True)
 class Layer:
-    """One kind of layer.
+    """One kind of layer."""
 
-    Attributes:
-        mixer: what lets tokens see one another; None: nothing.
-        mlp: what follows; None: nothing.
-        norms: normalisations of a token.
-        others: numbers beside the matrices: biases, norms, sinks.
-    """
-
-    mixer: Attention | Recurrent | None
-    mlp: Mlp | None
-    norms: int = 2
-    others: int = 0
+    mixer: Attention | Recurrent | None  # what lets tokens see one another; None: nothing
+    mlp: Mlp | None  # what follows; None: nothing
+    norms: int = 2  # normalisations of a token
+    others: int = 0  # numbers beside the matrices: biases, norms, sinks
 
     @property
     def parts(self) -> tuple[Attention | Recurrent | Mlp, ...]:
@@ -189,32 +170,22 @@ class Model:
     >>> from engine.layers.config import shipped
     >>> shipped("llama-3-8b").parameters
     8030261248
-
-    Attributes:
-        name: of its file.
-        layers: its kinds of layers, each with how many there are.
-        hidden, vocab: numbers of a token, and tokens that there are.
-        tied: whether the embedding serves as the last matrix too.
-        dtype: of weights, K and V.
-        quantized: how a checkpoint keeps most weights: "mxfp4" its experts, "fp8" its layers; empty: no way.
-        causal: whether a token sees none after it.
-        others: numbers beside the layers and the vocabulary: positions, the last norm.
-        said: what was taken, or left out, in sentences.
-        title: what it is called, for reading.
-        source, date: where its config was read, and when.
     """
 
-    name: str
-    layers: tuple[tuple[Layer, int], ...]
+    name: str  # of its file
+    layers: tuple[tuple[Layer, int], ...]  # its kinds of layers, each with how many there are
+    # hidden, vocab: numbers of a token, and tokens that there are
     hidden: int
     vocab: int
-    tied: bool
-    dtype: str
+    tied: bool  # whether the embedding serves as the last matrix too
+    dtype: str  # of weights, K and V
+    # how a checkpoint keeps most weights: "mxfp4" its experts, "fp8" its layers; empty: no way
     quantized: str = ""
-    causal: bool = True
-    others: int = 0
-    said: tuple[str, ...] = field(default=(), compare=False)
-    title: str = ""
+    causal: bool = True  # whether a token sees none after it
+    others: int = 0  # numbers beside the layers and the vocabulary: positions, the last norm
+    said: tuple[str, ...] = field(default=(), compare=False)  # what was taken, or left out, in sentences
+    title: str = ""  # what it is called, for reading
+    # source, date: where its config was read, and when
     source: str = ""
     date: str = ""
 

@@ -31,22 +31,14 @@ class Phase:
     >>> from engine.layers.config import shipped
     >>> Phase(DECODE, tokens=8192, batch=16).of(shipped("llama-3-8b")).attention_share > 0.1
     True
-
-    Attributes:
-        name: one of PHASES.
-        tokens: of each sequence; in decoding, those that it has.
-        batch: sequences.
-        parallel: GPUs that share out heads and widths.
-        hardware: the key of a preset.
-        algorithm: of attention: AUTO, what the kernels take by themselves, or a key.
     """
 
-    name: str = PREFILL
-    tokens: int = 4096
-    batch: int = 1
-    parallel: int = 1
-    hardware: str = "h200"
-    algorithm: str = AUTO
+    name: str = PREFILL  # one of PHASES
+    tokens: int = 4096  # of each sequence; in decoding, those that it has
+    batch: int = 1  # sequences
+    parallel: int = 1  # GPUs that share out heads and widths
+    hardware: str = "h200"  # the key of a preset
+    algorithm: str = AUTO  # of attention: AUTO, what the kernels take by themselves, or a key
 
     def __post_init__(self):
         for field, value, allowed in (("phase", self.name, PHASES), ("parallel", self.parallel, PARALLEL)):
@@ -74,18 +66,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of layer in a phase.
+    """One kind of layer in a phase."""
 
-    Attributes:
-        layer: the kind.
-        count: how many there are.
-        experiment: its attention on one GPU; None: it has none.
-        attention_seconds, other_seconds: of one of them.
-    """
-
-    layer: Layer
-    count: int
-    experiment: Experiment | None
+    layer: Layer  # the kind
+    count: int  # how many there are
+    experiment: Experiment | None  # its attention on one GPU; None: it has none
+    # attention_seconds, other_seconds: of one of them
     attention_seconds: float
     other_seconds: float
 
@@ -97,17 +83,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A model in a phase: bytes are of each GPU.
-
-    Attributes:
-        parts: its kinds of layers.
-        head_seconds: of the matrix that turns tokens into words.
-    """
+    """A model in a phase: bytes are of each GPU."""
 
     model: Model
     phase: Phase
-    parts: tuple[Part, ...]
-    head_seconds: float
+    parts: tuple[Part, ...]  # its kinds of layers
+    head_seconds: float  # of the matrix that turns tokens into words
 
     @cached_property
     def attention_seconds(self) -> float:

@@ -20,39 +20,29 @@ class Phase:
     >>> (phase,) = simulate(Experiment.of(seq=128, causal=True)).schedule.phases
     >>> phase.outer, phase.visits.tolist(), phase.steps
     ('query', [1, 2], 24)
-
-    Attributes:
-        name: what the kernel does.
-        outer: "query" or "key": which blocks the outer loop walks.
-        programs: outer blocks, what each visits, and who shares one.
-        before, each, after: steps once an outer block before its visits, once a visit, once after them.
-        reverse: whether the inner blocks come from the last to the first.
-        boxes: [programs] int64, boxes of inner rows that are copied for each, where they begin elsewhere than
-            the inner blocks do; None: one a visit.
-        shared: one program makes the visits of all query heads that share a key head, so that `before` and
-            `after` happen once a key head.
-        launched: a block of threads computes an outer block (or a split of it), a whole head, one tile, or
-            some rows: OUTER, HEAD, TILE or ROWS.
-        rows: how many, of ROWS.
-        round_trips: to memory, one after another, of a block without visits.
-        warps: of a block, where they do not go by its rows; 0: they do.
-        stages: tiles in flight, at most, where they are not the algorithm's; 0: they are.
     """
 
-    name: str
-    outer: str
-    programs: Programs
+    name: str  # what the kernel does
+    outer: str  # "query" or "key": which blocks the outer loop walks
+    programs: Programs  # outer blocks, what each visits, and who shares one
+    # before, each, after: steps once an outer block before its visits, once a visit, once after them
     before: tuple[Step, ...] = ()
     each: tuple[Step, ...] = ()
     after: tuple[Step, ...] = ()
-    reverse: bool = False
+    reverse: bool = False  # whether the inner blocks come from the last to the first
+    # [programs] int64, boxes of inner rows that are copied for each, where they begin elsewhere than the
+    # inner blocks do; None: one a visit
     boxes: np.ndarray | None = None
+    # one program makes the visits of all query heads that share a key head, so that `before` and `after`
+    # happen once a key head
     shared: bool = False
+    # a block of threads computes an outer block (or a split of it), a whole head, one tile, or some rows:
+    # OUTER, HEAD, TILE or ROWS
     launched: str = OUTER
-    rows: int = 0
-    round_trips: int = 0
-    warps: int = 0
-    stages: int = 0
+    rows: int = 0  # how many, of ROWS
+    round_trips: int = 0  # to memory, one after another, of a block without visits
+    warps: int = 0  # of a block, where they do not go by its rows; 0: they do
+    stages: int = 0  # tiles in flight, at most, where they are not the algorithm's; 0: they are
 
     splits = property(attrgetter("programs.splits"), doc="Programs that share an outer block.")
 

@@ -25,20 +25,15 @@ class Share(Protocol):
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs by outer block, and of one outer block one after another.
+    """Programs by outer block, and of one outer block one after another."""
 
-    Attributes:
-        first, stop: [runs] int64, inner blocks that an outer block of the run visits: first to stop - 1.
-        alike: [runs] int64, outer blocks of the run, one after another; None: one each.
-        splits: programs that share an outer block.
-        share: how; None where it is one.
-    """
-
+    # first, stop: [runs] int64, inner blocks that an outer block of the run visits: first to stop - 1
     first: np.ndarray
     stop: np.ndarray
+    # [runs] int64, outer blocks of the run, one after another; None: one each
     alike: np.ndarray | None = None
-    splits: int = 1
-    share: Share | None = None
+    splits: int = 1  # programs that share an outer block
+    share: Share | None = None  # how; None where it is one
 
     @cached_property
     def times(self) -> np.ndarray:

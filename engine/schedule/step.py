@@ -89,16 +89,14 @@ class Step:
 
     >>> load(Tensor.K) == Step(Operation.LOAD, Tensor.K)
     True
-
-    Attributes:
-        boxed: a block counts whole though it hangs over the tensor's end, or lies past it: TMA requests of L2
-            those rows too, as counters of an H200 and an H100 say, and has zeros for them; so it does of a
-            block that hangs over the beginning.
     """
 
     operation: Operation
     tensor: Tensor = Tensor.NONE
     times: int = 1
+    # a block counts whole though it hangs over the tensor's end, or lies past it: TMA requests of L2 those
+    # rows too, as counters of an H200 and an H100 say, and has zeros for them; so it does of a block that
+    # hangs over the beginning
     boxed: bool = False
 
 

@@ -28,40 +28,24 @@ class Leaves(Enum):
 
 @dataclass(frozen=True)
 class PhaseTraits:
-    """What one phase is like.
+    """What one phase is like."""
 
-    Attributes:
-        loads: what it brings onto the chip.
-        leaves: what the tiles are like after it.
-        whole_rows: it works on whole rows of S, not on tiles.
-        gathers: O gathers on the chip from visit to visit, and leaves after the last.
-        carries: so do m and l.
-    """
-
-    loads: tuple[Tensor, ...]
-    leaves: Leaves
-    whole_rows: bool
-    gathers: bool
-    carries: bool
+    loads: tuple[Tensor, ...]  # what it brings onto the chip
+    leaves: Leaves  # what the tiles are like after it
+    whole_rows: bool  # it works on whole rows of S, not on tiles
+    gathers: bool  # O gathers on the chip from visit to visit, and leaves after the last
+    carries: bool  # so do m and l
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What a schedule is like.
+    """What a schedule is like."""
 
-    Attributes:
-        rows: what becomes of a row of scores.
-        visits_hidden: tiles are computed that the mask hides whole.
-        rewrites: unfinished O comes from memory at every visit, and returns there.
-        copies_elsewhere: what is copied begins elsewhere than the tiles that are visited.
-        phases: of each phase.
-    """
-
-    rows: Rows
-    visits_hidden: bool
-    rewrites: bool
-    copies_elsewhere: bool
-    phases: tuple[PhaseTraits, ...]
+    rows: Rows  # what becomes of a row of scores
+    visits_hidden: bool  # tiles are computed that the mask hides whole
+    rewrites: bool  # unfinished O comes from memory at every visit, and returns there
+    copies_elsewhere: bool  # what is copied begins elsewhere than the tiles that are visited
+    phases: tuple[PhaseTraits, ...]  # of each phase
 
 
 def traits(schedule: Schedule) -> Traits:

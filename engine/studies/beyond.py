@@ -50,20 +50,14 @@ def text_heads() -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What `python -m engine bench-kernels --beyond` wrote: rows of shapes, and seconds of calls by name.
+    """What `python -m engine bench-kernels --beyond` wrote: rows of shapes, and seconds of calls by name."""
 
-    Attributes:
-        origin: the GPU's name with the day.
-        problem: heads, key heads, head dimension, and keys that a query visits.
-        prompts: rows over the length, by the queries that choose together.
-        pieces: of one length, whose every query chooses as many keys in blocks of several sizes.
-        decoded, latents: rows of one query a sequence.
-    """
-
-    origin: str
-    problem: dict[str, Any]
-    prompts: dict[int, list[dict[str, Any]]]
+    origin: str  # the GPU's name with the day
+    problem: dict[str, Any]  # heads, key heads, head dimension, and keys that a query visits
+    prompts: dict[int, list[dict[str, Any]]]  # rows over the length, by the queries that choose together
+    # of one length, whose every query chooses as many keys in blocks of several sizes
     pieces: list[dict[str, Any]]
+    # decoded, latents: rows of one query a sequence
     decoded: list[dict[str, Any]]
     latents: list[dict[str, Any]]
 

@@ -33,18 +33,12 @@ class Format:
 
     >>> E2M1.rounded(np.float32([0.3, 2.5, 5, 100])).tolist()
     [0.5, 2.0, 4.0, 6.0]
-
-    Attributes:
-        digits: bits of the fraction.
-        lowest: the exponent of its smallest normal number.
-        largest: its largest number.
-        bits: of a number.
     """
 
-    digits: int
-    lowest: int
-    largest: float
-    bits: int
+    digits: int  # bits of the fraction
+    lowest: int  # the exponent of its smallest normal number
+    largest: float  # its largest number
+    bits: int  # of a number
 
     def rounded(self, numbers: np.ndarray) -> np.ndarray:
         """float32 numbers to the nearest that there are, ties to even: added to their bits, and masked."""
@@ -70,25 +64,16 @@ def power_scale(largest: np.ndarray, of: Format) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tensor's numbers are kept.
+    """How a tensor's numbers are kept."""
 
-    Attributes:
-        name: as pages say it.
-        block: numbers along a row that share a scale; 0: the whole tensor's; -1: all of 64 rows.
-        of: their format; None: INT8.
-        scale: of blocks: "float32", "e8m0", "e4m3", or "two levels", which is e4m3 times a float32.
-        smooth: whether K is taken less its mean.
-        products: how many times as fast as 16 bits a B200 multiplies it, by NVIDIA's data sheet (dense).
-        all: whether P and V are rounded too.
-    """
-
-    name: str
-    block: int
-    of: Format | None
-    scale: str
-    smooth: bool = False
+    name: str  # as pages say it
+    block: int  # numbers along a row that share a scale; 0: the whole tensor's; -1: all of 64 rows
+    of: Format | None  # their format; None: INT8
+    scale: str  # of blocks: "float32", "e8m0", "e4m3", or "two levels", which is e4m3 times a float32
+    smooth: bool = False  # whether K is taken less its mean
+    # how many times as fast as 16 bits a B200 multiplies it, by NVIDIA's data sheet (dense)
     products: int = 2
-    all: bool = True
+    all: bool = True  # whether P and V are rounded too
 
     @property
     def bits(self) -> float:

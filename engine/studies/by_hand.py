@@ -28,49 +28,37 @@ TILING = Tiling(block_q=BLOCK, block_kv=BLOCK)
 
 @dataclass(frozen=True)
 class Visit:
-    """A tile of 2 x 2, and what its rows hold when it is done.
+    """A tile of 2 x 2, and what its rows hold when it is done."""
 
-    Attributes:
-        query, key: its blocks.
-        scores, weights: [2, 2] S, and exp(S - m).
-        m, l, alpha: [2] running maximum, running sum and rescale factor.
-        out: [2, d] O so far, not yet divided by l.
-    """
-
+    # query, key: its blocks
     query: int
     key: int
+    # scores, weights: [2, 2] S, and exp(S - m)
     scores: np.ndarray
     weights: np.ndarray
+    # m, l, alpha: [2] running maximum, running sum and rescale factor
     m: np.ndarray
     l: np.ndarray  # noqa: E741 - the field's name
     alpha: np.ndarray
-    out: np.ndarray
+    out: np.ndarray  # [2, d] O so far, not yet divided by l
 
 
 @dataclass(frozen=True)
 class ByHand:
-    """The four tokens, all at once in float64 and tile by tile in float32.
+    """The four tokens, all at once in float64 and tile by tile in float32."""
 
-    Attributes:
-        q, k, v: [4, d].
-        scores, weights: [4, 4] S and P, float64.
-        out: [4, d] O in one go, float64.
-        visits: the tiles in the order of FlashAttention-2.
-        tiled: [4, d] O of the tiles, float32.
-        lse: [4] log-sum-exp of the tiles' m and l, float32.
-        again: [4, 4] P computed again from Q, K and lse alone, float32.
-    """
-
+    # q, k, v: [4, d]
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
+    # scores, weights: [4, 4] S and P, float64
     scores: np.ndarray
     weights: np.ndarray
-    out: np.ndarray
-    visits: tuple[Visit, ...]
-    tiled: np.ndarray
-    lse: np.ndarray
-    again: np.ndarray
+    out: np.ndarray  # [4, d] O in one go, float64
+    visits: tuple[Visit, ...]  # the tiles in the order of FlashAttention-2
+    tiled: np.ndarray  # [4, d] O of the tiles, float32
+    lse: np.ndarray  # [4] log-sum-exp of the tiles' m and l, float32
+    again: np.ndarray  # [4, 4] P computed again from Q, K and lse alone, float32
 
     @property
     def maxima(self) -> np.ndarray:

@@ -85,17 +85,11 @@ def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Call]:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A GPU's ceilings in one dtype, from its datasheet (Williams et al., CACM 52(4), 2009).
+    """A GPU's ceilings in one dtype, from its datasheet (Williams et al., CACM 52(4), 2009)."""
 
-    Attributes:
-        peak_flops: FLOP/s of dense matrix products.
-        bytes_per_second: of device memory.
-        cache_bytes_per_second: from L2 to all SMs.
-    """
-
-    peak_flops: float
-    bytes_per_second: float
-    cache_bytes_per_second: float
+    peak_flops: float  # FLOP/s of dense matrix products
+    bytes_per_second: float  # of device memory
+    cache_bytes_per_second: float  # from L2 to all SMs
 
     @property
     def ridge(self) -> float:

@@ -12,21 +12,14 @@ FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said
 
 @dataclass(frozen=True)
 class Gaps:
-    """How the bytes of a counted call differ from one level of memory to the next.
+    """How the bytes of a counted call differ from one level of memory to the next."""
 
-    Attributes:
-        l1_share: of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes.
-        from_l2_off: of the modelled bytes from L2 to the SMs, relative to those counted.
-        l2_share: of the bytes from L2 to the SMs, what L2 did not fetch from DRAM.
-        dram_over_compulsory: DRAM reads, recorded, over the bytes that must be read once.
-        model_off: of the modelled DRAM reads, relative to those counted.
-    """
-
+    # of the bytes that tiles request, what comes from L1 and not from L2; below 0 if more comes
     l1_share: float
-    from_l2_off: float
-    l2_share: float
-    dram_over_compulsory: float
-    model_off: float
+    from_l2_off: float  # of the modelled bytes from L2 to the SMs, relative to those counted
+    l2_share: float  # of the bytes from L2 to the SMs, what L2 did not fetch from DRAM
+    dram_over_compulsory: float  # DRAM reads, recorded, over the bytes that must be read once
+    model_off: float  # of the modelled DRAM reads, relative to those counted
 
     @property
     def l1_serves(self) -> bool:

@@ -22,16 +22,12 @@ from engine.schedule.step import EXPONENTIALS, PARTIALS, Operation, Tensor
 
 @dataclass(frozen=True)
 class Crossings:
-    """What the steps of one head move across HBM; arrays are [steps], bytes float64.
+    """What the steps of one head move across HBM; arrays are [steps], bytes float64."""
 
-    Attributes:
-        read, written: by each step; all of them add up to `Traffic.dram` over the heads.
-        first: bool, whether the step is the first of its kernel to load its tile, or to store it.
-    """
-
+    # read, written: by each step; all of them add up to `Traffic.dram` over the heads
     read: np.ndarray
     written: np.ndarray
-    first: np.ndarray
+    first: np.ndarray  # bool, whether the step is the first of its kernel to load its tile, or to store it
 
 
 def crossings(launch: Launch, traffic: Traffic) -> Crossings:

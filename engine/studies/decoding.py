@@ -52,15 +52,11 @@ def fastest(found: Mapping[int, Simulation]) -> int:
 
 @dataclass(frozen=True)
 class Spread:
-    """A kernel's blocks over the SMs, modelled: they take as long as each other and go round.
+    """A kernel's blocks over the SMs, modelled: they take as long as each other and go round."""
 
-    Attributes:
-        blocks: [SMs] blocks that each SM runs, one after another or side by side.
-        grid: key heads over the batch, splits of each, blocks of its query heads; multiplied they are the
-            blocks launched, those with them for which no keys are left.
-    """
-
-    blocks: np.ndarray
+    blocks: np.ndarray  # [SMs] blocks that each SM runs, one after another or side by side
+    # key heads over the batch, splits of each, blocks of its query heads; multiplied they are the blocks
+    # launched, those with them for which no keys are left
     grid: tuple[int, int, int]
 
     @property
@@ -116,30 +112,22 @@ def rate_of_sm(simulation: Simulation) -> float:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the splits of one query hold, executed through the counting memory, and how they merge.
+    """What the splits of one query hold, executed through the counting memory, and how they merge."""
 
-    Attributes:
-        experiment: what was run: one head, as many keys as are quickly computed.
-        keys: [splits, 2] first and one past the last key of each split; equal where it has none.
-        m, l, lse: [splits] maximum, sum of exp(score - m) and log-sum-exp of each; -inf, 0 and -inf for none.
-        out: [splits, d] O of each, divided by its own l; 0 for none.
-        steps: the online softmax over lse: what m, l and alpha do as one part after another is merged.
-        merged: [splits + 1, 3 + d] after each number of parts, from none: the largest lse, the sum of
-            exp(lse - largest), lse and O.
-        result: [d] the kernel's O, rounded to the dtype.
-        exact: [d] O in float64 over all keys at once; exact_lse likewise.
-    """
-
-    experiment: Experiment
-    keys: np.ndarray
+    experiment: Experiment  # what was run: one head, as many keys as are quickly computed
+    keys: np.ndarray  # [splits, 2] first and one past the last key of each split; equal where it has none
+    # m, l, lse: [splits] maximum, sum of exp(score - m) and log-sum-exp of each; -inf, 0 and -inf for none
     m: np.ndarray
     l: np.ndarray  # noqa: E741 - the field's name
     lse: np.ndarray
-    out: np.ndarray
+    out: np.ndarray  # [splits, d] O of each, divided by its own l; 0 for none
+    # the online softmax over lse: what m, l and alpha do as one part after another is merged
     steps: OnlineSteps
+    # [splits + 1, 3 + d] after each number of parts, from none: the largest lse, the sum of exp(lse -
+    # largest), lse and O
     merged: np.ndarray
-    result: np.ndarray
-    exact: np.ndarray
+    result: np.ndarray  # [d] the kernel's O, rounded to the dtype
+    exact: np.ndarray  # [d] O in float64 over all keys at once; exact_lse likewise
     exact_lse: float
 
     @property

@@ -16,19 +16,12 @@ UNFUSED = standard.ALGORITHM.key
 
 @dataclass(frozen=True)
 class Gain:
-    """Unfused attention over a fused algorithm, on one problem.
+    """Unfused attention over a fused algorithm, on one problem."""
 
-    Attributes:
-        keys: of the problem.
-        bytes: ratio of the bytes that cross HBM.
-        seconds: ratio of the times.
-        fused: the fused algorithm, on its tiles.
-    """
-
-    keys: int
-    bytes: float
-    seconds: float
-    fused: Experiment
+    keys: int  # of the problem
+    bytes: float  # ratio of the bytes that cross HBM
+    seconds: float  # ratio of the times
+    fused: Experiment  # the fused algorithm, on its tiles
 
 
 def fused_of(experiment: Experiment) -> Experiment:

@@ -30,18 +30,13 @@ SETS = (np.arange(16) + 0.5) / 16  # of L2, by how early they are full
 
 @dataclass(frozen=True)
 class Flow:
-    """Bytes across HBM over time: of `Traffic.dram`, all that is read, and all that is written or left.
+    """Bytes across HBM over time: of `Traffic.dram`, all that is read, and all that is written or left."""
 
-    Attributes:
-        interval: seconds of each interval.
-        read, written: [intervals] float64, bytes.
-        left: bytes that lie dirty in L2 when the call ends.
-    """
-
-    interval: float
+    interval: float  # seconds of each interval
+    # read, written: [intervals] float64, bytes
     read: np.ndarray
     written: np.ndarray
-    left: float
+    left: float  # bytes that lie dirty in L2 when the call ends
 
 
 def modelled_flow(experiment: Experiment, interval: float) -> Flow:

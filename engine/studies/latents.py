@@ -34,18 +34,15 @@ HEADS_DRAWN = (1, 2, 4, 8, 16, 32, 64, 128)
 class Sizes:
     """Those of DeepSeek-V2 and V3, unless given.
 
-    Attributes:
-        heads: of Q.
-        latent, rotary: numbers that are cached of a token: its latent, and those rotated by its position.
-        plain, v_dim: numbers of K and of V that each head makes from the latent.
-
     >>> Sizes().cached, Sizes().of_heads
     (576, 40960)
     """
 
-    heads: int = 128
+    heads: int = 128  # of Q
+    # latent, rotary: numbers that are cached of a token: its latent, and those rotated by its position
     latent: int = 512
     rotary: int = 64
+    # plain, v_dim: numbers of K and of V that each head makes from the latent
     plain: int = 128
     v_dim: int = 128
 
@@ -132,18 +129,15 @@ def groups_as_fast(gpu: Gpu, sizes: Sizes = DEEPSEEK) -> float:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Drawn numbers of one sequence: its cache, queries, and the matrices that make K and V, float32.
+    """Drawn numbers of one sequence: its cache, queries, and the matrices that make K and V, float32."""
 
-    Attributes:
-        latents, rotated: [keys, latent] and [keys, rotary], the cache.
-        q, q_rotated: [queries, heads, plain] and [queries, heads, rotary].
-        up_k, up_v: [heads, latent, plain] and [heads, latent, d of V].
-    """
-
+    # latents, rotated: [keys, latent] and [keys, rotary], the cache
     latents: np.ndarray
     rotated: np.ndarray
+    # q, q_rotated: [queries, heads, plain] and [queries, heads, rotary]
     q: np.ndarray
     q_rotated: np.ndarray
+    # up_k, up_v: [heads, latent, plain] and [heads, latent, d of V]
     up_k: np.ndarray
     up_v: np.ndarray
 

@@ -15,21 +15,15 @@ LENGTHS = tuple(2**power for power in range(7, 18))
 
 @dataclass(frozen=True)
 class LayerTime:
-    """One layer of so many tokens in seconds, modelled: what is not attention, and attention twice.
-
-    Attributes:
-        rest: everything else.
-        standard, fast: attention's own, as standard attention and as the kernel that is chosen by itself.
-        fits: whether what standard attention stores fits the GPU's memory.
-        label: the chosen kernel's name.
-    """
+    """One layer of so many tokens in seconds, modelled: what is not attention, and attention twice."""
 
     tokens: int
-    rest: float
+    rest: float  # everything else
+    # standard, fast: attention's own, as standard attention and as the kernel that is chosen by itself
     standard: float
     fast: float
-    fits: bool
-    label: str
+    fits: bool  # whether what standard attention stores fits the GPU's memory
+    label: str  # the chosen kernel's name
 
     @property
     def shares(self) -> tuple[float, float]:

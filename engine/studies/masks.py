@@ -39,23 +39,15 @@ class Density:
 
 @dataclass(frozen=True)
 class Masked:
-    """A scenario under one mask.
+    """A scenario under one mask."""
 
-    Attributes:
-        mask: it.
-        simulation: of FlashAttention-2, which skips the tiles that the mask hides.
-        density: one head's tile grid.
-        seen: share of all pairs of a query and a key that the mask leaves.
-        wasted: share of the scores computed in visited tiles that it then hides; 0 where none is computed.
-        own: whether it is the scenario's own mask.
-    """
-
-    mask: Mask
-    simulation: Simulation
-    density: Density
-    seen: float
+    mask: Mask  # it
+    simulation: Simulation  # of FlashAttention-2, which skips the tiles that the mask hides
+    density: Density  # one head's tile grid
+    seen: float  # share of all pairs of a query and a key that the mask leaves
+    # share of the scores computed in visited tiles that it then hides; 0 where none is computed
     wasted: float
-    own: bool
+    own: bool  # whether it is the scenario's own mask
 
     @property
     def visited(self) -> float:
@@ -140,19 +132,12 @@ def _covered(ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 
 @dataclass(frozen=True)
 class VariantCost:
-    """A recorded row beside the plain one that was timed in turns with it.
+    """A recorded row beside the plain one that was timed in turns with it."""
 
-    Attributes:
-        row: it, with a time.
-        plain: the other.
-        commit: of the project when they were recorded.
-        seen: share of all pairs of a query and a key that the row leaves.
-    """
-
-    row: VariantTiming
-    plain: VariantTiming
-    commit: str
-    seen: float
+    row: VariantTiming  # it, with a time
+    plain: VariantTiming  # the other
+    commit: str  # of the project when they were recorded
+    seen: float  # share of all pairs of a query and a key that the row leaves
 
     @property
     def over(self) -> float:

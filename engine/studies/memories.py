@@ -10,20 +10,13 @@ REGISTERS, SHARED, L2, HBM = "registers", "shared memory", "L2", "HBM"
 
 @dataclass(frozen=True)
 class Memory:
-    """One kind of memory of a whole GPU.
+    """One kind of memory of a whole GPU."""
 
-    Attributes:
-        name: as the field calls it.
-        bytes: of all of it on the GPU.
-        parts: how many it is divided into, one per SM; 1 where all SMs share it.
-        bytes_per_second: peak, towards the arithmetic; None for registers.
-        reached: bytes/s of that which kernels reach, fitted or measured on an H200; None where not known.
-    """
-
-    name: str
-    bytes: int
-    parts: int
-    bytes_per_second: float | None
+    name: str  # as the field calls it
+    bytes: int  # of all of it on the GPU
+    parts: int  # how many it is divided into, one per SM; 1 where all SMs share it
+    bytes_per_second: float | None  # peak, towards the arithmetic; None for registers
+    # bytes/s of that which kernels reach, fitted or measured on an H200; None where not known
     reached: float | None
 
     @property

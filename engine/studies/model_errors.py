@@ -44,15 +44,11 @@ MOST = 95  # per cent of calls that are off by less than what is told
 
 @dataclass(frozen=True)
 class Held:
-    """One recorded call beside the model of the same.
-
-    Attributes:
-        kind: one of KINDS.
-        modelled, recorded: seconds, or bytes.
-    """
+    """One recorded call beside the model of the same."""
 
     experiment: Experiment
-    kind: str
+    kind: str  # one of KINDS
+    # modelled, recorded: seconds, or bytes
     modelled: float
     recorded: float
 
@@ -64,19 +60,12 @@ class Held:
 
 @dataclass(frozen=True)
 class ModelError:
-    """The model's errors over calls of one kind: shares of what was recorded.
+    """The model's errors over calls of one kind: shares of what was recorded."""
 
-    Attributes:
-        kind: one of KINDS.
-        count: how many calls.
-        median: half of them are off by less.
-        most: MOST per cent of them are.
-    """
-
-    kind: str
-    count: int
-    median: float
-    most: float
+    kind: str  # one of KINDS
+    count: int  # how many calls
+    median: float  # half of them are off by less
+    most: float  # MOST per cent of them are
 
 
 @kept_with(1)

@@ -18,21 +18,13 @@ GOLDEN = (5**0.5 - 1) / 2
 
 @dataclass(frozen=True)
 class Paging:
-    """Sequences of different lengths in one pool of pages, as large as a whole cache for each would be.
+    """Sequences of different lengths in one pool of pages, as large as a whole cache for each would be."""
 
-    Attributes:
-        lengths: keys that each sequence has.
-        room: keys that a whole cache must have room for: the most that a sequence may get.
-        page_size: keys of a page.
-        key_bytes: bytes of K and V of one key in one layer, all KV heads.
-        table: of each sequence the pages that hold its keys, in their order.
-    """
-
-    lengths: tuple[int, ...]
-    room: int
-    page_size: int
-    key_bytes: int
-    table: tuple[tuple[int, ...], ...]
+    lengths: tuple[int, ...]  # keys that each sequence has
+    room: int  # keys that a whole cache must have room for: the most that a sequence may get
+    page_size: int  # keys of a page
+    key_bytes: int  # bytes of K and V of one key in one layer, all KV heads
+    table: tuple[tuple[int, ...], ...]  # of each sequence the pages that hold its keys, in their order
 
     @property
     def reserved(self) -> int:

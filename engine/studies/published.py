@@ -16,21 +16,14 @@ TAKEN = ("batch", "heads", "seq", "seq_kv", "head_dim")
 
 @dataclass(frozen=True)
 class Published:
-    """A published rate and the modelled one, FLOP/s of the same call; causal ones count half of the scores.
+    """A published rate and the modelled one, FLOP/s of the same call; causal ones count half of the scores."""
 
-    Attributes:
-        experiment: this project's kernel that is nearest to the one that was timed, in its own blocks.
-        kernel: the one that was timed.
-        rate: what it was published to reach.
-        modelled: what this project's is modelled to reach.
-        source: where it was published, and what is assumed where it does not say.
-    """
-
+    # this project's kernel that is nearest to the one that was timed, in its own blocks
     experiment: Experiment
-    kernel: str
-    rate: float
-    modelled: float
-    source: str
+    kernel: str  # the one that was timed
+    rate: float  # what it was published to reach
+    modelled: float  # what this project's is modelled to reach
+    source: str  # where it was published, and what is assumed where it does not say
 
     @property
     def ratio(self) -> float:

@@ -19,21 +19,18 @@ FLOPS_RATIO = {way: count / FORWARD_PRODUCTS for way, count in PRODUCTS.items()}
 
 @dataclass(frozen=True)
 class Recomputation:
-    """Three ways through the backward pass, over batch and heads; by STORED, ONE_KERNEL and TWO_KERNELS.
+    """Three ways through the backward pass, over batch and heads; by STORED, ONE_KERNEL and TWO_KERNELS."""
 
-    Attributes:
-        flops: matrix FLOPs, on the tiles that the mask leaves; with P stored on all of them, as unfused
-            attention skips none.
-        kept: bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2.
-        moved: bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled.
-            (What one kernel's dQ costs DRAM is not modelled.)
-        requested: bytes that the tiles of the others request of L2: K, V, dK and dV once for all heads that
-            share them, as the kernels do.
-    """
-
+    # matrix FLOPs, on the tiles that the mask leaves; with P stored on all of them, as unfused attention
+    # skips none
     flops: dict[str, int]
+    # bytes in memory for it besides Q, K, V and O: P, or lse, delta and lse in units of log2
     kept: dict[str, int]
+    # bytes that pass DRAM: what the unfused pass must move, and what two kernels move as modelled. (What one
+    # kernel's dQ costs DRAM is not modelled.)
     moved: dict[str, int]
+    # bytes that the tiles of the others request of L2: K, V, dK and dV once for all heads that share them, as
+    # the kernels do
     requested: dict[str, int]
 
     @property

@@ -22,29 +22,19 @@ MOST_ROWS, MOST_HEADS, MOST_KEYS = 128, 16, 4096
 
 @dataclass(frozen=True)
 class HeadRescales:
-    """One head, in the mean over its rows with keys.
+    """One head, in the mean over its rows with keys."""
 
-    Attributes:
-        head: its number.
-        rises: share of the key blocks after a row's first at which its maximum rises.
-        kept: share of those rises that stay below THRESHOLD, so that nothing need be rescaled.
-        rescaled: share of the key blocks at which sums are rescaled where a maximum stays below THRESHOLD.
-        error: the largest difference that this makes to a number of O, in float32, beside the largest of O.
-        first: share of the weight on the first key.
-        distance: how far back the weight lies, in keys.
-        entropy: of a row's weights, in bits.
-        outside: by window, the share of the weight on keys before it.
-    """
-
-    head: int
-    rises: float
-    kept: float
+    head: int  # its number
+    rises: float  # share of the key blocks after a row's first at which its maximum rises
+    kept: float  # share of those rises that stay below THRESHOLD, so that nothing need be rescaled
+    # share of the key blocks at which sums are rescaled where a maximum stays below THRESHOLD
     rescaled: float
+    # the largest difference that this makes to a number of O, in float32, beside the largest of O
     error: float
-    first: float
-    distance: float
-    entropy: float
-    outside: dict[int, float]
+    first: float  # share of the weight on the first key
+    distance: float  # how far back the weight lies, in keys
+    entropy: float  # of a row's weights, in bits
+    outside: dict[int, float]  # by window, the share of the weight on keys before it
 
 
 @lru_cache(maxsize=32)

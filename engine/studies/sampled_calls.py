@@ -24,17 +24,11 @@ ALIKE = 0.08  # by how much a run of its own with blocks noted may differ in its
 
 @dataclass(frozen=True)
 class SampledCall:
-    """A call as a chip sampled it, recorded or measured here.
+    """A call as a chip sampled it, recorded or measured here."""
 
-    Attributes:
-        row: what was sampled.
-        origin: where and when, in words: "recorded on ...", "measured here, ...".
-        gpu: whose memory sets the scale.
-    """
-
-    row: Samples
-    origin: str
-    gpu: Gpu = field(hash=False)
+    row: Samples  # what was sampled
+    origin: str  # where and when, in words: "recorded on ...", "measured here, ..."
+    gpu: Gpu = field(hash=False)  # whose memory sets the scale
 
     @cached_property
     def experiment(self) -> Experiment | None:

@@ -34,22 +34,15 @@ LENGTHS = tuple(2**power for power in range(10, 21))
 
 @dataclass(frozen=True)
 class Subject:
-    """Numbers to choose on: the query heads of one key head, causal.
+    """Numbers to choose on: the query heads of one key head, causal."""
 
-    Attributes:
-        q: [heads, keys, d] float32, scaled, a query a key.
-        k, v: [keys, d] and [keys, d of V].
-        block: keys of a block.
-        real: whether they are a file's.
-        every: whether every query is looked at, and not only the last of each block.
-    """
-
-    q: np.ndarray
+    q: np.ndarray  # [heads, keys, d] float32, scaled, a query a key
+    # k, v: [keys, d] and [keys, d of V]
     k: np.ndarray
     v: np.ndarray
-    block: int
-    real: bool
-    every: bool = False
+    block: int  # keys of a block
+    real: bool  # whether they are a file's
+    every: bool = False  # whether every query is looked at, and not only the last of each block
 
     @property
     def rows(self) -> np.ndarray:

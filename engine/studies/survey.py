@@ -123,19 +123,12 @@ def _by_tiling(experiment: Experiment) -> dict[tuple[int, int], TilingCost]:
 
 @dataclass(frozen=True)
 class Growth:
-    """What unfused attention keeps in device memory, over batch and heads, beside what there is; bytes.
+    """What unfused attention keeps in device memory, over batch and heads, beside what there is; bytes."""
 
-    Attributes:
-        matrices: S and P, a number for each query and key.
-        tensors: all else: Q, K, V, O and lse, a number or a row of them for each token.
-        capacity: of the GPU.
-        longest: the most keys that fit, by UNFUSED and FUSED.
-    """
-
-    matrices: int
-    tensors: int
-    capacity: int
-    longest: Mapping[str, int]
+    matrices: int  # S and P, a number for each query and key
+    tensors: int  # all else: Q, K, V, O and lse, a number or a row of them for each token
+    capacity: int  # of the GPU
+    longest: Mapping[str, int]  # the most keys that fit, by UNFUSED and FUSED
 
     @property
     def unfused(self) -> int:

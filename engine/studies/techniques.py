@@ -88,25 +88,16 @@ WAITING = flash2.ALGORITHM.techniques - {"asynchronous"}  # flash2 with one stag
 
 @dataclass(frozen=True)
 class Variant:
-    """Attention with some of the techniques, on one problem; bytes and seconds over batch and heads.
+    """Attention with some of the techniques, on one problem; bytes and seconds over batch and heads."""
 
-    Attributes:
-        techniques: those in use.
-        pipeline: what its kernel does at the same time.
-        traffic: bytes and FLOPs, counted; of DRAM modelled.
-        seconds: modelled; None where it does not fit the chip.
-        of_peak: share of the tensor cores' peak that the whole call reaches, modelled; None likewise.
-        misfit: one sentence on why, if so.
-        kernel: which of this project's kernels it is; None if none.
-    """
-
-    techniques: frozenset[str]
-    pipeline: Pipeline
-    traffic: Traffic
-    seconds: float | None
+    techniques: frozenset[str]  # those in use
+    pipeline: Pipeline  # what its kernel does at the same time
+    traffic: Traffic  # bytes and FLOPs, counted; of DRAM modelled
+    seconds: float | None  # modelled; None where it does not fit the chip
+    # share of the tensor cores' peak that the whole call reaches, modelled; None likewise
     of_peak: float | None
-    misfit: str | None
-    kernel: str | None
+    misfit: str | None  # one sentence on why, if so
+    kernel: str | None  # which of this project's kernels it is; None if none
 
 
 def sensible(chosen: Iterable[str]) -> frozenset[str]:
@@ -190,18 +181,13 @@ def _misfit(run: Launch) -> str | None:
 
 @dataclass(frozen=True)
 class RecordedKernel:
-    """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward.
-
-    Attributes:
-        stages: how many tiles its copies run ahead, where that is not the kernel's own choice.
-        seconds: the recorded median.
-    """
+    """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward."""
 
     kernel: str
-    stages: int | None
+    stages: int | None  # how many tiles its copies run ahead, where that is not the kernel's own choice
     techniques: frozenset[str]
     problem: Problem
-    seconds: float
+    seconds: float  # the recorded median
     tflops: float
 
 

@@ -80,22 +80,14 @@ ALL = frozenset(TECHNIQUES)
 
 @dataclass(frozen=True)
 class Variant:
-    """A block of FlashAttention-4 with some of its techniques.
+    """A block of FlashAttention-4 with some of its techniques."""
 
-    Attributes:
-        techniques: those in use.
-        block: what is drawn; its period is one key block of all tiles in flight.
-        tflops: TFLOP/s of all SMs at that pace; of_peak: share of the tensor cores' peak that this is.
-        shared_busy: share of the time in which operands pass from shared memory to the tensor cores.
-        requested: bytes asked of L2 by the whole call, counted.
-    """
-
-    techniques: frozenset[str]
-    block: Inside
-    tflops: float
+    techniques: frozenset[str]  # those in use
+    block: Inside  # what is drawn; its period is one key block of all tiles in flight
+    tflops: float  # TFLOP/s of all SMs at that pace; of_peak: share of the tensor cores' peak that this is
     of_peak: float
-    shared_busy: float
-    requested: Bytes
+    shared_busy: float  # share of the time in which operands pass from shared memory to the tensor cores
+    requested: Bytes  # bytes asked of L2 by the whole call, counted
 
 
 def on_blackwell(experiment: Experiment) -> Experiment:
@@ -149,17 +141,13 @@ def variant(experiment: Experiment, chosen: frozenset[str] = ALL) -> Variant:
 
 @dataclass(frozen=True)
 class Whole:
-    """FlashAttention-4's whole call on a B200, modelled, for what its paper says of its best.
+    """FlashAttention-4's whole call on a B200, modelled, for what its paper says of its best."""
 
-    Attributes:
-        tflops, of_peak: of 16 heads of d 128 and 32,768 tokens in bfloat16.
-        over_second: how many times as fast that is as FlashAttention-2.
-        clocks: of an SM at its peaks for 128 x 128 scores: both products, exponentials, operands of both.
-    """
-
+    # tflops, of_peak: of 16 heads of d 128 and 32,768 tokens in bfloat16
     tflops: float
     of_peak: float
-    over_second: float
+    over_second: float  # how many times as fast that is as FlashAttention-2
+    # of an SM at its peaks for 128 x 128 scores: both products, exponentials, operands of both
     clocks: dict[str, float]
 
 

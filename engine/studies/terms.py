@@ -21,19 +21,13 @@ ALIBI = 8  # the last head's slope is 2 to the power of minus this, arXiv 2108.1
 
 @dataclass(frozen=True)
 class ScoreTerms:
-    """The scores of some query rows of the first head, and what terms make of them.
+    """The scores of some query rows of the first head, and what terms make of them."""
 
-    Attributes:
-        rows: [rows] the query rows, evenly spread.
-        sums: by a sink's logit, [rows] what the weights of a row's keys sum to; 0 where it sees no key.
-        scores: [scores] all that the rows see, without a term.
-        keys: how many keys the head has; fewer than the scenario's where that is too long.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # [rows] the query rows, evenly spread
+    # by a sink's logit, [rows] what the weights of a row's keys sum to; 0 where it sees no key
     sums: dict[float, np.ndarray]
-    scores: np.ndarray
-    keys: int
+    scores: np.ndarray  # [scores] all that the rows see, without a term
+    keys: int  # how many keys the head has; fewer than the scenario's where that is too long
 
 
 @lru_cache(maxsize=16)
@@ -62,20 +56,14 @@ def capped(scores: np.ndarray, cap: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ramp:
-    """What ALiBi leaves of the weights of one head, tile by tile.
+    """What ALiBi leaves of the weights of one head, tile by tile."""
 
-    Attributes:
-        head: counted from 1.
-        slope: what a score falls by per key of distance.
-        left: [query blocks, key blocks] exp(-slope distance) of a tile's nearest visible pair, the most that
-            one of its weights keeps; 0 where it has none.
-        keys: how many there are; fewer than the scenario's where that is too long.
-    """
-
-    head: int
-    slope: float
+    head: int  # counted from 1
+    slope: float  # what a score falls by per key of distance
+    # [query blocks, key blocks] exp(-slope distance) of a tile's nearest visible pair, the most that one of
+    # its weights keeps; 0 where it has none
     left: np.ndarray
-    keys: int
+    keys: int  # how many there are; fewer than the scenario's where that is too long
 
     @property
     def faint(self) -> float:

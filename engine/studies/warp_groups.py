@@ -40,26 +40,18 @@ class Mark:
 
 @dataclass(frozen=True)
 class Inside:
-    """One tile of a block of threads and the start of its next, modelled.
+    """One tile of a block of threads and the start of its next, modelled."""
 
-    Attributes:
-        experiment: whose block it is, under FlashAttention-3.
-        lanes: names of what works side by side: the copying warp, and the warp groups.
-        marks: what they do, each lane's in order of start.
-        visits: key blocks drawn of the tile; visits_in_all: how many it has.
-        switch: seconds at which the first warp group starts on the next tile.
-        period: seconds between one visit and the next once they follow each other evenly: the model's, or
-            what is drawn where that is longer.
-        tensor_busy, softmax_busy: share of such a period in which the unit works.
-    """
-
-    experiment: Experiment
-    lanes: tuple[str, ...]
-    marks: tuple[Mark, ...]
-    visits: int
+    experiment: Experiment  # whose block it is, under FlashAttention-3
+    lanes: tuple[str, ...]  # names of what works side by side: the copying warp, and the warp groups
+    marks: tuple[Mark, ...]  # what they do, each lane's in order of start
+    visits: int  # key blocks drawn of the tile; visits_in_all: how many it has
     visits_in_all: int
-    switch: float
+    switch: float  # seconds at which the first warp group starts on the next tile
+    # seconds between one visit and the next once they follow each other evenly: the model's, or what is drawn
+    # where that is longer
     period: float
+    # tensor_busy, softmax_busy: share of such a period in which the unit works
     tensor_busy: float
     softmax_busy: float
 

@@ -51,21 +51,17 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Shared:
-    """One tile's visit, or several: bytes written and read through shared memory and waits, after each step.
+    """One tile's visit, or several: bytes written and read through shared memory and waits, after each step."""
 
-    Attributes:
-        written, read, waits: [steps] counted since the start of the visit, after each of STEPS.
-        out: [rows, d] float32 O of the tile, not yet divided by l, relative to the tile's own maximum.
-        l: [rows] the sum of its weights.
-        visits: tiles of a head, each of which passes as many bytes.
-    """
-
+    # written, read, waits: [steps] counted since the start of the visit, after each of STEPS
     written: tuple[int, ...]
     read: tuple[int, ...]
     waits: tuple[int, ...]
+    # [rows, d] float32 O of the tile, not yet divided by l, relative to the tile's own maximum
     out: np.ndarray
+    # [rows] the sum of its weights
     l: np.ndarray  # noqa: E741 - the field's name
-    visits: int
+    visits: int  # tiles of a head, each of which passes as many bytes
 
 
 @lru_cache(maxsize=16)

@@ -13,17 +13,11 @@ CLEAR = 2.0  # times the mean rate of reads, over which a wave begins; it ends b
 
 @dataclass(frozen=True)
 class Outline:
-    """A call's bytes over time in a few numbers.
+    """A call's bytes over time in a few numbers."""
 
-    Attributes:
-        total: bytes read and written, with those that are left in L2 at the end.
-        peak: read and written together, bytes per second.
-        waves: when each begins, shares of the call.
-    """
-
-    total: float
-    peak: float
-    waves: tuple[float, ...]
+    total: float  # bytes read and written, with those that are left in L2 at the end
+    peak: float  # read and written together, bytes per second
+    waves: tuple[float, ...]  # when each begins, shares of the call
 
 
 def outline(flow: Flow) -> Outline:

@@ -22,36 +22,27 @@ WARP_ROWS = 16  # of a product that one warp takes: PTX ISA, wgmma.mma_async and
 
 @dataclass(frozen=True)
 class Zoom:
-    """One score of the first head, and what it lies in. Rows are queries, columns keys, from 0 on.
+    """One score of the first head, and what it lies in. Rows are queries, columns keys, from 0 on."""
 
-    Attributes:
-        experiment: whose numbers these are: the same, with plain scores, maybe with fewer tokens, or under
-            FlashAttention-2.
-        run: its launch.
-        tile: query block and key block.
-        warps: of the thread block.
-        pieces: [warps, 4] the first rows that each warp computes of the tile and the keys: first row, stop,
-            first key, stop, counted within the tile.
-        warp: which of them has the score.
-        scores: [rows, block_kv] float32 the tile's scaled scores, -inf where masked or past the last key.
-        row, key: of the score.
-        q, k: [d] the row of Q and of K.
-        score: q k / sqrt(d), the largest of its row so far.
-        m, l: before the tile and after it; alpha: what l and O are multiplied by.
-    """
-
+    # whose numbers these are: the same, with plain scores, maybe with fewer tokens, or under FlashAttention-2
     experiment: Experiment
-    run: Launch
-    tile: tuple[int, int]
-    warps: int
+    run: Launch  # its launch
+    tile: tuple[int, int]  # query block and key block
+    warps: int  # of the thread block
+    # [warps, 4] the first rows that each warp computes of the tile and the keys: first row, stop, first key,
+    # stop, counted within the tile
     pieces: np.ndarray
-    warp: int
+    warp: int  # which of them has the score
+    # [rows, block_kv] float32 the tile's scaled scores, -inf where masked or past the last key
     scores: np.ndarray
+    # row, key: of the score
     row: int
     key: int
+    # q, k: [d] the row of Q and of K
     q: np.ndarray
     k: np.ndarray
-    score: float
+    score: float  # q k / sqrt(d), the largest of its row so far
+    # m, l: before the tile and after it; alpha: what l and O are multiplied by
     m: tuple[float, float]
     l: tuple[float, float]  # noqa: E741 - the field's name
     alpha: float

@@ -24,22 +24,15 @@ GRADIENT = {Tensor.Q: Tensor.D_Q, Tensor.K: Tensor.D_K, Tensor.V: Tensor.D_V}
 
 @dataclass(frozen=True)
 class GradientTrace:
-    """What the backward pass of one key head computed and moved, over the query heads that share it.
+    """What the backward pass of one key head computed and moved, over the query heads that share it."""
 
-    Attributes:
-        d_q: [heads, seq_q, d], rounded to the dtype, as d_k and d_v are.
-        d_k, d_v: [seq_kv, d].
-        delta: [heads, seq_q] float32, rowsum(dO o O).
-        counted: bytes that the instrumented memory counted.
-        peak_sram_bytes: the most that the tiles took at once.
-    """
-
-    d_q: np.ndarray
+    d_q: np.ndarray  # [heads, seq_q, d], rounded to the dtype, as d_k and d_v are
+    # d_k, d_v: [seq_kv, d]
     d_k: np.ndarray
     d_v: np.ndarray
-    delta: np.ndarray
-    counted: Bytes
-    peak_sram_bytes: int
+    delta: np.ndarray  # [heads, seq_q] float32, rowsum(dO o O)
+    counted: Bytes  # bytes that the instrumented memory counted
+    peak_sram_bytes: int  # the most that the tiles took at once
 
 
 class Taken(NamedTuple):

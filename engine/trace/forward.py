@@ -28,23 +28,17 @@ class Trace:
     >>> one = Experiment.of(seq=128, heads=1)
     >>> execute(one, *(array[0] for array in make_inputs(one.problem))).m.shape
     (2, 2, 64)
-
-    Attributes:
-        out: [seq_q, d] O, rounded to the dtype; 0 where a row sees no key.
-        lse: [seq_q] float32, natural; -inf where a row sees no key.
-        m, l, alpha: [query blocks, key blocks, block_q] float32 after every visit, NaN where there is none.
-            Unfused attention has one key block, the whole row, and no alpha.
-        counted: bytes that the instrumented memory counted.
-        peak_sram_bytes: the most that the tiles took at once.
     """
 
-    out: np.ndarray
-    lse: np.ndarray
+    out: np.ndarray  # [seq_q, d] O, rounded to the dtype; 0 where a row sees no key
+    lse: np.ndarray  # [seq_q] float32, natural; -inf where a row sees no key
+    # m, l, alpha: [query blocks, key blocks, block_q] float32 after every visit, NaN where there is none.
+    # Unfused attention has one key block, the whole row, and no alpha
     m: np.ndarray
     l: np.ndarray  # noqa: E741 - the field's name
     alpha: np.ndarray
-    counted: Bytes
-    peak_sram_bytes: int
+    counted: Bytes  # bytes that the instrumented memory counted
+    peak_sram_bytes: int  # the most that the tiles took at once
 
 
 def execute(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Trace:

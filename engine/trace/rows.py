@@ -16,24 +16,18 @@ from engine.trace.softmax import exponentials, falling, log_sum_exp, raised
 
 @dataclass(frozen=True)
 class RowStatistics:
-    """How the online softmax of some rows went, block by block, float32.
+    """How the online softmax of some rows went, block by block, float32."""
 
-    Attributes:
-        rows: [rows] query rows.
-        m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each block,
-            NaN where it is not visited; of split keys those of the part that the block is in. Unfused
-            attention has one block, the whole row, and no alpha.
-        weight: [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited.
-        lse: [rows] log-sum-exp, natural; -inf where a row sees no key.
-        lse_so_far: [rows, key blocks] the same of the keys up to and with each block, as m and l are.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # [rows] query rows
+    # m, l, alpha: [rows, key blocks] running maximum, running sum and rescale factor after each block, NaN
+    # where it is not visited; of split keys those of the part that the block is in. Unfused attention has one
+    # block, the whole row, and no alpha
     m: np.ndarray
     l: np.ndarray  # noqa: E741 - the field's name
     alpha: np.ndarray
-    weight: np.ndarray
-    lse: np.ndarray
+    weight: np.ndarray  # [rows, key blocks] share of the final softmax mass in each tile; 0 where not visited
+    lse: np.ndarray  # [rows] log-sum-exp, natural; -inf where a row sees no key
+    # [rows, key blocks] the same of the keys up to and with each block, as m and l are
     lse_so_far: np.ndarray
 
 
@@ -102,23 +96,14 @@ def sampled_rows(experiment: Experiment, scores: int, values: int) -> np.ndarray
 
 @dataclass(frozen=True)
 class HeadRow:
-    """The scores of one query row of a head, from its first key block on.
+    """The scores of one query row of a head, from its first key block on."""
 
-    Attributes:
-        row: the query row.
-        first: the key of the first score, the start of a key block.
-        scores: [keys] float64 scaled scores, -inf where masked.
-        values: [keys, 4] the first numbers of V of those keys.
-        seen: keys that the row sees in all.
-        step: scores that a key block has.
-    """
-
-    row: int
-    first: int
-    scores: np.ndarray
-    values: np.ndarray
-    seen: int
-    step: int
+    row: int  # the query row
+    first: int  # the key of the first score, the start of a key block
+    scores: np.ndarray  # [keys] float64 scaled scores, -inf where masked
+    values: np.ndarray  # [keys, 4] the first numbers of V of those keys
+    seen: int  # keys that the row sees in all
+    step: int  # scores that a key block has
 
 
 @lru_cache(maxsize=64)
@@ -194,20 +179,13 @@ def _running_sum(alpha: np.ndarray, masses: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GradientRows:
-    """Some rows in the backward pass, float32.
+    """Some rows in the backward pass, float32."""
 
-    Attributes:
-        rows: [rows] query rows.
-        lse: [rows] log-sum-exp that the forward pass kept, natural; -inf where a row sees no key.
-        delta: [rows] rowsum(dO o O).
-        weight: [rows, key blocks] sum of P in each tile; a row's add up to 1.
-        score_gradient: [rows, key blocks] sum of dS = P o (dP - delta) in each tile; a row's add up to 0.
-    """
-
-    rows: np.ndarray
-    lse: np.ndarray
-    delta: np.ndarray
-    weight: np.ndarray
+    rows: np.ndarray  # [rows] query rows
+    lse: np.ndarray  # [rows] log-sum-exp that the forward pass kept, natural; -inf where a row sees no key
+    delta: np.ndarray  # [rows] rowsum(dO o O)
+    weight: np.ndarray  # [rows, key blocks] sum of P in each tile; a row's add up to 1
+    # [rows, key blocks] sum of dS = P o (dP - delta) in each tile; a row's add up to 0
     score_gradient: np.ndarray
 
 

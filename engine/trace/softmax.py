@@ -54,21 +54,15 @@ def log_sum_exp(m: np.ndarray, total: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OnlineSteps:
-    """A row's online softmax after every block, float64.
+    """A row's online softmax after every block, float64."""
 
-    Attributes:
-        m, l, alpha: [steps] running maximum, running sum, and what the sum so far was multiplied by.
-        weights: [steps, scores] exp(score - m) of the scores seen so far, 0 for those to come.
-        final: [scores] the weights as they will be, softmax(scores); 0 where every score is -inf.
-        stops: [steps] how many scores have been seen.
-    """
-
+    # m, l, alpha: [steps] running maximum, running sum, and what the sum so far was multiplied by
     m: np.ndarray
     l: np.ndarray  # noqa: E741 - the field's name
     alpha: np.ndarray
-    weights: np.ndarray
-    final: np.ndarray
-    stops: np.ndarray
+    weights: np.ndarray  # [steps, scores] exp(score - m) of the scores seen so far, 0 for those to come
+    final: np.ndarray  # [scores] the weights as they will be, softmax(scores); 0 where every score is -inf
+    stops: np.ndarray  # [steps] how many scores have been seen
 
 
 def online_steps(scores: np.ndarray, block: int = 1) -> OnlineSteps:

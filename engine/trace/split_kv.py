@@ -14,17 +14,13 @@ from engine.trace.softmax import falling
 
 @dataclass(frozen=True)
 class SplitTrace:
-    """What one key head's programs computed and moved; rows are packed, see `engine.algorithms.split_kv`.
+    """What one key head's programs computed and moved; rows are packed, see `engine.algorithms.split_kv`."""
 
-    Attributes:
-        trace: of the whole: O and lse as combined, m, l and alpha after every visit of the row's own split.
-        out: [splits, rows, d] float32 O of each split, normalised over its own keys; 0 where it has none.
-        lse: [splits, rows] float32, natural; -inf where it has none.
-    """
-
+    # of the whole: O and lse as combined, m, l and alpha after every visit of the row's own split
     trace: Trace
+    # [splits, rows, d] float32 O of each split, normalised over its own keys; 0 where it has none
     out: np.ndarray
-    lse: np.ndarray
+    lse: np.ndarray  # [splits, rows] float32, natural; -inf where it has none
 
 
 def execute_split(experiment: Experiment, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> SplitTrace:

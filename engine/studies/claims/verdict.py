@@ -14,35 +14,27 @@ COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "dat
 
 @dataclass(frozen=True)
 class Claim:
-    """What a text says, and the number that it stands or falls with.
+    """What a text says, and the number that it stands or falls with."""
 
-    Attributes:
-        source: who says it: a paper or an author's own text with its address, or an article without one.
-        says: the claim in our words.
-        page, experiment: where its scenario is seen.
-        what, unit: which number, in "B", "×", "%", "error", or "" for plain numbers.
-        claimed: (low, high) of what is said, from 0 up.
-        values: ours, one or over all choices, from the recordings of `gpus`; None is not recorded.
-        judged, why: the verdict that it gives with the recordings that there are, and why, in words.
-        origin: counted, modelled, computed or datasheet; of what is recorded, when and where follows.
-        varied: the choices, in words.
-        tolerance: relative.
-    """
-
+    # who says it: a paper or an author's own text with its address, or an article without one
     source: tuple[str, str]
-    says: str
+    says: str  # the claim in our words
+    # page, experiment: where its scenario is seen
     page: str
     experiment: Experiment
+    # what, unit: which number, in "B", "×", "%", "error", or "" for plain numbers
     what: str
     unit: str
-    claimed: tuple[float, float]
+    claimed: tuple[float, float]  # (low, high) of what is said, from 0 up
+    # ours, one or over all choices, from the recordings of `gpus`; None is not recorded
     values: Callable[..., Iterable[float | None]]
+    # judged, why: the verdict that it gives with the recordings that there are, and why, in words
     judged: str
     why: str
-    origin: str = ""
+    origin: str = ""  # counted, modelled, computed or datasheet; of what is recorded, when and where follows
     gpus: tuple[str, ...] = ()
-    varied: str = ""
-    tolerance: float = ABOUT
+    varied: str = ""  # the choices, in words
+    tolerance: float = ABOUT  # relative
 
 
 @dataclass(frozen=True)
