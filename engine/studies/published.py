@@ -16,7 +16,7 @@ TAKEN = ("batch", "heads", "seq", "seq_kv", "head_dim")
 
 @dataclass(frozen=True)
 class Published:
-    """A published rate and the modelled one, FLOP/s of the same call; causal ones count half of the scores."""
+    """A published rate and the modelled one, FLOP/s of one call; causal ones count half of the scores."""
 
     # this project's kernel that is nearest to the one that was timed, in its own blocks
     experiment: Experiment

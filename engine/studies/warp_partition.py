@@ -51,7 +51,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Shared:
-    """One tile's visit, or several: bytes written and read through shared memory and waits, after each step."""
+    """A tile's visit, or several: bytes through shared memory and waits, after each step."""
 
     # written, read, waits: [steps] counted since the start of the visit, after each of STEPS
     written: tuple[int, ...]
