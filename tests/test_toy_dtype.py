@@ -13,7 +13,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.trace.dense import exact_tiles
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from tests.conftest import forget
 
 DIGITS = 5

@@ -23,7 +23,7 @@ from engine.problem.bounds import visible, visible_pairs
 from engine.problem.inputs import make_inputs
 from engine.problem.mask import Mask, MaskError
 from engine.trace.dense import exact_tiles
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
 from engine.worker.jobs import JobError
 from tests.app.conftest import open_app

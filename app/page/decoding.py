@@ -22,7 +22,7 @@ from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.studies import decoding as studies
-from engine.trace.chip import SramOverflow
+from engine.trace.memory import SramOverflow
 
 OWN = split_kv.ALGORITHM.key
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}

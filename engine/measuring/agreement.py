@@ -29,7 +29,7 @@ from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.root import ROOT
 from engine.trace.dense import Held, exact_tiles
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from engine.worker.jobs import JobError, Update
 
 KEPT = ROOT / "assets" / "agreement.npz"
@@ -192,8 +192,7 @@ def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
 def _trace(experiment: Experiment, inputs) -> Held:
     """What the scheduler's own execution holds; raises JobError where the tiles do not fit the SRAM."""
     with refusals():
-        trace = execute(experiment, *inputs)
-    return Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
+        return execute(experiment, *inputs)
 
 
 def _tensors(problem: Problem, inputs, device: str):

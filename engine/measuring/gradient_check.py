@@ -21,8 +21,7 @@ from engine.problem.bounds import visible
 from engine.problem.dtype import dtype_named
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
-from engine.trace.backward import execute_backward
-from engine.trace.forward import execute
+from engine.trace.execute import execute, execute_backward
 from engine.worker.jobs import JobError, Update
 
 CHECK = "engine.measuring.gradient_check:check"

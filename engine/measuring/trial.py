@@ -20,7 +20,7 @@ from engine.measuring.libraries import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Row
-from engine.trace.chip import SramOverflow
+from engine.trace.memory import SramOverflow
 from engine.worker.jobs import JobError, LostError
 
 

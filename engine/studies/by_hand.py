@@ -15,7 +15,7 @@ from engine.model.launch import Launch
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Operation, Tensor
-from engine.trace.forward import Executor
+from engine.trace.execute import Executor, Trace
 
 TOKENS, BLOCK = 4, 2
 Q = ((1, 0), (0, 1), (1, 1), (1, -2))
@@ -104,18 +104,16 @@ def by_hand() -> ByHand:
     q, k, v = (np.array(matrix, np.float64) for matrix in (Q, K, V))
     scores = q @ k.T * PROBLEM.scale
     weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    run = watched("flash2")
-    trace, singles = run.trace(), [array.astype(np.float32) for array in (q, k)]
+    (trace, seen), singles = watched("flash2"), [array.astype(np.float32) for array in (q, k)]
     again = np.exp(singles[0] @ singles[1].T * np.float32(PROBLEM.scale) - trace.lse[:, None])
-    return ByHand(q, k, v, scores, weights, weights @ v, tuple(run.seen), trace.out, trace.lse, again)
+    return ByHand(q, k, v, scores, weights, weights @ v, tuple(seen), trace.out, trace.lse, again)
 
 
-def watched(algorithm: str) -> _Watched:
-    """The tiles of an algorithm run on the four tokens."""
+def watched(algorithm: str) -> tuple[Trace, list[Visit]]:
+    """An algorithm run on the four tokens, and its tiles."""
     launch = Launch.of(ALGORITHMS[algorithm], PROBLEM, TILING, GPUS["h200"])
     run = _Watched(launch, *(np.array(matrix, np.float32) for matrix in (Q, K, V)))
-    run.run()
-    return run
+    return run.run(), run.seen
 
 
 class _Row:

@@ -20,8 +20,8 @@ from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.studies.drawable import drawable
 from engine.trace.dense import exact_tiles
+from engine.trace.execute import execute
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
-from engine.trace.split_kv import execute_split
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CACHES = tuple(2**power for power in range(10, 21))  # keys of a cache: 1,024 to 1,048,576
@@ -144,15 +144,14 @@ def parts_of(decoding: Experiment) -> Parts:
     tiles = min(MOST_BLOCKS, MOST_VALUES / (problem.head_dim * decoding.tiling.block_kv))
     run = drawable(head, tiles)
     q, k, v = (array[0] for array in make_inputs(run.problem))
-    found = execute_split(run, q, k, v)
-    keys, visits = _keys(run), found.trace
+    keys, found = _keys(run), execute(run, q, k, v)
     last = np.maximum(-(-keys[:, 1] // run.tiling.block_kv) - 1, 0)
     none = keys[:, 0] == keys[:, 1]
-    lse, out = found.lse[:, 0].astype(np.float64), found.out[:, 0]
+    out, lse = found.parts[0][:, 0], found.parts[1][:, 0].astype(np.float64)
     steps = online_steps(lse)
     exact = exact_tiles(run, q, k, v)
-    m, sums = np.where(none, -np.inf, visits.m[0, last, 0]), np.where(none, 0, visits.l[0, last, 0])
-    results = visits.out[0], exact.out[0], float(exact.lse[0])
+    m, sums = np.where(none, -np.inf, found.m[0, last, 0]), np.where(none, 0, found.l[0, last, 0])
+    results = found.out[0], exact.out[0], float(exact.lse[0])
     return Parts(run, keys, m, sums, lse, out, steps, _merged(steps, out), *results)
 
 

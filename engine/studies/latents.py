@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.problem.gpu import Gpu
 from engine.studies.beyond import Cost
-from engine.trace.chip import Memory
+from engine.trace.memory import Memory
 from engine.trace.streamed import Counted, memory_of, streamed
 
 HEADS, PROJECTED, ABSORBED, GROUPS = "heads", "projected", "absorbed", "groups"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.trace.chip import Memory
+from engine.trace.memory import Memory
 from engine.trace.softmax import falling
 
 Tile = tuple[np.ndarray, np.ndarray, np.ndarray | bool]  # K, V, and which of the keys a query sees

@@ -11,7 +11,7 @@ from engine.measuring.agreement import AGREE, PAIRS, agree, compare, keep, kept,
 from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.inputs import make_inputs
 from engine.trace.dense import Held, exact_tiles
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from engine.worker.jobs import JobError
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}

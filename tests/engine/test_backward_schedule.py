@@ -19,9 +19,8 @@ from engine.studies.recomputation import (
     one_kernel_bytes,
     recomputation,
 )
-from engine.trace.backward import GradientTrace, execute_backward
-from engine.trace.chip import SramOverflow
-from engine.trace.forward import execute
+from engine.trace.execute import GradientTrace, execute, execute_backward
+from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import backward_flops, one_kernel_backward_bytes, two_kernel_backward_bytes
 from tests.engine.strategies import exact_attention, exact_gradients, experiments

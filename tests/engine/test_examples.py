@@ -9,7 +9,7 @@ MODULES = (
     "problem.dtype", "problem.mask", "problem.problem", "problem.bounds", "parameter", "experiment",
     "schedule.step", "schedule.nest", "schedule.columns", "schedule.schedule", "schedule.bytes",
     "model.launch", "model.traffic", "model.l2", "model.reuse", "model.footprint",
-    "trace.forward", "recordings.recording", "layers.config", "layers.model", "layers.phase",
+    "trace.execute", "recordings.recording", "layers.config", "layers.model", "layers.phase",
 )  # fmt: skip
 
 

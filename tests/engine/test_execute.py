@@ -9,8 +9,8 @@ from engine.algorithms import compared
 from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs
 from engine.problem.terms import SINK
-from engine.trace.chip import SramOverflow
-from engine.trace.forward import execute
+from engine.trace.execute import execute
+from engine.trace.memory import SramOverflow
 from engine.trace.rows import row_statistics
 from tests.engine.strategies import exact_attention, experiments
 

@@ -10,7 +10,7 @@ from engine.problem.inputs import make_inputs
 from engine.schedule.step import Tensor
 from engine.small.model import small
 from engine.trace.dense import exact_tiles
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from engine.trace.softmax import exp2_by_polynomial, exponentials
 from tests.engine.strategies import dense_mask
 

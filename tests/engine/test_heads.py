@@ -11,7 +11,7 @@ import pytest
 from engine.experiment import Experiment, ExperimentError
 from engine.problem.heads import Heads, HeadsError, keep, kept, read
 from engine.problem.inputs import fits, make_inputs, tokens_of
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 
 
 def heads(queries: int = 40, keys: int = 40, **more) -> Heads:

@@ -13,7 +13,7 @@ from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
 from engine.studies.decoding import decoding_of, kernel_splits
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from tests.engine.strategies import exact_attention
 
 LONG = Experiment.of(heads=16, seq=16384, head_dim=128, causal=True)

@@ -10,7 +10,7 @@ from engine.algorithms import ALGORITHMS, offered, ring
 from engine.algorithms.ring import Order, meetings, order_of
 from engine.model.launch import schedule_of
 from engine.problem.inputs import make_inputs
-from engine.trace.split_kv import execute_split
+from engine.trace.execute import execute
 from tests.engine.strategies import experiments
 from tests.engine.test_execute import check
 
@@ -28,7 +28,7 @@ def ring_of(tokens: int, causal: bool, **more) -> Experiment:
 @given(experiments(algorithms=("ring",)), GPUS)
 def test_the_merged_result_is_float64s(experiment, gpus):
     tensors = [array[0] for array in make_inputs(experiment.problem, 3)]
-    found = execute_split(experiment.changed(splits=gpus), *tensors).trace
+    found = execute(experiment.changed(splits=gpus), *tensors)
     check(found.out, found.lse, experiment.problem, tensors)
 
 

@@ -9,7 +9,7 @@ from engine import Experiment, simulate
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.schedule.step import Tensor
-from engine.trace.split_kv import execute_split
+from engine.trace.execute import execute
 from tests.engine.closed_form import split_kv_bytes
 from tests.engine.strategies import dense_mask, experiments
 from tests.engine.test_execute import EPSILON, check
@@ -69,10 +69,10 @@ def test_splits_share_the_key_blocks_of_a_row_block_evenly_and_in_order(experime
 def test_the_combined_parts_are_attention_as_float64_has_it(experiment):
     problem = experiment.problem
     rows, k, v, q = one_key_head(experiment)
-    found = execute_split(experiment, rows, k, v)
+    found = execute(experiment, rows, k, v)
     for head, mine in enumerate(q):
         rows_of_head = slice(head, None, len(q))
-        check(found.trace.out[rows_of_head], found.trace.lse[rows_of_head], problem, (mine, k, v))
+        check(found.out[rows_of_head], found.lse[rows_of_head], problem, (mine, k, v))
 
 
 @given(split(most_heads=1, terms=False))
@@ -80,7 +80,7 @@ def test_every_part_is_attention_over_its_own_keys(experiment):
     """Each split's O and lse against dense float64 softmax over the keys of its blocks alone."""
     problem, tiling = experiment.problem, experiment.tiling
     rows, k, v, _ = one_key_head(experiment)
-    found, mask = execute_split(experiment, rows, k, v), packed_mask(experiment)
+    found, mask = execute(experiment, rows, k, v), packed_mask(experiment)
     phase = simulate(experiment).schedule.phases[0]
     scores = rows.astype(np.float64) @ k.T.astype(np.float64) / np.sqrt(problem.head_dim)
     keys = np.arange(problem.seq_kv) // tiling.block_kv
@@ -92,18 +92,18 @@ def test_every_part_is_attention_over_its_own_keys(experiment):
         weights = np.where(seen, np.exp(scores[own]), 0)
         total = weights.sum(1, keepdims=True)
         exact = weights @ v.astype(np.float64) / np.where(total == 0, 1, total)
-        np.testing.assert_allclose(found.out[part][own], exact, atol=8 * epsilon * np.abs(v).max())
+        np.testing.assert_allclose(found.parts[0][part][own], exact, atol=8 * epsilon * np.abs(v).max())
         with np.errstate(divide="ignore"):
             expected = np.log(total[:, 0])
-        np.testing.assert_allclose(found.lse[part][own], expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found.parts[1][part][own], expected, rtol=1e-4, atol=1e-4)
 
 
 @given(split())
 def test_the_memory_counts_what_the_schedule_asks_for(experiment):
     simulation = simulate(experiment)
-    found = execute_split(experiment, *one_key_head(experiment)[:3])
-    assert found.trace.counted == simulation.traffic.per_head.requested == simulation.schedule.columns.moved()
-    assert found.trace.peak_sram_bytes <= simulation.footprint.sram_bytes
+    found = execute(experiment, *one_key_head(experiment)[:3])
+    assert found.counted == simulation.traffic.per_head.requested == simulation.schedule.columns.moved()
+    assert found.peak_sram_bytes <= simulation.footprint.sram_bytes
 
 
 @given(split(masked=False, terms=False))

@@ -30,7 +30,7 @@ from engine.studies.claims.verdict import (
     check,
 )
 from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
-from engine.trace.forward import execute
+from engine.trace.execute import execute
 from engine.trace.softmax import PRESETS, falling, online_steps
 
 FLASH1 = ("FlashAttention, 2022", "https://arxiv.org/abs/2205.14135")

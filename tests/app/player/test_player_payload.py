@@ -15,8 +15,8 @@ from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
 from engine.studies.crossing import step_seconds
+from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
-from engine.trace.split_kv import execute_split
 
 SCENARIOS = {
     "default": {},
@@ -157,7 +157,7 @@ def test_split_keys_are_played_as_they_run():
     assert (alpha[:, ::4] == 0).all()  # each part begins with nothing
     assert (alpha[:, 1::4] > 0).all()
     q, k, v = (each[0] for each in make_inputs(schedule_of(one).problem))
-    trace = execute_split(one, q, k, v).trace
+    trace = execute(one, q, k, v)
     np.testing.assert_allclose(arrays["m"].reshape(-1, 16), trace.m[0].T[:4], rtol=1e-5)
     np.testing.assert_allclose(arrays["l"].reshape(-1, 16), trace.l[0].T[:4], rtol=1e-5)
     np.testing.assert_allclose(arrays["whole"], trace.lse, rtol=1e-5)
