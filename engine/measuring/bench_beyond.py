@@ -61,12 +61,9 @@ def row(
     how = {"block_q": block_q, "block_kv": block_kv, "causal": True}
     selected = partial(kernels.attention_selected, q, k, v, blocks, **how)
     off = error(q, k, v, selected(), blocks, block_q, block_kv)
-    if not off <= CLOSE * v.abs().max().item():
-        raise JobError(f"attention_selected is {off:.3g} from float64 over {seq_kv:,} keys")
     calls = {"all": partial(kernels.attention, q, k, v, causal=True), "selected": selected}
-    times = in_turns(calls, REPEATS, where == "cuda")
     shape = {"batch": batch, "seq_q": seq_q, "seq_kv": seq_kv, "block_q": block_q, "block_kv": block_kv}
-    return shape | {"error": off} | {name: asdict(each) for name, each in times.items()}
+    return _timed("attention_selected", shape, off, v, calls)
 
 
 def latent(batch: int, keys: int, where: str = "cuda") -> dict[str, Any]:
@@ -80,12 +77,15 @@ def latent(batch: int, keys: int, where: str = "cuda") -> dict[str, Any]:
     }
     exact, _ = kernels.reference_attention(q[:1, :1], latents[:1], latents[:1, ..., :512])
     off = (calls["latent"]()[:1, :1].double() - exact).abs().max().item()
-    if not off <= CLOSE * latents.abs().max().item():
-        raise JobError(f"attention over a latent is {off:.3g} from float64 over {keys:,} keys")
-    times = in_turns(calls, REPEATS, where == "cuda")
-    return {"batch": batch, "seq_kv": keys, "error": off} | {
-        name: asdict(each) for name, each in times.items()
-    }
+    return _timed("attention over a latent", {"batch": batch, "seq_kv": keys}, off, latents, calls)
+
+
+def _timed(what: str, shape: dict[str, int], off: float, v: Any, calls: dict[str, Any]) -> dict[str, Any]:
+    """A shape with its error and its calls' times in turns; raises JobError where it is too far off."""
+    if not off <= CLOSE * v.abs().max().item():
+        raise JobError(f"{what} is {off:.3g} from float64 over {shape['seq_kv']:,} keys")
+    times = in_turns(calls, REPEATS, v.is_cuda)
+    return shape | {"error": off} | {name: asdict(each) for name, each in times.items()}
 
 
 def run(path: Path | None) -> int:

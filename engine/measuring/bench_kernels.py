@@ -1,17 +1,20 @@
 """python -m engine bench-kernels: this project's kernels against what else there is on this GPU."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from math import exp, inf, log
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_auto, bench_beyond, bench_models, calibrate, variants
+from engine.measuring import bench_beyond, bench_models, calibrate, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
-from engine.measuring.implementations import TUTORIAL, Implementation, contenders
+from engine.measuring.implementations import TUTORIAL, contenders, implementations, present
+from engine.measuring.libraries import kernels
 from engine.measuring.machine import device, machine
-from engine.measuring.trial import training_problem
+from engine.measuring.trial import random_inputs, training_problem
 from engine.parser import Parser, to_write
 from engine.problem.hardware import MIB, gpu_named
 from engine.problem.problem import Mask, Problem
@@ -31,6 +34,9 @@ PACKED = (  # windows to both sides; documents, the same causal, and of unequal 
 LEFT_OUT = ("standard", "flash1", "eager")  # of a quick run: slow, and no rivals
 QUICK_REPEATS = Repeats(10, 20, 0.05)
 FULL_REPEATS = Repeats(15, 30, 0.15)
+CANDIDATES = ("flash2", "flash3", "split_kv")  # that auto takes one of
+AUTO_REPEATS = Repeats(8, 12, 0.05)
+LIMIT = 1.5  # times the fastest one's, from which on a choice of auto is a wrong one
 
 
 def shapes(quick: bool) -> list[Problem]:
@@ -88,15 +94,58 @@ def run(bench: Bench, problems: list[Problem], where: Device) -> Recording:
     return Recording(where, timings=tuple(rows))
 
 
-def installed_contenders(quick: bool, tutorial: str) -> list[Implementation]:
-    """Those that take part; says which are not installed."""
-    found = []
-    for one in contenders(tutorial):
-        if not one.installed:
-            print(f"not here: {one.label} ({one.module} is not installed)")
-        elif not (quick and one.name in LEFT_OUT):
-            found.append(one)
-    return found
+def auto_problems() -> list[Problem]:
+    """Short and long sequences, few and many; one query and some, of heads that share keys and not."""
+    square = [
+        Problem(batch, 16, 16, n, n, d, "float16", Mask(causal))
+        for d in (64, 128)
+        for causal in (False, True)
+        for batch in (1, 4)
+        for n in (256, 1024, 4096)
+    ]
+    few_queries = [
+        Problem(batch, 32, kv_heads, rows, keys, 128, "float16", Mask(rows > 1))
+        for kv_heads in (8, 32)
+        for rows in (1, 16, 64)
+        for batch in (1, 16)
+        for keys in (512, 4096, 16384)
+    ]
+    return square + few_queries
+
+
+def auto_choice(problem: Problem) -> str:
+    """The algorithm that auto takes on this machine."""
+    return kernels.explain(*random_inputs(problem, cuda=True), causal=problem.mask.causal).split()[0]
+
+
+def slowdown(choice: str, rows: list[Timing]) -> float:
+    """How many times the fastest candidate's time the choice takes; infinity where it was not timed."""
+    times = {row.provider: row.times.p50 for row in rows if row.times}
+    return times[choice] / min(times.values()) if choice in times else inf
+
+
+def auto_line(problem: Problem, choice: str, rows: list[Timing]) -> str:
+    """One problem: what auto takes, over the fastest, and every candidate's microseconds."""
+    shape = f"batch {problem.batch:<2} heads {problem.heads}/{problem.kv_heads} d {problem.head_dim}"
+    rows_and_mask = f"queries {problem.seq_q:<5} keys {problem.seq_kv:<6} {problem.mask.text:<7}"
+    times = sorted((row.times.p50, row.provider) for row in rows if row.times)
+    figures = "  ".join(f"{provider} {seconds * 1e6:.1f}" for seconds, provider in times)
+    figures += "".join(f"  {row.provider}: {row.skipped}" for row in rows if row.skipped)
+    factor = f"auto {choice} x{slowdown(choice, rows):.2f}"
+    return f"{shape:<25} {rows_and_mask} {factor:<20} {figures}"
+
+
+def run_auto(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem], str] = auto_choice) -> int:
+    """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
+    factors = []
+    for problem in wanted:
+        choice, rows = choice_of(problem), bench.timings(problem)
+        print(auto_line(problem, choice, rows), flush=True)
+        factors.append(slowdown(choice, rows))
+    mean = exp(sum(map(log, factors)) / len(factors))
+    print(f"auto takes x{mean:.3f} of the fastest one's time on average, at most x{max(factors):.2f}")
+    print(f"microseconds, medians, the L2 cold; at most x{LIMIT} is allowed")
+    return int(max(factors) > LIMIT)
 
 
 def main(arguments: list[str]) -> int:
@@ -118,7 +167,9 @@ def main(arguments: list[str]) -> int:
     try:
         where = device()
         if options.auto:
-            return bench_auto.run(bench_auto.candidates(), bench_auto.problems())
+            candidates = [implementations()[name] for name in CANDIDATES]
+            contest = Bench(machine(), candidates, LONGEST_RECORDED, AUTO_REPEATS, AUTO_REPEATS)
+            return run_auto(contest, auto_problems())
         if options.models:
             return bench_models.run()
         if options.beyond:
@@ -128,7 +179,8 @@ def main(arguments: list[str]) -> int:
             return _written(Recording(where, variants=tuple(variants.run(repeats))), options.json)
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
-        entered = installed_contenders(options.quick, options.tutorial)
+        known = contenders(options.tutorial)
+        entered = present([one for one in known if not (options.quick and one.name in LEFT_OUT)])
         bench = Bench(machine(), entered, LONGEST_RECORDED, repeats, repeats)
         recording = run(bench, shapes(options.quick), where)
     except JobError as error:

@@ -8,27 +8,15 @@ from engine.measuring import clock
 from engine.measuring.implementations import implementations
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import Checked, Trial, in_turns
-from engine.problem.problem import Mask, Problem
+from engine.problem.problem import Problem
 from engine.recordings.timing import Decoding
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-KEYS = (1024, 8192, 65536, 131072)
-HEADS, HEAD_DIM = 32, 128
-KV_HEADS = (8, 32)  # grouped, and each head with keys of its own
 COPIED = 2**30  # bytes
 REPEATS = clock.Repeats(10, 30, 0.03)
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
 COPY, SPLIT, PAGED = "copy", "split_kv", "attention_paged"
 PAGE_SIZES = (16, 64, 256)
-
-
-def plan() -> list[Problem]:
-    """One query of a model with grouped heads, then with plain ones, at each length."""
-    return [
-        Problem(1, HEADS, kv_heads, 1, keys, HEAD_DIM, "float16", Mask(True))
-        for kv_heads in KV_HEADS
-        for keys in KEYS
-    ]
 
 
 def key_bytes(problem: Problem) -> int:
@@ -66,7 +54,7 @@ def rows_of(problem: Problem, cuda: bool) -> list[Decoding]:
     """All that is planned, each checked first, and a copy, timed in turns."""
     trial, size = Trial.of(problem, cuda), COPIED if cuda else COPIED // 64
     found = {row: trial.checked(prepare) for row, prepare in planned(problem).items()}
-    found[Decoding(COPY, "device copy, read plus written", problem)] = Checked(_copy(size, cuda))
+    found[Decoding(COPY, "device copy, read plus written", problem)] = Checked(copying(size, cuda))
     rows = []
     for row in in_turns(found, REPEATS, cuda):
         moved = size if row.provider == COPY else key_bytes(problem)
@@ -86,7 +74,7 @@ def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
     return lambda: kernels.attention_paged(q, *caches, table, lengths, causal=problem.mask.causal)
 
 
-def _copy(size: int, cuda: bool) -> Callable:
+def copying(size: int, cuda: bool) -> Callable:
     """A copy that reads half of so many bytes and writes as much."""
     source = torch.ones(size // 2, dtype=torch.uint8, device="cuda" if cuda else "cpu")
     target = torch.empty_like(source)

@@ -5,9 +5,8 @@ Imports torch and kernels when called.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 
-from engine.measuring import clock, scenarios
+from engine.measuring import clock
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import Checked, attempt, in_turns, not_timed, random_inputs
 from engine.problem.problem import Problem
@@ -15,12 +14,6 @@ from engine.recordings.timing import Fp8Timing
 
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
 WRONG = 0.5  # of O: no rounding takes as much
-
-
-def plan() -> list[list[Fp8Timing]]:
-    """The rows to be measured, those together that are timed in turns."""
-    rows = groupby(scenarios.plan("fp8"), lambda row: (row.problem, row.inputs))
-    return [list(group) for _, group in rows]
 
 
 def timed(rows: Sequence[Fp8Timing], repeats: clock.Repeats, cuda: bool) -> list[Fp8Timing]:

@@ -3,7 +3,7 @@
 Imports torch and kernels when called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +47,7 @@ class Implementation:
         mask_tensor: whether it takes the mask as a tensor.
         skips_hidden: whether it leaves out what the mask hides.
         program_per_head: whether few heads leave the GPU idle.
+        of_models: whether it is timed beside calls as models make them alone.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Implementation:
     mask_tensor: bool = False
     skips_hidden: bool = True
     program_per_head: bool = False
+    of_models: bool = False
 
     @property
     def installed(self) -> bool:
@@ -95,7 +97,16 @@ def implementations(tutorial: str = TUTORIAL) -> dict[str, Implementation]:
 
 def contenders(tutorial: str = TUTORIAL) -> list[Implementation]:
     """Those that compete on a GPU for many queries."""
-    return [one for one in implementations(tutorial).values() if one.cuda is not False and not one.decoding]
+    known = implementations(tutorial).values()
+    return [one for one in known if one.cuda is not False and not (one.decoding or one.of_models)]
+
+
+def present(known: Collection[Implementation]) -> list[Implementation]:
+    """Those whose package is there; says of the others that it is not."""
+    missing = [one for one in known if not one.installed]
+    for one in missing:
+        print(f"not here: {one.label} ({one.module} is not installed)")
+    return [one for one in known if one not in missing]
 
 
 def input_bytes(problem: Problem) -> int:
@@ -110,7 +121,7 @@ def _kernels() -> list[Implementation]:
         Implementation(
             record.key,
             _label(record),
-            partial(_kernel, record.kernel),
+            partial(own_kernel, record.kernel),
             ours=True,
             takes_blocks=record.compared,
             decoding=not record.offered,
@@ -131,7 +142,8 @@ def _label(record: Algorithm) -> str:
     return f"{record.language}, {words}"
 
 
-def _kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
+def own_kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
+    """A call of this project's attention."""
     mask = problem.mask.arguments(problem.seq_kv)
     algorithm = "auto" if problem.latent else algorithm  # which knows the kernel over a latent
     return partial(
@@ -154,29 +166,91 @@ def _pytorch() -> list[Implementation]:
 
 
 def _others(tutorial: str) -> list[Implementation]:
-    fa3, fa4 = "flash_attn_interface", "flash_attn.cute"
+    dao = {
+        "fa2": ("FlashAttention-2 (Dao-AILab)", "flash_attn", "flash_attn_2_cuda"),
+        "fa3": ("FlashAttention-3 (Dao-AILab)", *["flash_attn_interface"] * 2),
+        "fa4": ("FlashAttention-4 (CuTe)", *["flash_attn.cute"] * 2),
+    }
+    flex = "torch.nn.attention.flex_attention"
     return [
-        Implementation(
-            "fa3", "FlashAttention-3 (Dao-AILab)", partial(_dao_ailab, fa3), backward=True, module=fa3
+        *(
+            Implementation(
+                name, label, partial(_dao_ailab, module), backward=True, module=part, of_models=name == "fa2"
+            )
+            for name, (label, module, part) in dao.items()
         ),
-        Implementation("fa4", "FlashAttention-4 (CuTe)", partial(_dao_ailab, fa4), backward=True, module=fa4),
         Implementation("tutorial06", "Triton tutorial 06", partial(_tutorial, tutorial), module=tutorial),
+        Implementation("flex", "FlexAttention", _flex, cuda=True, module=flex, of_models=True),
     ]
 
 
 def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
-    """`flash_attn_func` of Dao-AILab's packages, which takes [batch, sequence, heads, head_dim]."""
-    _check_plain(problem)
-    function = _imported(module, "flash_attn_func")
-    if not problem.mask.kinds <= {"causal"}:
-        raise JobError(f"{module} is timed without windows and documents only")
+    """`flash_attn_func` of Dao-AILab's packages, which takes [batch, sequence, heads, head_dim].
+
+    Packed sequences are one, in `flash_attn_varlen_func`.
+    """
+    mask = problem.mask
+    if problem.slopes or mask.prefix:
+        raise JobError(f"{module} is timed without slopes and prefixes only")
+    how: dict[str, Any] = {"causal": mask.causal}
+    if mask.window is not None:
+        how["window_size"] = mask.window - 1, mask.keys_after
+    if problem.softcap:
+        how["softcap"] = problem.softcap
+    if problem.sinks:
+        how["learnable_sink"] = q.new_full((problem.heads,), SINK)
     turned = [tensor.transpose(1, 2) for tensor in (q, k, v)]
+    if mask.packed:
+        lengths = problem.batch * list(mask.document_lengths(problem.seq_kv))
+        edges = torch.tensor([0, *lengths], device=q.device).cumsum(0).int()
+        rows = [tensor.flatten(0, 1) for tensor in turned]
+        varlen = _imported(module, "flash_attn_varlen_func")
+        function = partial(varlen, *rows, edges, edges, max(lengths), max(lengths))
+    else:
+        function = partial(_imported(module, "flash_attn_func"), *turned)
 
     def call():
-        out = function(*turned, causal=problem.mask.causal)
-        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+        try:
+            out = function(**how)
+        except RuntimeError:
+            raise
+        except Exception as error:  # of anybody's code, which may not serve a problem
+            raise JobError(f"{module}: {' '.join(str(error).split())}") from error
+        out = out[0] if isinstance(out, tuple) else out
+        return out.view(problem.batch, problem.seq_q, *out.shape[-2:]).transpose(1, 2)
 
     return call
+
+
+def _flex(q, k, v, problem: Problem) -> Call:
+    """PyTorch's FlexAttention, compiled; square problems without slopes and prefixes."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch.compiler.reset()  # of more kinds of calls than eight, none is compiled
+    mask, keys, cap = problem.mask, problem.seq_kv, problem.softcap
+    lengths = torch.tensor(mask.document_lengths(keys) if mask.packed else [keys], device=q.device)
+    document = torch.repeat_interleave(torch.arange(len(lengths), device=q.device), lengths)
+
+    def seen(_batch, _head, query, key):
+        inside = document[query] == document[key]
+        if mask.window is not None:
+            inside = inside & (key > query - mask.window)
+        return inside if mask.keys_after is None else inside & (key <= query + mask.keys_after)
+
+    def capped(score, *_places):
+        return cap * torch.tanh(score / cap)
+
+    blocks = create_block_mask(seen, None, None, keys, keys, device=q.device)
+    how = {"block_mask": blocks, "enable_gqa": problem.group > 1, "return_lse": problem.sinks}
+    call = partial(torch.compile(flex_attention), q, k, v, capped if cap else None, **how)
+    if not problem.sinks:
+        return call
+
+    def with_sinks():
+        out, lse = call()
+        return out * torch.sigmoid(lse - SINK)[..., None].to(out.dtype)
+
+    return with_sinks
 
 
 def _tutorial(module: str, q, k, v, problem: Problem) -> Call:

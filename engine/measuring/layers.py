@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
-from operator import attrgetter
+from itertools import chain
 from typing import Any
 
 from engine.layers.config import shipped
 from engine.layers.model import Layer, Matrix, Model
-from engine.layers.phase import DECODE, PREFILL, Phase, experiment_of
+from engine.layers.phase import Phase, experiment_of
 from engine.measuring import clock
 from engine.measuring.exact import terms_of
 from engine.measuring.implementations import sdpa_arguments
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.recorder import Recorder
+from engine.measuring.scenarios import plan, together
 from engine.measuring.trial import attempt
 from engine.problem.problem import Problem
 from engine.recordings.layers import LayerTiming, PieceTiming
@@ -31,9 +31,6 @@ from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 
 between, functional = Library("kernels.between"), Library("torch.nn.functional")
-MODELS = ("llama-3-8b", "gemma-2-9b", "gpt-oss-20b", "deepseek-v3", "qwen3-30b-a3b", "phi-3-mini")
-LENGTHS = {PREFILL: (1024, 4096, 16384), DECODE: (1024, 8192, 32768)}
-BATCH = {PREFILL: 1, DECODE: 16}
 REPEATS = clock.Repeats(5, 12, 0.05)
 LONG = clock.Repeats(5, 400, 0.3)  # until the limit on power holds, as it does while a model runs
 FEW, MOST_LAYERS, LAYERS = 1024, 8, 2  # tokens up to which the most layers are timed at once, and others
@@ -41,48 +38,28 @@ SPREAD = 2**28  # bytes of weights that a graph of pieces goes through, more tha
 COMPILING = 90.0  # seconds
 
 
-def plan() -> list[LayerTiming]:
-    """The rows to be timed, a model's kind of layer after another."""
-    return [
-        LayerTiming(name, layer.kind, phase, tokens, BATCH[phase])
-        for name in MODELS
-        for layer, _ in shipped(name).layers
-        for phase, lengths in LENGTHS.items()
-        for tokens in lengths
-    ]
-
-
-def pieces() -> list[PieceTiming]:
-    """Matrix products of many sizes, of no model, and what lies between them."""
-    squares = ((2048, 2048), (4096, 4096), (8192, 2048), (2048, 8192), (16384, 4096), (8192, 8192))
-    lengths = 1, 16, 128, 512, 1024, 2048, 8192
-    found = [PieceTiming("product", tokens, *size) for tokens in lengths for size in squares]
-    experts = ((2048, 2048, 16, 2), (4096, 1024, 64, 4), (1024, 4096, 64, 4), (4096, 4096, 32, 8))
-    found += [PieceTiming("product", tokens, *one) for tokens in (16, 256, 1024, 8192) for one in experts]
-    others = ("nothing", "norm", "turn", "activate", "choose", "gather", "combine")
-    return found + [
-        PieceTiming(piece, tokens, 4096, 4096, 64, 4) for tokens in (16, 1024, 8192) for piece in others
-    ]
-
-
 def record(recorder: Recorder) -> None:
-    """Layers and pieces, with the attention's kernels compiled first."""
+    """Layers and pieces, with the attention's kernels compiled first; a kind's weights are made once."""
     cuda = torch.cuda.is_available()
-    wanted = [row for row in plan() if not recorder.has("layers", row)]
+    kinds = together("layers", "model", "kind")
+    wanted = [[row for row in rows if not recorder.has("layers", row)] for rows in kinds]
     if cuda:
-        problems = dict.fromkeys(_problem(row) for row in wanted)
+        problems = dict.fromkeys(map(_problem, chain(*wanted)))
         compiled = len(list(compile_all([Kernel("auto", each) for each in problems], COMPILING)))
         recorder.tell(f"compiled {compiled} of {len(problems)} calls of attention")
-    for (name, kind), rows in groupby(wanted, attrgetter("model", "kind")):
-        for row in _timed(list(rows), cuda) if recorder.left > 0 else ():
-            recorder.add("layers", [row])
-            said = row.skipped or f"{row.times.p50 * 1e6:,.1f} us, {row.attention_share:.1%} attention"
-            recorder.tell(f"layers: {name}, {kind}, {row.phase} {row.tokens}: {said}")
-    for row in pieces():
-        if recorder.left > 0 and not recorder.has("pieces", row):
-            times, skipped = attempt(partial(_timed_piece, row, cuda), cuda)
-            recorder.add("pieces", [replace(row, times=times, skipped=skipped)])
-    recorder.tell(f"pieces: {len(recorder.rows['pieces'])}")
+
+    def said(rows: list[LayerTiming]) -> str:
+        (row,) = rows
+        times = row.skipped or f"{row.times.p50 * 1e6:,.1f} us, {row.attention_share:.1%} attention"
+        return f"{row.model}, {row.kind}, {row.phase} {row.tokens}: {times}"
+
+    def timed(rows: list[PieceTiming]) -> list[list[PieceTiming]]:
+        times, skipped = attempt(partial(_timed_piece, *rows, cuda), cuda)
+        return [[replace(*rows, times=times, skipped=skipped)]]
+
+    recorder.measure("layers", wanted, lambda rows: ([row] for row in _timed(rows, cuda)), said, False)
+    pieces = [[row] for row in plan("pieces")]
+    recorder.measure("pieces", pieces, timed, lambda rows: f"{rows[0].piece} {rows[0].tokens}", False)
 
 
 def _layer(row: LayerTiming) -> tuple[Model, Layer]:

@@ -7,7 +7,7 @@ cut short.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -15,25 +15,14 @@ from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
 
-from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
-from engine.measuring import (
-    clock,
-    cluster,
-    decoding,
-    fp8,
-    layers,
-    sampling,
-    scenarios,
-    sweep,
-    timelines,
-    variants,
-)
+from engine.algorithms import BACKWARD, FORWARD
+from engine.measuring import cluster, decoding, fp8, layers, sampling, scenarios, sweep, timelines, variants
 from engine.measuring.bench import LONGEST_RECORDED, Bench
+from engine.measuring.clock import Repeats
 from engine.measuring.counters import find_ncu, profiled_counters
 from engine.measuring.implementations import contenders
 from engine.measuring.libraries import torch
 from engine.measuring.machine import device, machine
-from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
 from engine.measuring.ring_here import ring_here
@@ -51,35 +40,9 @@ from engine.worker.jobs import JobError
 LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
-COMPILING = 0.5  # of the time left, at most
 REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
-IN_TURNS = clock.Repeats(4, 20, 0.06)
-ALONE = clock.Repeats(4, 10, 0.04)
-
-
-def in_groups(
-    recorder: Recorder, section: str, groups: Iterable[list[Row]], measure: Callable, said: Callable
-) -> None:
-    """Measure rows, a group at once, where the recording lacks one of them, until the time is up."""
-    wanted = missing(recorder, section, groups)
-    for index, rows in enumerate(wanted):
-        if recorder.left <= 0:
-            return
-        found = measure(rows)
-        recorder.add(section, found)
-        recorder.tell(f"{section} {index + 1}/{len(wanted)}: {said(found)}")
-
-
-def one_by_one(recorder: Recorder, section: str, measure: Callable, said: Callable) -> None:
-    """The calls that `scenarios` plans for a section, their kernels compiled first."""
-    groups = [[row] for row in scenarios.plan(section)]
-    compile_ahead(recorder, chain(*missing(recorder, section, groups)))
-    in_groups(recorder, section, groups, lambda rows: [measure(*rows)], lambda rows: said(*rows))
-
-
-def missing(recorder: Recorder, section: str, groups: Iterable[list[Row]]) -> list[list[Row]]:
-    """The groups of which the recording lacks a row."""
-    return [rows for rows in groups if not all(recorder.has(section, row) for row in rows)]
+IN_TURNS = Repeats(4, 20, 0.06)
+ALONE = Repeats(4, 10, 0.04)
 
 
 def record_timings(
@@ -93,9 +56,6 @@ def record_timings(
     problems = [
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
     ]
-    groups = [bench.planned(problem, way) for problem in problems for way in (FORWARD, BACKWARD)]
-    if bench.cuda:
-        compile_ahead(recorder, chain(*missing(recorder, "timings", groups)))
 
     def said(rows: list[Timing]) -> str:
         problem = rows[0].problem
@@ -103,28 +63,32 @@ def record_timings(
         rate = f"best {best.provider} {best.tflops:.0f} TFLOP/s" if best else "nothing ran"
         return f"N {problem.seq_kv} d {problem.head_dim} {problem.mask.text} {rows[0].direction}: {rate}"
 
-    in_groups(
-        recorder, "timings", groups, lambda rows: bench.timings(rows[0].problem, rows[0].direction), said
-    )
+    groups = [bench.planned(problem, way) for problem in problems for way in (FORWARD, BACKWARD)]
+    timed = lambda rows: [bench.timings(rows[0].problem, rows[0].direction)]  # noqa: E731
+    recorder.measure("timings", groups, timed, said, compiled=bench.cuda)
 
 
 def record_variants(recorder: Recorder) -> None:
     """flash2 under many masks and terms, all of a direction in turns with the plain ones."""
-    groups = [variants.plan(direction) for direction in (FORWARD, BACKWARD)]
-    timed = partial(variants.timed, repeats=IN_TURNS, cuda=True)
-    in_groups(recorder, "variants", groups, timed, lambda rows: f"{len(rows)} {rows[0].direction}")
+    recorder.measure(
+        *("variants", scenarios.together("variants", "direction")),
+        lambda rows: [variants.timed(rows, IN_TURNS, cuda=True)],
+        lambda rows: f"{len(rows)} {rows[0].direction}",
+        compiled=False,
+    )
 
 
 def record_sweep(recorder: Recorder) -> None:
-    """Every block size, warps and stages of the tiled kernels."""
-    done = compile_ahead(recorder, [row for row in sweep.plan() if not recorder.has("sweep", row)])
-    for problem in dict.fromkeys(row.problem for row in done):
-        ready = [row for row in done if row.problem == problem]
-        recorder.tell(f"sweep: {len(ready)} configurations at d {problem.head_dim}")
-        for row in sweep.timed(ready, cuda=True):
-            recorder.add("sweep", [row])
-            if recorder.left <= 0:
-                return
+    """Every block size, warps and stages of the tiled kernels, of those compiled in time."""
+    groups = scenarios.together("sweep", "problem")
+    lacking = [row for row in chain(*groups) if not recorder.has("sweep", row)]
+    ready = set(recorder.compile_ahead(lacking))
+    recorder.measure(
+        *("sweep", [[row for row in rows if row in ready] for rows in groups]),
+        lambda rows: ([row] for row in sweep.timed(rows, cuda=True)),
+        lambda rows: f"{rows[0].algorithm} {rows[0].block_q} x {rows[0].block_kv} {rows[0].skipped or ''}",
+        compiled=False,
+    )
 
 
 def record_decoding(recorder: Recorder) -> None:
@@ -135,14 +99,19 @@ def record_decoding(recorder: Recorder) -> None:
         rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
         return f"{best.problem.seq_kv} keys: fastest {rate}"
 
-    groups = (list(decoding.planned(problem)) for problem in decoding.plan())
-    in_groups(recorder, "decoding", groups, lambda rows: decoding.rows_of(rows[0].problem, cuda=True), said)
+    problems = (rows[0].problem for rows in scenarios.together("decoding", "problem"))
+    recorder.measure(
+        *("decoding", [list(decoding.planned(problem)) for problem in problems]),
+        lambda rows: [decoding.rows_of(rows[0].problem, cuda=True)],
+        said,
+        compiled=False,
+    )
 
 
 def record_fp8(recorder: Recorder) -> None:
     """Attention in FP8 beside float16: times in turns, and errors."""
-    timed = partial(fp8.timed, repeats=IN_TURNS, cuda=True)
-    in_groups(recorder, "fp8", fp8.plan(), timed, fp8.line)
+    groups = scenarios.together("fp8", "problem", "inputs")
+    recorder.measure(*("fp8", groups), lambda rows: [fp8.timed(rows, IN_TURNS, cuda=True)], fp8.line, False)
 
 
 def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:
@@ -155,7 +124,7 @@ def record_counters(recorder: Recorder, plan: Callable = random_calls, times: in
         sampling.library()
         recorder.tell(f"{error}; without it the chip samples the bytes of each call")
         sampling_itself = True
-    compile_ahead(recorder, wanted)
+    recorder.compile_ahead(wanted)
     if sampling_itself:
         counted = (sampling.counted_row(row) for row in wanted if recorder.left > 0)
     else:
@@ -174,12 +143,22 @@ def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
         yield sorted(ran, key=lambda row: row.total("dram_read"))[len(ran) // 2]
 
 
+def one_by_one(recorder: Recorder, section: str, measure: Callable[[Row], Row], said: Callable) -> None:
+    """The calls that are planned for a section."""
+    groups = [[row] for row in scenarios.plan(section)]
+
+    def line(rows: list[Row]) -> str:
+        (row,) = rows
+        return f"{row.provider} N {row.problem.seq_kv}: {row.skipped or said(row)}"
+
+    recorder.measure(section, groups, lambda rows: [[measure(row)] for row in rows], line)
+
+
 def record_timelines(recorder: Recorder) -> None:
     """Which SM ran each block of threads, and when."""
 
     def said(row: TracedCall) -> str:
-        what = row.skipped or f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
-        return f"{row.provider} N {row.problem.seq_q}: {what}"
+        return f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
 
     one_by_one(recorder, "timelines", timelines.traced_row, said)
 
@@ -188,8 +167,7 @@ def record_samples(recorder: Recorder) -> None:
     """What crosses HBM while calls run, as the chip samples itself."""
 
     def said(row: Samples) -> str:
-        moved = f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
-        return f"{row.provider} {row.direction} N {row.problem.seq_kv}: {row.skipped or moved}"
+        return f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
 
     sampling.library()
     one_by_one(recorder, "samples", sampling.sampled_row, said)
@@ -224,16 +202,6 @@ def record_links(recorder: Recorder) -> None:
             recorder.add("cluster_timelines", [replace(row, marks=marks, interval=found.interval)])
             sent = found.skipped or ", ".join(f"{of.sent_bytes / 1e6:,.1f} MB" for of in marks)
             recorder.tell(f"links: {row.provider} N {row.problem.seq_q}: {sent}")
-
-
-def compile_ahead(recorder: Recorder, rows: Iterable[Row]) -> list[Row]:
-    """Those of this project's kernels that were compiled in time."""
-    kernels = {row: Kernel.of_row(row) for row in rows}
-    kernels = {row: kernel.smaller for row, kernel in kernels.items() if kernel.algorithm in ALGORITHMS}
-    wanted = list(dict.fromkeys(kernels.values()))
-    done = set(compile_all(wanted, COMPILING * recorder.left))
-    recorder.tell(f"compiled {len(done)} of {len(wanted)} kernels")
-    return [row for row, kernel in kernels.items() if kernel in done]
 
 
 RECORD = {

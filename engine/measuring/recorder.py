@@ -4,8 +4,11 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
+from engine.algorithms import ALGORITHMS
+from engine.measuring.precompile import Kernel, compile_all
 from engine.recordings.file import SECTIONS, RecordingError, load, save
 from engine.recordings.recording import Device, Recording, Row, identity
 
@@ -13,6 +16,8 @@ try:
     import fcntl
 except ImportError:  # Windows, where there is no Triton to record either
     fcntl = None
+
+COMPILING = 0.5  # of the time left, at most
 
 
 class Recorder:
@@ -50,6 +55,37 @@ class Recorder:
         """Keep rows: they are on the disk when this returns."""
         self.rows[section] |= {identity(row): row for row in rows}
         self.save()
+
+    def measure(
+        self,
+        section: str,
+        groups: Iterable[list[Row]],
+        measure: Callable[[list[Row]], Iterable[list[Row]]],
+        said: Callable[[list[Row]], str],
+        compiled: bool = True,
+    ) -> None:
+        """Measure the groups of which a row is lacking, until the time is up.
+
+        measure: gives the rows that are kept, some at a time. compiled: whether their kernels are, first.
+        """
+        wanted = [rows for rows in groups if not all(self.has(section, row) for row in rows)]
+        if compiled:
+            self.compile_ahead(chain(*wanted))
+        for index, rows in enumerate(wanted, 1):
+            for found in measure(rows) if self.left > 0 else ():
+                self.add(section, found)
+                self.tell(f"{section} {index}/{len(wanted)}: {said(found)}")
+                if self.left <= 0:
+                    return
+
+    def compile_ahead(self, rows: Iterable[Row]) -> list[Row]:
+        """Those of this project's kernels that were compiled in time."""
+        kernels = {row: Kernel.of_row(row) for row in rows}
+        kernels = {row: kernel.smaller for row, kernel in kernels.items() if kernel.algorithm in ALGORITHMS}
+        wanted = list(dict.fromkeys(kernels.values()))
+        done = set(compile_all(wanted, COMPILING * self.left))
+        self.tell(f"compiled {len(done)} of {len(wanted)} kernels")
+        return [row for row, kernel in kernels.items() if kernel in done]
 
     def save(self) -> None:
         """Write the file, whole or not at all."""

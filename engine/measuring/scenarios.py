@@ -9,6 +9,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Row, unmeasured
 from engine.recordings.samples import Samples
+from engine.studies.recorded_layers import LAYERS
 
 
 def plan(section: str) -> list[Row]:
@@ -17,8 +18,16 @@ def plan(section: str) -> list[Row]:
     >>> plan("counters")[0].problem.seq_kv
     512
     """
-    recorded = (unmeasured(row) for one in recordings() for row in getattr(one, section))
-    return list(dict.fromkeys(recorded))
+    shelves = *recordings(), *recordings(LAYERS)
+    return list(dict.fromkeys(unmeasured(row) for one in shelves for row in getattr(one, section)))
+
+
+def together(section: str, *alike: str) -> list[list[Row]]:
+    """The calls of a section, those together of which these properties are equal: they are timed in turns."""
+    found: dict[tuple, list[Row]] = {}
+    for row in plan(section):
+        found.setdefault(tuple(getattr(row, name) for name in alike), []).append(row)
+    return list(found.values())
 
 
 def call(

@@ -5,32 +5,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import product
 
 from engine.measuring import clock
 from engine.measuring.libraries import kernels
 from engine.measuring.precompile import Kernel
-from engine.measuring.trial import Trial, training_problem
+from engine.measuring.trial import Trial
 from engine.recordings.timing import TilingTiming
 
-BLOCKS = (16, 32, 64, 128, 256)
-WARPS = (4, 8)
-STAGES = {"flash2": (1, 2, 3), "flash1": (1,), "standard": (2,)}  # flash1's loop stores what it loads: none
-LENGTH = 4096
-HEAD_DIMS = (64, 128)
 REPEATS = clock.Repeats(3, 8, 0.02)
 LONGEST = 0.1  # seconds per call; slower is recorded from one call
-
-
-def plan() -> list[TilingTiming]:
-    """Everything a recording tries, small blocks first; each at its first number of stages before others."""
-    problems = [training_problem(LENGTH, head_dim, causal=False) for head_dim in HEAD_DIMS]
-    everything = [
-        TilingTiming(name, problem, *config)
-        for name, stages in STAGES.items()
-        for problem, *config in product(problems, BLOCKS, BLOCKS, WARPS, stages)
-    ]
-    return sorted(everything, key=lambda one: one.stages != STAGES[one.algorithm][0])
 
 
 def call_of(row: TilingTiming, q, k, v, *_):

@@ -5,17 +5,12 @@ Imports torch and kernels when called.
 
 from collections.abc import Sequence
 
-from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import clock, scenarios
+from engine.measuring import clock
 from engine.measuring.implementations import implementations
+from engine.measuring.scenarios import together
 from engine.measuring.trial import Checked, Trial, attempt, in_turns
 from engine.recordings.timing import VariantTiming
 from engine.studies.masks import beside
-
-
-def plan(direction: str) -> list[VariantTiming]:
-    """The rows to be measured, the plain ones first: 16k tokens, hidden size 2048, head dim 128."""
-    return [row for row in scenarios.plan("variants") if row.direction == direction]
 
 
 def timed(rows: Sequence[VariantTiming], repeats: clock.Repeats, cuda: bool) -> list[VariantTiming]:
@@ -38,8 +33,8 @@ def line(row: VariantTiming, plain: VariantTiming) -> str:
 def run(repeats: clock.Repeats) -> list[VariantTiming]:
     """Times all of them and prints a line for each."""
     found = []
-    for direction in (FORWARD, BACKWARD):
-        rows = timed(plan(direction), repeats, cuda=True)
+    for planned in together("variants", "direction"):
+        rows = timed(planned, repeats, cuda=True)
         found += rows
         for row in rows:
             print(line(row, beside(row, rows)), flush=True)

@@ -7,6 +7,7 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import clock, fp8
+from engine.measuring.scenarios import together
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
@@ -126,7 +127,10 @@ def test_without_a_hopper_gpu_rows_say_why():
     if not interpreted():
         pytest.skip("this machine has a GPU")
     small = {"batch": 1, "heads": 1, "kv_heads": 1, "seq_q": 64, "seq_kv": 64, "head_dim": 64}
-    rows = [replace(each, problem=replace(each.problem, **small)) for each in fp8.plan()[0]]
+    rows = [
+        replace(each, problem=replace(each.problem, **small))
+        for each in together("fp8", "problem", "inputs")[0]
+    ]
     found = fp8.timed(rows, clock.Repeats(1, 1, 0.01), cuda=False)
     assert all("does not serve this call" in each.skipped for each in found)
 

@@ -9,6 +9,7 @@ from engine.layers.config import names, read, shipped
 from engine.layers.phase import DECODE, PREFILL
 from engine.measuring import clock, layers
 from engine.measuring.recorder import Recorder
+from engine.measuring.scenarios import plan
 from engine.recordings.file import load
 from engine.recordings.layers import LayerTiming, PieceTiming
 from tests.engine.test_recording import DEVICE
@@ -35,6 +36,7 @@ MODELS = {
     "experts": {**TINY, "model_type": "gpt_oss", "head_dim": 16, **EXPERTS},
     "latent": {**TINY, **LATENT},
 }
+PHASES = {PREFILL: 1, DECODE: 2}  # and their batches
 CLOSE = 0.06  # of numbers about 1: some steps of bfloat16
 
 
@@ -42,11 +44,13 @@ CLOSE = 0.06  # of numbers about 1: some steps of bfloat16
 def tiny(monkeypatch):
     models = {name: read(json.dumps(config), name) for name, config in MODELS.items()}
     monkeypatch.setattr(layers, "shipped", models.__getitem__)
-    monkeypatch.setattr(layers, "MODELS", tuple(models))
-    monkeypatch.setattr(layers, "LENGTHS", {PREFILL: (24,), DECODE: (24,)})
-    monkeypatch.setattr(layers, "BATCH", {PREFILL: 1, DECODE: 2})
+    rows = [
+        [LayerTiming(name, model.layers[0][0].kind, phase, 24, batch) for phase, batch in PHASES.items()]
+        for name, model in models.items()
+    ]
+    monkeypatch.setattr(layers, "together", lambda *_: rows)
     monkeypatch.setattr(layers, "REPEATS", clock.Repeats(1, 1, 0.1))
-    monkeypatch.setattr(layers, "pieces", lambda: [PieceTiming("norm", 4, 64, 64)])
+    monkeypatch.setattr(layers, "plan", lambda _: [PieceTiming("norm", 4, 64, 64)])
     return models
 
 
@@ -117,9 +121,7 @@ def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
         layers.record(recorder)
         recorder.close()
     found = load(path)
-    assert [(row.model, row.phase) for row in found.layers] == [
-        (n, p) for n in MODELS for p in layers.LENGTHS
-    ]
+    assert [(row.model, row.phase) for row in found.layers] == [(n, p) for n in MODELS for p in PHASES]
     assert all(row.times.p50 > 0 < row.rest.p50 and row.skipped is None for row in found.layers)
     by = {(row.model, row.phase): row for row in found.layers}
     assert by["llama", PREFILL].pytorch
@@ -134,12 +136,12 @@ def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):
 
     monkeypatch.setattr(layers, "_weights", full)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 80 * 10**9))
-    row = layers.plan()[0]
+    row = layers.together()[0][0]
     assert "out of memory" in next(layers._timed([row], False)).skipped
 
 
 def test_six_models_are_planned_in_two_phases_at_three_lengths():
-    rows = layers.plan()
+    rows = plan("layers")
     assert {row.model for row in rows} <= {*names()}
     assert len({row.model for row in rows}) == 6
     for name in {row.model for row in rows}:

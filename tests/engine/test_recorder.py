@@ -5,15 +5,19 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from engine.__main__ import main as engine_main
+from engine.measuring import record, scenarios
 from engine.measuring import recorder as making
 from engine.measuring.recorder import Recorder
 from engine.recordings import file
 from engine.recordings.file import RecordingError, load, recordings, refused, save
+from engine.recordings.recording import unmeasured
+from engine.recordings.timing import Decoding, Times
 from tests.engine.test_recording import DEVICE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +140,57 @@ def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
         engine_main(["trace", "--seq", "128", "--out", str(tmp_path / "trace.json")])
     assert "which cannot be written: No space left on device" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("section", "alike", "groups"),
+    [
+        ("variants", ["direction"], 2),
+        ("sweep", ["problem"], 2),
+        ("decoding", ["problem"], 8),
+        ("fp8", ["problem", "inputs"], 24),
+        ("timelines", ["provider"], 9),
+        ("samples", ["provider"], 9),
+    ],
+)
+def test_a_section_has_the_calls_of_the_recordings_measured_once(
+    section, alike, groups, tmp_path, monkeypatch
+):
+    """On a GPU that finds nothing right: what is planned is asked for, kept, and not asked for again."""
+    pytest.importorskip("torch")
+    asked, several = [], scenarios.together
+    planned = scenarios.plan(section)[: groups if groups == 9 else None]
+
+    def measured(rows, *_, **__):
+        asked.append(list(rows))
+        return [replace(row, skipped="not timed, because its result is wrong") for row in rows]
+
+    def decoded(problem, cuda):
+        copy = Decoding("copy", "copy", problem, times=Times(1e-6, 2e-6, 3e-6, 5), bytes_per_second=1e12)
+        return [*measured(record.decoding.planned(problem)), copy]
+
+    def first(section, *alike):
+        return [rows[:11] for rows in several(section, *alike)]
+
+    monkeypatch.setattr(scenarios, "plan", lambda _: planned)
+    monkeypatch.setattr(scenarios, "together", first)
+    monkeypatch.setattr(Recorder, "compile_ahead", lambda self, rows: list(rows))
+    monkeypatch.setattr(record.decoding, "own_blocks", lambda problem: (16, 128))
+    monkeypatch.setattr(record.decoding, "rows_of", decoded)
+    monkeypatch.setattr(record.sampling, "library", lambda: None)
+    for module, name in ((record.variants, "timed"), (record.sweep, "timed"), (record.fp8, "timed")):
+        monkeypatch.setattr(module, name, measured)
+    for module, name in ((record.timelines, "traced_row"), (record.sampling, "sampled_row")):
+        monkeypatch.setattr(module, name, lambda row: measured([row])[0])
+    for budget, wanted in ((0.0, 0), (600.0, groups), (600.0, groups)):
+        mine = Recorder(tmp_path / "mine.json", DEVICE, budget, lambda line: None)
+        record.RECORD[section](mine)
+        mine.close()
+        assert len(asked) == wanted
+    kept = [row for row in getattr(mine.recording, section) if row.skipped]
+    assert [*map(unmeasured, kept)] == list(chain(*asked))
+    if section != "decoding":  # whose peers are those that are here
+        assert {*map(unmeasured, kept)} == {*chain(*first(section, *alike))}
 
 
 def test_a_link_that_leads_nowhere_is_a_sentence_and_the_others_are_shown(tmp_path):

@@ -214,7 +214,7 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     sampled = replace(ROW, left=4, times=Times(1e-6, 2e-6, 3e-6, 10), l2=(0, 10, 10, 0))
     monkeypatch.setattr(record, "find_ncu", none)
     monkeypatch.setattr(sampling, "library", lambda: None)
-    monkeypatch.setattr(record, "compile_ahead", lambda *_: None)
+    monkeypatch.setattr(Recorder, "compile_ahead", lambda *_: None)
     monkeypatch.setattr(
         sampling,
         "sampled_row",

@@ -8,6 +8,7 @@ import torch
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, exact, variants
+from engine.measuring.scenarios import together
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import RecordingError, dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
@@ -15,6 +16,7 @@ from engine.recordings.timing import Times, VariantTiming
 from engine.studies.masks import beside, variant_costs
 from tests.engine.test_recording import DEVICE
 
+PLAN = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
 ONCE = clock.Repeats(1, 1, 0.0)
 TIMES = Times(1e-3, 2e-3, 3e-3, 5)
 
@@ -47,7 +49,7 @@ def sees(row: VariantTiming, query: int, key: int) -> bool:
 
 
 def test_flops_are_those_of_the_pairs_that_the_mask_leaves():
-    for row in map(small, variants.plan(FORWARD)):
+    for row in map(small, PLAN[FORWARD]):
         pairs = sum(sees(row, query, key) for query in range(48) for key in range(48))
         wide = row.problem.head_dim + (row.v_dim or row.problem.head_dim)
         assert row.flops == 2 * 2 * pairs * wide
@@ -55,7 +57,7 @@ def test_flops_are_those_of_the_pairs_that_the_mask_leaves():
 
 
 def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
-    rows = variants.plan(FORWARD)
+    rows = PLAN[FORWARD]
     none, causal = rows[:2]
     assert [row.plain for row in rows] == [True, True] + [False] * (len(rows) - 2)
     assert len({identity(row) for row in rows}) == len(rows) == 11
@@ -68,9 +70,9 @@ def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
     rows = [
         replace(row, times=times_of(row, rate), commit=commit)
         for commit, plain in ((None, 500.0), ("other", 400.0))
-        for row, rate in zip(variants.plan(FORWARD), (plain, plain / 2, *[100.0] * 9), strict=True)
+        for row, rate in zip(PLAN[FORWARD], (plain, plain / 2, *[100.0] * 9), strict=True)
     ]
-    found = variant_costs(Recording(DEVICE, variants=(*rows, variants.plan(BACKWARD)[0])), FORWARD)
+    found = variant_costs(Recording(DEVICE, variants=(*rows, PLAN[BACKWARD][0])), FORWARD)
     assert len(found) == 22
     assert [found[at].over for at in (0, 1, 2, 5, 13, 16)] == pytest.approx([1, 1, 0.2, 0.4, 0.25, 0.5])
     assert [found[at].commit for at in (0, 21)] == ["abc", "other"]
@@ -82,17 +84,17 @@ def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
 def test_rows_are_checked_before_they_are_timed(monkeypatch):
-    rows = [small(row) for row in (*variants.plan(FORWARD)[8:], variants.plan(BACKWARD)[-1])]
+    rows = [small(row) for row in (*PLAN[FORWARD][8:], PLAN[BACKWARD][-1])]
     found = variants.timed(rows, ONCE, cuda=False)
     assert all(row.times and row.error <= row.allowed for row in found)
     monkeypatch.setattr(exact, "_attended", lambda q, k, v, queries, *_: torch.ones_like(q))
-    (wrong,) = variants.timed([small(variants.plan(FORWARD)[0])], ONCE, cuda=False)
+    (wrong,) = variants.timed([small(PLAN[FORWARD][0])], ONCE, cuda=False)
     assert wrong.times is None
     assert wrong.skipped.startswith("not timed, because its result is wrong: it is off by")
 
 
 def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
-    rows = [replace(row, times=TIMES, commit="abc") for row in variants.plan(FORWARD)]
+    rows = [replace(row, times=TIMES, commit="abc") for row in PLAN[FORWARD]]
     text = dumps(Recording(DEVICE, variants=tuple(rows)))
     assert loads(text.encode()).variants == tuple(rows)
     with pytest.raises(RecordingError, match=r"it must be one of softcap, sinks, alibi$"):
@@ -100,7 +102,7 @@ def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
 
 
 def test_a_line_tells_the_rate_beside_the_plain_one():
-    plain, row = (variants.plan(FORWARD)[at] for at in (1, 5))
+    plain, row = (PLAN[FORWARD][at] for at in (1, 5))
     plain, row = replace(plain, times=times_of(plain, 500.0)), replace(row, times=times_of(row, 300.0))
     assert variants.line(row, plain) == (
         "forward  5 documents, causal                              1.337 ms  300 TFLOP/s  0.60 of plain"

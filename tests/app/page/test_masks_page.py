@@ -13,7 +13,7 @@ from app.figures.units import bytes_text, seconds_text
 from app.page import masks as view
 from engine import Experiment, simulate
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import variants
+from engine.measuring.scenarios import together
 from engine.problem.bounds import key_bounds
 from engine.recordings.recording import Device, Recording
 from engine.recordings.timing import Times
@@ -101,7 +101,7 @@ def test_any_length_is_drawn_with_few_pixels(seq):
 
 
 def test_recorded_masks_are_told_beside_the_plain_rate(monkeypatch):
-    plan = {way: variants.plan(way) for way in (FORWARD, BACKWARD)}
+    plan = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
     rates = {FORWARD: [500.0, 400.0, 300.0, 300.0, 200.0, *[300.0] * 6], BACKWARD: [200.0] * 11}
     rows = [
         replace(row, times=Times(*[row.flops / rate / 1e12] * 3, 5), commit="1234567890")
