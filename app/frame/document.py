@@ -20,7 +20,6 @@ from app.contents import HOME, OWN, PAGES
 from app.frame import style
 from app.scenario.link import LECTERN, MOST_CHARACTERS, MOST_VALUES, TOO_LONG
 from app.serving import static_files
-from app.take_home import made
 
 # pages that show charts as they open: theirs is the largest of Streamlit's scripts
 CHARTS = ("model", "decoding", "flash3", "across", "beyond", "traffic", "speed", "rates", "agreement")
@@ -41,7 +40,6 @@ def routes() -> list[Route]:
         Route(f"{base}/", _opened),
         Route(f"{base}/{HOME}", _home),
         Route(f"{base}/{scripts.FOLDER}/{{file}}", _script),
-        Route(f"{base}/{made.FOLDER}/{{window}}/{{file}}", made.given),
         *pages,
         *below,
     ]

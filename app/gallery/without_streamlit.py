@@ -71,9 +71,6 @@ class Written:
         """A file cannot compute anew: it shows what the slider begins with."""
         return options[0] if value is None else value
 
-    def download_button(self, *_: Any, **__: Any) -> None:
-        """A file to take home is what this is."""
-
     def text(self, start: int = 0, stop: int | None = None) -> str:
         """All of it, or what stands from one part to another, columns beside each other."""
         return "".join(

@@ -1,6 +1,7 @@
 """Download: whatever a page shows as a file, in one place on every page."""
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import streamlit as st
@@ -9,7 +10,6 @@ from app.canvas.moving import Component
 from app.contents import NAME
 from app.scenario.offers import CSV, HTML, TRACE, offered, subject
 from app.take_home import snippet
-from app.take_home.made import window
 from engine import Experiment, simulate
 from engine.experiment import described
 from engine.model.launch import launch
@@ -31,7 +31,10 @@ def show() -> None:
     experiment = subject()
     name = _scenario(experiment)
     with popover:
-        PAGE_FILES.mount(key="page_files", data={"scenario": name, "files": _files(experiment, name)})
+        PAGE_FILES.mount(key="page_files", data=name)
+        with st.container(horizontal=True, gap="xsmall"):  # made by the server when they are asked for
+            for label, file, make, kind in _files(experiment, name):
+                st.download_button(label, make, file, kind, on_click="ignore", key=f"take home {label}")
         st.caption("These files open anywhere, without a server or a network. For a slide, beside a picture:")
         st.code(f"{NAME}: {described(experiment)}", None)
         if _too_many(experiment):
@@ -46,24 +49,18 @@ def show() -> None:
         st.code(snippet.kernel(experiment), None)
 
 
-def _files(experiment: Experiment, name: str) -> list[tuple[str, str]]:
-    """What each file that the server makes is called, and its address."""
-    players = offered(HTML) or {"Player": lambda: _player(experiment)}
-    found = [
-        (f"{title}, HTML", f"{name}-{_slug(title)}.html", make, "text/html")
-        for title, make in players.items()
-    ]
+def _files(experiment: Experiment, name: str) -> Iterator[tuple[str, str, Callable[[], str], str]]:
+    """Files that the server makes: what each is called, its name, what makes it, and its media type."""
+    for title, make in (offered(HTML) or {"Player": lambda: _player(experiment)}).items():
+        yield f"{title}, HTML", f"{name}-{_slug(title)}.html", make, "text/html"
     totals = "The scenario and its totals, JSON"
-    found.append(
-        (totals, f"{name}-totals.json", lambda: json.dumps(simulate(experiment).summary(), indent=1), JSON)
-    )
+    yield totals, f"{name}-totals.json", lambda: json.dumps(simulate(experiment).summary(), indent=1), JSON
     for title, make in offered(TRACE).items():  # blocks on SMs over time for ui.perfetto.dev
-        found.append((f"{TRACE}: {title}", f"attention-{_slug(title)}-trace.json", make, JSON))
+        yield f"{TRACE}: {title}", f"attention-{_slug(title)}-trace.json", make, JSON
     if not offered(TRACE) and not _too_many(experiment):
-        found.append((f"{TRACE}, modelled", f"{name}-trace.json", lambda: _chrome_trace(experiment), JSON))
+        yield f"{TRACE}, modelled", f"{name}-trace.json", lambda: _chrome_trace(experiment), JSON
     for title, make in offered(CSV).items():
-        found.append((f"{title}, CSV", f"attention-{_slug(title)}.csv", make, "text/csv"))
-    return [(label, window().offer(file, make, kind)) for label, file, make, kind in found]
+        yield f"{title}, CSV", f"attention-{_slug(title)}.csv", make, "text/csv"
 
 
 def _too_many(experiment: Experiment) -> bool:

@@ -214,14 +214,10 @@ function fill(list, scenario, anyway) {
   list.replaceChildren(...found.map(line));
 }
 
-export default function show({ data: { scenario, files }, parentElement }) {
+export default function show({ data: scenario, parentElement }) {
   const list = parentElement.querySelector("ul"),
     link = parentElement.querySelector("[data-do=link]");
   fill(list, scenario, true);
-  const served = files.map(([words, address]) =>
-    made("a", { textContent: words, href: new URL(address, document.baseURI), download: "" }),
-  );
-  parentElement.querySelector("p").replaceChildren(...served); // made by the server when they are asked for
   clearInterval(looking.get(list));
   const again = setInterval(() => fill(list, scenario, false), LOOK_AGAIN);
   looking.set(list, again);

@@ -10,7 +10,7 @@ from app.gallery.picture import Drawn
 from app.gallery.without_streamlit import in_both_themes
 from app.markup import mathml
 from app.tour import step_words
-from app.tour.file import FOLDER, PICTURES, Step, Tour, load, names
+from app.tour.file import FOLDER, PICTURES, Step, load, names
 from engine.experiment import Experiment
 from engine.studies.answers import answer
 
@@ -90,25 +90,3 @@ def on_a_phone(experiment: Experiment, *, tour: str, step: int, told: bool) -> D
     made = drawn(picture, experiment, tour)
     html, after = (markup.html(step_words.filled(text, experiment)) for text in (above, below))
     return replace(made, html=number + html + made.html, below=made.below + after, title=shown.title)
-
-
-def taken(tour: Tour) -> str:
-    """The tour as Markdown: every question with its answer and the words that explain it."""
-    return "\n\n".join([f"# {tour.title}", tour.about.strip(), *map(_as_text, tour.steps)]) + "\n"
-
-
-def _as_text(step: Step) -> str:
-    parts = [f"## {step.title}", step_words.filled(step.before, step.experiment)]
-    if step.question:
-        options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
-        right = step_words.right(options)
-        parts.append(f"**{step_words.filled(step.question, step.experiment)}**")
-        parts.append("\n".join(f"- {option.text}" for option in options))
-        told = [right] if step.choices and step.choices[0].label else []
-        if step.answer:
-            found = answer(step.answer, step.experiment)
-            told.append(f"{step_words.text(found, step.unit)} ({found.origin})")
-        parts += [f"Answer: {', '.join(told)}."] * bool(told)
-    if step.formula:
-        parts.append(f"$$ {step.formula} $$")
-    return "\n\n".join(part for part in [*parts, step_words.filled(step.after, step.experiment)] if part)

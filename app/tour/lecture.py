@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from app import bridge, layer, memory, rescale, scenario, warps, zoom
+from app import bridge, layer, memory, rescale, warps, zoom
 from app.bridge import BRIDGE
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
@@ -16,8 +16,7 @@ from app.figures.watched import ladder
 from app.layer import LAYER
 from app.rescale import RESCALE
 from app.square import SQUARE, cutting, growing
-from app.tour import as_file
-from app.tour.file import PICTURES, Picture, load
+from app.tour.file import PICTURES, Picture
 from app.warps import SHARING
 from app.watched import WATCHED, build
 from app.zoom import ZOOM
@@ -84,22 +83,6 @@ def _lanes(names: tuple[str, ...], told: bool, title: str, experiment: Experimen
         st.caption("The recording has no times of this problem.")
 
 
-def _summary(experiment: Experiment, colours: Palette) -> None:
-    """Links, and the file of the tour on the screen."""
-    name = scenario.place("tour")
-    tour = load(name)
-    st.markdown(LINKS)
-    st.download_button(
-        "Take the tour home",
-        as_file.taken(tour),
-        f"{name}-tour.md",
-        "text/markdown",
-        help="In Markdown; as slides with films and notes it comes from `python -m app.tour lecture.pptx`.",
-        on_click="ignore",
-        key="tour_file",
-    )
-
-
 PIECES = "**The first row, two scores at a time**"
 PICTURES |= {
     "by hand": _hand(hands.whole),
@@ -126,5 +109,5 @@ PICTURES |= {
     "bridge": lambda experiment, _: BRIDGE.show(bridge.payload(experiment), key="tour bridge"),
     "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
     "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
-    "summary": _summary,
+    "summary": lambda *_: st.markdown(LINKS),
 }

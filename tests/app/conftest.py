@@ -1,6 +1,6 @@
 """Opens the dashboard as Streamlit's AppTest does: the real script, without a browser."""
 
-import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 import streamlit as st
 from plotly.graph_objects import Figure
 from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.media_file_manager import MediaFileManager
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -51,16 +52,22 @@ def open_app():
 
 
 @pytest.fixture
-def download():
-    """A function (app) that opens Download on a page, and gives the addresses of its files by their names."""
+def download(monkeypatch):
+    """A function (app) that opens Download on a page, and gives what makes each of its files, by name."""
+    makers = {}
 
-    def opened(app: AppTest) -> dict[str, str]:
+    def deferred(_, make, kind, place, file_name, **__):
+        makers[file_name] = make
+        return file_name
+
+    monkeypatch.setattr(MediaFileManager, "add_deferred", deferred)
+
+    def opened(app: AppTest) -> dict[str, Callable[[], str]]:
         assert not app.sidebar.code  # made for whoever opens it
         app.session_state["take_home"] = True
         app.run()
         assert not app.exception
-        components = [node.proto for node in app.get("bidi_component")]
-        (files,) = [each for each in components if each.component_name == "page_files"]
-        return dict(json.loads(files.json)["files"])
+        buttons = [node.proto for node in app.get("download_button")]
+        return {each.label: makers[each.deferred_file_id] for each in buttons if each.deferred_file_id}
 
     return opened

@@ -1,6 +1,5 @@
 """What a page gives to take home: an offline file that carries all it needs, Python that runs as shown."""
 
-import gc
 import json
 import re
 import subprocess
@@ -8,15 +7,13 @@ import sys
 from base64 import b64decode
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
-from starlette.requests import Request
 
 from app.canvas.offline import html_file
 from app.player import PLAYER
 from app.player.payload import build
-from app.take_home import made, snippet
+from app.take_home import snippet
 from engine import Experiment, simulate
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -100,44 +97,15 @@ def test_documents_are_handed_to_the_kernels_by_their_lengths():
     assert "documents=[1000, 24]" in lines
 
 
-def fetched(address: str):
-    """What the server answers at an address from the page's own."""
-    _, folder, window, file = address.split("/")
-    assert folder == made.FOLDER
-    asked = {"type": "http", "path_params": {"window": window, "file": unquote(file)}}
-    return made.given(Request(asked))
-
-
 def test_every_page_offers_its_files_in_the_same_place(open_app, download):
     for page in ("tiles", "traffic"):
         app = open_app(page, seq="1024")
         files = download(app)
-        assert "The scenario and its totals, JSON" in files
+        assert json.loads(files["The scenario and its totals, JSON"]())["seq"] == 1024
         if page == "tiles":
-            assert b'id="attention-data"' in fetched(files["Player, HTML"]).body
+            assert 'id="attention-data"' in files["Player, HTML"]()
         assert [code.value for code in app.sidebar.code] == [
             "Attention, tile by tile: flash2, N 1,024, heads 16, d 64, blocks 64×64",
             snippet.model(Experiment.of()).rstrip(),
             snippet.kernel(Experiment.of()).rstrip(),
         ]
-
-
-def test_a_file_is_made_for_its_own_window_and_goes_with_it(open_app, download):
-    app, other = (open_app("traffic", seq="512") for _ in range(2))
-    address, _ = (download(each)["The scenario and its totals, JSON"] for each in (app, other))
-    given = fetched(address)
-    assert given.status_code == 200
-    assert json.loads(given.body)["seq"] == 512
-    assert given.headers["content-disposition"].endswith("-totals.json")
-    windows = [each.session_state["take home"]["window"] for each in (app, other)]
-    assert windows[0].name not in (windows[1].name, "")
-    assert fetched(address.replace(windows[0].name, windows[1].name)).body == given.body
-    assert fetched(address.replace(windows[0].name, "nobody")).status_code == 404
-    assert fetched(f"./{made.FOLDER}/{windows[0].name}/no-such-file").status_code == 404
-    for number in range(made.MOST):
-        windows[0].offer(f"{number}", str, "text/plain")
-    assert fetched(address).status_code == 404
-    name = windows[0].name
-    del app, windows
-    gc.collect()
-    assert name not in made._windows

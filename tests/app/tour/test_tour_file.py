@@ -237,19 +237,6 @@ def test_the_broken_kernel_opens_with_alpha_left_out():
     assert "wrong.alpha" in {name for name, *_ in header["arrays"]}  # the wrong O comes along
 
 
-def test_the_file_to_take_home_has_every_question_with_its_answer():
-    tour = file.load("attention")
-    text = as_file.taken(tour)
-    assert text.count("\nAnswer: ") == sum(bool(step.choices or step.answer) for step in tour.steps)
-    for told in (
-        "Answer: Tiles of K and V, 4 times each tile of K (counted).",
-        "Answer: Traffic: fewer bytes, 32.9",
-        "Answer: 3.08× (recorded).",
-    ):
-        assert told in text
-    assert "{" not in text.replace("\\frac{", "").split("$$")[0]
-
-
 def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     (step,) = file.parse(written(), "mine.md").steps
     one_block = Experiment.of(seq=16)
