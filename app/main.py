@@ -1,12 +1,8 @@
 """The dashboard's entry point: `streamlit run app/main.py` from the repository root."""
 
-import os
 import sys
 from pathlib import Path
 
-# Before NumPy is imported: BLAS's threads wait by spinning, on cores that other visitors need, and products
-# of tiles are too small to share.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))

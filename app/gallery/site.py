@@ -50,7 +50,7 @@ def _files(name: str, title: str, experiment: Experiment | None, lecture: Path |
     """A page's files: those that it has, or one of an experiment."""
     picture = contents.picture(name)
     if name == "tour" and lecture is not None:
-        return [contents.page(name).site_file(lecture)]
+        return contents.page(name).site_files(lecture)
     if experiment is None or name in SAME:
         return list(picture.files())
     drawn = picture.of(experiment)

@@ -89,10 +89,7 @@ def _draw(opened: list[Written], name: str, *given: Any, **named: Any) -> Any:
 
 
 def written(
-    picture: Callable[[Experiment, Palette], None],
-    experiment: Experiment,
-    colours: Palette,
-    places: dict[str, str],
+    picture: Callable[[Experiment, Palette], None], experiment: Experiment, colours: Palette
 ) -> Written:
     """What a picture draws of an experiment, and its moving pictures with their data."""
     root = Written()
@@ -106,16 +103,14 @@ def written(
         stack.enter_context(patch.object(theme, "colours", lambda: colours))
         stack.enter_context(patch.object(Moving, "show", show))
         state.begin_run()
-        state.start(experiment, (), places, by_link=True)
+        state.start(experiment, (), {}, by_link=True)
         inspect.unwrap(picture)(experiment, colours)
     return root
 
 
-def in_both_themes(
-    picture: Callable[[Experiment, Palette], None], experiment: Experiment, **places: str
-) -> Drawn:
+def in_both_themes(picture: Callable[[Experiment, Palette], None], experiment: Experiment) -> Drawn:
     """The same in both themes; what moves knows both."""
-    write = lru_cache(maxsize=2)(partial(written, picture, experiment, places=places))
+    write = lru_cache(maxsize=2)(partial(written, picture, experiment))
     moving, data, above = next(iter(write(LIGHT).moving), (None, None, None))
 
     def text(*ends: int | None) -> str:

@@ -1,6 +1,6 @@
 """The Tour page: one idea a screen, voted on first, its answer computed for the scenario on screen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,11 +20,12 @@ from app.room.votes import Question
 from app.scenario import theme
 from app.scenario.presentation import presenting
 from app.sidebar import inputs
-from app.tour import as_file, file, step_words
+from app.tour import as_file, file
 from app.tour.file import Step, Tour, TourError, Way
 from app.tour.pictures import PICTURES, WIDE
+from app.tour.step_words import Said
 from engine.experiment import Experiment
-from engine.studies.answers import Answer, AnswerError, answer
+from engine.studies.answers import AnswerError
 
 FIRST = "attention"
 ORIGINS = {
@@ -46,80 +47,59 @@ HELP = "Keys: 1 to 5 vote, → or Space goes on, ← goes back, Enter plays, p p
 
 def show() -> None:
     """Draw the step that the link names."""
-    choices = st.container(horizontal=True, gap="medium")
+    choices, linked = st.container(horizontal=True, gap="medium"), scenario.place("tour")
     with choices:
-        name = _chosen()
+        known = file.names()
+        name = _choice("Tour", known, _linked("tour", known, FIRST), file.title)
+    if linked not in ("", name):
+        scenario.go(step="1", minutes="")
+    scenario.go(tour=name)
     try:
         shown = file.load(name)
     except TourError as error:
         st.text(f"{error}.")
         return
-    number = _number(len(shown.steps))
-    step = shown.steps[number - 1]
-    scenario.arrive(f"{name} {number}", step.experiment)
+    numbers = [f"{number}" for number in range(1, 1 + len(shown.steps))]
+    number = int(_linked("step", numbers, "1", f"a whole number from 1 to {len(numbers)}"))
+    scenario.go(step=f"{number}")
+    scenario.arrive(f"{name} {number}", shown.steps[number - 1].experiment)
     if not presenting():
         st.caption(f"**{shown.title}.** {shown.about if number == 1 else ''} {HELP}")
     with choices:
         way = Way(shown, number, _lecture(shown))
-    tally = _tally(name, number)
-    room = _publish(way, tally) if presenting() else None
+    said, tally = way.step.said(scenario.current()), _tally(name, number)
+    room = _publish(said, way, tally) if presenting() else None
     if presenting():
-        lectern.tell(_notes(way, tally))
-    _screen(step, (name, number), way, room)
+        lectern.tell(_notes(said, way, tally))
+    _screen(said, (name, number), way, room)
+
+
+def _linked(name: str, known: Sequence[str], usual: str, must: str = "") -> str:
+    """The link's value of a name, or the usual one, with a sentence where there is none such."""
+    text = scenario.place(name)
+    if not text or text in known:
+        return text or usual
+    must = must or f"one of {', '.join(known)}"
+    st.text(f"The link's {name} is {text!r:.60}; it must be {must}. Shown instead: {usual}.")
+    return usual
+
+
+def _choice(label: str, known: Sequence[str], now: str, named: Callable[[str], str]) -> str:
+    """A row of buttons for those who prepare a lecture; what is chosen of them."""
+    if len(known) < 2 or presenting():
+        return now
+    asked = {"format_func": named, "key": f"{label} {now}", "label_visibility": "collapsed"}
+    return st.segmented_control(label, known, default=now, **asked) or now
 
 
 def _lecture(shown: Tour) -> int:
-    """The minutes of the link's lecture; a choice of them for those who prepare one."""
-    known, text = [str(minutes) for minutes in sorted(shown.lectures)], scenario.place("minutes")
-    usual = str(shown.lectures[0])
-    if text and text not in known:
-        must = f"it must be one of {', '.join(known)}"
-        st.text(f"The link's minutes are {text!r:.40}; {must}. Shown instead: {usual}.")
-    minutes = text if text in known else usual
-    if shown.timed and len(known) > 1 and not presenting():
-        named = "{} minutes".format
-        minutes = (
-            st.segmented_control(
-                "Lecture",
-                known,
-                default=minutes,
-                format_func=named,
-                key=f"tour_minutes {minutes}",
-                label_visibility="collapsed",
-            )
-            or minutes
-        )
+    """The minutes of the link's lecture, or of the one that is chosen."""
+    usual, *others = map(str, shown.lectures)
+    known = sorted((usual, *others), key=int)
+    linked = _linked("minutes", known, usual)
+    minutes = _choice("Lecture", known if shown.timed else [], linked, "{} minutes".format)
     scenario.go(minutes="" if minutes == usual else minutes)
     return int(minutes)
-
-
-def _chosen() -> str:
-    """The tour of the link; a choice of tours where there are several."""
-    known, linked = file.names(), scenario.place("tour")
-    wanted = linked or FIRST
-    if wanted not in known:
-        must = f"it must be one of {', '.join(known)}"
-        st.text(f"The link's tour is {wanted!r:.60}; {must}. Shown instead: {FIRST}.")
-        wanted = FIRST
-    if len(known) > 1 and not presenting():
-        asked = wanted
-        named = {"format_func": file.title, "key": f"tours {asked}", "label_visibility": "collapsed"}
-        wanted = st.segmented_control("Tour", known, default=asked, **named) or asked
-    if linked not in ("", wanted):
-        scenario.go(step="1", minutes="")
-    scenario.go(tour=wanted)
-    return wanted
-
-
-def _number(steps: int) -> int:
-    """The step of the link, within the tour."""
-    text = scenario.place("step")
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
-    if text and not 1 <= number <= steps:
-        st.text(f"The link's step is {text!r:.40}; it must be a whole number from 1 to {steps}.")
-    number = min(max(number, 1), steps)
-    scenario.go(step=str(number))
-    return number
 
 
 def _tally(name: str, number: int) -> list[int]:
@@ -127,44 +107,47 @@ def _tally(name: str, number: int) -> list[int]:
     return scenario.kept(f"tally {name} {number}", [0] * (1 + file.MOST))
 
 
-def _screen(step: Step, place: Place, way: Way, room: list[int] | None) -> None:
+def _screen(said: Said, place: Place, way: Way, room: list[int] | None) -> None:
     """Title and way on, then words, then question and answer on the left, the picture on the right."""
-    experiment, told = scenario.current(), bool(_tally(*place)[0])
+    step, told = said.step, bool(_tally(*place)[0])
     keys.bind(KEYS, key="tour_keys")
     with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
         st.header(step.title, anchor=False)
         _on(step, place, way)
     try:
         if not step.question:
-            _told(step, experiment)
+            _told(said)
             return
-        shown = step.reveals if told else step.picture
-        wide = told and shown in WIDE
-        words = step_words.filled(step.after if told and step.after else step.before, experiment)
+        wide = told and step.reveals in WIDE
+        words = said.filled(step.after if told and step.after else step.before)
+        if wide:
+            words = f"{_answered(said, _tally(*place)[1:] if room is None else room)} {words}"
+            words += f" ${step.formula}$" * bool(step.formula)
         with st.container(key="tour_text"):
-            if wide:
-                words = f"{_answered(step, experiment, _tally(*place)[1:] if room is None else room)} {words}"
-                words += f" ${step.formula}$" * bool(step.formula)
             st.markdown(words)
         if wide:
             with st.container(key="tour_played"):
                 inputs.show(brief=True)
-                PICTURES[shown](experiment, theme.colours())
+                _picture(step.reveals, said)
             return
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
-            _question(step, experiment, place, room)
+            _question(said, place, room)
             if told:
-                _answer(step, experiment)
+                _answer(said)
         with picture, st.container(key="tour_picture"):
-            PICTURES[shown](experiment, theme.colours())
+            _picture(step.reveals if told else step.picture, said)
     except AnswerError as error:
         st.text(f"This step cannot be computed for the scenario: {error}.")
 
 
-def _notes(way: Way, tally: list[int]) -> dict[str, str | int]:
+def _picture(name: str, said: Said) -> None:
+    PICTURES[name](said.experiment, theme.colours())
+
+
+def _notes(said: Said, way: Way, tally: list[int]) -> dict[str, str | int]:
     """What the lecturer's own window shows of a step: its answer too."""
-    step, experiment = way.steps[way.number - 1], scenario.current()
+    step = said.step
     notes = {
         "now": step.title,
         "next": way.next.title if way.next else "The end",
@@ -172,56 +155,50 @@ def _notes(way: Way, tally: list[int]) -> dict[str, str | int]:
         "minutes": step.takes(way.minutes),
         "until": way.until,
     }
-    try:
-        notes["notes"] = markup.inline(step_words.filled(step.notes, experiment))
-        if not step.question:
-            return notes
-        options = step_words.options(step.choices, step.answer, step.unit, experiment)
-        question = step_words.filled(step.question, experiment)
-    except AnswerError:
-        return notes
-    votes = " · ".join(map(str, tally[1 : 1 + len(options)]))
-    told = any(tally[1:]) and not screen.opened()  # of a room, the window itself hears the votes
-    return notes | {
-        "question": question,
-        "answer": step_words.right(options),
-        "votes": f"Votes: {votes}" * told,
-    }
+    with suppress(AnswerError):
+        notes["notes"] = markup.inline(said.filled(step.notes))
+        if step.question:
+            votes = " · ".join(map(str, tally[1 : 1 + len(said.options)]))
+            told = any(tally[1:]) and not screen.opened()  # of a room, the window itself hears the votes
+            notes |= {
+                "question": said.filled(step.question),
+                "answer": said.right,
+                "votes": f"Votes: {votes}" * told,
+            }
+    return notes
 
 
-def _told(step: Step, experiment: Experiment) -> None:
+def _told(said: Said) -> None:
     """A step that asks nothing: its words, and beside them what else it says, with its picture."""
     left, right = st.columns([1.5, 1], gap="medium")
     with left, st.container(key="tour_words"):
-        st.markdown(step_words.filled(step.before, experiment))
+        st.markdown(said.filled(said.step.before))
     with right, st.container(key="tour_picture"):
-        st.markdown(step_words.filled(step.after, experiment))
-        PICTURES[step.picture](experiment, theme.colours())
+        st.markdown(said.filled(said.step.after))
+        _picture(said.step.picture, said)
 
 
-def _question(step: Step, experiment: Experiment, place: Place, room: list[int] | None) -> None:
+def _question(said: Said, place: Place, room: list[int] | None) -> None:
     """What the room predicts: a button a choice, each counting its votes; replies come with the answer.
 
     Where phones vote, the votes come with the answer too: nobody is to follow the others.
     """
-    options = step_words.options(step.choices, step.answer, step.unit, experiment)
-    tally = _tally(*place)
-    told = bool(tally[0])
-    counts = tally[1:] if room is None else room if told else [0] * len(options)
-    wrong = [index for index, option in enumerate(options) if option.reply and not option.right(options)]
+    told, *own = _tally(*place)
+    options = said.options
+    counts = own if room is None else room if told else [0] * len(options)
+    wrong = [index for index, option in enumerate(options) if option.reply and not option.right]
     if presenting():  # a room's screen has room for one reply: to its most frequent mistake
         wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
     if room and told and options:
         st.html(histogram(room))
-    st.subheader(unbroken(step_words.filled(step.question, experiment)), anchor=False)
+    st.subheader(unbroken(said.filled(said.step.question)), anchor=False)
     for index, option in enumerate(options):
         votes = counts[index]
-        right = told and option.right(options)
         counted = f" · {votes} {'vote' if votes == 1 else 'votes'}" if votes else ""
         st.button(
             f"{index + 1} &nbsp; **{option.text}**{counted}",
             key=f"tour_choice_{index}",
-            type="primary" if right else "secondary",
+            type="primary" if told and option.right else "secondary",
             width="stretch",
             on_click=_choose,
             args=(place, index),
@@ -260,97 +237,94 @@ def _go(number: int) -> None:
     scenario.go(step=str(number))
 
 
-def _answered(step: Step, experiment: Experiment, votes: list[int]) -> str:
+def _answered(said: Said, votes: list[int]) -> str:
     """The answer in words, where the picture takes the screen, the votes, and the usual mistake."""
-    options = step_words.options(step.choices, step.answer, step.unit, experiment)
-    right = step_words.right(options)
-    told = f"**{right}.**" * bool(right)
-    if step.answer:
-        computed = answer(step.answer, experiment)
-        told = f"**{step_words.text(computed, step.unit)}, {_origin(computed, experiment)}.**"
-    if any(votes) and options:
-        of_each = (
-            f"**{n}**" if one.right(options) else f"{n}" for one, n in zip(options, votes, strict=False)
-        )
-        most, missed = max(
-            (n, one.reply) for one, n in zip(options, votes, strict=False) if not one.right(options)
-        )
-        told += f" Votes: {' · '.join(of_each)}." + f" {missed}" * (most > 0)
-    return told + f" {CHANGED}" * (experiment != step.experiment)
+    told = f"**{said.right}.**" * bool(said.right)
+    if said.answer:
+        told = f"**{said.value}, {_origin(said)}.**"
+    if any(votes) and said.options:
+        each = list(zip(said.options, votes, strict=False))
+        counts = " · ".join(f"**{n}**" if option.right else f"{n}" for option, n in each)
+        most, missed = max((n, option.reply) for option, n in each if not option.right)
+        told += f" Votes: {counts}." + f" {missed}" * (most > 0)
+    return told + f" {CHANGED}" * (said.experiment != said.step.experiment)
 
 
-def _origin(computed: Answer, experiment: Experiment) -> str:
-    return ORIGINS[computed.origin].format(gpu=experiment.gpu.name, a_gpu=experiment.gpu.with_article)
+def _origin(said: Said) -> str:
+    gpu = said.experiment.gpu
+    return ORIGINS[said.answer.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)
 
 
-def _answer(step: Step, experiment: Experiment) -> None:
+def _answer(said: Said) -> None:
     """The computed answer, where it comes from, and its formula."""
     with st.container(key="tour_told"):
-        if step.answer:
-            computed = answer(step.answer, experiment)
-            st.metric(f"Answer, {_origin(computed, experiment)}", step_words.text(computed, step.unit))
-        if step.formula:
-            st.latex(step.formula)
-        if experiment != step.experiment:
+        if said.answer:
+            st.metric(f"Answer, {_origin(said)}", said.value)
+        if said.step.formula:
+            st.latex(said.step.formula)
+        if said.experiment != said.step.experiment:
             st.caption(CHANGED)
 
 
-def _publish(way: Way, tally: Sequence[int]) -> list[int] | None:
+def _publish(said: Said, way: Way, tally: Sequence[int]) -> list[int] | None:
     """Show a step to the room's phones; its votes by choice, of phones and keys, or None without a room.
 
     Args:
+        said: the step for the scenario.
         way: the lecture at this step.
         tally: whether its answer is shown, then the votes that were counted with keys.
     """
     if not screen.opened():
         return None
-    number, step = way.number, way.steps[way.number - 1]
-    experiment, told = scenario.current(), bool(tally[0])
-    picture = _seen(number, experiment, told)
-    shown = Shown(step.title, way.place, screen.described(experiment), picture)
+    step, experiment, told = said.step, said.experiment, bool(tally[0])
+    shown = Shown(step.title, way.place, screen.described(experiment), _seen(way.number, experiment, told))
     if step.question:
         with suppress(AnswerError):  # the page says that it cannot be computed
-            shown = _asked(shown, step, experiment, tally)
+            shown = _asked(shown, said, tally)
     if not told:
-        ahead = [_seen(number, experiment, True)] * bool(step.question)
-        if way.next:
-            ahead.append(_seen(way.beside(1), way.next.experiment, False))
+        ahead = [_seen(way.number, experiment, True)] * bool(step.question)
+        ahead += [_seen(way.beside(1), way.next.experiment, False)] if way.next else []
         shown = replace(shown, ahead=tuple(ahead))
     return screen.publish(shown)
 
 
 def _seen(number: int, experiment: Experiment, told: bool) -> Mapping[str, Any]:
-    return {
-        "page": "tour",
-        "values": scenario.url_values(experiment),
-        "asked": {"tour": scenario.place("tour"), "step": number, "told": told},
-    }
+    asked = {"tour": scenario.place("tour"), "step": number, "told": told}
+    return {"page": "tour", "values": scenario.url_values(experiment), "asked": asked}
 
 
-def _asked(shown: Shown, step: Step, experiment: Experiment, tally: Sequence[int]) -> Shown:
+def _asked(shown: Shown, said: Said, tally: Sequence[int]) -> Shown:
     """The same with the step's question, its choices and, once it is told, its answer."""
-    options = step_words.options(step.choices, step.answer, step.unit, experiment)
-    text = step_words.filled(step.question, experiment)
+    options, text = said.options, said.filled(said.step.question)
     return replace(
         shown,
         question=Question(shown.place, text, tuple(option.text for option in options)),
         asked=screen.words(text),
         choices=tuple(screen.words(option.text) for option in options),
-        draws=step.draws,
+        draws=said.step.draws,
         told=bool(tally[0]),
-        right=next((index for index, option in enumerate(options) if option.right(options)), -1),
+        right=next((index for index, option in enumerate(options) if option.right), -1),
         replies=tuple(screen.words(option.reply) for option in options),
         hands=tuple(tally[1 : 1 + len(options)]),
     )
 
 
 ABOUT = "Attention from slow to fast, with a question at every step."
+MORE = "Another tour, with a question at every step."
 
 
-def site_file(lecture: Path | None = None) -> SiteFile:
-    """The page of a tour in the static site: the first one, or that of a file."""
-    name, folder = (FIRST, file.FOLDER) if lecture is None else (lecture.stem, lecture.parent)
-    return SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, name, folder))
+def site_files(lecture: Path | None = None) -> list[SiteFile]:
+    """The pages of the tours in the static site, or that of a file."""
+    if lecture is not None:
+        return [SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, lecture.stem, lecture.parent))]
+    others = [name for name in file.names() if name != FIRST]
+    return [
+        SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, FIRST)),
+        *(
+            SiteFile(f"{name}.html", file.title(name), MORE, partial(as_file.tour, name, file=name))
+            for name in others
+        ),
+    ]
 
 
-PICTURE = Picture(as_file.on_a_phone, lambda: [site_file()])
+PICTURE = Picture(as_file.on_a_phone, site_files)

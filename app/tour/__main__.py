@@ -9,7 +9,7 @@ from app.tour import slides
 from app.tour.file import FOLDER, LECTURES, TourError, load, names
 from engine.parser import Parser, ended, to_write
 
-MISSING = "slides need python-pptx and playwright; they come with pip install '.[slides]'"
+MISSING = "slides need python-pptx, playwright and av; they come with pip install '.[slides]'"
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--dark", action="store_true", help="light words on a dark ground")
     given = parser.parse_args()
     logging.disable(logging.WARNING)  # Streamlit misses a session at every call
-    if not (find_spec("pptx") and find_spec("playwright")):
+    if not all(map(find_spec, ("pptx", "playwright", "av"))):
         parser.error(MISSING)
     try:
         name, folder = (given.tour.stem, given.tour.resolve().parent) if given.tour else (names()[0], FOLDER)
@@ -33,8 +33,7 @@ def main() -> int:
             must = f"it must be one of {', '.join(map(str, sorted(tour.lectures)))}"
             parser.error(f"minutes is {minutes}; {must}")
         with slides.camera(given.dark) as shoot:
-            known = name if folder == FOLDER else names()[0]  # a picture may ask which tour it is in
-            file = slides.made(tour, known, minutes, given.dark, shoot, lambda text: print(text, flush=True))
+            file = slides.made(tour, minutes, given.dark, shoot, lambda text: print(text, flush=True))
     except TourError as error:
         parser.error(str(error))
     given.out.write_bytes(file)

@@ -25,37 +25,38 @@ A file is a title, some words about the tour, and steps:
 
     Markdown that is shown with the answer.
 
-Two to five lines begin with choice:, and what is said of each may be left out. All of them can stand in one
-line without that: `choices: 1 | query_blocks | keys`. Choices may be words, each with the condition under
-which they are true, and exactly one is: `choice: "It does fewer FLOPs" | flash2.flops < standard.flops | Both
-multiply the same matrices.` Such a question needs no answer; one that is given is shown as the number behind
-it. A question whose picture is drawn on has no choices. A step without a question shows its words and its
-picture, and nothing is asked.
+Two to five lines begin with choice:, and what is said of each may be left out. Choices may be words, each
+with the condition under which they are true, and exactly one is: `choice: "It does fewer FLOPs" |
+flash2.flops < standard.flops | Both multiply the same matrices.` Such a question needs no answer; one that is
+given is shown as the number behind it. A question whose picture is drawn on has no choices. A step without a
+question shows its words and its picture, and nothing is asked.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import log
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from app.figures.colours import Palette
-from app.tour.step_words import Choice, filled, options, text
+from app.tour.step_words import Choice, Said
 from engine.experiment import Experiment, ExperimentError
 from engine.recordings.decoded import leads_elsewhere
 from engine.root import ROOT
-from engine.studies.answers import AnswerError, answer
+from engine.studies.answers import AnswerError
 
 Picture = Callable[[Experiment, Palette], None]
 FOLDER = ROOT / "assets" / "tours"
 DRAWN: set[str] = set()  # those that are drawn on: a question with one has no choices
 PICTURES: dict[str, Picture] = {}  # that a step can show, by name; `lecture` and `pictures` enter theirs
 REQUIRED = ("scenario", "picture")
-QUESTION, MANY, ONE, ANSWER = "question", "choices", "choice", "answer"
-MINUTES = "minutes"
-OPTIONAL = (QUESTION, ONE, MANY, ANSWER, "reveals", "unit", "formula", MINUTES, "notes")
+QUESTION, CHOICE, ANSWER, MINUTES = "question", "choice", "answer", "minutes"
+KNOWN = (*REQUIRED, QUESTION, CHOICE, ANSWER, "reveals", "unit", "formula", MINUTES, "notes")
+PARTS = re.compile(r'(?:"([^"]*)"\s*\|?)?([^|]*)\|?(.*)')  # of a choice: words, expression, reply
 LECTURES = (15, 45, 90)  # minutes of a lecture; a step says what it takes in each
 USUAL_LECTURE = 45
 CLOSE = 1.25  # an answer must lie within this factor of a choice, and no second choice may
@@ -93,6 +94,10 @@ class Step:
     after: str
     minutes: tuple[int, ...] = ()
     notes: str = ""
+
+    def said(self, experiment: Experiment | None = None) -> Said:
+        """Its words and numbers for a scenario, or for its own."""
+        return Said(self, experiment or self.experiment)
 
     @property
     def draws(self) -> bool:
@@ -138,6 +143,7 @@ class Way:
         self.numbers = sorted({*tour.lecture(minutes), number})  # a link may lead to one that it leaves out
         self.at = self.numbers.index(number)
         self.place = f"step {self.at + 1} of {len(self.numbers)}"
+        self.step = tour.steps[number - 1]
 
     def beside(self, by: int) -> int:
         """The number of the step before, or of the next; 0 where there is none."""
@@ -186,169 +192,132 @@ def load(name: str, folder: Path = FOLDER) -> Tour:
 @lru_cache(maxsize=16)
 def parse(text: str, file: str) -> Tour:
     """A tour from the text of its file, all of it checked; raises TourError."""
+    try:
+        return _parsed(text)
+    except TourError as error:
+        raise TourError(f"{file}{', ' if str(error).startswith('line ') else ': '}{error}") from None
+
+
+def _must(holds: object, line: int, says: str) -> None:
+    """Refuse what does not hold, with its line."""
+    if not holds:
+        raise TourError(f"line {line}: {says}")
+
+
+def _parsed(text: str) -> Tour:
     if len(text) > LARGEST_FILE:
-        raise TourError(f"{file}: has {len(text):,} characters; it must have at most {LARGEST_FILE:,}")
+        raise TourError(f"has {len(text):,} characters; it must have at most {LARGEST_FILE:,}")
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("## ")]
-    if not lines or not lines[0].startswith("# "):
-        raise TourError(f"{file}, line 1: must be the tour's title, '# ' and words")
-    if not starts:
-        raise TourError(
-            f"{file}, line {len(lines)}: ends without a step; a step begins with '## ' and a title"
-        )
-    _harmless(lines[: starts[0]], 1, file)
-    ends = [*starts[1:], len(lines)]
-    steps = [_step(lines[start:end], start + 1, file) for start, end in zip(starts, ends, strict=True)]
+    _must(lines and lines[0].startswith("# "), 1, "must be the tour's title, '# ' and words")
+    _must(starts, len(lines), "ends without a step; a step begins with '## ' and a title")
+    for number, line in enumerate(lines, 1):  # what would make every browser of a room ask another server
+        found = leads_elsewhere(line)
+        _must(not found, number, f"{found!r:.60} cannot be shown; a tour holds no pictures, links or HTML")
+    steps = tuple(_step(lines[start:end], start + 1) for start, end in pairwise([*starts, len(lines)]))
     if len({len(step.minutes) for step in steps if step.minutes}) > 1:
-        raise TourError(f"{file}: {MINUTES} must be of one lecture at every step, or of {len(LECTURES)}")
-    return Tour(lines[0][2:].strip(), _joined(lines[1 : starts[0]]), tuple(steps))
+        raise TourError(f"{MINUTES} must be of one lecture at every step, or of {len(LECTURES)}")
+    return Tour(lines[0][2:].strip(), "\n".join(lines[1 : starts[0]]).strip(), steps)
 
 
-def _step(lines: Sequence[str], first: int, file: str) -> Step:
+def _step(lines: Sequence[str], first: int) -> Step:
     """A step from its lines; `first` is the number of the first."""
-    values, at, choices, body = _header(lines, first, file)
-    numbers = bool(QUESTION in values or choices) and not any(choice.label for choice in choices)
-    numbers = numbers and values.get("picture") not in DRAWN
-    for name in REQUIRED + (ANSWER,) * numbers:
-        if name not in values:
-            must = f"it must have {', '.join((*REQUIRED, QUESTION, MANY, ANSWER))}"
-            raise TourError(f"{file}, line {first}: the step has no {name}; {must}")
+    body = next((n for n, line in enumerate(lines) if not line.strip()), len(lines))
+    values, choices, at = _header(lines[1:body], first)
+    drawn, worded = values.get("picture") in DRAWN, any(choice.label for choice in choices)
+    asks = QUESTION in values or CHOICE in at
+    needed = (
+        [QUESTION] * asks + [CHOICE] * (asks and not drawn) + [ANSWER] * (asks and not drawn and not worded)
+    )
+    for name in (*REQUIRED, *needed):
+        must = f"it must have {', '.join((*REQUIRED, *needed))}"
+        _must(name in at, first, f"the step has no {name}; {must}")
+    _must(not (drawn and choices), at.get(CHOICE, first), "choice must be left out: the picture is drawn on")
     for name in ("picture", "reveals"):
-        if name in values and values[name] not in PICTURES:
-            must = f"it must be one of {', '.join(PICTURES)}"
-            raise TourError(f"{file}, line {at[name]}: {name} is {values[name]!r:.60}; {must}")
-    before, _, after = _joined(lines[body:]).partition("\n---\n")
-    _harmless(lines, first, file)
+        must = f"{name} is {values.get(name)!r:.60}; it must be one of {', '.join(PICTURES)}"
+        _must(values.get(name, values["picture"]) in PICTURES, at.get(name, first), must)
     try:
         link = parse_qsl(values["scenario"].rpartition("?")[2], keep_blank_values=True)
         experiment = Experiment.of(**dict(link))
     except ExperimentError as error:
-        raise TourError(f"{file}, line {at['scenario']}: {error}") from None
+        raise TourError(f"line {at['scenario']}: {error}") from None
+    before, _, after = ("\n".join(lines[body:]) + "\n").partition("\n---\n")
     given = {name: values.get(name, "") for name in ("picture", QUESTION, ANSWER, "unit", "formula", "notes")}
     step = Step(
         title=lines[0][3:].strip(),
         experiment=experiment,
         reveals=values.get("reveals", values["picture"]),
-        choices=choices,
+        choices=tuple(choices),
         before=before.strip(),
         after=after.strip(),
-        minutes=_minutes(values.get(MINUTES, ""), at[MINUTES], file),
+        minutes=_minutes(values.get(MINUTES, ""), at.get(MINUTES, first)),
         **given,
     )
-    _check(step, at, first + body + 1, file)
+    _check(step, {"text": first + body + 1, **at})
     return step
 
 
-def _minutes(value: str, line: int, file: str) -> tuple[int, ...]:
+def _minutes(value: str, line: int) -> tuple[int, ...]:
     """Of each lecture; nothing where the step says nothing."""
     found = value.split()
-    if found and (
-        len(found) not in (1, len(LECTURES)) or not all(each in map(str, range(91)) for each in found)
-    ):
-        must = f"it must be {len(LECTURES)} whole numbers from 0 to 90, for lectures of {LECTURES} minutes"
-        raise TourError(f"{file}, line {line}: minutes is {value!r:.60}; {must}")
+    whole = len(found) in (0, 1, len(LECTURES)) and all(each in map(str, range(91)) for each in found)
+    must = f"it must be {len(LECTURES)} whole numbers from 0 to 90, for lectures of {LECTURES} minutes"
+    _must(whole, line, f"minutes is {value!r:.60}; {must}")
     return tuple(map(int, found))
 
 
-def _harmless(lines: Sequence[str], first: int, file: str) -> None:
-    """Refuse what would make every browser of a room ask another server."""
-    for number, line in enumerate(lines, first):
-        if found := leads_elsewhere(line):
-            must = "a tour holds no pictures, links or HTML of its own"
-            raise TourError(f"{file}, line {number}: {found!r:.60} cannot be shown; {must}")
+def _header(lines: Sequence[str], title: int) -> tuple[dict[str, str], list[Choice], dict[str, int]]:
+    """The values of a step by name, its choices, and the lines that they stand in, below the title's."""
+    values, choices, at = {}, [], {}
+    for number, line in enumerate(lines, title + 1):
+        name, _, value = (part.strip() for part in line.partition(":"))
+        known = name in KNOWN and value and (name == CHOICE or name not in values)
+        must = (
+            f"must be 'name: value' with each of {', '.join(KNOWN)} once at most, but choice often, or empty"
+        )
+        _must(known, number, f"{line.strip()!r:.60} {must} before the text")
+        at.setdefault(name, number)
+        if name == CHOICE:
+            label, expression, reply = (part.strip() for part in PARTS.match(value).groups(""))
+            choices.append(Choice(expression, label, reply, number))
+        else:
+            values[name] = value
+    return values, choices, at
 
 
-def _header(lines: Sequence[str], first: int, file: str):
-    """The values of a step by name, the lines they stand in, its choices, and where its text begins."""
-    at = dict.fromkeys((*REQUIRED, *OPTIONAL), first)
-    values: dict[str, str] = {}
-    choices: list[Choice] = []
-    for offset, line in enumerate(lines[1:], 1):
-        number = first + offset
-        if not line.strip():
-            return values, at, tuple(choices), offset
-        name, colon, value = (part.strip() for part in line.partition(":"))
-        twice = name in values or (name in (ONE, MANY) and choices and (name != ONE or MANY in values))
-        if not colon or name not in at or twice or not value:
-            known = ", ".join((*REQUIRED, *OPTIONAL))
-            must = (
-                f"must be 'name: value' with each of {known} once at most (choice often, if choices is not "
-                "there), or empty before the text"
-            )
-            raise TourError(f"{file}, line {number}: {line.strip()!r:.60} {must}")
-        at[name] = number
-        if name == ONE:
-            choices.append(_choice(value, number))
-            continue
-        values[name] = value
-        if name == MANY:
-            choices = [Choice(part.strip(), line=number) for part in value.split("|")]
-    return values, at, tuple(choices), len(lines)
-
-
-def _choice(value: str, line: int) -> Choice:
-    """`expression | reply`, or `"words" | condition | reply`."""
-    if value.startswith('"'):
-        label, _, rest = value[1:].partition('"')
-        condition, _, reply = rest.strip().removeprefix("|").partition("|")
-        return Choice(condition.strip(), label.strip(), reply.strip(), line)
-    expression, _, reply = value.partition("|")
-    return Choice(expression.strip(), "", reply.strip(), line)
-
-
-def _check(step: Step, at: dict[str, int], body: int, file: str) -> None:
+def _check(step: Step, at: Mapping[str, int]) -> None:
     """Whether everything can be computed, and exactly one choice is the answer."""
-    for name, line, words in (
-        ("text", body, step.before + step.after),
-        (QUESTION, at[QUESTION], step.question),
-        ("notes", at["notes"], step.notes),
-    ):
-        with _at(file, line, name):
-            filled(words, step.experiment)
-    if step.answer:
-        with _at(file, at[ANSWER], ANSWER):
-            answer(step.answer, step.experiment)
-    if bool(step.question and not step.draws) != bool(step.choices):
-        missing = MANY if step.question else QUESTION
-        raise TourError(f"{file}, line {at[QUESTION]}: the step has no {missing}; a question has both")
-    if step.choices:
-        _check_choices(step, file)
-
-
-def _check_choices(step: Step, file: str) -> None:
-    line = step.choices[0].line
-    worded = [bool(choice.label) for choice in step.choices]
-    if any(worded) and not all(worded):
-        number = step.choices[worded.index(False)].line
-        raise TourError(
-            f'{file}, line {number}: choices must be all numbers, or all "words" with a condition'
-        )
-    for choice in step.choices:
-        with _at(file, choice.line, MANY):
-            options((choice,), step.answer, step.unit, step.experiment)
-    found = options(step.choices, step.answer, step.unit, step.experiment)
-    if not FEWEST <= len(found) <= MOST or len(found) < len(step.choices):
-        raise TourError(
-            f"{file}, line {line}: choices must be {FEWEST} to {MOST} different ones between | signs"
-        )
-    near = [option for option in found if option.distance <= log(CLOSE)]
-    if len(near) == 1:
+    said = step.said()
+    for name, words in {
+        "text": step.before + step.after,
+        QUESTION: step.question,
+        "notes": step.notes,
+    }.items():
+        with _computed(at.get(name, 0), name):
+            said.filled(words)
+    with _computed(at.get(ANSWER, 0), ANSWER):
+        value = said.value
+    if not step.choices:
         return
-    if any(worded):
-        raise TourError(f"{file}, line {line}: {len(near)} choices are true; exactly one must be")
-    value = text(answer(step.answer, step.experiment), step.unit)
+    worded = any(choice.label for choice in step.choices)
+    for choice in step.choices:
+        must = 'choices must be all numbers, or all "words" with a condition'
+        _must(bool(choice.label) == worded, choice.line, must)
+        with _computed(choice.line, CHOICE):
+            said.option(choice)
+    line, found = at[CHOICE], said.options
+    must = f"choices must be {FEWEST} to {MOST} different ones"
+    _must(FEWEST <= len(found) <= MOST and len(found) == len(step.choices), line, must)
+    near = sum(option.distance <= log(CLOSE) for option in found)
     must = f"exactly one must be within a factor of {CLOSE} of it"
-    raise TourError(f"{file}, line {line}: the answer is {value}, {len(near)} choices fit; {must}")
+    says = f"{near} choices are true; exactly one must be" if worded else ""
+    _must(near == 1, line, says or f"the answer is {value}, {near} choices fit; {must}")
 
 
 @contextmanager
-def _at(file: str, line: int, name: str):
+def _computed(line: int, name: str) -> Iterator[None]:
     """What cannot be computed is said with its line."""
     try:
         yield
     except AnswerError as error:
-        raise TourError(f"{file}, line {line}: {name}: {error}") from None
-
-
-def _joined(lines: Sequence[str]) -> str:
-    return "\n".join(lines).strip() + "\n"
+        raise TourError(f"line {line}: {name}: {error}") from None

@@ -6,29 +6,26 @@ import os
 import re
 import shutil
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from io import BytesIO
 
-from app.canvas.bundle import bundle
 from app.canvas.offline import document
 from app.figures.colours import DARK, LIGHT
 from app.gallery.html_page import styles
 from app.gallery.picture import Drawn
-from app.take_home import FILMS
-from app.tour import step_words
 from app.tour.as_file import drawn
-from app.tour.file import Step, Tour, TourError, Way
-from engine.studies.answers import answer
+from app.tour.file import Tour, TourError, Way
 
 with suppress(ImportError):  # what comes with the extra `slides`, for which the command asks first
     from PIL import Image, ImageChops
-    from playwright.sync_api import Browser, Error, Page, sync_playwright
+    from playwright.sync_api import Browser, Error, sync_playwright
     from pptx import Presentation
     from pptx.dml.color import RGBColor
     from pptx.util import Inches, Pt
+
+    import av  # isort: skip
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 NO_BROWSER = (
@@ -39,37 +36,26 @@ STILL = {"width": 760, "height": 620}  # px of the window in which a picture tha
 LONG_TITLE, LONG = 44, 500  # characters, beyond which words are set smaller
 POSTER = 0.6  # of a film, whose picture stands until it plays
 MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slide shows none of
-RATE = 15  # pictures a second of a film that the browser cannot encode
-# the film of the page's player, in base64, where the browser can encode one; else a GIF, or its pictures
-FILMED = """async ([script, poster, rate]) => {
-    const module = URL.createObjectURL(new Blob([script], { type: "text/javascript" })),
-        { default: filmFiles } = await import(module),
-        { player } = document.querySelector(".player, .inside"), files = filmFiles(player),
-        still = await player.takeHome.film({ hall: true, dpr: 1.5 }),
-        text = (blob) => new Promise((done) => {
-            const reader = new FileReader();
-            reader.onload = () => done(reader.result.split(",")[1]);
-            reader.readAsDataURL(blob);
-        });
-    let kind = "MP4", film;
-    try { film = await files.MP4(); } catch { if (!rate) [kind, film] = ["GIF", await files.GIF()]; }
-    window.drawn = (n, kind = "jpeg") => {
+RATE = 15  # pictures a second of a film
+# the film of the page's player: how many pictures it has, and one of them in base64
+FILMED = """async (rate) => {
+    const { player } = document.querySelector(".player, .inside"),
+        still = await player.takeHome.film({ hall: true, dpr: 1.5 });
+    window.drawn = (n) => {
         still.show(n);
-        return still.canvas.toDataURL(`image/${kind}`, 0.95).split(",")[1];
+        return still.canvas.toDataURL("image/jpeg", 0.95).split(",")[1];
     };
-    still.play(rate || 30);
-    const there = drawn(Math.round(poster * (still.count - 1)), "png");
-    return [kind, film ? await text(film) : "", still.count, there];
+    still.play(rate);
+    return still.count;
 }"""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A picture as a slide takes it: a PNG, and beside it a film where it moves, an MP4 or a GIF."""
+    """A picture as a slide takes it, and beside it a film where it moves, an MP4."""
 
-    png: bytes
+    image: bytes
     film: bytes = b""
-    kind: str = ""
 
 
 @contextmanager
@@ -99,25 +85,22 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
         page.goto("http://localhost/")
         if page.evaluate("Boolean(document.querySelector('.player, .inside')?.player)"):
-            rate = RATE * (find_spec("av") is not None)
-            kind, film, count, poster = page.evaluate(FILMED, [bundle(FILMS), POSTER, rate])
-            return Shot(b64decode(poster), b64decode(film) or _encoded(page, count), kind)
+            count = page.evaluate(FILMED, RATE)
+            pictures = (b64decode(page.evaluate("(n) => drawn(n)", n)) for n in range(count))
+            poster = b64decode(page.evaluate("(n) => drawn(n)", round(POSTER * (count - 1))))
+            return Shot(poster, _encoded(pictures))
         return Shot(_trimmed(page.locator("main").screenshot()))
 
 
-def _encoded(page: Page, count: int) -> bytes:
-    """The pictures that a page has drawn as an MP4, by the library of the extra."""
-    from av import VideoFrame
-    from av import open as opened
-
+def _encoded(pictures: Iterable[bytes]) -> bytes:
+    """Pictures of one size as an MP4 of H.264."""
     out = BytesIO()
-    with opened(out, "w", format="mp4") as film:
+    with av.open(out, "w", format="mp4") as film:
         stream = film.add_stream("libx264", rate=RATE, pix_fmt="yuv420p")
-        for n in range(count):
-            picture = Image.open(BytesIO(b64decode(page.evaluate("(n) => drawn(n)", n))))
-            if not n:
+        for picture in map(Image.open, map(BytesIO, pictures)):
+            if not stream.width:
                 stream.width, stream.height = picture.size
-            film.mux(stream.encode(VideoFrame.from_image(picture)))
+            film.mux(stream.encode(av.VideoFrame.from_image(picture)))
         film.mux(stream.encode())
     return out.getvalue()
 
@@ -131,18 +114,12 @@ def _trimmed(png: bytes) -> bytes:
 
 
 def made(
-    tour: Tour,
-    name: str,
-    minutes: int,
-    dark: bool,
-    shoot: Callable[[Drawn, str], Shot],
-    told: Callable[[str], None],
+    tour: Tour, minutes: int, dark: bool, shoot: Callable[[Drawn, str], Shot], told: Callable[[str], None]
 ) -> bytes:
     """The slides of a lecture of so many minutes, as a PPTX file.
 
     Args:
         tour: what is shown.
-        name: by which its pictures know it.
         minutes: one of LECTURES.
         dark: whether the slides are.
         shoot: takes a picture, see `camera`.
@@ -152,40 +129,30 @@ def made(
     deck.add(tour.title, tour.about)
     numbers = tour.lecture(minutes)
     for at, number in enumerate(numbers, 1):
-        step, way = tour.steps[number - 1], Way(tour, number, minutes)
+        way = Way(tour, number, minutes)
+        step, said = way.step, way.step.said()
         told(f"{at} of {len(numbers)}: {step.title}")
-        before = _filled(step.before, step)
-        time = f"{step.takes(minutes)} min, until {way.until}:00. " * bool(step.takes(minutes))
-        notes = f"{time}{_filled(step.notes, step)}"
-        first = shoot(drawn(step.picture, step.experiment, name), step.title)
+        before, after, notes = (plain(said.filled(text)) for text in (step.before, step.after, step.notes))
+        notes = f"{step.takes(minutes)} min, until {way.until}:00. " * bool(step.takes(minutes)) + notes
+        first = shoot(drawn(step.picture, step.experiment), step.title)
         if not step.question:
-            deck.add(step.title, f"{before}\n\n{_filled(step.after, step)}", notes=notes)
+            deck.add(step.title, f"{before}\n\n{after}", notes=notes)
             continue
-        options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
-        right = plain(step_words.right(options))
-        asked = [
-            _filled(step.question, step),
-            *(f"{n}  {plain(each.text)}" for n, each in enumerate(options, 1)),
-        ]
-        wrong = [f"{plain(each.text)}: {plain(each.reply)}" for each in options if each.reply]
-        deck.add(step.title, "\n".join(asked), first, f"{notes}\n\n{before}\n\nThe answer: {right}.")
+        right = plain(said.right)
+        choices = [f"{n}  {plain(each.text)}" for n, each in enumerate(said.options, 1)]
+        asked = "\n".join([plain(said.filled(step.question)), *choices])
+        wrong = [f"{plain(each.text)}: {plain(each.reply)}" for each in said.options if each.reply]
+        deck.add(step.title, asked, first, f"{notes}\n\n{before}\n\nThe answer: {right}.")
         second = first
         if step.reveals != step.picture:
-            second = shoot(drawn(step.reveals, step.experiment, name), step.title)
-        deck.add(_answer(step, right), "", second, "\n\n".join([_filled(step.after, step), *wrong]))
+            second = shoot(drawn(step.reveals, step.experiment), step.title)
+        if said.answer:
+            right = said.value + f", {said.answer.origin}" * (said.answer.origin != "given")
+        mark = "" if step.title.endswith("?") else ":"
+        deck.add(
+            f"{step.title}{mark} {right}" if right else step.title, "", second, "\n\n".join([after, *wrong])
+        )
     return deck.file()
-
-
-def _answer(step: Step, right: str) -> str:
-    """The title of a slide with the answer: what it is, and where its number comes from."""
-    if step.answer:
-        found = answer(step.answer, step.experiment)
-        right = step_words.text(found, step.unit) + f", {found.origin}" * (found.origin != "given")
-    return f"{step.title}{'' if step.title.endswith('?') else ':'} {right}" if right else step.title
-
-
-def _filled(words: str, step: Step) -> str:
-    return plain(step_words.filled(words, step.experiment))
 
 
 def plain(markdown: str) -> str:
@@ -231,7 +198,7 @@ class Deck:
 
     def _picture(self, slide, shot: Shot, left: float, top: float, wide: float, high: float) -> None:
         """As large as the room allows, in its middle."""
-        picture = slide.shapes.add_picture(BytesIO(shot.film if shot.kind == "GIF" else shot.png), 0, 0)
+        picture = slide.shapes.add_picture(BytesIO(shot.image), 0, 0)
         scale = min(Inches(wide) / picture.width, Inches(high) / picture.height)
         width, height = round(scale * picture.width), round(scale * picture.height)
         place = (
@@ -240,9 +207,9 @@ class Deck:
             width,
             height,
         )
-        if shot.kind == "MP4":
+        if shot.film:
             picture._element.getparent().remove(picture._element)
-            slide.shapes.add_movie(BytesIO(shot.film), *place, BytesIO(shot.png), "video/mp4")
+            slide.shapes.add_movie(BytesIO(shot.film), *place, BytesIO(shot.image), "video/mp4")
             return
         picture.left, picture.top, picture.width, picture.height = place
 

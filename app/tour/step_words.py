@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import log
+from typing import TYPE_CHECKING
 
 from app.figures.units import bytes_text, chip_bytes_text, power_text, scaled, seconds_text
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer, holds
 from engine.studies.quantities import BYTES, CHIP_BYTES, FLOPS, RATE, SECONDS
+
+if TYPE_CHECKING:
+    from app.tour.file import Step
 
 TIMES, FACTOR, SHARE = "times", "×", "%"  # units of a step: how often, how many times as much, what part
 OFTEN = ("never", "once", "twice")
@@ -41,41 +44,57 @@ class Choice:
 
 @dataclass(frozen=True)
 class Option:
-    """A choice as it is shown for a scenario: its words, the reply, and how far it is from the answer."""
+    """A choice as it is shown for a scenario: its words, the reply, how far it is from the answer."""
 
     text: str
     reply: str
     distance: float
-
-    def right(self, options: Sequence[Option]) -> bool:
-        """Whether it is the one that comes nearest, of those that are shown."""
-        return self is min(options, key=lambda option: option.distance)
+    right: bool = False  # whether it comes nearest, of those that are shown
 
 
-def options(choices: Sequence[Choice], expression: str, unit: str, experiment: Experiment) -> list[Option]:
-    """The choices for a scenario, in order; those that come to the same are one. Raises AnswerError."""
-    if all(choice.label for choice in choices):
-        return [
-            Option(
-                filled(choice.label, experiment),
-                filled(choice.reply, experiment),
-                0.0 if holds(choice.expression, experiment) else float("inf"),
-            )
-            for choice in choices
-        ]
-    right, found = answer(expression, experiment), {}
-    for choice in choices:
-        value = answer(choice.expression, experiment)
-        shown = Option(
-            text(value, unit, CHOICE_FIGURES), filled(choice.reply, experiment), apart(value, right)
-        )
-        found.setdefault((value.value, value.unit), shown)
-    return list(found.values())
+class Said:
+    """What a step says for a scenario, each part computed when it is first asked for; raises AnswerError."""
 
+    def __init__(self, step: Step, experiment: Experiment):
+        self.step, self.experiment = step, experiment
 
-def right(found: Sequence[Option]) -> str:
-    """The words of the one that is right; empty where the room draws and there are none."""
-    return next((option.text for option in found if option.right(found)), "")
+    def filled(self, words: str) -> str:
+        """Some of its words with their numbers."""
+        return filled(words, self.experiment)
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """The number behind its answer, if there is one."""
+        return answer(self.step.answer, self.experiment) if self.step.answer else None
+
+    @property
+    def value(self) -> str:
+        """That number with its unit; empty where there is none."""
+        return text(self.answer, self.step.unit) if self.answer else ""
+
+    @cached_property
+    def options(self) -> tuple[Option, ...]:
+        """Its choices, in order; those that come to the same are one."""
+        found: dict[object, Option] = {}
+        for key, option in map(self.option, self.step.choices):
+            found.setdefault(key, option)
+        nearest = min(found.values(), key=lambda option: option.distance, default=None)
+        return tuple(replace(option, right=option is nearest) for option in found.values())
+
+    def option(self, choice: Choice) -> tuple[object, Option]:
+        """What a choice comes to, and how it is shown."""
+        reply = self.filled(choice.reply)
+        if choice.label:
+            off = 0.0 if holds(choice.expression, self.experiment) else float("inf")
+            return choice.label, Option(self.filled(choice.label), reply, off)
+        value = answer(choice.expression, self.experiment)
+        shown = text(value, self.step.unit, CHOICE_FIGURES)
+        return (value.value, value.unit), Option(shown, reply, apart(value, self.answer))
+
+    @property
+    def right(self) -> str:
+        """The words of the choice that is right; empty where the room draws and there are none."""
+        return next((option.text for option in self.options if option.right), "")
 
 
 def apart(one: Answer, other: Answer) -> float:

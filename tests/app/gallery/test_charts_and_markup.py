@@ -50,7 +50,7 @@ def test_what_is_drawn_in_a_column_stands_in_it():
         left.markdown("first")
         st.markdown("below")
 
-    made = written(picture, Experiment(), LIGHT, {}).text()
+    made = written(picture, Experiment(), LIGHT).text()
     assert re.findall("first|second|below|</div></div>", made) == ["first", "second", "</div></div>", "below"]
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from app.tour import file, step_words
+from app.tour import file
 from app.tour.pictures import WIDE
 from engine.experiment import Experiment
-from engine.studies.answers import answer
 from tests.app.worker_page import press_key
 
 
@@ -26,12 +25,12 @@ def test_the_tour_goes_on_to_its_end_and_back(open_app):
         assert app.query_params["step"] == str(number)
         assert app.session_state["experiment"] == step.experiment
         assert not told(app)  # nothing is told before it is asked for
-        assert step_words.filled(step.before, step.experiment) in markdown(app)
+        assert step.said().filled(step.before) in markdown(app)
         if step.question:
             press_key(app, "tour_next")
-            assert step_words.filled(step.after, step.experiment) in markdown(app)
+            assert step.said().filled(step.after) in markdown(app)
         if step.answer:
-            text = step_words.text(answer(step.answer, step.experiment), step.unit)
+            text = step.said().value
             assert f"**{text}, " in markdown(app) if step.reveals in WIDE else told(app) == [text]
         if number < len(steps):
             press_key(app, "tour_next")
@@ -53,7 +52,7 @@ def test_a_lecture_of_15_minutes_leaves_steps_out_and_stays_in_the_address(open_
     press_key(app, "tour_next")
     assert app.query_params["step"] == "8"
     app = open_app("tour", minutes="20")
-    assert "minutes are '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
+    assert "minutes is '20'; it must be one of 15, 45, 90. Shown instead: 45." in app.text[0].value
 
 
 def test_another_tour_begins_at_its_first_step_in_its_own_minutes(open_app):
@@ -88,7 +87,7 @@ def test_a_room_votes_until_the_answer_and_then_its_most_frequent_mistake_gets_i
     assert "2 votes" in app.button(key="tour_choice_0").label
     assert "1 vote" in app.button(key="tour_choice_1").label
     step = file.load("attention").steps[int(BLOCKS) - 1]
-    queries, _, scores = (step_words.filled(choice.reply, step.experiment) for choice in step.choices)
+    queries, _, scores = (option.reply for option in step.said().options)
     assert queries not in markdown(app)
     press_key(app, "tour_next")
     assert f"Votes: 2 · **1** · 1. {queries}" in markdown(app)

@@ -13,10 +13,9 @@ from app.gallery.phone import draw
 from app.room import screen
 from app.room.pictures import Pictures
 from app.room.room import Room
-from app.tour import file, step_words
+from app.tour import file
 from engine import simulate
 from engine.experiment import Experiment
-from engine.studies.answers import answer
 from tests.app.worker_page import press_key
 
 STEP = 6  # whose first choice has a reply
@@ -59,7 +58,7 @@ def live(app) -> dict[str, dict]:
 def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, room):
     app = open_app("tour", step=str(STEP), present="true")
     step = file.load("attention").steps[STEP - 1]
-    options = step_words.options(step.choices, step.answer, step.unit, step.experiment)
+    options = step.said().options
     shown = state(room)
     assert (shown["title"], shown["place"]) == (step.title, f"step {STEP} of {STEPS}")
     assert shown["choices"] == [option.text for option in options]
@@ -74,7 +73,7 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
     told = state(room)
     assert (told["votes"], told["right"]) == ([1, 3, 0], 1)
     assert told["replies"][0].startswith("A tile of Q stays on the chip")
-    asked = step_words.filled(step.question, step.experiment)
+    asked = step.said().filled(step.question)
     row = list(csv.reader(room.csv().splitlines()))[2]
     assert row == [f"step {STEP} of {STEPS}", asked, options[1].text, "2", "1"]
     for name in ("tour_next", "present", "present", "tour_back"):  # the same window leads again
@@ -180,7 +179,7 @@ def test_every_page_and_step_of_the_room_has_its_offline_picture():
         assert "postMessage" in text
         assert "<a " not in text
         assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|@import|url\(\s*["']?http""", text)
-    assert step_words.text(answer(step.answer, causal), step.unit) in text  # the last is that step's answer
+    assert step.said(causal).value in text  # the last is that step's answer
 
 
 DRAWN = {step.picture: n for n, step in enumerate(file.load("attention").steps, 1) if step.draws}

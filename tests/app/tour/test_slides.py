@@ -22,11 +22,11 @@ MINUTES = 15
 def shot(size=(160, 90)) -> slides.Shot:
     out = BytesIO()
     Image.new("RGB", size, "white").save(out, "PNG")
-    return slides.Shot(out.getvalue(), b"a film", "MP4")
+    return slides.Shot(out.getvalue(), b"a film")
 
 
 def deck(tour, dark=False):
-    made = slides.made(tour, "attention", MINUTES, dark, lambda picture, title: shot(), lambda text: None)
+    made = slides.made(tour, MINUTES, dark, lambda picture, title: shot(), lambda text: None)
     return pptx.Presentation(BytesIO(made))
 
 
@@ -74,49 +74,22 @@ def test_markdown_is_words_on_a_slide():
 
 
 MOVING = cutting(cuts(Experiment.of(seq=16384, head_dim=128))[:2])
-
-
-def taken(*pictures):
-    try:
-        with slides.camera() as shoot:
-            return [shoot(picture, "a picture") for picture in pictures]
-    except file.TourError as error:
-        pytest.skip(f"no Chromium that starts: {error}")
+STILL = Drawn("<p>Words alone</p>")
 
 
 @pytest.mark.browser
-def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture(monkeypatch):
-    """Of few pictures a second: what the usual film is like, another test asks."""
-    script = slides.bundle(slides.FILMS)
-    few = script.replace("FILM_RATE = 30", "FILM_RATE = 3")
-    assert few != script
-    monkeypatch.setattr(slides, "bundle", lambda file: few)
-    film, still = taken(Drawn(moving=SQUARE, data=MOVING), Drawn("<p>Words alone</p>"))
-    assert film.kind in ("MP4", "GIF")
-    assert film.film[4:8] == b"ftyp" if film.kind == "MP4" else film.film.startswith(b"GIF89a")
-    assert Image.open(BytesIO(film.png)).size == (1920, 1080)
-    width, height = Image.open(BytesIO(still.png)).size
+def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
+    av = pytest.importorskip("av", reason="av is not installed: it comes with the extra `slides`")
+    try:
+        with slides.camera() as shoot:
+            film, still = (shoot(each, "a picture") for each in (Drawn(moving=SQUARE, data=MOVING), STILL))
+    except file.TourError as error:
+        pytest.skip(f"no Chromium that starts: {error}")
+    assert Image.open(BytesIO(film.image)).size == (1920, 1080)
+    width, height = Image.open(BytesIO(still.image)).size
     assert 100 < width < 400
     assert height < 50
     assert not still.film
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("kind", ["MP4", "GIF"])
-def test_a_browser_without_an_encoder_is_helped_by_the_extras_or_makes_a_gif(kind, monkeypatch):
-    none = slides.FILMED.replace("{", "{ delete globalThis.VideoEncoder;", 1)
-    monkeypatch.setattr(slides, "FILMED", none)
-    if kind == "MP4":
-        av = pytest.importorskip("av", reason="av is not installed: it comes with the extra `slides`")
-    else:
-        monkeypatch.setattr(slides, "find_spec", lambda name: None)
-    (film,) = taken(Drawn(moving=SQUARE, data=MOVING))
-    assert film.kind == kind
-    if kind == "GIF":
-        with Image.open(BytesIO(film.film)) as gif:
-            assert gif.size == (1152, 720)
-            assert gif.n_frames > 20
-        return
     with av.open(BytesIO(film.film)) as made:
         stream = made.streams.video[0]
         assert (stream.codec_context.name, stream.pix_fmt) == ("h264", "yuv420p")

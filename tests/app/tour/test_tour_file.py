@@ -1,6 +1,7 @@
 """A tour's file is read whole or refused in a sentence; its answers follow the scenario on screen."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ STEP = {
     "scenario": "algorithm=flash2&seq=1024",
     "picture": "player",
     "question": "How often?",
-    "choices": "1 | query_blocks",
+    "choice": "1\nchoice: query_blocks",
     "answer": "k_reads",
 }
 
@@ -36,18 +37,14 @@ def test_a_step_is_read_with_its_words_before_and_after():
     (step,) = file.parse(written("Before {keys}.\n\n---\n\nAfter."), "mine.md").steps
     assert (step.title, step.before, step.after) == ("A step", "Before {keys}.", "After.")
     assert step.experiment == Experiment.of(algorithm="flash2", seq=1024)
-    assert step_words.filled(step.before, step.experiment) == "Before 1,024."
-
-
-def shown(step: file.Step) -> list[step_words.Option]:
-    return step_words.options(step.choices, step.answer, step.unit, step.experiment)
+    assert step.said().filled(step.before) == "Before 1,024."
 
 
 def test_what_the_tiles_ask_for_again_is_not_said_to_come_from_hbm():
     """L2 serves most of it: only what is never asked for is certainly not read from HBM."""
     for step in file.load("attention").steps:
         if "_reads" in step.answer or "_writes" in step.answer:
-            assert "HBM" not in step.question or answer(step.answer, step.experiment).value == 0
+            assert "HBM" not in step.question or step.said().answer.value == 0
 
 
 NEW = """# A tour
@@ -68,25 +65,22 @@ Words.
 def test_choices_in_words_have_conditions_and_replies_and_a_picture_of_their_answer():
     (step,) = file.parse(NEW, "mine.md").steps
     assert (step.picture, step.reveals) == ("by hand", "player")
-    flops, fewer = shown(step)
+    flops, fewer = step.said().options
     assert (flops.text, fewer.text, fewer.reply) == ("FLOPs", "Bytes", "")
     assert flops.reply == f"Both do {4 * 16 * 1024**2 * 64 / 1e9:.2f} GFLOP."
-    assert fewer.right([flops, fewer])
-    assert not flops.right([flops, fewer])
+    assert (fewer.right, flops.right) == (True, False)
 
 
 def test_a_choice_of_a_number_may_have_a_reply_and_the_step_before_the_answer_keeps_its_picture():
-    text = written(choices=None).replace(
-        "answer:", "choice: 1 | Not once, but {k_reads} times.\nchoice: query_blocks\nanswer:"
-    )
+    text = written(choice="1 | Not once, but {k_reads} times.\nchoice: query_blocks")
     (step,) = file.parse(text, "mine.md").steps
-    one, right = shown(step)
+    one, right = step.said().options
     assert (one.text, one.reply, right.text, right.reply) == ("1", "Not once, but 16 times.", "16", "")
     assert step.reveals == step.picture == "player"
 
 
 def test_a_step_may_ask_nothing():
-    (step,) = file.parse(written(question=None, choices=None, answer=None), "mine.md").steps
+    (step,) = file.parse(written(question=None, choice=None, answer=None), "mine.md").steps
     assert (step.question, step.choices, step.before) == ("", (), "Some words.")
 
 
@@ -98,11 +92,16 @@ def test_a_step_may_ask_nothing():
         (
             "| flash2.flops < standard.flops",
             "| flash2.flops",
-            "line 8: choices: 'flash2.flops' is not a cond",
+            "line 8: choice: 'flash2.flops' is not a cond",
         ),
-        ("{flops}", "{flop}", "line 8: choices: 'flop' is not a quantity"),
+        ("{flops}", "{flop}", "line 8: choice: 'flop' is not a quantity"),
         ('"Bytes" | flash2.dram_bytes < standard.dram_bytes', "3", "line 9: choices must be all numbers, or"),
         ('choice: "Bytes"', 'choices: "Bytes"', "line 9: 'choices: "),
+        (
+            "picture: by hand",
+            "picture: draw time",
+            "line 8: choice must be left out: the",
+        ),
         ("reveals: player", "reveals: film", "line 6: reveals is 'film'; it must be one of "),
         ("do less of?", "do {less} of?", "line 7: question: 'less' is not a quantity"),
         ("answer: keys", "answer: key", "line 10: answer: 'key' is not a quantity"),
@@ -145,15 +144,19 @@ def test_the_chips_memory_is_told_in_the_kb_of_every_other_page():
         (written(picture="film"), "line 5: picture is 'film'; it must be one of "),
         (written(scenario="seq=0"), "line 4: seq is 0; it must be a whole number from 1 to "),
         (written(scenario="sequence=9"), "line 4: sequence is 9; it must be left out: known are "),
-        (written(answer="k_read"), "line 8: answer: 'k_read' is not a quantity; it must be one of "),
-        (written(choices="1 | 2 +"), "line 7: choices: '2 +' is not an expression"),
-        (written(choices="16"), "line 7: choices must be 2 to 5 different ones"),
-        (written(choices="16 | query_blocks"), "line 7: choices must be 2 to 5 different ones"),
-        (written(choices="1 | 2"), "line 7: the answer is 16, 0 choices fit; exactly one must be within"),
-        (written(choices="15 | 16"), "line 7: the answer is 16, 2 choices fit"),
-        (written("See {k_read}."), "line 10: text: 'k_read' is not a quantity"),
-        (written(hint="none"), "line 9: 'hint: none' must be 'name: value' with each of scenario, "),
-        (written(unit=""), "line 9: 'unit:' must be 'name: value'"),
+        (written(answer="k_read"), "line 9: answer: 'k_read' is not a quantity; it must be one of "),
+        (written(choice="1\nchoice: 2 +"), "line 8: choice: '2 +' is not an expression"),
+        (written(choice="16"), "line 7: choices must be 2 to 5 different ones"),
+        (written(choice="16\nchoice: query_blocks"), "line 7: choices must be 2 to 5 different ones"),
+        (
+            written(choice="1\nchoice: 2"),
+            "line 7: the answer is 16, 0 choices fit; exactly one must be",
+        ),
+        (written(choice="15\nchoice: 16"), "line 7: the answer is 16, 2 choices fit"),
+        (written(choice=None), "line 3: the step has no choice; it must have scenario, "),
+        (written("See {k_read}."), "line 11: text: 'k_read' is not a quantity"),
+        (written(hint="none"), "line 10: 'hint: none' must be 'name: value' with each of scenario, "),
+        (written(unit=""), "line 10: 'unit:' must be 'name: value'"),
         ("# A tour\n" + "x" * file.LARGEST_FILE, "has 200,009 characters; it must have at most "),
     ],
 )
@@ -199,11 +202,9 @@ def test_our_lecture_lasts_15_45_or_90_minutes_and_says_at_every_step_what_to_do
 
 def test_every_wrong_choice_of_ours_is_answered_with_a_sentence():
     for step in (*file.load("attention").steps, *file.load("blackwell").steps):
-        options = shown(step) if step.question else []
-        for option in options:
-            right = option.right(options)
-            assert bool(option.reply) != right, (step.title, option.text)
-            assert right or (option.reply[0].isupper() and option.reply.endswith("."))
+        for option in step.said().options if step.question else ():
+            assert bool(option.reply) != option.right, (step.title, option.text)
+            assert option.right or (option.reply[0].isupper() and option.reply.endswith("."))
 
 
 def test_no_picture_before_the_vote_is_the_one_with_the_answer():
@@ -231,7 +232,7 @@ def test_no_answer_is_written_down():
 
 def test_the_broken_kernel_opens_with_alpha_left_out():
     step = next(each for each in file.load("attention").steps if each.reveals == "broken")
-    packed = as_file.drawn("broken", step.experiment, "attention").data
+    packed = as_file.drawn("broken", step.experiment).data
     header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
     assert header["begin"] == {"race": False, "flaw": "alpha"}
     assert "wrong.alpha" in {name for name, *_ in header["arrays"]}  # the wrong O comes along
@@ -240,12 +241,10 @@ def test_the_broken_kernel_opens_with_alpha_left_out():
 def test_the_nearest_choice_is_by_ratio_and_equal_choices_are_one():
     (step,) = file.parse(written(), "mine.md").steps
     one_block = Experiment.of(seq=16)
-    assert len(step_words.options(step.choices, step.answer, step.unit, one_block)) == 1
+    assert len(step.said(one_block).options) == 1
     for wanted, nearest in (("31", "10"), ("32", "100")):
-        options = step_words.options(
-            [step_words.Choice("10"), step_words.Choice("100")], wanted, "", one_block
-        )
-        assert [option.text for option in options if option.right(options)] == [nearest]
+        choices = tuple(map(step_words.Choice, ("10", "100")))
+        assert replace(step, choices=choices, answer=wanted).said().right == nearest
 
 
 @pytest.mark.parametrize(
