@@ -7,13 +7,14 @@ from math import exp, inf, log
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_beyond, bench_models, calibrate, variants
+from engine.measuring import bench_beyond, bench_models, calibrate
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import TUTORIAL, contenders, implementations, present
 from engine.measuring.libraries import kernels
 from engine.measuring.machine import device, machine
+from engine.measuring.sections import run_variants
 from engine.measuring.trial import random_inputs, training_problem
 from engine.parser import Parser, to_write
 from engine.problem.hardware import MIB, gpu_named
@@ -176,7 +177,7 @@ def main(arguments: list[str]) -> int:
             return bench_beyond.run(options.json)
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         if options.variants:
-            return _written(Recording(where, variants=tuple(variants.run(repeats))), options.json)
+            return _written(Recording(where, variants=tuple(run_variants(repeats))), options.json)
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
         print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
         known = contenders(options.tutorial)
@@ -188,7 +189,7 @@ def main(arguments: list[str]) -> int:
         return 2
     print(f"each result is held against float64 first, allowed is {ALLOWED}")
     if not options.quick:
-        recording = replace(recording, variants=tuple(variants.run(repeats)))
+        recording = replace(recording, variants=tuple(run_variants(repeats)))
     return _written(recording, options.json)
 
 

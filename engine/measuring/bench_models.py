@@ -5,10 +5,10 @@ from functools import partial
 
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats, in_turns
-from engine.measuring.decoding import copying
 from engine.measuring.implementations import Implementation, implementations, own_kernel, present
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
+from engine.measuring.sections import copying
 from engine.measuring.trial import random_inputs
 from engine.problem.flops import BACKWARD_FLOPS, pair_flops
 from engine.problem.problem import Mask, Problem

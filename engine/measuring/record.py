@@ -7,7 +7,7 @@ cut short.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import cluster, decoding, fp8, layers, sampling, scenarios, sweep, timelines, variants
+from engine.measuring import cluster, layers, sampling, scenarios, sections, timelines
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.counters import find_ncu, profiled_counters
@@ -34,7 +34,7 @@ from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row, TracedCall
 from engine.recordings.samples import Samples
-from engine.recordings.timing import Decoding, Timing
+from engine.recordings.timing import Decoding, TilingTiming, Timing, VariantTiming
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -57,6 +57,9 @@ def record_timings(
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
     ]
 
+    def timed(rows: list[Timing]) -> list[list[Timing]]:
+        return [bench.timings(rows[0].problem, rows[0].direction)]
+
     def said(rows: list[Timing]) -> str:
         problem = rows[0].problem
         best = max((row for row in rows if row.times), key=lambda row: row.tflops, default=None)
@@ -64,35 +67,45 @@ def record_timings(
         return f"N {problem.seq_kv} d {problem.head_dim} {problem.mask.text} {rows[0].direction}: {rate}"
 
     groups = [bench.planned(problem, way) for problem in problems for way in (FORWARD, BACKWARD)]
-    timed = lambda rows: [bench.timings(rows[0].problem, rows[0].direction)]  # noqa: E731
     recorder.measure("timings", groups, timed, said, compiled=bench.cuda)
+
+
+def in_turns(recorder: Recorder, section: str, alike: Sequence[str], timed: Callable, said: Callable) -> None:
+    """The calls of a section, those with these properties alike timed in turns."""
+    groups = scenarios.together(section, *alike)
+    recorder.measure(section, groups, lambda rows: [timed(rows, IN_TURNS, cuda=True)], said, compiled=False)
 
 
 def record_variants(recorder: Recorder) -> None:
     """flash2 under many masks and terms, all of a direction in turns with the plain ones."""
-    recorder.measure(
-        *("variants", scenarios.together("variants", "direction")),
-        lambda rows: [variants.timed(rows, IN_TURNS, cuda=True)],
-        lambda rows: f"{len(rows)} {rows[0].direction}",
-        compiled=False,
-    )
+
+    def said(rows: list[VariantTiming]) -> str:
+        return f"{len(rows)} {rows[0].direction}"
+
+    in_turns(recorder, "variants", ["direction"], sections.timed_variants, said)
 
 
 def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels, of those compiled in time."""
     groups = scenarios.together("sweep", "problem")
-    lacking = [row for row in chain(*groups) if not recorder.has("sweep", row)]
-    ready = set(recorder.compile_ahead(lacking))
-    recorder.measure(
-        *("sweep", [[row for row in rows if row in ready] for rows in groups]),
-        lambda rows: ([row] for row in sweep.timed(rows, cuda=True)),
-        lambda rows: f"{rows[0].algorithm} {rows[0].block_q} x {rows[0].block_kv} {rows[0].skipped or ''}",
-        compiled=False,
-    )
+    ready = {*recorder.compile_ahead([row for row in chain(*groups) if not recorder.has("sweep", row)])}
+
+    def timed(rows: list[TilingTiming]) -> Iterator[list[TilingTiming]]:
+        return ([row] for row in sections.timed_sweep(rows, cuda=True))
+
+    def said(rows: list[TilingTiming]) -> str:
+        (row,) = rows
+        return f"{row.algorithm} {row.block_q} x {row.block_kv} {row.skipped or ''}"
+
+    groups = [[row for row in rows if row in ready] for rows in groups]
+    recorder.measure("sweep", groups, timed, said, compiled=False)
 
 
 def record_decoding(recorder: Recorder) -> None:
     """One query against many keys, over the number of splits, and in pages."""
+
+    def timed(rows: list[Decoding]) -> list[list[Decoding]]:
+        return [sections.timed_decoding(rows[0].problem, cuda=True)]
 
     def said(rows: list[Decoding]) -> str:
         best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
@@ -100,18 +113,13 @@ def record_decoding(recorder: Recorder) -> None:
         return f"{best.problem.seq_kv} keys: fastest {rate}"
 
     problems = (rows[0].problem for rows in scenarios.together("decoding", "problem"))
-    recorder.measure(
-        *("decoding", [list(decoding.planned(problem)) for problem in problems]),
-        lambda rows: [decoding.rows_of(rows[0].problem, cuda=True)],
-        said,
-        compiled=False,
-    )
+    groups = [list(sections.planned_decoding(problem)) for problem in problems]
+    recorder.measure("decoding", groups, timed, said, compiled=False)
 
 
 def record_fp8(recorder: Recorder) -> None:
     """Attention in FP8 beside float16: times in turns, and errors."""
-    groups = scenarios.together("fp8", "problem", "inputs")
-    recorder.measure(*("fp8", groups), lambda rows: [fp8.timed(rows, IN_TURNS, cuda=True)], fp8.line, False)
+    in_turns(recorder, "fp8", ["problem", "inputs"], sections.timed_fp8, sections.fp8_line)
 
 
 def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from engine.measuring import clock, fp8
+from engine.measuring import clock
 from engine.measuring.implementations import Prepare
 from engine.measuring.libraries import torch
 from engine.measuring.scenarios import prepared
+from engine.measuring.sections import checked_fp8
 from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters, KernelCounters
 from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
@@ -80,7 +81,7 @@ def sampled_row(row: Samples, repeats: int = REPEATS, prepare: Prepare | None = 
         prepare, options = (prepare, {}) if prepare else prepared(row)
         found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
     else:
-        found = fp8.checked_call(row.numbers, row.problem)
+        found = checked_fp8(row.numbers, row.problem)
     if isinstance(found, str):
         return replace(row, skipped=found)
     times = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"]

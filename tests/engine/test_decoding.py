@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.measuring.decoding import own_blocks, planned
+from engine.measuring.sections import own_blocks, planned_decoding
 from engine.measuring.trial import Trial
 from engine.problem.problem import Mask, Problem
 from engine.problem.terms import SINK
@@ -193,7 +193,7 @@ def test_keys_of_more_heads_than_a_block_has_rows_count_once_though_two_blocks_a
 def test_pages_are_timed_beside_the_cache_in_one_piece():
     """Only sizes that divide the keys; every row is kept, in a file too, and each result is checked."""
     problem = Problem(1, 2, 1, 1, 64, 16, "float32", Mask(True))
-    plan = planned(problem)
+    plan = planned_decoding(problem)
     assert len({identity(row) for row in plan}) == len(plan)
     paged = {row.page_size: prepare for row, prepare in plan.items() if row.page_size}
     assert list(paged) == [16, 64]

@@ -167,7 +167,7 @@ def test_a_section_has_the_calls_of_the_recordings_measured_once(
 
     def decoded(problem, cuda):
         copy = Decoding("copy", "copy", problem, times=Times(1e-6, 2e-6, 3e-6, 5), bytes_per_second=1e12)
-        return [*measured(record.decoding.planned(problem)), copy]
+        return [*measured(record.sections.planned_decoding(problem)), copy]
 
     def first(section, *alike):
         return [rows[:11] for rows in several(section, *alike)]
@@ -175,11 +175,11 @@ def test_a_section_has_the_calls_of_the_recordings_measured_once(
     monkeypatch.setattr(scenarios, "plan", lambda _: planned)
     monkeypatch.setattr(scenarios, "together", first)
     monkeypatch.setattr(Recorder, "compile_ahead", lambda self, rows: list(rows))
-    monkeypatch.setattr(record.decoding, "own_blocks", lambda problem: (16, 128))
-    monkeypatch.setattr(record.decoding, "rows_of", decoded)
+    monkeypatch.setattr(record.sections, "own_blocks", lambda problem: (16, 128))
+    monkeypatch.setattr(record.sections, "timed_decoding", decoded)
     monkeypatch.setattr(record.sampling, "library", lambda: None)
-    for module, name in ((record.variants, "timed"), (record.sweep, "timed"), (record.fp8, "timed")):
-        monkeypatch.setattr(module, name, measured)
+    for name in ("variants", "sweep", "fp8"):
+        monkeypatch.setattr(record.sections, f"timed_{name}", measured)
     for module, name in ((record.timelines, "traced_row"), (record.sampling, "sampled_row")):
         monkeypatch.setattr(module, name, lambda row: measured([row])[0])
     for budget, wanted in ((0.0, 0), (600.0, groups), (600.0, groups)):

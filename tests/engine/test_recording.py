@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.experiment import Experiment
-from engine.measuring import sweep, trial
+from engine.measuring import sections, trial
 from engine.measuring.implementations import implementations
 from engine.measuring.record import main, record_timings
 from engine.measuring.recorder import Recorder
@@ -248,9 +248,9 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(sweep, "call_of", call_of)
+    monkeypatch.setattr(sections, "call_of", call_of)
     wanted = [TilingTiming("flash2", TINY, rows, 16, 4, 1) for rows in (16, 32)]
-    rows = {row.block_q: row for row in sweep.timed(wanted, cuda=False)}
+    rows = {row.block_q: row for row in sections.timed_sweep(wanted, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
     assert {identity(row) for row in rows.values()} == {identity(one) for one in wanted}
