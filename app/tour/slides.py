@@ -88,18 +88,17 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
             count = page.evaluate(FILMED, RATE)
             pictures = (b64decode(page.evaluate("(n) => drawn(n)", n)) for n in range(count))
             poster = b64decode(page.evaluate("(n) => drawn(n)", round(POSTER * (count - 1))))
-            return Shot(poster, _encoded(pictures))
+            return Shot(poster, _encoded(pictures, Image.open(BytesIO(poster)).size))
         return Shot(_trimmed(page.locator("main").screenshot()))
 
 
-def _encoded(pictures: Iterable[bytes]) -> bytes:
-    """Pictures of one size as an MP4 of H.264."""
+def _encoded(pictures: Iterable[bytes], size: tuple[int, int]) -> bytes:
+    """Pictures of a size as an MP4 of H.264."""
     out = BytesIO()
     with av.open(out, "w", format="mp4") as film:
         stream = film.add_stream("libx264", rate=RATE, pix_fmt="yuv420p")
+        stream.width, stream.height = size
         for picture in map(Image.open, map(BytesIO, pictures)):
-            if not stream.width:
-                stream.width, stream.height = picture.size
             film.mux(stream.encode(av.VideoFrame.from_image(picture)))
         film.mux(stream.encode())
     return out.getvalue()
