@@ -5,7 +5,7 @@ from math import inf
 
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import described
-from engine.studies.claims.verdict import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
+from engine.studies.claims import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
 
 LOOKS = {RIGHT: "right", DEPENDS: "depends", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
 UNITS = {

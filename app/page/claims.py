@@ -13,8 +13,7 @@ from app.elements import one_of
 from app.figures import claims as figures
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.sidebar.unused import CONTROLS, unused
-from engine.studies.claims import checked
-from engine.studies.claims.verdict import VERDICTS, Checked
+from engine.studies.claims import VERDICTS, Checked, checked
 
 ABOUT = "What papers and articles say of attention, each held against a counted, modelled or recorded number."
 

@@ -127,10 +127,10 @@ def _normed(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON)) * weight
 
 
-def rotated(x: np.ndarray, base: float) -> np.ndarray:
-    """[heads, tokens, d] turned by their positions, the first half of d against the second."""
+def rotated(x: np.ndarray, base: float, first: int = 0) -> np.ndarray:
+    """[heads, tokens, d] turned by their positions from `first`, the first half of d against the second."""
     half = x.shape[-1] // 2
-    angles = np.arange(x.shape[1])[:, None] * base ** (-np.arange(half) / half)
+    angles = (first + np.arange(x.shape[1]))[:, None] * base ** (-np.arange(half) / half)
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
     first, second = x[..., :half], x[..., half:]
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1)

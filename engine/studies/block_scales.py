@@ -16,6 +16,7 @@ from engine.experiment import Experiment
 from engine.problem.gpu import Gpu
 from engine.problem.inputs import make_inputs
 from engine.studies.beyond import text_heads
+from engine.trace.streamed import streamed
 
 MANTISSA = 23  # bits of a float32's fraction
 ROWS, KEYS = 64, 512  # queries that are looked at, and the most keys
@@ -148,17 +149,15 @@ def attention(
     if scheme is not None:
         k = k - k.mean(0, dtype=np.float32) if scheme.smooth else k
         q, k = scheme.rounded(q), scheme.rounded(k)
-    m, total, out = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros((len(q), v.shape[1]))
-    for first in range(0, len(k), block):
-        scores = q.astype(np.float64) @ k[first : first + block].T.astype(np.float64)
-        new = np.maximum(m, scores.max(1))
-        alpha, p = np.exp(m - new), np.exp(scores - new[:, None])
-        values = v[first : first + block]
-        total = total * alpha + p.sum(1)
+    tiles = ((each[at : at + block] for each in (k, v)) for at in range(0, len(k), block))
+    tiles = ((keys.astype(np.float64), values, True) for keys, values in tiles)
+
+    def weighed(p: np.ndarray, values: np.ndarray) -> np.ndarray:
         if scheme is not None and scheme.all:
             p, values = scheme.rounded(p.astype(np.float32)), scheme.rounded(np.ascontiguousarray(values.T)).T
-        out, m = out * alpha[:, None] + p.astype(np.float64) @ values.astype(np.float64), new
-    return out / total[:, None]
+        return p.astype(np.float64) @ values.astype(np.float64)
+
+    return streamed(q.astype(np.float64), 1.0, tiles, v.shape[1], weighed)[0]
 
 
 @lru_cache(maxsize=64)
@@ -168,10 +167,11 @@ def error(experiment: Experiment, scheme: Scheme, kind: str) -> float:
         given = [(q[0, -ROWS:], k[-KEYS:], v[-KEYS:]) for q, k, v in text_heads()]
     else:
         given = [numbers(experiment, kind)]
-    return float(np.mean([_apart(attention(scheme, *each), attention(None, *each)) for each in given]))
+    return float(np.mean([apart(attention(scheme, *each), attention(None, *each)) for each in given]))
 
 
-def _apart(found: np.ndarray, exact: np.ndarray) -> float:
+def apart(found: np.ndarray, exact: np.ndarray) -> float:
+    """Root mean square of a difference, over that of what is exact."""
     return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
 
 
@@ -180,7 +180,7 @@ def by_size(experiment: Experiment, kind: str) -> dict[str, list[float]]:
     """The error of K itself over SIZES of block: four bits with either scale."""
     _, k, _ = numbers(experiment, kind)
     return {
-        name: [_apart(Scheme("", size, E2M1, scale).rounded(k), k) for size in SIZES]
+        name: [apart(Scheme("", size, E2M1, scale).rounded(k), k) for size in SIZES]
         for name, scale in (("scale in E4M3, two levels", "two levels"), ("scale a power of two", "e8m0"))
     }
 
@@ -190,9 +190,7 @@ def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
     """The error of K itself, multiplied by MAGNITUDES, with one level of scales and with two."""
     _, k, _ = numbers(experiment, DRAWN)
     larger = [k * np.float32(times) for times in MAGNITUDES]
-    return {
-        scheme.name: [_apart(scheme.rounded(each), each) for each in larger] for scheme in (SINGLE, NVFP4)
-    }
+    return {scheme.name: [apart(scheme.rounded(each), each) for each in larger] for scheme in (SINGLE, NVFP4)}
 
 
 def tile_clocks(gpu: Gpu, times: int) -> tuple[float, float]:

@@ -5,8 +5,8 @@ FlashAttention-2's own schedule, through the memory that counts.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,49 +26,28 @@ PROBLEM = Problem(heads=1, kv_heads=1, seq_q=TOKENS, seq_kv=TOKENS, head_dim=2, 
 TILING = Tiling(block_q=BLOCK, block_kv=BLOCK)
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(NamedTuple):
     """A tile of 2 x 2, and what its rows hold when it is done."""
 
-    # query, key: its blocks
-    query: int
-    key: int
-    # scores, weights: [2, 2] S, and exp(S - m)
-    scores: np.ndarray
-    weights: np.ndarray
-    # m, l, alpha: [2] running maximum, running sum and rescale factor
-    m: np.ndarray
+    scores: np.ndarray  # [2, 2] S
+    weights: np.ndarray  # [2, 2] exp(S - m)
+    m: np.ndarray  # [2], as l and alpha are
     l: np.ndarray  # noqa: E741 - the field's name
     alpha: np.ndarray
     out: np.ndarray  # [2, d] O so far, not yet divided by l
 
 
-@dataclass(frozen=True)
-class ByHand:
+class ByHand(NamedTuple):
     """The four tokens, all at once in float64 and tile by tile in float32."""
 
-    # q, k, v: [4, d]
-    q: np.ndarray
+    q: np.ndarray  # [4, d], as k and v are
     k: np.ndarray
     v: np.ndarray
-    # scores, weights: [4, 4] S and P, float64
-    scores: np.ndarray
-    weights: np.ndarray
-    out: np.ndarray  # [4, d] O in one go, float64
-    visits: tuple[Visit, ...]  # the tiles in the order of FlashAttention-2
-    tiled: np.ndarray  # [4, d] O of the tiles, float32
-    lse: np.ndarray  # [4] log-sum-exp of the tiles' m and l, float32
-    again: np.ndarray  # [4, 4] P computed again from Q, K and lse alone, float32
-
-    @property
-    def maxima(self) -> np.ndarray:
-        """[4] the largest score of each row."""
-        return self.scores.max(1)
-
-    @property
-    def falling(self) -> np.ndarray:
-        """[4, 4] exp(S - m), of which each row's sum is l."""
-        return np.exp(self.scores - self.maxima[:, None])
+    scores: np.ndarray  # [4, 4] S
+    weights: np.ndarray  # [4, 4] P
+    out: np.ndarray  # [4, d] O in one go
+    visits: list[Visit]  # the tiles in the order of FlashAttention-2
+    tiled: np.ndarray  # [4, d] O of the tiles
 
     @property
     def difference(self) -> float:
@@ -77,7 +56,8 @@ class ByHand:
 
     def of_row(self, row: int = ROW) -> list[Visit]:
         """The visits of the block that a row is in, in order."""
-        return [visit for visit in self.visits if visit.query == row // BLOCK]
+        many = TOKENS // BLOCK
+        return self.visits[row // BLOCK * many : (row // BLOCK + 1) * many]
 
 
 class _Watched(Executor):
@@ -86,7 +66,6 @@ class _Watched(Executor):
     def __init__(self, run: Launch, *tensors: np.ndarray):
         super().__init__(run, *tensors)
         self.seen: list[Visit] = []
-        self.scored = None
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
         super().take(phase, operation, tensor, query, key)
@@ -95,7 +74,7 @@ class _Watched(Executor):
         elif operation == Operation.ACCUMULATE:
             m, total = self.tiles[Tensor.STATISTICS].T.copy()
             weights, out = self.tiles[Tensor.S].copy(), self.tiles[Tensor.O].copy()
-            self.seen.append(Visit(query, key, self.scored, weights, m, total, self.alpha, out))
+            self.seen.append(Visit(self.scored, weights, m, total, self.alpha, out))
 
 
 @lru_cache(maxsize=1)
@@ -104,9 +83,8 @@ def by_hand() -> ByHand:
     q, k, v = (np.array(matrix, np.float64) for matrix in (Q, K, V))
     scores = q @ k.T * PROBLEM.scale
     weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    (trace, seen), singles = watched("flash2"), [array.astype(np.float32) for array in (q, k)]
-    again = np.exp(singles[0] @ singles[1].T * np.float32(PROBLEM.scale) - trace.lse[:, None])
-    return ByHand(q, k, v, scores, weights, weights @ v, tuple(seen), trace.out, trace.lse, again)
+    trace, seen = watched("flash2")
+    return ByHand(q, k, v, scores, weights, weights @ v, seen, trace.out)
 
 
 def watched(algorithm: str) -> tuple[Trace, list[Visit]]:

@@ -1,4 +1,4 @@
-"""Numbers of 8 bits, e4m3: which there are, and what attention of them loses, computed and recorded."""
+"""Numbers of 8 bits, e4m3: what attention of them loses, computed and recorded."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,12 +6,12 @@ from functools import lru_cache
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.problem.dtype import LARGEST, LOWEST_EXPONENT, MANTISSA_BITS, round_e4m3
+from engine.problem.dtype import round_e4m3
 from engine.problem.inputs import make_inputs
 from engine.recordings.nearest import WIDTH, differing, doublings, length, masked, nearest
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
-from engine.studies.block_scales import E4M3, KEYS, RARE, WIDE, Format, Scheme
+from engine.studies.block_scales import E4M3, KEYS, RARE, WIDE, Format, Scheme, apart, attention
 from engine.trace.rows import masked_scores
 
 ROWS, HEAD_DIM = 256, 64
@@ -23,26 +23,6 @@ SCALED = {  # of how many numbers each has its scale
 }
 
 
-def e4m3_values() -> np.ndarray:
-    """Every positive e4m3 value, in order."""
-    fractions = np.arange(2**MANTISSA_BITS)
-    smallest = fractions[1:] * 2.0 ** (LOWEST_EXPONENT - MANTISSA_BITS)
-    exponents = np.exp2(np.arange(LOWEST_EXPONENT, 9))
-    normal = (exponents[:, None] * (1 + fractions / 2**MANTISSA_BITS)).ravel()
-    return np.concatenate((smallest, normal[normal <= LARGEST]))
-
-
-def float16_values() -> np.ndarray:
-    """Every positive finite float16 value, in order."""
-    values = np.arange(1, 2**15, dtype=np.uint16).view(np.float16)
-    return values[np.isfinite(values)].astype(np.float64)
-
-
-def values_in(values: np.ndarray, low: float, high: float) -> int:
-    """How many of some values lie from low up to, but not at, high."""
-    return int(((values >= low) & (values < high)).sum())
-
-
 @lru_cache(maxsize=1)
 def rounding_errors() -> tuple[float, float]:
     """Root mean square error of O over its root mean square, inputs in e4m3 and in float16.
@@ -51,19 +31,11 @@ def rounding_errors() -> tuple[float, float]:
     """
     generator = np.random.Generator(np.random.PCG64(0))
     tensors = [generator.standard_normal((ROWS, HEAD_DIM)) for _ in range(3)]
-    exact = _attention(*tensors)
-
-    def error(rounded) -> float:
-        found = _attention(*map(rounded, tensors))
-        return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
-
-    return error(round_e4m3), error(lambda tensor: tensor.astype(np.float16).astype(np.float64))
-
-
-def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-    scores = q @ k.T * HEAD_DIM**-0.5
-    weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights / weights.sum(1, keepdims=True) @ v
+    exact, *found = (
+        attention(None, q * HEAD_DIM**-0.5, k, v, ROWS)
+        for q, k, v in (map(of, tensors) for of in (np.asarray, round_e4m3, np.float16))
+    )
+    return tuple(apart(each, exact) for each in found)
 
 
 def head_errors(experiment: Experiment) -> dict[str, dict[str, float]]:
@@ -96,7 +68,7 @@ def _head_error(one: Experiment, numbers: list, rows: np.ndarray, scheme: Scheme
     exact, found = (
         _over(masked_scores(one, a, b, rows), c, of) for a, b, c, of in ((q, k, v, None), (*small, E4M3))
     )
-    return float(np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean()))
+    return apart(found, exact)
 
 
 def _over(scores: np.ndarray, v: np.ndarray, of: Format | None) -> np.ndarray:

@@ -8,6 +8,7 @@ memory delivers: the rest waits.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,9 @@ MOST_STEPS = 20_000_000  # over all heads, of a call whose bytes are followed
 # Blocks of a wave begin so much apart, of the time until then, either way: recorded, the middle four fifths
 # of them are within 0.2 to 0.8% (flash2) and 0.6 to 1.4% (flash3).
 APART, GOLDEN = 0.01, 0.618
+SHORTEST = 4e-6  # seconds over which a rate is told, and of a long call
+SHARE = 64  # this part of it
+CLEAR = 2.0  # times the mean rate of reads, over which a wave begins; it ends below the mean
 SETS = (np.arange(16) + 0.5) / 16  # of L2, by how early they are full
 
 
@@ -128,3 +132,28 @@ def _delivered(read: np.ndarray, written: np.ndarray, most: float) -> Iterator[n
     crossed[-1] = asked[-1]
     for way in (read, written):
         yield np.diff(np.interp(crossed, np.append(0, asked), np.append(0, way)), prepend=0.0)
+
+
+class Outline(NamedTuple):
+    """A call's bytes over time in a few numbers."""
+
+    total: float  # bytes read and written, with those that are left in L2 at the end
+    peak: float  # read and written together, bytes per second
+    waves: tuple[float, ...]  # in which it fetches: when each begins, shares of the call
+
+
+def outline(flow: Flow) -> Outline:
+    """Of a call, modelled or sampled.
+
+    >>> outline(Flow(4e-6, np.array([9, 0, 0, 9, 0, 0]), np.zeros(6), left=0.0)).waves
+    (0.0, 0.5)
+    """
+    read, both = flow.read, flow.read + flow.written
+    over = np.ones(max(1, round(SHORTEST / flow.interval), len(read) // SHARE))  # intervals
+    reads, rates = (np.convolve(bytes_, over, "same") / len(over) for bytes_ in (read, both))
+    waves, within = [], False
+    for at, rate in enumerate(reads):
+        if not within and rate > CLEAR * read.mean():
+            waves.append(at / len(reads))
+        within = rate > (1 if within else CLEAR) * read.mean()
+    return Outline(float(both.sum() + flow.left), float(rates.max()) / flow.interval, tuple(waves))

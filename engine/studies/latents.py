@@ -17,6 +17,7 @@ from math import inf
 import numpy as np
 
 from engine.problem.gpu import Gpu
+from engine.small.model import rotated
 from engine.studies.beyond import Cost
 from engine.trace.memory import Memory
 from engine.trace.streamed import Counted, memory_of, streamed
@@ -25,6 +26,7 @@ HEADS, PROJECTED, ABSORBED, GROUPS = "heads", "projected", "absorbed", "groups"
 LONG = 2**30  # keys, beside which what one query takes does not count
 WAYS = (HEADS, PROJECTED, ABSORBED)
 BYTES = 2  # of a number, bfloat16
+ROTARY_BASE = 10000.0  # of the angles that positions turn by, arXiv 2104.09864
 GROUPED_DIM = 128  # of grouped heads that are set beside it
 QUERIES = tuple(2**power for power in range(13))
 HEADS_DRAWN = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -209,16 +211,6 @@ def _absorbed(memory: Memory, numbers: Numbers, blocks) -> np.ndarray:
     return np.einsum("qhc,hcd->qhd", out.reshape(queries, heads, latent), numbers.up_v)
 
 
-def turned(vectors: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """[n, heads, d] vectors rotated by their positions (RoPE, arXiv 2104.09864), in pairs of halves."""
-    half = vectors.shape[-1] // 2
-    angles = places[:, None, None] * 10000.0 ** (-np.arange(half) / half)
-    a, b = vectors[..., :half], vectors[..., half:]
-    return np.concatenate(
-        (a * np.cos(angles) - b * np.sin(angles), a * np.sin(angles) + b * np.cos(angles)), -1
-    )
-
-
 @lru_cache(maxsize=2)
 def rotary_apart(sizes: Sizes = DEEPSEEK, queries: int = 4, keys: int = 256) -> float:
     """How far scores are off where what is made from the latent is rotated too, and yet absorbed.
@@ -226,8 +218,9 @@ def rotary_apart(sizes: Sizes = DEEPSEEK, queries: int = 4, keys: int = 256) -> 
     The largest difference beside the largest score, of drawn numbers: absorbing puts one matrix in the place
     of two, between which a rotation by the distance of query and key would stand.
     """
-    numbers, places = Numbers.drawn(queries, keys, replace(sizes, heads=3)), np.arange(keys)
-    made = np.einsum("nc,hcd->nhd", numbers.latents, numbers.up_k)
-    right = np.einsum("qhd,nhd->hqn", turned(numbers.q, places[-queries:]), turned(made, places))
-    absorbed = np.einsum("qhd,nhd->hqn", numbers.q, made)  # as both matrices in one give it
+    numbers = Numbers.drawn(queries, keys, replace(sizes, heads=3))
+    made = np.einsum("nc,hcd->hnd", numbers.latents, numbers.up_k)
+    turned = rotated(numbers.q.swapaxes(0, 1), ROTARY_BASE, keys - queries), rotated(made, ROTARY_BASE)
+    right = turned[0] @ turned[1].mT
+    absorbed = np.einsum("qhd,hnd->hqn", numbers.q, made)  # as both matrices in one give it
     return float(np.abs(right - absorbed).max() / np.abs(right).max())

@@ -20,9 +20,9 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.studies.counter_gaps import excess
+from engine.studies.hbm_over_time import outline
 from engine.studies.recorded_layers import layers_on, recorded_layers
 from engine.studies.sampled_calls import SampledCall
-from engine.studies.waves import outline
 
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, with
 # terms of the scores and with V of another head dim, backward, decoding, and under the profiler, each by its

@@ -11,6 +11,7 @@ from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
+from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
@@ -234,8 +235,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "hand_l": _by_hand(0, "l"),
         "hand_l_next": _by_hand(1, "l"),
         "hand_difference": lambda e: by_hand.by_hand().difference,
-        "fp8_values": lambda e: fp8.values_in(fp8.e4m3_values(), 1, 2),
-        "fp16_values": lambda e: fp8.values_in(fp8.float16_values(), 1, 2),
+        "fp8_values": lambda e: 2 ** DTYPES["float8_e4m3fn"].digits,  # from 1 up to 2
+        "fp16_values": lambda e: 2 ** DTYPES["float16"].digits,
         "fp8_error": lambda e: fp8.rounding_errors()[0],
         "fp16_error": lambda e: fp8.rounding_errors()[1],
         # after FlashAttention-3: numbers of a token, and where one way begins to take less than another

@@ -1,6 +1,6 @@
 """Several GPUs as they were recorded: the model's times beside each row, and recorded lanes as runs."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ def cluster_recordings(chosen: Recording | None) -> tuple[Recording, ...]:
     return (chosen,) if chosen and chosen.cluster else recordings(CLUSTERS)
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """A recorded time beside the model's, seconds."""
 
     row: ClusterTiming

@@ -8,7 +8,6 @@ DeepSeek Sparse Attention (DSA, arXiv 2512.02556) chooses single tokens by an in
 the positive parts of whose products are added up. Here a random projection stands in for the trained one.
 """
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -217,30 +216,22 @@ def execute(q, k, v, blocks: np.ndarray, block: int, ends: np.ndarray | None = N
     return Counted.of(memory, out)
 
 
-def execute_compressed(numbers: Subject) -> Counted:
-    """NSA's first branch: every query over the means of the blocks that lie before it whole."""
-    many = len(numbers.k) // numbers.block
-    k, v = (each.reshape(many, numbers.block, -1).mean(1) for each in (numbers.k, numbers.v))
-    queries = np.arange(len(numbers.k))
-    every = np.zeros((len(queries), 1), int)
-    return execute(numbers.q, k, v, every, many, (queries + 1) // numbers.block)
-
-
 def execute_gated(numbers: Subject, keys: int, gates: np.ndarray) -> Counted:
     """All three branches of NSA, each a softmax of its own, added up by gates [3, heads, keys].
 
-    Compressed keys, so many chosen by them, and a window of half as many; O is like q.
+    The means of blocks that lie before a query whole, so many keys chosen by them, and a window of half as
+    many; O is like q.
     """
-    every, branches = replace(numbers, every=True), [execute_compressed(numbers)]
+    block, queries = numbers.block, np.arange(len(numbers.k))
+    means = [each.reshape(-1, block, each.shape[1]).mean(1) for each in (numbers.k, numbers.v)]
+    every = np.zeros((len(queries), 1), int)
+    branches = [execute(numbers.q, *means, every, len(means[0]), (queries + 1) // block)]
     for rule, count in ((MEANS, keys), (WINDOW, keys // 2)):
-        table = named(chosen(every, rule, count), numbers.block)
-        branches.append(execute(numbers.q, numbers.k, numbers.v, table, numbers.block))
+        table = named(chosen(replace(numbers, every=True), rule, count), block)
+        branches.append(execute(numbers.q, numbers.k, numbers.v, table, block))
     out = sum(gate[..., None] * branch.out for gate, branch in zip(gates, branches, strict=True))
-    read, written = (Counter() for _ in range(2))
-    for branch in branches:
-        read.update(branch.read)
-        written.update(branch.written)
-    return Counted(out, dict(read), dict(written))
+    read = {name: sum(branch.read[name] for branch in branches) for name in "QKV"}
+    return Counted(out, read, branches[0].written)
 
 
 @lru_cache(maxsize=128)

@@ -1,6 +1,7 @@
-"""What the page of several GPUs asks: runs, curves over GPUs, when transfers hide."""
+"""What the page of several GPUs asks: runs, curves over GPUs, when transfers hide, and what fits memory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.algorithms.ring import step_kernel
@@ -12,6 +13,7 @@ from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, T
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
+from engine.schedule.step import STATISTIC_BYTES
 from engine.studies.recorded_clusters import recorded_lanes
 
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
@@ -20,6 +22,10 @@ PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a
 ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
 COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)  # GPUs of a curve, straight beyond a host's
 CAUSAL, FULL = "causal", "none"
+TURNS = 2  # places to publish K and V in, used in turn
+SLOTS = 3  # blocks of others' keys that are here or on their way
+OWN = ("Q and O", "K and V", "lse")  # of a GPU's own tokens, whatever the method
+WAITING = 8  # outputs of rounds that wait to be merged, at most
 # what the page asks: all that each may be, and what it usually is
 CHOICES = {
     "gpus": (DRAWN, 4),
@@ -79,8 +85,7 @@ def beside_of(spread: Spread, backward: bool, recordings: tuple[Recording, ...])
     return [ORDERS] * spread.problem.mask.causal + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """A ring's later round with so many tokens per GPU: seconds of its computing and of its transfer."""
 
     tokens: int
@@ -90,12 +95,9 @@ class Round:
 
 def rounds_by_tokens(spread: Spread) -> list[Round]:
     """The same ring with more and more tokens per GPU."""
-    found = []
-    for tokens in PER_GPU:
-        whole = replace(spread.problem, seq_q=tokens * spread.gpus, seq_kv=tokens * spread.gpus)
-        one = rounds(replace(spread, problem=whole).by(RING))
-        found.append(Round(tokens, one.other, one.transfer))
-    return found
+    whole = (replace(spread.problem, seq_q=own * spread.gpus, seq_kv=own * spread.gpus) for own in PER_GPU)
+    each = (rounds(replace(spread, problem=problem).by(RING)) for problem in whole)
+    return [Round(tokens, one.other, one.transfer) for tokens, one in zip(PER_GPU, each, strict=True)]
 
 
 def over_gpus(spread: Spread) -> dict[int, ClusterTime]:
@@ -105,8 +107,7 @@ def over_gpus(spread: Spread) -> dict[int, ClusterTime]:
     return {one.gpus: modelled(one) for one in every if one.unserved is None}
 
 
-@dataclass(frozen=True)
-class Hiding:
+class Hiding(NamedTuple):
     """Whether a ring's transfers fit under its computing: tokens that a GPU has, and needs for that."""
 
     tokens: int
@@ -123,14 +124,14 @@ class Hiding:
 
 def hiding(spread: Spread) -> Hiding:
     """Of a ring, at the rate that the kernel reaches on its blocks; latencies are left out."""
-    problem, rows = spread.problem, spread.rows
+    problem, rows, fabric = spread.problem, spread.rows, spread.fabric
     causal = problem.mask.causal and spread.zigzag
     # FLOP/s of the kernel in later rounds, as the field counts them
     both = problem.head_dim + problem.v_dim
     rate = 2 * problem.all_heads * both * rows * rows / (1 + causal) / computing(spread)[1]
-    heads = problem.heads, problem.kv_heads
-    needed = hidden_from(rate, spread.way.rate, problem.itemsize, *heads, causal=causal)
-    fabric = spread.fabric
+    needed = hidden_from(
+        rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
+    )
     link = fabric.peak if fabric.hosts(spread.gpus) == 1 else fabric.network
     return Hiding(rows, needed, rate, spread.way.rate, link)
 
@@ -143,3 +144,65 @@ def hidden_from(
     A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
     """
     return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
+
+
+# ---------------------------------------------------------------- memory, as `kernels.distributed` holds it
+
+
+def blocks_passing(gpus: int) -> int:
+    """Blocks of others' keys that a ring has room for on each GPU."""
+    return min(SLOTS, gpus - 1)
+
+
+def bytes_per_token(spread: Spread) -> dict[str, float]:
+    """Bytes that each token of the whole sequence takes on the GPU that holds most, by what they are of.
+
+    One layer's attention, forward, all heads: Q, K, V and O, and what the method needs besides.
+    """
+    problem, gpus = spread.problem, spread.gpus
+    keys, queries = (heads * spread.row / gpus for heads in (2 * problem.kv_heads, problem.heads))
+    lse = problem.all_heads * STATISTIC_BYTES / gpus
+    found = dict(zip(OWN, (2 * queries, keys, lse), strict=True))
+    if gpus == 1:
+        return found
+    if spread.method == ALL_TO_ALL:
+        return found | {
+            "published Q, K and V": TURNS * (queries + keys),
+            "Q, K, V and O of its heads": 2 * queries + keys + lse,
+            "O from the others": queries + lse,
+        }
+    found["published K and V"] = TURNS * keys
+    if spread.by_steps:
+        passing, outs = blocks_passing(gpus) * keys, min(WAITING, gpus) * (queries + lse)
+    else:
+        passing, outs = min(SLOTS, spread.groups) * keys * gpus / spread.groups, queries
+    return found | {"others' K and V": passing, "O of the groups or rounds": outs}
+
+
+def memory_bytes(spread: Spread) -> float:
+    """Bytes on the GPU that holds most."""
+    return spread.problem.seq_q * sum(bytes_per_token(spread).values())
+
+
+def longest_context(spread: Spread) -> int:
+    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory."""
+    return int(GPUS[spread.hardware].memory_bytes * spread.problem.seq_q / memory_bytes(spread))
+
+
+class Room(NamedTuple):
+    """What a method keeps on each GPU, bytes, those beyond its own Q, K, V, O and lse, and what fits all."""
+
+    spread: Spread
+    bytes: float
+    others: float
+    longest: int
+
+
+def rooms(spread: Spread) -> list[Room]:
+    """One GPU, and every method that serves the problem on several."""
+    every = [spread.on(1), *(spread.by(method) for method in (RING, ALL_GATHER, ALL_TO_ALL))]
+    found = []
+    for one in (each for each in every if each.unserved is None):
+        others = sum(taken for name, taken in bytes_per_token(one).items() if name not in OWN)
+        found.append(Room(one, memory_bytes(one), one.problem.seq_q * others, longest_context(one)))
+    return found

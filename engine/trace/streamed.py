@@ -1,6 +1,6 @@
 """Attention of a tile of queries over tiles of keys, one after another, as all variants do it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,12 @@ from engine.trace.softmax import falling
 Tile = tuple[np.ndarray, np.ndarray, np.ndarray | bool]  # K, V, and which of the keys a query sees
 
 
-def streamed(q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int) -> tuple[np.ndarray, np.ndarray]:
+def streamed(
+    q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int, weighed: Callable = np.matmul
+) -> tuple[np.ndarray, np.ndarray]:
     """O [rows, v_dim] and lse [rows] of q [rows, d], in q's own format; O is 0 where no key is seen.
+
+    weighed: what P and V are multiplied by.
 
     >>> out, lse = streamed(np.ones((1, 2)), 1.0, [(np.ones((3, 2)), np.ones((3, 4)), True)], 4)
     >>> out.tolist(), round(float(lse[0]), 4)
@@ -26,7 +30,7 @@ def streamed(q: np.ndarray, scale: float, tiles: Iterable[Tile], v_dim: int) -> 
         new = np.maximum(m, scores.max(1, initial=-np.inf))
         alpha, weights = falling(m, new), falling(scores, new[:, None])
         total = total * alpha + weights.sum(1)
-        out = out * alpha[:, None] + weights @ v
+        out = out * alpha[:, None] + weighed(weights, v)
         m = new
     some = np.where(total == 0, number(1), total)
     return out / some[:, None], m + np.log(some)

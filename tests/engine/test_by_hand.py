@@ -1,6 +1,6 @@
 """The four tokens: every number against arithmetic written out here, without the engine."""
 
-from math import exp, log, sqrt
+from math import exp, sqrt
 
 import numpy as np
 import pytest
@@ -24,8 +24,6 @@ def test_scores_weights_and_output_are_what_a_pocket_calculator_says():
         out = [sum(exp(s) * v[column] for s, v in zip(scores, V, strict=True)) / total for column in (0, 1)]
         assert hand.out[row] == pytest.approx(out)
         assert hand.tiled[row] == pytest.approx(out, rel=1e-6)
-        assert hand.lse[row] == pytest.approx(log(total), rel=1e-6)
-        assert hand.again[row] == pytest.approx(hand.weights[row], rel=1e-6)
     assert 0 < hand.difference < 1e-6
 
 

@@ -9,8 +9,18 @@ import pytest
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
-from engine.studies.claims import CLAIMS, FUSED_KERNELS, checked
-from engine.studies.claims.verdict import ABOUT, DEPENDS, RIGHT, UNKNOWN, WRONG, check, verdict
+from engine.studies.claims import (
+    ABOUT,
+    CLAIMS,
+    DEPENDS,
+    FUSED_KERNELS,
+    RIGHT,
+    UNKNOWN,
+    WRONG,
+    check,
+    checked,
+    verdict,
+)
 
 SHELF = recordings()
 H200, H100 = SHELF

@@ -15,8 +15,14 @@ from engine.model.cluster.seconds import TAIL, modelled, rounds
 from engine.model.cluster.spread import METHODS, Spread
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
-from engine.studies.cluster_memory import bytes_per_token, longest_context, memory_bytes
-from engine.studies.several_gpus import hidden_from, hiding, over_gpus
+from engine.studies.several_gpus import (
+    bytes_per_token,
+    hidden_from,
+    hiding,
+    longest_context,
+    memory_bytes,
+    over_gpus,
+)
 
 
 def spread(tokens=131072, gpus=4, method="ring", causal=True, kv_heads=16, **more) -> Spread:

@@ -13,9 +13,8 @@ from engine.model.timeline import TimelineError
 from engine.problem.hardware import GPUS
 from engine.recordings.file import SHELF, recording_of
 from engine.studies import hbm_over_time
-from engine.studies.hbm_over_time import modelled_flow
+from engine.studies.hbm_over_time import modelled_flow, outline
 from engine.studies.sampled_calls import SampledCall
-from engine.studies.waves import outline
 
 CALLS = [
     {"algorithm": "standard", "seq": 2048},

@@ -102,9 +102,7 @@ def test_grouped_heads_take_as_long_where_it_is_said(key):
 def test_a_rotation_between_them_cannot_be_absorbed():
     assert latents.rotary_apart(SMALL, 2, 60) > 0.3
     drawn = Numbers.drawn(2, 60, SMALL)
-    np.testing.assert_allclose(latents.turned(drawn.q, np.zeros(2)), drawn.q)  # at position 0 nothing turns
-    places = np.arange(3)
-    q, k = (latents.turned(np.tile(vector, (3, 1, 1)), places)[:, 0] for vector in np.eye(10)[[0, 3]])
+    q, k = (latents.rotated(np.tile(vector, (1, 3, 1)), 10000.0)[0] for vector in np.eye(10)[[0, 3]])
     assert q[0] @ k[1] == pytest.approx(q[1] @ k[2])  # by the distance alone
     lifted = np.einsum("qhd,hcd->qhc", drawn.q, drawn.up_k)
     made = np.einsum("nc,hcd->nhd", drawn.latents, drawn.up_k)

@@ -45,20 +45,6 @@ def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule
     assert found.read == {"K": 2 * 16 * read, "V": 2 * 16 * read, "Q": 2 * 16 * 96 * 2}
 
 
-def test_the_compressed_branch_is_attention_over_whole_blocks_means():
-    numbers = studies.subject(SMALL)
-    found = studies.execute_compressed(numbers)
-    k, v = (each.astype(float).reshape(32, 3, -1).mean(1) for each in (numbers.k, numbers.v))
-    read = 0
-    for head, query in np.ndindex(*numbers.q.shape[:2]):
-        whole = (query + 1) // 3
-        read += whole * (head == 0)
-        weights = np.exp(k[:whole] @ numbers.q[head, query].astype(float))
-        exact = weights / weights.sum() @ v[:whole] if whole else np.zeros(16)
-        np.testing.assert_allclose(found.out[head, query], exact, rtol=2e-4, atol=2e-5)
-    assert found.read["K"] == found.read["V"] == read * 16 * 2
-
-
 def test_three_branches_are_three_softmaxes_that_gates_add_up():
     numbers = studies.subject(SMALL)
     q, k, v = (each.astype(float) for each in (numbers.q, numbers.k, numbers.v))

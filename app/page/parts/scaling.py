@@ -19,9 +19,8 @@ from engine.problem.gpu import Reached
 from engine.problem.hardware import GPUS, gpu_named
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies.cluster_memory import Room, blocks_passing, rooms
 from engine.studies.recorded_clusters import Held, errors, held, recorded_links, seconds_of, sent_bytes
-from engine.studies.several_gpus import hiding, over_gpus, rounds_by_tokens
+from engine.studies.several_gpus import Room, blocks_passing, hiding, over_gpus, rooms, rounds_by_tokens
 
 TALL = 420  # pixels
 FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"

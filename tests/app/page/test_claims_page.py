@@ -12,8 +12,7 @@ from app.contents import PAGES
 from app.figures import claims as figures
 from app.page import claims as view
 from engine.experiment import Experiment
-from engine.studies.claims import CLAIMS, checked
-from engine.studies.claims.verdict import VERDICTS, Checked
+from engine.studies.claims import CLAIMS, VERDICTS, Checked, checked
 
 
 def cards(app) -> dict[int, str]:
