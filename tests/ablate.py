@@ -16,7 +16,7 @@ from types import ModuleType
 
 import numpy as np
 
-from engine.problem.hardware import CALIBRATIONS, GPUS, JUDGED
+from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
 from engine.studies.model_errors import held_calls
 
@@ -44,7 +44,6 @@ CASES: dict[str, dict[str, object]] = {
     "rows that move without waiting": {"visit:RETURNED_NUMBER": 0.0},
     "S with few keys": {"visit:_narrow": lambda keys: 1.0},
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
-    "calibrated": {"calibrated:": None},
     # bytes
     "registers loaded again": {"occupancy:LOADED_AGAIN": 0},
     "registers spilled": {"occupancy:spilled_words": lambda algorithm, schedule, phase: 0},
@@ -81,10 +80,6 @@ def take_out(replaced: dict[str, object]) -> None:
     """Put neutral values in the place of attributes of engine.model, wherever they were imported."""
     for name, neutral in replaced.items():
         path, attribute = name.split(":")
-        if path == "calibrated":  # by what was measured on one GPU of each kind
-            for key in JUDGED:
-                object.__setattr__(GPUS[key], "reached", CALIBRATIONS[key].reached(GPUS[key]))
-            continue
         if path == "reached":
             for gpu in GPUS.values():
                 object.__setattr__(gpu, path, replace(gpu.reached, **{attribute: neutral}))

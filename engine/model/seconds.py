@@ -73,10 +73,10 @@ def _bound(busy: Mapping[str, float], seconds: float, pipeline: Pipeline) -> str
     """What holds kernels up whose blocks take so many seconds."""
     if busy[HBM] > seconds:
         return HBM
-    arithmetic = arithmetic_seconds(pipeline, busy[TENSOR], busy[EXP])
-    hidden = pipeline.asynchronous and busy[L2] < arithmetic  # copies that run ahead hold nothing up
+    arithmetic, copies = arithmetic_seconds(pipeline, busy[TENSOR], busy[EXP]), max(busy[L2], busy[HBM])
+    hidden = pipeline.asynchronous and copies < arithmetic  # copies that run ahead hold nothing up
     unit = max((TENSOR, EXP) if hidden else (TENSOR, EXP, L2, HBM), key=busy.get)
-    visits = with_copies(pipeline, arithmetic, busy[L2] if hidden else max(busy[L2], busy[HBM]))
+    visits = with_copies(pipeline, arithmetic, copies)
     return max(
         {unit: visits, LAUNCHING: busy[LAUNCHING], TAIL: busy[TAIL]}.items(), key=lambda item: item[1]
     )[0]

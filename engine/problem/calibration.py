@@ -28,7 +28,6 @@ MIXED = "products and exponentials"
 NOT_SAID = ("clock_hz", "memory_bytes_per_second")  # which not every driver says
 STREAMED, WAITED, LIGHT, FULL = "float16, from L2", "a tile", "exponentials alone", "products alone"
 FALLEN = 0.98  # of the clock it began with, under which a GPU is at its power limit
-TAIL = 3  # the last third of what lasts
 
 Points = tuple[tuple[float, float], ...]
 Series = Mapping[str, Points]
@@ -198,8 +197,7 @@ class Calibration:
         power = [(x, y) for x, y in self.series["power"][MIXED] if y < FALLEN * running]
         power_from, power_slope = _power(power, running, gpu.clock_hz)
         full = self.series["clock"][FULL]
-        fallen = next((x for x, y in full if y < FALLEN * full[0][1]), full[-1][0])
-        last = median(y for _, y in full[-max(1, len(full) // TAIL) :])
+        fallen = [(x, y) for x, y in full if y < FALLEN * full[0][1]] or full[-1:]
         return Reached(
             matrix=self.best("products", STREAMED) / gpu.products_per_second("float16"),
             reads=max(y for _, y in memory[READ][-2:]) / peak,
@@ -212,8 +210,8 @@ class Calibration:
             clock=running / gpu.clock_hz,
             power_from=power_from,
             power_slope=power_slope,
-            sustained_from=fallen,
-            sustained_clock=min(1.0, last / full[0][1]),
+            sustained_from=fallen[0][0],
+            sustained_clock=min(1.0, median(y for _, y in fallen) / full[0][1]),
         )
 
 

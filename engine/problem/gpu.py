@@ -34,19 +34,19 @@ class Reached:
         sustained_from, sustained_clock: seconds after which it goes on at a share of the clock it began with.
     """
 
-    matrix: float = 0.8
+    matrix: float = 0.804
     reads: float = 0.95
-    copies: float = 0.89
-    cache: float = 0.694
-    latency: float = 0.7e-6
-    l2_latency: float = 0.35e-6
-    launch: float = 2e-6
-    between_events: float = 1e-6
-    clock: float = 0.984
+    copies: float = 0.848
+    cache: float = 0.916
+    latency: float = 0.69e-6
+    l2_latency: float = 0.353e-6
+    launch: float = 2.33e-6
+    between_events: float = 1.42e-6
+    clock: float = 0.979
     power_from: float = 0.5
     power_slope: float = 0.35
-    sustained_from: float = 0.03
-    sustained_clock: float = 0.85
+    sustained_from: float = 0.063
+    sustained_clock: float = 0.875
 
     def clock_left(self, busy: float) -> float:
         """Share of the clock that is left while the tensor cores work a share `busy` of the time."""

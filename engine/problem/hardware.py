@@ -28,7 +28,6 @@ from engine.root import ROOT
 __all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "offer", "same_machine"]
 
 SHELF = ROOT / "assets" / "calibrations"  # of what lies here, a file under a preset's key is that preset's
-JUDGED = ("h100", "h200")  # which keep the rates that recorded calls were held against, beside their file's
 OWN = "ATTENTION_TILES_GPU"  # in the environment: a calibration that is offered, here and in what this starts
 
 A100_L2_CLOCK, HOPPER_L2_CLOCK = 5120, 13.5e12 / 1.83e9  # bytes/clock
@@ -236,22 +235,22 @@ REFUSED: dict[Path, str] = {}  # why a file is not offered
 def offer(path: Path) -> Gpu:
     """Offer the GPU of a calibration under its file's name; raises CalibrationError."""
     found, key = load(path), re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "calibrated"
-    if (preset := PRESET.get(key)) and gpu_named(found.gpu) != preset:
+    named = gpu_named(found.gpu)
+    if key in PRESET and (named is None or named.key != key):
         raise CalibrationError(f"{path.name} is of another GPU than it is named for, {found.gpu}")
     CALIBRATIONS[key] = found
-    if key not in JUDGED:
-        _OFFERED[key] = calibrated(found, key)
+    _OFFERED[key] = calibrated(found, key)
     return _OFFERED[key]
 
 
 def calibrated(found: Calibration, key: str) -> Gpu:
     """The GPU of a calibration: the vendor's figures where a preset has them, else what was measured."""
-    base = gpu_named(found.gpu)
-    base = base if base and base.sms == found.sms else _measured(found)
+    named = gpu_named(found.gpu)
+    base = PRESET[named.key] if named and named.sms == found.sms else _measured(found)
     when = f"calibrated {found.date[:10]}"
-    named = {} if key == base.key else {"key": key, "name": f"{base.name}, {when}"}
+    own = {} if key == base.key else {"key": key, "name": f"{base.name}, {when}"}
     sources = {**base.sources, REACHES: f"{when}, {found.gpu}, driver {found.driver}"}
-    return replace(base, **named, sources=MappingProxyType(sources), reached=found.reached(base))
+    return replace(base, **own, sources=MappingProxyType(sources), reached=found.reached(base))
 
 
 def _measured(found: Calibration) -> Gpu:
@@ -281,8 +280,8 @@ def gpu_named(name: str) -> Gpu | None:
     """The preset of a GPU by the name that its driver gives it; None if there is none."""
     words = re.split(r"\W+", name.lower())
     joined = {*words, *("".join(words[start : start + 2]) for start in range(len(words)))}
-    found = (gpu for gpu in PRESET.values() if joined.issuperset(gpu.key.split("-")))
-    return max(found, key=lambda gpu: len(gpu.key), default=None)
+    keys = [key for key in PRESET if joined.issuperset(key.split("-"))]
+    return GPUS[max(keys, key=len)] if keys else None
 
 
 def same_machine(gpu: Gpu, row: Mapping[str, Any]) -> bool:

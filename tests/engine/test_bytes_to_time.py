@@ -37,6 +37,6 @@ def test_the_point_walks_from_the_memory_roof_to_below_the_roof_of_the_products(
     assert standard.intensity == pytest.approx(flops / 8.87e9, rel=0.02)
     assert alone.intensity == pytest.approx(standard.intensity * bytes_less(experiment))
     assert standard.rate < 4.8e12 * standard.intensity  # below what memory allows
-    assert 0.9 * 4.8e12 < alone.rate / alone.intensity < 4.8e12  # at it, beyond what the products reach
+    assert 0.89 * 4.8e12 < alone.rate / alone.intensity < 4.8e12  # at it, beyond what the products reach
     assert alone.rate > 990e12 > products.rate > softmax.rate > whole.rate
     assert whole.rate == pytest.approx(flops / simulate(experiment).modelled.seconds)

@@ -149,7 +149,7 @@ def test_the_hierarchy_of_an_h100_is_that_of_flashattention_3s_paper():
     assert h100[SHARED].bytes_per_second == pytest.approx(31e12, rel=0.01)
     assert h100[L2].bytes == 50 * 2**20
     assert h100[L2].bytes_per_second == GPUS["h100"].cache_bytes_per_second
-    assert of("h200")[L2].reached == pytest.approx(9.37e12, rel=0.001)  # of attention in blocks of 16 rows
+    assert of("h200")[L2].reached == pytest.approx(12.4e12, rel=0.02)  # where 64 blocks walk the same keys
     assert h100[HBM].bytes == pytest.approx(80 * 2**30, rel=0.012)  # what the driver leaves of it
     assert h100[HBM].bytes_per_second == pytest.approx(3.35e12)
 

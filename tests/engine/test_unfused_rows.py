@@ -11,12 +11,13 @@ from engine import simulate
 from engine.model.launch import Launch, launch
 from engine.model.unfused import fetching_seconds, issued_seconds
 from engine.model.unfused_rows import rows_spill
+from engine.problem.hardware import GPUS
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recordings
 from tests.engine.readings import READ, experiment_of, for_each
 
 SMS = 132
-RUNNING = 0.984 * 1.83e9  # Hz
+RUNNING = GPUS["h200"].running_clock
 
 
 def run_of(values: dict, **more) -> Launch:
