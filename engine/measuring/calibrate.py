@@ -117,7 +117,7 @@ class Bench:
             (size, 2 * size / self._steady(partial(self.run.copy, blocks=size // TILE)).span)
             for size in (self.size // 4, self.size // 2)
         ]
-        for _ in range(2):  # the first samples of a process may come before there is room for them
+        for _ in range(3):  # the first samples of a process may come before there is room for them
             told, reason = attempt(lambda: [self._from_dram(size) for size in around[:4]], cuda=True)
             self.refused = reason or ""
             if told:

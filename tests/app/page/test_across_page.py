@@ -17,6 +17,7 @@ from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import KINDS
 from engine.model.cluster.seconds import ClusterTime
+from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, GpuMarks
 from engine.studies import several_gpus as studies
@@ -78,8 +79,7 @@ def test_the_page_says_the_models_and_the_recordings_numbers():
     assert f"one H200 {seconds_text(alone.seconds)}; 4 of them need" in page.header[0].value
     assert f"4 of them need {seconds_text(run.seconds)} (modelled)" in page.header[0].value
     assert run.seconds == pytest.approx(0.0246, rel=0.01)  # 25.4 ms recorded
-    beyond = run.seconds * 7 / 4 - 0.03  # of which a card holds 0.85 of its clock
-    assert plain.seconds == pytest.approx(0.03 + beyond / 0.85, rel=0.02)
+    assert plain.seconds == pytest.approx(GPUS["h200"].reached.sustained(run.seconds * 7 / 4), rel=0.02)
     block = 2 * 16 * 131072 // 4 * 128 * 2
     assert f"one block of K and V ({bytes_text(block)})" in said
     shown = html(unfolded(page, *(f"rows {each.heading}" for each in cluster_recordings(None))))

@@ -9,6 +9,7 @@ from app.figures.units import share_text
 from app.page import flash3
 from app.page.parts import blackwell
 from engine.experiment import Experiment
+from engine.problem.hardware import GPUS
 from engine.studies.rescales import in_all, rescales
 from engine.studies.tensor_memory import ALL, TECHNIQUES, on_blackwell, variant
 from tests.app.worker_page import words
@@ -46,7 +47,7 @@ def test_everything_is_on_at_first_and_says_what_is_modelled_of_which_gpu(open_a
     assert all(re.search(r"modelled|counted", label) for label in metrics(app))
     assert "on a B200 (modelled)" in app.header[0].value
     assert "A B200 is shown: an H200 has no tensor memory." in words(app)
-    assert metrics(app)["Rate in the loop, modelled"] == "1,800 TFLOP/s"
+    assert metrics(app)["Rate in the loop, modelled"] == f"{2250 * GPUS['b200'].reached.matrix:,.0f} TFLOP/s"
     assert "A B300" not in words(opened(open_app, hardware="b300"))
 
 
