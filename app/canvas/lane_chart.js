@@ -13,6 +13,7 @@ const MOST_KEPT = 8; // pictures
 export class LaneChart {
   pictures = new Map();
   small = 11.5; // units of type at the ticks
+  lined = false; // from top to bottom at each of them
 
   x(time, [from, to] = [0, this.model.longest]) {
     return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
@@ -76,7 +77,7 @@ export class LaneChart {
         last = tick + step > to + 1e-9,
         align = !tick ? first : x > plot.x + plot.w - EDGE * u ? "right" : "center";
       ctx.fillStyle = theme.line;
-      ctx.fillRect(Math.round(x), plot.y + high, 1, 4 * u);
+      ctx.fillRect(Math.round(x), this.lined ? plot.y : plot.y + high, 1, (this.lined ? high : 0) + 4 * u);
       const style = { size: this.small, color: theme.muted, mono: true, align };
       pen.text(words(tick, step, last), x, plot.y + high + 17 * u, style);
     }

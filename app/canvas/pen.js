@@ -125,6 +125,17 @@ export class Pen {
     this.ctx.drawImage(small.canvas, x, y, w, h);
   }
 
+  /** A line through points, [x, y, x, y, …], dashed if so asked. */
+  line(points, color, width, dash = []) {
+    const { ctx } = this;
+    Object.assign(ctx, { strokeStyle: color, lineWidth: width, lineJoin: "round" });
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    for (let n = 0; n < points.length; n += 2) ctx.lineTo(points[n], points[n + 1]);
+    ctx.stroke();
+    ctx.setLineDash([]);
+  }
+
   rule(x, y, w) {
     this.ctx.fillStyle = this.theme.line;
     this.ctx.fillRect(x, Math.round(y), w, 1);

@@ -1,103 +1,27 @@
-// What pictures with a playhead over a run of their own share: a stage of panels, and the bar that they are played with.
+// What pictures with a playhead over a run share: a stage of panels, the bar that they are played with, and one clock for two.
 
 import { Film } from "./film.js";
-import { capital, clamp } from "./format.js";
-import { frameOf, helpPage } from "./frame.js";
+import { clamp } from "./format.js";
 import { Stage } from "./stage.js";
 import { Tip } from "./tip.js";
-import { Transport } from "./transport.js";
+import { frameOf, Transport } from "./transport.js";
 import { equalBytes } from "./unpack.js";
-import { PlayedView } from "./view.js";
+import { View } from "./view.js";
 
 const MOST_FRAMES = 600; // whose times are kept
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
-
-/** The bar below, with the options of one picture. */
-export class TimedControls extends Transport {
-  constructor(root, player, bar) {
-    super(root, player);
-    Object.assign(this, { bar, selects: {}, choices: {} });
-    for (const option of bar.options ?? []) {
-      if (!option.choices) this.actions[option.name] = () => option.act(player, this);
-      else this.offer(option.name, option.choices, option.named);
-    }
-    this.offer("speed", bar.speeds, bar.named ?? ((speed) => `${speed} ×`));
-    this.slider.addEventListener("input", () =>
-      player.seek((Number(this.slider.value) / Number(this.slider.max)) * player.last),
-    );
-    const heard = { pointerdown: "press", pointermove: "point", pointerup: "lift", pointerleave: "leave" };
-    for (const [name, call] of Object.entries({ ...heard, wheel: "zoom", dblclick: "zoomOut" }))
-      if (player[call])
-        this.canvas.addEventListener(name, (event) => player[call](event), { passive: false });
-  }
-
-  optionOf(name) {
-    return this.root.querySelector(`.options :is([data-do="${name}"], [data-is="${name}"])`);
-  }
-
-  /** What there is to choose from under a name, and what each is called. */
-  offer(name, choices, named = (_, n) => n) {
-    this.choices[name] = choices;
-    const select = this.optionOf(name);
-    select.replaceChildren(...choices.map((choice, n) => new Option(named(choice, n), choice)));
-    select.onchange = () => this.player.choose(name, choices[select.selectedIndex]);
-    this.selects[name] = select;
-    this.shown = {};
-  }
-
-  /** What the buttons do, and the help: keys of what is there, and how the picture of a model is read. */
-  explain(model) {
-    const { arrows, far = "a twentieth of the run", keys = [], options = [], guide } = this.bar;
-    const of = (told) => (typeof told === "function" ? told(model) : told);
-    for (const { name, key, told } of options)
-      this.optionOf(name).title = capital(of(told)) + (key ? ` (${key})` : "");
-    const there = ({ name, key }) => key && !this.optionOf(name).hidden;
-    const all = {
-      Space: "play or pause (Enter too)",
-      "← →": arrows,
-      "Shift ← →": far,
-      "Home End": "to the start, to the end",
-      ...Object.fromEntries(keys.map(({ name, told }) => [name, told])),
-      ...Object.fromEntries(options.filter(there).map(({ key, told }) => [key, of(told)])),
-      "+ −": "faster, slower",
-      f: "full screen",
-      "?": "this help",
-    };
-    this.help.innerHTML = helpPage(all, of(guide));
-  }
-
-  keyActions(far) {
-    const { player, bar, choices } = this,
-      own = (bar.keys ?? []).map(({ act }) => act(player, far)),
-      next = (name) => {
-        const all = choices[name];
-        player.choose(name, all[(all.indexOf(player[name]) + 1) % all.length]);
-      };
-    for (const { name, key } of bar.options ?? [])
-      own.push({ [key]: choices[name] ? () => next(name) : this.actions[name] });
-    return Object.assign(super.keyActions(far), { Escape: () => this.showHelp(false) }, ...own);
-  }
-
-  /** All for a moment; only what differs is touched. */
-  show(next) {
-    const { shown, slider } = this;
-    if (shown.part !== next.part) this.scrub(Math.round(next.part * slider.max), slider.max);
-    for (const [name, select] of Object.entries(this.selects))
-      if (shown[name] !== next[name]) select.selectedIndex = this.choices[name].indexOf(next[name]);
-    for (const { name, pressed } of this.bar.options ?? [])
-      if (pressed && shown[name] !== next[name]) this.press(name, next[name]);
-    super.show(next);
-  }
-}
+const PAIR = ".st-key-beside"; // of the page, in which pictures have one clock, see app/page/parts/beside.py
+const played = new Set(); // all that have a playhead
 
 /**
  * A picture has `static bar`, see frameOf; `static Model`, made of the payload's bytes, with `longest` and `palettes`;
  * `layout()`, its panels and their boxes, see Stage; and `moment()`: what its panels see (`view`), what the canvas
  * shows (`title`), the `sentence`, and the marks below the scrubber, `where` and `length`.
+ * It stands `at` a place from 0 to `last`; `passing(seconds)` is how far it comes in so many seconds of the clock.
  */
-export class TimedPlayer extends PlayedView {
-  static Controls = TimedControls;
+export class TimedPlayer extends View {
+  static Controls = Transport;
 
   constructor(parent) {
     const { bar, Controls } = new.target,
@@ -106,14 +30,17 @@ export class TimedPlayer extends PlayedView {
     root.innerHTML = frameOf(bar);
     const stage = new Stage(root);
     super(root, stage.canvas, bar.pause ?? CALM_PAUSE);
-    Object.assign(this, {
-      stage,
-      tip: new Tip(root),
-      frames: [],
-      ...structuredClone(bar.state ?? { speed: 1 }),
-    });
+    Object.assign(this, { stage, tip: new Tip(root), frames: [], at: 0, loop: false });
+    Object.assign(this, structuredClone(bar.state ?? { speed: 1 }));
+    this.pair = root.getRootNode().host?.closest(PAIR);
     this.controls = new Controls(root, this, bar);
     root.player = this; // whoever makes files of the page finds it here
+    played.add(this);
+  }
+
+  release() {
+    played.delete(this);
+    super.release();
   }
 
   /** How many times as large as on a page type is in a film for a hall. */
@@ -165,19 +92,90 @@ export class TimedPlayer extends PlayedView {
     this.tell(title, words);
   }
 
+  tell(title, words) {
+    const { fraction: part, playing, speed } = this,
+      { canvas } = this.stage;
+    this.controls.show({ part, playing, speed, ...words });
+    canvas.dataset.title = title;
+    canvas.setAttribute("aria-label", `${title}. ${words.sentence}`);
+  }
+
+  /** Words for now, which `words()` makes; while it plays they stand for so many ms at least before others replace them. */
+  standing(least, words) {
+    const { now } = this;
+    if (!this.playing || !this.said || now - this.spoke > least)
+      Object.assign(this, { spoke: now, said: words() });
+    return this.said;
+  }
+
+  // its clock, which is that of both where two are beside each other: of the one that takes longest
+
+  get together() {
+    return this.pair ? [...played].filter(({ pair, model }) => pair === this.pair && model) : [this];
+  }
+
+  get leader() {
+    return this.together.sort((one, other) => other.end - one.end)[0] ?? this;
+  }
+
+  get clock() {
+    return this.leader.own;
+  }
+
+  set clock(clock) {
+    this.own = clock;
+  }
+
+  get playing() {
+    return this.clock.playing;
+  }
+
+  get now() {
+    return performance.now();
+  }
+
+  // where it stands and ends; in its own time, which is what it has in common with another; and as a part of the way
+
+  get last() {
+    return this.model.longest;
+  }
+
+  get time() {
+    return this.at;
+  }
+
+  set time(time) {
+    this.at = clamp(time, 0, this.last);
+  }
+
+  get end() {
+    return this.last;
+  }
+
+  get fraction() {
+    return this.at / this.last;
+  }
+
+  set fraction(part) {
+    this.at = part >= 1 ? this.last : part * this.last;
+  }
+
+  seek(at) {
+    this.at = clamp(at, 0, this.last);
+    this.spoke = 0;
+    this.draw();
+  }
+
+  toggle() {
+    if (this.leader !== this) return this.leader.toggle();
+    if (!this.playing && this.at >= this.last) this.at = 0;
+    this.clock[this.playing ? "stop" : "start"]();
+    this.draw();
+  }
+
   /** Where the next event is, or the last was. */
   eventBeside(by) {
     return this.model.eventBeside(this.at, by);
-  }
-
-  /** How much of the run passes in so many seconds of the clock. */
-  passing(seconds) {
-    return ((seconds * this.speed) / WALK) * this.model.longest;
-  }
-
-  /** Where the run ends. */
-  get last() {
-    return this.model.longest;
   }
 
   step(by, far = false) {
@@ -185,8 +183,16 @@ export class TimedPlayer extends PlayedView {
     this.seek(far ? this.at + (by * this.last) / 20 : this.eventBeside(by));
   }
 
+  /** How much of the run passes in so many seconds of the clock. */
+  passing(seconds) {
+    return ((seconds * this.speed) / WALK) * this.last;
+  }
+
   advance(seconds, now) {
-    super.advance(seconds);
+    this.at += this.passing(seconds);
+    if (this.at >= this.last && !this.loop) this.clock.stop();
+    if (this.at >= this.last) this.at = this.loop ? 0 : this.last;
+    this.draw();
     this.frames.push([now, performance.now() - now]);
     if (this.frames.length > MOST_FRAMES) this.frames.shift();
   }
@@ -220,12 +226,49 @@ export class TimedPlayer extends PlayedView {
     this.tip.hide();
   }
 
-  tell(title, words) {
-    const { fraction: part, playing, speed } = this,
-      { canvas } = this.stage;
-    this.controls.show({ part, playing, speed, ...words });
-    canvas.dataset.title = title;
-    canvas.setAttribute("aria-label", `${title}. ${words.sentence}`);
+  /** What another window needs to show the same moment of the same picture: its place, and what its bar chooses. */
+  get shared() {
+    const { label, state = { speed: 1 } } = this.constructor.bar,
+      own = Object.fromEntries(Object.keys(state).map((name) => [name, this[name]]));
+    return { what: label, part: this.fraction, playing: this.playing, state: own };
+  }
+
+  /** Tells the window of who leads a room, if it is one, what the room's phones are to show. */
+  share() {
+    globalThis.attentionRoom?.(this.shared);
+    const framed = !this.setStateValue && globalThis.parent !== globalThis; // a file, maybe beside another
+    if (!this.pair && !framed) return;
+    const { shared, time, met } = this;
+    this.met = JSON.stringify([shared.state, time]);
+    if (this.meeting || met === this.met) return; // drawn anew at the same moment
+    for (const other of this.together) if (other !== this) other.meet(this);
+    if (framed) parent.postMessage({ beside: { shared, time } }, "*");
+  }
+
+  /** Shows the moment of a picture beside it. */
+  meet({ shared: { what, state }, time }) {
+    if (!this.model) return;
+    const { what: own, state: before } = this.shared;
+    if (what !== own) return;
+    this.meeting = true;
+    this.adopt(state);
+    this.time = time;
+    if (JSON.stringify(state) === JSON.stringify(before)) this.draw();
+    else this.fit(true);
+    this.meeting = false;
+  }
+
+  /** Shows a moment that another window shares. */
+  follow({ what, part, playing, state }) {
+    if (what !== this.shared.what) return;
+    this.adopt(state);
+    this.fraction = part;
+    if (playing !== this.playing) this.clock[playing ? "start" : "stop"]();
+    this.fit(true);
+  }
+
+  adopt(state) {
+    Object.assign(this, state);
   }
 
   /** What tests and benchmarks ask: frames are [time, milliseconds of work], seek returns the milliseconds that it took. */

@@ -2,14 +2,13 @@
 
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
-from app.canvas.moving import Moving
-from engine.model.timeline import MODELLED
+from app.canvas.moving import Played
+from app.canvas.pack import pack
 from engine.studies import tensor_memory as blackwell
 from engine.studies.warp_groups import PV, QK, SOFTMAX, STORE, Inside
 
-INSIDE = Moving("inside_a_block", Path(__file__).with_name("inside.html"), "Inside one block")
+INSIDE = Played("inside_a_block", Path(__file__).with_name("inside.js"), "Inside one block")
 SHORT = (  # of lanes' names, where a picture has little room
     ("copies by ", ""),
     ("warp group", "group"),
@@ -52,14 +51,14 @@ BUSY = (  # what is at work when
 )
 
 
-def payload(block: Inside) -> dict[str, Any]:
-    """What the picture needs: lanes with marks of [operation, key block, start, end], seconds."""
+def payload(block: Inside) -> bytes:
+    """The payload of a block: lanes with marks of [operation, key block, start, end], seconds."""
     marks = [[] for _ in block.lanes]
     for mark in block.marks:
         marks[mark.lane].append([mark.operation, mark.key_block, mark.start, mark.end])
     fourth = block.lanes == blackwell.LANES
     operations, rows = BLACKWELL if fourth else HOPPER, ROWS[fourth]
-    return {
+    header = {
         "lanes": [
             {
                 "name": name,
@@ -74,6 +73,5 @@ def payload(block: Inside) -> dict[str, Any]:
         "busy": BUSY[fourth],
         "seconds": block.seconds,
         "switch": block.switch,
-        "origin": MODELLED,
-        "visits": block.visits,
     }
+    return pack(header, {})

@@ -1,181 +1,205 @@
-// The playhead over the picture: where it stands, what happens there in words, and its walk while it plays.
+// One canvas, one clock: inside one block of threads, its lanes over time.
 
-import { Film } from "../canvas/film.js";
-import { duration } from "../canvas/format.js";
+import { capital, duration, subscript } from "../canvas/format.js";
+import { LaneChart } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
-import { Transport } from "../canvas/transport.js";
-import { PlayedView } from "../canvas/view.js";
-import { leftOf, pictureOf, placedRows, ROW, sentenceAt } from "./picture.js";
+import { merged, Spans } from "../canvas/spans.js";
+import { NARROW } from "../canvas/stage.js";
+import { mix } from "../canvas/theme.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
+import { unpack } from "../canvas/unpack.js";
 
-const WALK_SECONDS = 24; // from the first mark to the last
-const CALM_PAUSE = 400; // ms between a calm playhead's moves
 const STANDS = 700; // ms that words stand for at least while it plays
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
-const STEPS = 1000; // positions of the scrubber
-const STEP = 0.01; // of the way, by an arrow key
-const USUAL_TYPE = 14; // px, of the page; a presenter's is larger
+const ROW = 25, // units from a row to the next,
+  GAP = 14, // of what is left free below a lane,
+  [ABOVE, BELOW] = [24, 22]; // and of the colours above all rows and the ticks below
+const BAR = {
+  label: "Inside one thread block over time",
+  slider: "Moment",
+  speeds: [0.25, 0.5, 1, 2, 4], // of the way that the playhead walks by itself
+  arrows: "to what starts or ends before, or next",
+  guide: {
+    row: "who copies, multiplies or takes the softmax; several bars under one another run at once",
+    bar: "one operation, in the colour of the tensor that it brings or makes; its number is the key block's",
+    framed: "under way now",
+    busy: "when a unit of the SM is at work for any of them",
+    "dashed line": "where the next tile begins",
+  },
+};
 
-/** The bar below: it adds two keys to play and scrub. */
-class InsideTransport extends Transport {
-  constructor(root, view) {
-    super(root, view);
-    this.slider.addEventListener("input", () => view.seek(this.slider.value / STEPS));
+/** What the table of operations calls a mark of a key block: "Q K₇ᵀ", "softmax of S₇". */
+const named = (pattern, key) => pattern.replace("{}", key < 0 ? "" : subscript(key));
+
+/** The lanes of a block as rows, each a number of units below the first; marks are [operation, key block, start, end]. */
+class Block {
+  constructor(bytes) {
+    const { header } = unpack(bytes);
+    Object.assign(this, header, { longest: header.seconds, rows: [] });
+    let y = 0;
+    for (const { name, short, rows, marks } of this.lanes) {
+      rows.forEach((label, n) => {
+        const own = marks.filter(([operation]) => this.operations[operation].row === label);
+        this.rows.push({ y, label, marks: own, ...(!n && { name, short }) });
+        y += ROW;
+      });
+      y += GAP;
+    }
+    const groups = this.lanes.slice(1).flatMap(({ marks }) => marks);
+    for (const [short, color, busy] of this.busy) {
+      const own = groups.filter(([operation]) => busy.includes(operation)),
+        spans = merged(own.map((mark) => mark.slice(2))).map((span) => [null, 0, ...span]);
+      this.rows.push({ y, name: `${short} busy`, short, color, marks: spans });
+      y += ROW;
+    }
+    this.height = y;
+    const [start, end] = [2, 3].map((at) => this.rows.flatMap(({ marks }) => marks.map((mark) => mark[at])));
+    this.spans = new Spans({}, { start, end });
   }
 
-  keyActions(_, target) {
-    const { actions } = this;
-    if (target === this.slider) return { " ": actions.play, Enter: actions.play }; // arrows move it by themselves
-    return { " ": actions.play, Enter: actions.play, ArrowLeft: actions.back, ArrowRight: actions.forward };
+  eventBeside(time, by) {
+    return this.spans.eventBeside(time, by);
+  }
+
+  /** When softmax and products are under way at once. */
+  telling() {
+    const softmax = this.rows.find(({ label, marks }) => label === "softmax" && marks.length).marks,
+      [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
+    return (start + end) / 2;
   }
 }
 
-/** The picture in a film: drawn once, with the playhead and what is under way drawn over it. */
-class FilmPanel {
-  follows = ["at"];
+/** What all lanes do at a moment; the first copies, the others compute. */
+export function sentenceAt({ lanes, operations }, seconds) {
+  return lanes
+    .map(({ short, marks }, lane) => {
+      const now = marks.filter(([, , start, end]) => seconds >= start && seconds < end),
+        called = (field) => now.map(([operation, key]) => named(operations[operation][field], key));
+      if (lane) return `${capital(short)}: ${[...new Set(called("deed"))].join(" and ") || "waiting"}.`;
+      return now.length ? `Copies in flight: ${called("name").join(", ")}.` : "No copy in flight.";
+    })
+    .join(" ");
+}
 
-  layout({ w, h }) {
-    const { rows, height } = placedRows(this.model),
-      unit = Math.min(this.u, h / height),
-      across = w / unit,
-      svg = pictureOf(this.model, across, this.theme, 1).replace(/<line class="head".*?>/, "");
-    Object.assign(this, { rows, height, unit, across, image: new Image() });
-    const sized = svg.replace("<svg", `<svg xmlns="http://www.w3.org/2000/svg" width="${across}"`);
-    this.image.src = `data:image/svg+xml,${encodeURIComponent(sized)}`;
+class BlockPanel extends LaneChart {
+  follows = ["time"];
+  lined = true;
+  small = 12;
+
+  layout(box) {
+    const { u, model } = this,
+      [above, below] = [ABOVE * u, BELOW * u],
+      h = box.h - above - below;
+    this.narrow = box.w < NARROW * u;
+    const left = (this.narrow ? 96 : 176) * u;
+    this.plot = { x: box.x + left, y: box.y + above, w: box.w - left - 8 * u, h };
+    this.high = h;
+    this.row = h / model.height; // px of a unit of the rows
   }
 
-  paint(pen, { x, y, w }, { at }) {
-    const { model, rows, height, unit, across, image, theme } = this,
-      left = leftOf(across),
-      placed = (seconds) => x + (left + (seconds / model.seconds) * (across - left - 8)) * unit,
-      now = at * model.seconds;
-    pen.ctx.drawImage(image, x, y, w, height * unit);
+  /** Where a mark of a row lies. */
+  place({ y }, [, , start, end]) {
+    const x = this.x(start);
+    return [x, this.plot.y + y * this.row, Math.max(1, this.x(end) - x - 1), 0.94 * ROW * this.row];
+  }
+
+  pointed(px, py) {
+    const { operations, rows } = this.model;
     for (const row of rows)
-      for (const [, , start, end] of row.marks ?? [])
-        if (now >= start && now < end)
-          pen.frame(
-            placed(start),
-            y + row.y * unit,
-            placed(end) - placed(start),
-            ROW * unit,
-            theme.edge,
-            2 * unit,
-          );
-    pen.box(placed(now) - unit, y, 2 * unit, (height - 18) * unit, theme.edge, 0);
+      for (const mark of row.marks) {
+        const [operation, key, start, end] = mark,
+          [x, y, w, h] = this.place(row, mark),
+          name = operation ? named(operations[operation].name, key) : row.name;
+        if (px >= x && px < x + w && py >= y && py < y + h)
+          return [[x, y, w, h], () => [name, `takes ${duration(end - start)}, modelled`]];
+      }
+    return null;
+  }
+
+  paint(pen, box, { time }) {
+    const { model, plot, narrow } = this,
+      { u, theme } = pen,
+      next = this.x(model.switch);
+    this.ticks(pen, [0, model.longest], 95, duration, "left");
+    pen.line([next, plot.y - 6 * u, next, plot.y + plot.h], theme.muted, 1, [4 * u, 4 * u]);
+    pen.centered("next tile", next, box.y + 12 * u, { size: 12, color: theme.muted });
+    this.colours(pen, box, next - 38 * u);
+    const size = Math.min(12, (0.95 * ROW * this.row) / u); // of words in low rows
+    for (const row of model.rows) {
+      const base = plot.y + (row.y + 0.62 * ROW) * this.row;
+      pen.text((narrow ? row.short : row.name) ?? "", box.x, base, { size, weight: 600 });
+      if (row.label && !narrow) pen.right(row.label, plot.x - 8 * u, base, { size, color: theme.muted });
+      for (const mark of row.marks) this.mark(pen, row, mark, time);
+    }
+    this.playhead(pen, this.x(time), 5 * u);
+  }
+
+  /** The colour of the tensor that a mark brings or makes; a store is pale. */
+  mark(pen, row, mark, time) {
+    const { u, theme } = pen,
+      { operations, outlined } = this.model,
+      [operation, key, start, end] = mark,
+      [x, y, w, h] = this.place(row, mark);
+    if (!operation) return pen.box(x, y, w, h, theme[row.color], 2.5);
+    const { colour, made } = operations[operation],
+      color = theme[colour],
+      stored = operation === outlined,
+      words = named(made, key),
+      copied = operation === row.label, // several are under way at once: the name stands where each begins
+      size = Math.min(12, (0.85 * h) / u);
+    pen.box(x, y, w, h, stored ? mix(this.fill(color), theme.ground, 0.25) : this.fill(color), 2.5);
+    pen.frame(x, y, w, h, stored ? color : theme.ground, 1, 2.5);
+    if (time >= start && time < end) pen.frame(x, y, w, h, theme.edge, 1.5 * u, 2.5);
+    if (w > (0.62 * size * words.length + 3) * u && size > 8.5)
+      pen.text(words, copied ? x + 6 * u : x + w / 2, y + h / 2 + 0.36 * size * u, {
+        ...{ size, align: copied ? "left" : "center" },
+      });
+  }
+
+  fill(color) {
+    return mix(color, this.theme.ground, this.theme.name === "dark" ? 0.62 : 0.5);
+  }
+
+  /** What the colours of a warp group's marks stand for, as narrow ones have no room for a name. */
+  colours(pen, box, room) {
+    const { u, theme } = pen;
+    let x = box.x;
+    for (const { colour, legend } of Object.values(this.model.operations)) {
+      const wide = legend && (7.6 * legend.length + 26) * u;
+      if (!legend || x + wide > room) continue; // it would reach what stands beside it
+      pen.box(x, box.y + 3 * u, 10 * u, 10 * u, this.fill(theme[colour]), 2);
+      pen.text(legend, x + 14 * u, box.y + 12 * u, { size: 12, color: theme.muted });
+      x += wide;
+    }
   }
 }
 
-class InsideView extends PlayedView {
-  constructor(parent) {
-    const root = parent.querySelector(".inside"),
-      picture = root.querySelector(".picture");
-    super(root, picture, CALM_PAUSE);
-    Object.assign(this, { picture, at: null, last: 1 }); // shares of the way
-    this.controls = new InsideTransport(root, this);
-    root.player = this; // whoever makes files of the page finds it here
-  }
+class InsidePlayer extends TimedPlayer {
+  static bar = BAR;
+  static Model = Block;
 
-  get model() {
-    return this.data;
-  }
-
-  get takeHome() {
-    const film = async (options) => {
-      const made = new Film(this, options);
-      await made.stage.panels[0].image.decode();
-      return made;
-    };
-    return { title: "Inside one thread block: picture, animation", film, files: {} };
-  }
-
-  get hallType() {
-    return 1.4;
+  load(part) {
+    if (part === null) this.at = this.model.telling();
+    else this.fraction = part;
+    this.root.style.setProperty("--tall", ABOVE + this.model.height + BELOW);
   }
 
   layout() {
     const { width: w, height: h } = this.stage;
-    return [[FilmPanel, { x: 0, y: 0, w, h }]];
+    return [[BlockPanel, { x: 0, y: 0, w, h: Math.min(h, 1.4 * this.stage.u * (this.model.height + 46)) }]];
   }
 
   moment() {
-    const { at, data } = this,
-      seconds = at * data.seconds;
+    const { at: time, model } = this;
     return {
-      view: { at },
-      sentence: this.standing(STANDS, () => sentenceAt(data, seconds)),
-      where: `${duration(seconds)} of ${duration(data.seconds)}`,
+      view: { time },
+      title: "Inside one thread block",
+      sentence: this.standing(STANDS, () => sentenceAt(model, time)),
+      where: `${duration(time)} of ${duration(model.longest)}`,
       length: "modelled",
     };
   }
-
-  update(data) {
-    const told = JSON.stringify(data);
-    if (!this.dress(data.palettes) && told === this.told) return;
-    Object.assign(this, { data, told, width: 0 });
-    this.at ??= this.telling();
-    this.fit();
-  }
-
-  /** The share of the way at which softmax and products are under way at once. */
-  telling() {
-    const { lanes, operations } = this.data,
-      softmax = lanes
-        .map(({ marks }) => marks.filter(([operation]) => operations[operation].row === "softmax"))
-        .find((marks) => marks.length);
-    const [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
-    return (start + end) / 2 / this.data.seconds;
-  }
-
-  fit(anyway = false) {
-    const { clientWidth } = this.picture;
-    if (!this.data || !clientWidth) return;
-    const u = this.unit();
-    if (!anyway && clientWidth === this.width && u === this.u) return;
-    Object.assign(this, { u, width: clientWidth, across: clientWidth / u });
-    this.picture.innerHTML = pictureOf(this.data, this.across, this.theme, u);
-    this.head = this.picture.querySelector(".head");
-    this.left = leftOf(this.across);
-    this.draw();
-  }
-
-  /** How large the picture is: it grows with the page's type. */
-  unit() {
-    return Math.max(1, parseFloat(getComputedStyle(document.documentElement).fontSize) / USUAL_TYPE);
-  }
-
-  draw() {
-    const seconds = this.at * this.data.seconds,
-      x = this.left + this.at * (this.across - this.left - 8);
-    this.head.setAttribute("x1", x);
-    this.head.setAttribute("x2", x);
-    for (const mark of this.picture.querySelectorAll("g[data-start]")) {
-      const lit = seconds >= mark.dataset.start && seconds < mark.dataset.end;
-      mark.querySelector("rect").style.stroke = lit ? this.theme.edge : "";
-    }
-    this.controls.scrub(Math.round(this.at * STEPS), STEPS);
-    this.controls.show({ ...this.moment(), playing: this.playing });
-    this.share();
-  }
-
-  get time() {
-    return this.at * this.end;
-  }
-
-  set time(time) {
-    this.at = Math.min(1, time / this.end);
-  }
-
-  get end() {
-    return this.data.seconds;
-  }
-
-  step(by) {
-    this.seek(this.at + by * STEP);
-  }
-
-  passing(seconds) {
-    return seconds / WALK_SECONDS;
-  }
 }
 
-const show = showing(InsideView);
+const show = showing(InsidePlayer, "__inside");
 export default show;

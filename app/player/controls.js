@@ -1,8 +1,7 @@
 // The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
 
 import { counted } from "../canvas/format.js";
-import { TimedControls } from "../canvas/timed_player.js";
-import { inFullScreen } from "../canvas/transport.js";
+import { inFullScreen, Transport } from "../canvas/transport.js";
 import { StepsTable } from "./steps_table.js";
 
 // how the picture is read
@@ -90,7 +89,7 @@ export const BAR = {
   guide: (model) => (model.backward ? BACKWARD_GUIDE : GUIDE),
 };
 
-export class Controls extends TimedControls {
+export class Controls extends Transport {
   constructor(root, player, bar) {
     super(root, player, bar);
     this.ticks = document.createElement("canvas");

@@ -11,7 +11,7 @@ const ACTIONS = {
   down: () => scroll(SCROLL),
   up: () => scroll(-SCROLL),
 };
-const PLAYERS = ".player, .inside, .terms"; // they have keys of their own while they have the focus
+const PLAYERS = ".player, .terms"; // they have keys of their own while they have the focus
 
 function scroll(part) {
   const main = document.querySelector(MAIN);

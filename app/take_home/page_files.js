@@ -114,7 +114,7 @@ function isPicture(element) {
 }
 
 const players = () =>
-  inPage(".player, .inside")
+  inPage(".player")
     .map(({ player }) => player)
     .filter((player) => player?.model);
 

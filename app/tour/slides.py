@@ -39,7 +39,7 @@ MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slid
 RATE = 15  # pictures a second of a film
 # the film of the page's player: how many pictures it has, and one of them in base64
 FILMED = """async (rate) => {
-    const { player } = document.querySelector(".player, .inside"),
+    const { player } = document.querySelector(".player"),
         still = await player.takeHome.film({ hall: true, dpr: 1.5 });
     window.drawn = (n) => {
         still.show(n);
@@ -84,7 +84,7 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
     with browser.new_page(reduced_motion="reduce", **options) as page:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
         page.goto("http://localhost/")
-        if page.evaluate("Boolean(document.querySelector('.player, .inside')?.player)"):
+        if page.evaluate("Boolean(document.querySelector('.player')?.player)"):
             count = page.evaluate(FILMED, RATE)
             pictures = (b64decode(page.evaluate("(n) => drawn(n)", n)) for n in range(count))
             poster = b64decode(page.evaluate("(n) => drawn(n)", round(POSTER * (count - 1))))

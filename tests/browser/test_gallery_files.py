@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 10e6  # bytes of the whole site
-DRAWN = """() => [...document.querySelectorAll('canvas[role=img], .picture svg')].every((picture) => {
+DRAWN = """() => [...document.querySelectorAll('canvas[role=img]')].every((picture) => {
     const { width, height } = picture.getBoundingClientRect();
     return width > 100 && height > 60;
 })"""

@@ -53,21 +53,12 @@ def test_boxes_move_from_step_to_step_and_say_what_happens(page, dashboard):
     assert page.evaluate("window.__boxes.state().where") == "step 7 of 7"
 
 
-SCENARIO = "seq=4096&head_dim=128&algorithm=flash3"
-
-
-def moment(page) -> str:
-    return page.locator(".inside .when").inner_text()
-
-
-def marks(page) -> list[str]:
-    return page.locator(".inside .picture title").all_text_contents()
-
-
+BLOCK = "window.__inside.state()"
 # pixels of a film's picture that are not ground, and those that change with the moment
 FILMED = """async (root) => {
-    const film = await root.player.takeHome.film({ hall: true }),
-        shown = (at) => { film.paint(at); return film.pixels().subarray(110 * 1280, 640 * 1280); },
+    const { player } = root, film = await player.takeHome.film({ hall: true }),
+        pixels = () => film.pixels().subarray(110 * 1280, 640 * 1280),
+        shown = (part) => (film.paint(part * player.last), pixels()),
         [one, other] = [shown(0.3), shown(0.6)];
     const count = (differs) => one.filter(differs).length;
     return [count((pixel) => pixel !== one[0]), count((pixel, n) => pixel !== other[n])];
@@ -75,27 +66,25 @@ FILMED = """async (root) => {
 
 
 def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lanes_and_time(page, dashboard):
-    opened(page, f"{dashboard}/flash3?{SCENARIO}")
-    page.locator(".inside .picture svg").wait_for()
-    before, words = moment(page), page.locator(".inside .now").inner_text()
-    assert re.search(r"Group 1: .*\. Group 2: ", words)
+    opened(page, f"{dashboard}/flash3?seq=4096&head_dim=128&algorithm=flash3")
+    page.wait_for_function("window.__inside?.state().sentence")
+    before = page.evaluate(BLOCK)
+    assert re.search(r"Group 1: .*\. Group 2: ", before["sentence"])
     page.keyboard.press("Enter")  # wherever the focus is
-    page.locator(".inside.playing").wait_for()
-    page.locator(".inside .when").filter(has_not_text=before).wait_for()
-    page.locator(".inside .play").click()
-    assert page.locator(".inside.playing").count() == 0
-    page.locator(".inside input").press("End")
-    at, _, whole = moment(page).partition(" of ")
-    assert at == whole
-    before, time = marks(page), page.locator("[data-testid=stMetricValue]").first.inner_text()
+    page.wait_for_function(f"(time) => {BLOCK}.playing && {BLOCK}.time > time", arg=before["time"])
+    page.locator(".play").click()
+    page.keyboard.press("End")
+    ended = page.evaluate(BLOCK)
+    assert (ended["playing"], ended["time"]) == (False, ended["longest"])
+    time = page.locator("[data-testid=stMetricValue]").first.inner_text()
     page.get_by_role("button", name="Softmax under products").click()
     settled(page)
     page.wait_for_function(
         "time => document.querySelector('[data-testid=stMetricValue]').innerText !== time", arg=time
     )
-    assert marks(page) != before
+    assert page.evaluate(BLOCK)["longest"] > ended["longest"]
     assert "Without softmax under products" in page.locator("[data-testid=stMain]").inner_text()
-    drawn, moved = page.locator(".inside").evaluate(FILMED)
+    drawn, moved = page.locator(".player").evaluate(FILMED)
     assert drawn > 20_000  # the lanes are there, and not words alone
     assert 500 < moved < 30_000  # the playhead, and what is under way
     assert page.locator("[data-testid=stException], [data-testid=stAlert]").count() == 0

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { sentenceAt } from "../../app/inside/picture.js";
+import { sentenceAt } from "../../app/inside/inside.js";
 import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
 import { wordsOf } from "../../app/player/narrator.js";

@@ -11,24 +11,15 @@ from app.scenario.presets import first
 from engine.experiment import Experiment
 from engine.studies import block_scales, latents, selected_keys
 from engine.studies.beyond import BITS, FILE, KEYS, LATENTS, STATE, TOPICS, recorded
+from tests.app.player.test_player_payload import unpack
 
 SMALL = Experiment.of(seq=512, heads=4, kv_heads=2, head_dim=32, causal=True, hardware="a100")
-
-
-def unpacked(payload):
-    size = int.from_bytes(payload[:4], "little")
-    header = json.loads(payload[4 : 4 + size])
-    arrays = {
-        name: np.frombuffer(payload[4 + size + offset :], dtype, length)
-        for name, dtype, offset, length in header["arrays"]
-    }
-    return header, arrays
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_picture_places_every_box_in_each_of_its_frames(topic):
     for experiment in (SMALL, first("beyond")):
-        header, arrays = unpacked(PICTURES[topic](experiment))
+        header, arrays = unpack(PICTURES[topic](experiment))
         many = len(arrays["tones"])
         assert arrays["boxes"].shape == (len(header["frames"]) * many * 5,)
         boxes = arrays["boxes"].reshape(len(header["frames"]), many, 5).astype(float)

@@ -12,6 +12,7 @@ from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
 from engine.studies.rescales import in_all, rescales
 from engine.studies.tensor_memory import ALL, TECHNIQUES, on_blackwell, variant
+from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import words
 
 WIDE = {"seq": "4096", "head_dim": "128"}
@@ -98,7 +99,7 @@ def test_the_fold_says_how_often_the_scenarios_heads_rescale(open_app):
 @pytest.mark.parametrize("techniques", [ALL, ALL - {"correction"}, ALL - {"tiles"}, frozenset()], ids=len)
 def test_every_mark_has_a_row_in_its_lane(techniques):
     block = variant(Experiment.of(seq=4096, head_dim=128), techniques).block
-    sent = inside.payload(block)
+    sent, _ = unpack(inside.payload(block))
     for lane in sent["lanes"]:
         assert {sent["operations"][mark[0]]["row"] for mark in lane["marks"]} <= set(lane["rows"])
     assert sum(len(lane["marks"]) for lane in sent["lanes"]) == len(block.marks)
@@ -106,6 +107,7 @@ def test_every_mark_has_a_row_in_its_lane(techniques):
 
 def test_phones_and_the_site_show_the_generation_that_is_asked_for():
     first, second = flash3.PICTURE.files()
-    assert len(first.draw().data["lanes"]) == 3
-    assert len(second.draw().data["lanes"]) == 5
-    assert flash3._drawn(Experiment.of(), generation="blackwell").data["lanes"][1]["name"] == "tensor cores"
+    lanes = [unpack(one.draw().data)[0]["lanes"] for one in (first, second)]
+    assert list(map(len, lanes)) == [3, 5]
+    asked, _ = unpack(flash3._drawn(Experiment.of(), generation="blackwell").data)
+    assert asked["lanes"][1]["name"] == "tensor cores"

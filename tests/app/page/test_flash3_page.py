@@ -15,6 +15,7 @@ from engine.recordings.file import recordings
 from engine.recordings.timing import Fp8Timing, Times
 from engine.studies.techniques import ALL, TECHNIQUES, recorded_kernels, variant, without
 from engine.studies.warp_groups import inside
+from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import words
 
 KEYS = list(TECHNIQUES)
@@ -140,7 +141,7 @@ def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
 
 def test_the_payload_holds_the_lanes_marks_in_seconds():
     block = inside(Experiment.of(seq=4096, head_dim=128), variant(Experiment.of(), ALL).pipeline)
-    sent = payload(block)
+    sent, _ = unpack(payload(block))
     assert sum(len(lane["marks"]) for lane in sent["lanes"]) == len(block.marks)
     assert max(mark[3] for lane in sent["lanes"] for mark in lane["marks"]) == sent["seconds"]
 

@@ -1,6 +1,5 @@
 """The Softmax page: its numbers are the engine's, and typed scores never break it."""
 
-import json
 import re
 
 import numpy as np
@@ -12,6 +11,7 @@ from engine.problem.inputs import make_inputs
 from engine.studies.rescaling import Rescaling
 from engine.studies.terms import SINKS, score_terms
 from engine.trace.softmax import PRESETS, online_steps
+from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import html
 
 
@@ -36,8 +36,7 @@ def shown(app) -> dict:
     (picture,) = (
         each for each in app.main.get("bidi_component") if each.proto.component_name == RESCALE.name
     )
-    packed = picture.proto.bytes
-    header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+    header, _ = unpack(picture.proto.bytes)
     return header | {"scores": [-np.inf if score is None else score for score in header["scores"]]}
 
 

@@ -1,6 +1,5 @@
 """A tour's file is read whole or refused in a sentence; its answers follow the scenario on screen."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ from app.tour.file import TourError, Way
 from engine import simulate
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer
+from tests.app.player.test_player_payload import unpack
 
 STEP = {
     "scenario": "algorithm=flash2&seq=1024",
@@ -232,8 +232,7 @@ def test_no_answer_is_written_down():
 
 def test_the_broken_kernel_opens_with_alpha_left_out():
     step = next(each for each in file.load("attention").steps if each.reveals == "broken")
-    packed = as_file.drawn("broken", step.experiment).data
-    header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+    header, _ = unpack(as_file.drawn("broken", step.experiment).data)
     assert header["begin"] == {"race": False, "flaw": "alpha"}
     assert "wrong.alpha" in {name for name, *_ in header["arrays"]}  # the wrong O comes along
 
