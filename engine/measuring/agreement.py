@@ -52,24 +52,18 @@ Tiles = Mapping[tuple[str, tuple[str, str]], np.ndarray]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Largest differences between the three, and how large they may be.
+    """Largest differences between the three, and how large they may be."""
 
-    Attributes:
-        experiment: what was run.
-        device, interpreted: where the kernel ran.
-        tolerance: by quantity; l's is relative to l, the others are absolute.
-        tiles: by quantity and pair, the largest difference in each tile, [query blocks, key blocks]; NaN
-            where not visited, infinite where one of the two lacks a number. O and lse belong to a query
-            block: [query blocks, 1]; gradients to no tile: [1, 1].
-        date: when, ISO 8601.
-    """
-
-    experiment: Experiment
+    experiment: Experiment  # what was run
+    # device, interpreted: where the kernel ran
     device: str
     interpreted: bool
-    tolerance: Mapping[str, float]
+    tolerance: Mapping[str, float]  # by quantity; l's is relative to l, the others are absolute
+    # by quantity and pair, the largest difference in each tile, [query blocks, key blocks]; NaN where not
+    # visited, infinite where one of the two lacks a number. O and lse belong to a query block: [query blocks,
+    # 1]; gradients to no tile: [1, 1].
     tiles: Tiles
-    date: str
+    date: str  # when, ISO 8601
 
     @classmethod
     def now(cls, *found: Any) -> Agreement:

@@ -18,26 +18,18 @@ from engine.recordings.timing import Times, Timing
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
 SLOW = 0.05  # seconds per call, from which one is not timed alone as well
-
-
 LONGEST_RECORDED = 0.6  # seconds per call, of what is recorded
 
 
 @dataclass
 class Bench:
-    """A machine and what is timed on it; remembers how long each took, to leave out what would take too long.
-
-    Attributes:
-        limit: seconds per call; one that would take longer is not made.
-        repeats: how often each is timed in turns; None leaves it to where it runs.
-        alone: how often each is timed by itself as well; None leaves that out.
-    """
+    """A machine and what is timed on it; remembers how long each took, to foresee what takes too long."""
 
     machine: Machine
     implementations: list[Implementation]
-    limit: float
-    repeats: clock.Repeats | None = None
-    alone: clock.Repeats | None = None
+    limit: float  # seconds per call; one that would take longer is not made
+    repeats: clock.Repeats | None = None  # how often each is timed in turns; None leaves it to where it runs
+    alone: clock.Repeats | None = None  # how often each is timed by itself as well; None leaves that out
     pace: dict[tuple, float] = field(default_factory=dict)
 
     def timings(

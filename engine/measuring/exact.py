@@ -1,5 +1,6 @@
 """What a result must be, in float64, and how far off it may be. Imports torch when called."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,41 +20,20 @@ ALLOWED = (
 
 
 @dataclass(frozen=True)
-class ExactOutput:
-    """What sampled rows of O must be.
+class Exact:
+    """What the results of a call must be where they are compared."""
 
-    Attributes:
-        places: (batch, head) of each sampled head.
-        rows: the sampled queries of each.
-        outputs: [heads sampled, rows, head_dim] float64 tensor.
-        allowed: greatest error that is no bug.
-    """
+    places: Sequence[tuple]  # the indices of each place: batch, head, and of O which queries
+    expected: Sequence[tuple]  # at each place O, or dQ, dK and dV, float64 tensors
+    allowed: float  # greatest error that is no bug
 
-    places: tuple[tuple[int, int], ...]
-    rows: Any
-    outputs: Any
-    allowed: float
-
-    def error(self, out) -> float:
-        """Greatest difference of a result to float64; NaN if it has one."""
-        sampled = torch.stack([out[place][self.rows] for place in self.places])
-        return float((sampled.double() - self.outputs).abs().max())
-
-
-@dataclass(frozen=True)
-class ExactGradients:
-    """dQ, dK and dV of some (batch, head) pairs, float64, and the greatest error that is no bug."""
-
-    places: tuple[tuple[int, int], ...]
-    gradients: tuple[Any, ...]
-    allowed: float
-
-    def error(self, gradients) -> float:
-        """Greatest difference of a result (dQ, dK, dV) to float64; NaN if it has one."""
+    def error(self, found) -> float:
+        """Greatest difference of O, or of (dQ, dK, dV), to float64; NaN if it has one."""
+        found = found if isinstance(found, tuple) else (found,)
         differences = [
             (given[place].double() - exact).abs().max()
-            for place, own in zip(self.places, self.gradients, strict=True)
-            for given, exact in zip(gradients, own, strict=True)
+            for place, own in zip(self.places, self.expected, strict=True)
+            for given, exact in zip(found, own, strict=True)
         ]
         return float(torch.stack(differences).max())
 
@@ -70,36 +50,39 @@ def terms_of(problem: Problem) -> dict[str, Any]:
     return found | ({"softcap": problem.softcap} if problem.softcap else {})
 
 
-def exact_output(q, k, v, problem: Problem) -> ExactOutput:
+def exact_output(q, k, v, problem: Problem) -> Exact:
     """Sampled rows in float64, so that no N x N matrix is needed; and how far off unfused PyTorch is."""
     rows = _spread(problem.seq_q, SAMPLED_ROWS, q.device)
-    flat = _spread(problem.batch * problem.heads, SAMPLED_HEADS, "cpu").tolist()
-    places = tuple(divmod(index, problem.heads) for index in flat)
-    group = problem.group
-    outputs, errors = [], []
-    for batch, head in places:
-        own = q[batch, head, rows], k[batch, head // group], v[batch, head // group]
-        wide = [tensor.double() for tensor in own]
-        exact, rounded = (_attended(*each, rows, problem) for each in (wide, own))
-        outputs.append(exact)
-        errors.append(float((rounded.double() - exact).abs().max()))
-    outputs = torch.stack(outputs)
-    unit = torch.finfo(q.dtype).eps * float(outputs.abs().max())
-    return ExactOutput(places, rows, outputs, TIMES * max(errors) + TIMES * unit)
+    heads = _spread(problem.batch * problem.heads, SAMPLED_HEADS, "cpu").tolist()
+
+    def attended(place: tuple, made: Callable) -> tuple:
+        batch, head, _ = place
+        own = q[place], k[batch, head // problem.group], v[batch, head // problem.group]
+        return (_attended(*map(made, own), rows, problem),)
+
+    return _exact([(*divmod(head, problem.heads), rows) for head in heads], attended, q.dtype)
 
 
-def exact_gradients(q, k, v, d_out, problem: Problem) -> ExactGradients:
+def exact_gradients(q, k, v, d_out, problem: Problem) -> Exact:
     """Of the first and the last head; heads must not be shared. Allowed is what ALLOWED says."""
-    places = tuple({(0, 0), (problem.batch - 1, problem.heads - 1)})
-    exact, allowed = [], 0.0
-    for place in places:
-        own = [tensor[place] for tensor in (q, k, v, d_out)]
-        exact.append(gradients(*(tensor.double() for tensor in own), problem))
-        for rounded, true in zip(gradients(*own, problem), exact[-1], strict=True):
-            unit = torch.finfo(q.dtype).eps * float(true.abs().max())
-            error = float((rounded.double() - true).abs().max())
-            allowed = max(allowed, TIMES * error + TIMES * unit)
-    return ExactGradients(places, tuple(exact), allowed)
+
+    def found(place: tuple, made: Callable) -> tuple:
+        return gradients(*(made(tensor[place]) for tensor in (q, k, v, d_out)), problem)
+
+    return _exact([*{(0, 0), (problem.batch - 1, problem.heads - 1)}], found, q.dtype)
+
+
+def _exact(places: list[tuple], compute: Callable[[tuple, Callable], tuple], dtype: Any) -> Exact:
+    """What is computed at these places in float64, and what may be off by what it is in the dtype."""
+    exact, rounded = (
+        [compute(place, made) for place in places] for made in (torch.Tensor.double, torch.clone)
+    )
+    allowed = 0.0
+    for own, others in zip(zip(*exact, strict=True), zip(*rounded, strict=True), strict=True):
+        errors = [float((other.double() - each).abs().max()) for each, other in zip(own, others, strict=True)]
+        unit = torch.finfo(dtype).eps * max(float(each.abs().max()) for each in own)
+        allowed = max(allowed, TIMES * (max(errors) + unit))
+    return Exact(places, exact, allowed)
 
 
 def gradients(q, k, v, d_out, problem: Problem) -> tuple:

@@ -29,41 +29,25 @@ Prepare = Callable[..., Call]
 
 @dataclass(frozen=True)
 class Implementation:
-    """One implementation of attention.
+    """One implementation of attention."""
 
-    Attributes:
-        name: key in rows and on the command line.
-        label: name on a page.
-        prepare: (q, k, v, problem) -> the call to be timed, which returns O like q; raises JobError with a
-            sentence where it cannot serve the problem. A kernel of this project takes block_q, block_kv and
-            splits, too.
-        ours: whether it is a kernel of this project, interpreted where there is no GPU.
-        takes_blocks: whether it takes the blocks of a scenario; others choose for themselves.
-        decoding: whether it is for few queries.
-        cuda: whether it exists on a GPU only (True), on a CPU only (False), or on both (None).
-        backward: whether its backward pass is measured too.
-        module: the package it needs besides torch and triton, if any.
-        score_matrices: how many matrices of all scores a call holds in memory.
-        mask_tensor: whether it takes the mask as a tensor.
-        skips_hidden: whether it leaves out what the mask hides.
-        program_per_head: whether few heads leave the GPU idle.
-        of_models: whether it is timed beside calls as models make them alone.
-    """
-
-    name: str
-    label: str
+    name: str  # key in rows and on the command line
+    label: str  # name on a page
+    # (q, k, v, problem) -> the call to be timed, which returns O like q; raises JobError with a sentence
+    # where it cannot serve the problem. A kernel of this project takes block_q, block_kv and splits, too.
     prepare: Prepare
-    ours: bool = False
-    takes_blocks: bool = False
-    decoding: bool = False
+    ours: bool = False  # whether it is a kernel of this project, interpreted where there is no GPU
+    takes_blocks: bool = False  # whether it takes the blocks of a scenario; others choose for themselves
+    decoding: bool = False  # whether it is for few queries
+    # whether it exists on a GPU only (True), on a CPU only (False), or on both (None)
     cuda: bool | None = None
-    backward: bool = False
-    module: str | None = None
-    score_matrices: int = 0
-    mask_tensor: bool = False
-    skips_hidden: bool = True
-    program_per_head: bool = False
-    of_models: bool = False
+    backward: bool = False  # whether its backward pass is measured too
+    module: str | None = None  # the package it needs besides torch and triton, if any
+    score_matrices: int = 0  # how many matrices of all scores a call holds in memory
+    mask_tensor: bool = False  # whether it takes the mask as a tensor
+    skips_hidden: bool = True  # whether it leaves out what the mask hides
+    program_per_head: bool = False  # whether few heads leave the GPU idle
+    of_models: bool = False  # whether it is timed beside calls as models make them alone
 
     @property
     def installed(self) -> bool:

@@ -31,20 +31,15 @@ Pair = tuple[int, int]  # bytes: the kernel's, and the schedule's
 
 @dataclass(frozen=True)
 class RealTraffic:
-    """One head's bytes, those of the real kernel beside the schedule's.
+    """One head's bytes, those of the real kernel beside the schedule's."""
 
-    Attributes:
-        experiment: what was run.
-        read, written: by tensor.
-        tiles: bytes of Q, K and V that come for a visit, by query block and key block.
-        date: when, ISO 8601.
-    """
-
-    experiment: Experiment
+    experiment: Experiment  # what was run
+    # read, written: by tensor
     read: dict[Tensor, Pair]
     written: dict[Tensor, Pair]
+    # bytes of Q, K and V that come for a visit, by query block and key block
     tiles: dict[tuple[int, int], Pair]
-    date: str
+    date: str  # when, ISO 8601
 
     @property
     def equal(self) -> bool:

@@ -33,21 +33,13 @@ SPREAD = 1.3  # p80 over p20, from which another process is likely to use the GP
 
 @dataclass(frozen=True)
 class Live:
-    """Calls as they were measured here.
+    """Calls as they were measured here."""
 
-    Attributes:
-        rows: one of each call, in their order; what it lacks is said in its `skipped`.
-        traced: the blocks of the first on SMs, in every order that was asked for.
-        device: the GPU.
-        date: when, ISO 8601.
-        ring: the first over several GPUs, its times and what each sends; None where one GPU was asked for, or
-            is here.
-    """
-
-    rows: tuple[Samples, ...]
-    traced: tuple[TracedCall, ...]
-    device: str
-    date: str
+    rows: tuple[Samples, ...]  # one of each call, in their order; what it lacks is said in its `skipped`
+    traced: tuple[TracedCall, ...]  # the blocks of the first on SMs, in every order that was asked for
+    device: str  # the GPU
+    date: str  # when, ISO 8601
+    # the first over several GPUs, its times and what each sends; None where one GPU was asked for, or is here
     ring: tuple[ClusterTiming, ClusterTimeline] | None = None
 
     @property

@@ -55,16 +55,11 @@ INSTALL = "python -m pip install --no-deps -r engine/requirements.txt"
 
 @dataclass(frozen=True)
 class Sampled:
-    """The intervals of one call: a column of numbers each, one an interval.
-
-    Attributes:
-        interval: its length, seconds.
-        left: sectors that were written to DRAM after the call had ended, when L2 was emptied.
-    """
+    """The intervals of one call: a column of numbers each, one an interval."""
 
     columns: dict[str, np.ndarray]
-    interval: float
-    left: int
+    interval: float  # its length, seconds
+    left: int  # sectors that were written to DRAM after the call had ended, when L2 was emptied
 
     @property
     def read(self) -> int:

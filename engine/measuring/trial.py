@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isnan
 from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring import clock
-from engine.measuring.exact import ExactGradients, ExactOutput, exact_gradients, exact_output
+from engine.measuring.exact import Exact, exact_gradients, exact_output
 from engine.measuring.libraries import torch
 from engine.problem.mask import MaskError
 from engine.problem.problem import Mask, Problem
@@ -35,18 +36,13 @@ class Checked:
 
 @dataclass(frozen=True)
 class Trial:
-    """A problem with the inputs that every call gets, and what the result must be.
-
-    Attributes:
-        inputs: Q, K and V.
-        d_out: the gradient of O; None for the forward pass.
-    """
+    """A problem with the inputs that every call gets, and what the result must be."""
 
     problem: Problem
     cuda: bool
-    inputs: tuple
-    d_out: Any
-    exact: ExactOutput | ExactGradients
+    inputs: tuple  # Q, K and V
+    d_out: Any  # the gradient of O; None for the forward pass
+    exact: Exact
 
     @classmethod
     def of(cls, problem: Problem, cuda: bool, direction: str = FORWARD) -> Trial:
@@ -67,7 +63,10 @@ class Trial:
             return Checked(call, self.exact.error(call()), self.exact.allowed)
 
         found, sentence = attempt(run, self.cuda)
-        return sentence or self._wrong(found.error) or found
+        if sentence or found.error <= found.allowed:
+            return sentence or found
+        off = f"it is off by {found.error:.2g}, allowed is {found.allowed:.2g}"
+        return not_timed("it has NaN" if isnan(found.error) else off)
 
     def _call(self, prepare: Callable, options: dict[str, Any]) -> Callable[[], Any]:
         """The forward pass, or the backward pass alone, its forward pass done."""
@@ -77,14 +76,6 @@ class Trial:
             leaves = [tensor.detach().requires_grad_() for tensor in self.inputs]
             out = prepare(*leaves, self.problem, **options)()
         return lambda: torch.autograd.grad(out, leaves, self.d_out, retain_graph=True)
-
-    def _wrong(self, error: float) -> str | None:
-        allowed = self.exact.allowed
-        if error <= allowed:
-            return None
-        return not_timed(
-            "it has NaN" if isnan(error) else f"it is off by {error:.2g}, allowed is {allowed:.2g}"
-        )
 
 
 def in_turns(found: Mapping[Row, Checked | str], repeats: clock.Repeats, cuda: bool) -> list[Row]:
@@ -109,16 +100,10 @@ def not_timed(off: str) -> str:
 def random_inputs(problem: Problem, cuda: bool) -> tuple:
     """Q, K and V of normally distributed numbers, the same for the same problem."""
     device, dtype = "cuda" if cuda else "cpu", getattr(torch, problem.dtype)
-    generator = torch.Generator(device).manual_seed(0)
-    keys = problem.kv_heads, problem.seq_kv
-    sizes = (
-        (problem.heads, problem.seq_q, problem.head_dim),
-        (*keys, problem.head_dim),
-        (*keys, problem.v_dim),
-    )
-    q, k, v = (
-        torch.randn((problem.batch, *size), generator=generator, device=device, dtype=dtype) for size in sizes
-    )
+    draw = partial(torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype)
+    q = draw(problem.batch, problem.heads, problem.seq_q, problem.head_dim)
+    keys = problem.batch, problem.kv_heads, problem.seq_kv
+    k, v = (draw(*keys, columns) for columns in (problem.head_dim, problem.v_dim))
     return q, k, k[..., : problem.v_dim] if problem.latent else v
 
 

@@ -54,29 +54,19 @@ BLOCK_OUTPUT, BLOCK_COPY = 8.7, 9
 
 @dataclass(frozen=True)
 class Cost:
-    """What blocks cost their SM, in seconds; arrays are by how many blocks share one, from 1.
+    """What blocks cost their SM, in seconds; arrays are by how many blocks share one, from 1."""
 
-    Attributes:
-        visits: how often each visits a tile.
-        taken: [places] in which the blocks on an SM each make a visit.
-        waits: of a block for memory, in which others on its SM work.
-        first: more of its first visit.
-        once: [places] in which the blocks on an SM each issue what they do around their visits.
-        asked: [places] of HBM for what they ask before their first visit, which hides under the rest in part.
-        cold: more of the first blocks of all SMs.
-        tensor: of a visit's matrix products, where they are known to be what takes power.
-        idle: of HBM, before the first bytes and after the last.
-    """
-
-    visits: Visits
-    taken: np.ndarray
-    waits: float = 0.0
-    first: float = 0.0
+    visits: Visits  # how often each visits a tile
+    taken: np.ndarray  # [places] in which the blocks on an SM each make a visit
+    waits: float = 0.0  # of a block for memory, in which others on its SM work
+    first: float = 0.0  # more of its first visit
+    # [places] in which the blocks on an SM each issue what they do around their visits
     once: np.ndarray | float = 0.0
+    # [places] of HBM for what they ask before their first visit, which hides under the rest in part
     asked: np.ndarray | float = 0.0
-    cold: float = 0.0
-    tensor: float = 0.0
-    idle: float = 0.0
+    cold: float = 0.0  # more of the first blocks of all SMs
+    tensor: float = 0.0  # of a visit's matrix products, where they are known to be what takes power
+    idle: float = 0.0  # of HBM, before the first bytes and after the last
 
 
 @dataclass(frozen=True)

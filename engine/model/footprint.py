@@ -35,32 +35,19 @@ class Footprint:
     >>> from engine import Experiment, simulate
     >>> simulate(Experiment.of(head_dim=64, block_q=64, block_kv=64)).footprint.verdict
     'Fits: 24 KiB of 227 KiB of shared memory'
-
-    Attributes:
-        kernel: the kernel that holds the most.
-        parts: its tiles.
-        sram_bytes: their sum, and the most of any kernel.
-        shared_bytes: shared memory that the real kernel which needs most needs at least.
-        capacity_bytes: shared memory that the GPU gives one thread block.
-        fits: whether shared_bytes is within capacity_bytes.
-        register_bytes: the share of sram_bytes that a real kernel keeps in registers.
-        threads_bytes: registers that the threads of its block have, bytes; 255 each.
-        blocks_per_sm: of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit.
-        blocks: that the kernel launches.
-        gpu: the GPU.
     """
 
-    kernel: str
-    parts: tuple[Part, ...]
-    sram_bytes: int
-    shared_bytes: int
-    capacity_bytes: int
-    fits: bool
-    register_bytes: int
-    threads_bytes: int
-    blocks_per_sm: int
-    blocks: int
-    gpu: Gpu
+    kernel: str  # the kernel that holds the most
+    parts: tuple[Part, ...]  # its tiles
+    sram_bytes: int  # their sum, and the most of any kernel
+    shared_bytes: int  # shared memory that the real kernel which needs most needs at least
+    capacity_bytes: int  # shared memory that the GPU gives one thread block
+    fits: bool  # whether shared_bytes is within capacity_bytes
+    register_bytes: int  # the share of sram_bytes that a real kernel keeps in registers
+    threads_bytes: int  # registers that the threads of its block have, bytes; 255 each
+    blocks_per_sm: int  # of the real kernel on one SM, see `engine.model.occupancy`; 0 if one does not fit
+    blocks: int  # that the kernel launches
+    gpu: Gpu  # the GPU
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -51,16 +51,12 @@ MOST_WAVES = 24  # over whole heads are followed; those after them are taken to 
 
 @dataclass(frozen=True)
 class Refetched:
-    """Bytes that one kernel moves across HBM beyond the first time, over batch and heads.
+    """Bytes that one kernel moves across HBM beyond the first time, over batch and heads."""
 
-    Attributes:
-        read, written: by tensor, [sizes of L2]; tensors that move once alone are left out.
-        registers: at most, of those that threads put aside and read again.
-    """
-
+    # read, written: by tensor, [sizes of L2]; tensors that move once alone are left out
     read: Mapping[Tensor, np.ndarray]
     written: Mapping[Tensor, np.ndarray]
-    registers: int = 0
+    registers: int = 0  # at most, of those that threads put aside and read again
 
 
 @dataclass(frozen=True)
@@ -169,19 +165,14 @@ def _rewritten(launch: Launch, kernel: Kernel) -> Refetched:
 
 @dataclass(frozen=True)
 class _Walk:
-    """A kernel's programs in launch order, as far as they can be reached.
-
-    Attributes:
-        abreast, places: programs that run at once: so many on so many places of an SM.
-        sizes: [chunks] of a head's walked tensors, shares of what fills L2.
-        room: bytes of them that fill L2: the fewer, the more SMs walk over the same at once.
-    """
+    """A kernel's programs in launch order, as far as they can be reached."""
 
     programs: Programs
+    # abreast, places: programs that run at once: so many on so many places of an SM
     abreast: int
     places: int
-    sizes: np.ndarray
-    room: float
+    sizes: np.ndarray  # [chunks] of a head's walked tensors, shares of what fills L2
+    room: float  # bytes of them that fill L2: the fewer, the more SMs walk over the same at once
 
 
 def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:

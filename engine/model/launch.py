@@ -29,22 +29,14 @@ class Kernel:
     >>> (kernel,) = launch(Experiment.of(seq=1024, heads=16, causal=True)).kernels
     >>> kernel.blocks, kernel.resident
     (256, 4)
-
-    Attributes:
-        phase: its loop nest.
-        heads: that have the same blocks; key heads where one block serves all that share one.
-        count: blocks of each.
-        together: heads whose blocks are launched together where the heaviest go first.
-        resident: blocks that share an SM.
-        group: query heads of each of `heads`.
     """
 
-    phase: Phase
-    heads: int
-    count: int
-    together: int
-    resident: int
-    group: int
+    phase: Phase  # its loop nest
+    heads: int  # that have the same blocks; key heads where one block serves all that share one
+    count: int  # blocks of each
+    together: int  # heads whose blocks are launched together where the heaviest go first
+    resident: int  # blocks that share an SM
+    group: int  # query heads of each of `heads`
 
     @property
     def blocks(self) -> int:
@@ -82,20 +74,13 @@ class Launch:
     """An algorithm's schedule on a GPU.
 
     `launch(Experiment())` has one kernel of 256 blocks, of which an SM holds 4.
-
-    Attributes:
-        algorithm: its record.
-        problem: what is computed, over batch and heads.
-        gpu: where.
-        schedule: the loop nests of one head.
-        pipeline: what its kernels do at the same time.
     """
 
-    algorithm: Algorithm
-    problem: Problem
-    gpu: Gpu
-    schedule: Schedule
-    pipeline: Pipeline
+    algorithm: Algorithm  # its record
+    problem: Problem  # what is computed, over batch and heads
+    gpu: Gpu  # where
+    schedule: Schedule  # the loop nests of one head
+    pipeline: Pipeline  # what its kernels do at the same time
 
     @classmethod
     def of(cls, algorithm: Algorithm, problem: Problem, tiling: Tiling, gpu: Gpu) -> Launch:

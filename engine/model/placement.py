@@ -24,19 +24,12 @@ PLACED_ONE_BY_ONE = 1024  # blocks at the end of a launch; those before fill all
 
 @dataclass(frozen=True)
 class Visits:
-    """How often the blocks of a head visit a tile.
+    """How often the blocks of a head visit a tile."""
 
-    Attributes:
-        of: [n] blocks in, [n] float64 visits out.
-        mean: of all.
-        some: part of the blocks, 0 to 1, that visit any.
-        alike: whether they are known to visit equally many.
-    """
-
-    of: Callable[[np.ndarray], np.ndarray]
-    mean: float
-    some: float
-    alike: bool
+    of: Callable[[np.ndarray], np.ndarray]  # [n] blocks in, [n] float64 visits out
+    mean: float  # of all
+    some: float  # part of the blocks, 0 to 1, that visit any
+    alike: bool  # whether they are known to visit equally many
 
     @classmethod
     def equal(cls, visits: float) -> Visits:
@@ -91,26 +84,17 @@ class Work:
 
     `work_of(launch, launch.kernels[0], traffic).makespan(launch.order)` is 14.6e-6 for the scenario that the
     dashboard begins with, whose 256 blocks fill 132 SMs once, two on each.
-
-    Attributes:
-        kernel: how they are launched.
-        sms: of the GPU.
-        lengths: of a head's blocks, where all places of its SM are taken.
-        speeds: [places + 1], see above.
-        units: seconds that the work of all blocks takes each unit of the whole GPU, by its name.
-        least: seconds that device memory alone takes.
-        cold: seconds more of the first blocks of all SMs.
-        limited: whether the card's power limits its clock.
     """
 
-    kernel: Kernel
-    sms: int
-    lengths: Lengths
-    speeds: np.ndarray
+    kernel: Kernel  # how they are launched
+    sms: int  # of the GPU
+    lengths: Lengths  # of a head's blocks, where all places of its SM are taken
+    speeds: np.ndarray  # [places + 1], see above
+    # seconds that the work of all blocks takes each unit of the whole GPU, by its name
     units: dict[str, float]
-    least: float
-    cold: float = 0.0
-    limited: bool = False
+    least: float  # seconds that device memory alone takes
+    cold: float = 0.0  # seconds more of the first blocks of all SMs
+    limited: bool = False  # whether the card's power limits its clock
 
     @property
     def places(self) -> int:

@@ -15,56 +15,36 @@ GROUPS = 8  # of SMs that are equally fast, as many as an H200 has GPCs
 
 @dataclass(frozen=True)
 class Programs:
-    """Programs in launch order; arrays are [programs].
+    """Programs in launch order; arrays are [programs]."""
 
-    Attributes:
-        stream: what each walks over, counted from 0; equal numbers share it.
-        first, stop: the chunks that it visits, first to stop - 1.
-        reverse: whether it visits them from the last to the first.
-        around: what each moves alone, half of it when it starts and half when it ends.
-        visit: what each moves alone at every chunk.
-        pace: chunks that each gets through in a step, at most 1.
-    """
-
-    stream: np.ndarray
+    stream: np.ndarray  # what each walks over, counted from 0; equal numbers share it
+    # first, stop: the chunks that it visits, first to stop - 1
     first: np.ndarray
     stop: np.ndarray
-    reverse: bool
-    around: float
-    visit: float
-    pace: np.ndarray
+    reverse: bool  # whether it visits them from the last to the first
+    around: float  # what each moves alone, half of it when it starts and half when it ends
+    visit: float  # what each moves alone at every chunk
+    pace: np.ndarray  # chunks that each gets through in a step, at most 1
 
 
 @dataclass(frozen=True)
 class _Launched:
-    """When programs run and how fast, in launch order; arrays are [launched]: those that were reached.
+    """When programs run and how fast, in launch order; arrays are [launched]: those that were reached."""
 
-    Attributes:
-        start: step at which each starts.
-        lasts: steps that it takes.
-        rate: chunks that it gets through in a step.
-    """
-
-    start: np.ndarray
-    lasts: np.ndarray
-    rate: np.ndarray
+    start: np.ndarray  # step at which each starts
+    lasts: np.ndarray  # steps that it takes
+    rate: np.ndarray  # chunks that it gets through in a step
 
     stop = property(lambda self: self.start + self.lasts, doc="The step after its last.")
 
 
 @dataclass(frozen=True)
 class Reuse:
-    """Chunks that were used before, long ago: arrays are [uses].
+    """Chunks that were used before, long ago: arrays are [uses]."""
 
-    Attributes:
-        size: of the chunk.
-        since: of what else was used in between, each once.
-        walked: programs that were followed; a fraction where some were left on their way.
-    """
-
-    size: np.ndarray
-    since: np.ndarray
-    walked: float
+    size: np.ndarray  # of the chunk
+    since: np.ndarray  # of what else was used in between, each once
+    walked: float  # programs that were followed; a fraction where some were left on their way
 
 
 def walk(

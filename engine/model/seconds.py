@@ -22,24 +22,17 @@ class Modelled:
     """A modelled time.
 
     `simulate(Experiment()).modelled` takes 16.6e-6 s and is held up by "exp".
-
-    Attributes:
-        seconds: of all kernels together, over batch and heads.
-        bound: what holds it up, all kernels together, by the name that it has in `busy`.
-        parts: seconds of every kernel, by its name.
-        busy: by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor
-            core", "exp" (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its
-            blocks' first and last round trips, "launch"; and in which SMs have nothing left to do, "tail".
-        limited: whether the card's power limits the clock of a kernel.
-        between_events: seconds of it that two events take beside the kernels.
     """
 
-    seconds: float
-    bound: str
-    parts: Mapping[str, float]
+    seconds: float  # of all kernels together, over batch and heads
+    bound: str  # what holds it up, all kernels together, by the name that it has in `busy`
+    parts: Mapping[str, float]  # seconds of every kernel, by its name
+    # by kernel, seconds that its work takes each unit of the GPU, were it spread evenly: "tensor core", "exp"
+    # (float32 arithmetic of the softmax included), "L2" and "HBM"; of its start and its blocks' first and
+    # last round trips, "launch"; and in which SMs have nothing left to do, "tail"
     busy: Mapping[str, Mapping[str, float]]
-    limited: bool = False
-    between_events: float = 0.0
+    limited: bool = False  # whether the card's power limits the clock of a kernel
+    between_events: float = 0.0  # seconds of it that two events take beside the kernels
 
     @property
     def profiled(self) -> float:

@@ -31,35 +31,22 @@ class Timeline:
 
     A block of work is what one block of threads computes; where these stay and draw tiles (flash3), one tile.
     `simulate_timeline(Experiment())` has 256 blocks on 132 SMs, with a `busy_share` of 0.98.
-
-    Attributes:
-        experiment: the problem, algorithm, tiling and GPU.
-        origin: "modelled", or "recorded on" a GPU and a date.
-        order: in which a head's query blocks are launched, one of ORDERS.
-        kernels: names of the kernels, one after another.
-        sms: SMs of the GPU.
-        resident: of each kernel, how many of its blocks ran on one SM at once, at most.
-        kernel: uint8, index into `kernels`.
-        sm: int16, which SM ran it, 0 to sms - 1.
-        start, end: float64, seconds from the first start.
-        head: int32, batch * heads + head.
-        query_block: int32; -1 where a block takes all of a head's (flash1).
-        key_block: int32, the key block, or split, that the block is confined to; -1 where it is not.
     """
 
-    experiment: Experiment
-    origin: str
-    order: str
-    kernels: tuple[str, ...]
-    sms: int
-    resident: tuple[int, ...]
-    kernel: np.ndarray
-    sm: np.ndarray
+    experiment: Experiment  # the problem, algorithm, tiling and GPU
+    origin: str  # "modelled", or "recorded on" a GPU and a date
+    order: str  # in which a head's query blocks are launched, one of ORDERS
+    kernels: tuple[str, ...]  # names of the kernels, one after another
+    sms: int  # SMs of the GPU
+    resident: tuple[int, ...]  # of each kernel, how many of its blocks ran on one SM at once, at most
+    kernel: np.ndarray  # uint8, index into `kernels`
+    sm: np.ndarray  # int16, which SM ran it, 0 to sms - 1
+    # start, end: float64, seconds from the first start
     start: np.ndarray
     end: np.ndarray
-    head: np.ndarray
-    query_block: np.ndarray
-    key_block: np.ndarray
+    head: np.ndarray  # int32, batch * heads + head
+    query_block: np.ndarray  # int32; -1 where a block takes all of a head's (flash1)
+    key_block: np.ndarray  # int32, the key block, or split, that the block is confined to; -1 where it is not
 
     def __post_init__(self):
         for name, dtype in COLUMNS.items():

@@ -29,22 +29,16 @@ from engine.schedule.step import (
 
 @dataclass(frozen=True)
 class Counts:
-    """What one head's schedule asks for.
+    """What one head's schedule asks for."""
 
-    Attributes:
-        requested: tile requests, bytes.
-        flops: of the matrix products; 2 (d + d of V) a visited score, 8 d + 6 d of V backward.
-        exponentials: of visited scores, and one a row and visit for alpha; backward two a visited score.
-        tiles_visited, tiles_skipped: add up to the whole grid.
-        tiles_full, tiles_partial, tiles_masked: visited ones that the mask leaves whole, cuts, and blanks out
-            (only unfused attention computes those); they add up to tiles_visited.
-    """
-
-    requested: Bytes
-    flops: int
-    exponentials: int
+    requested: Bytes  # tile requests, bytes
+    flops: int  # of the matrix products; 2 (d + d of V) a visited score, 8 d + 6 d of V backward
+    exponentials: int  # of visited scores, and one a row and visit for alpha; backward two a visited score
+    # tiles_visited, tiles_skipped: add up to the whole grid
     tiles_visited: int
     tiles_skipped: int
+    # tiles_full, tiles_partial, tiles_masked: visited ones that the mask leaves whole, cuts, and blanks out
+    # (only unfused attention computes those); they add up to tiles_visited
     tiles_full: int
     tiles_partial: int
     tiles_masked: int
@@ -58,23 +52,15 @@ class Traffic:
     >>> moved = simulate(Experiment.of(seq=2048, causal=True)).traffic
     >>> moved.requested.total_read, moved.compulsory.total_read, moved.dram.total_read
     (142606336, 12582912, 12582912)
-
-    Attributes:
-        per_head: one head's.
-        heads: how many, batch times heads.
-        requested: what the tiles request from L2.
-        compulsory: what each kernel must fetch and leave once.
-        dram: modelled.
-        dram_range: between what they lie.
-        refetched: by kernel, what it moves across HBM more than once.
     """
 
-    per_head: Counts
-    heads: int
-    requested: Bytes
-    compulsory: Bytes
-    dram: Bytes
-    dram_range: l2.DramRange
+    per_head: Counts  # one head's
+    heads: int  # how many, batch times heads
+    requested: Bytes  # what the tiles request from L2
+    compulsory: Bytes  # what each kernel must fetch and leave once
+    dram: Bytes  # modelled
+    dram_range: l2.DramRange  # between what they lie
+    # by kernel, what it moves across HBM more than once
     refetched: tuple[l2.Refetched, ...] = field(compare=False)
 
     flops = property(lambda self: self.per_head.flops * self.heads, doc="Matrix FLOPs.")

@@ -92,30 +92,18 @@ class Visit:
 
     `visit.taken(launch.pipeline, 2, 64)` is 0.70e-6 where each of two blocks of FlashAttention-2 on an SM of
     an H200 visits a tile of 64 x 64 at d 64.
-
-    Attributes:
-        tensor: the matrix products.
-        softmax: exponentials and float32; all that warps issue where `groups` says how many groups.
-        copies: loads and stores through L2.
-        waited: for what it loads, where each visit waits for the one before.
-        masking: more of `softmax` for a tile that the mask cuts.
-        groups: warp groups of a block whose instructions are counted; 0 where they are not.
-        full: a share more where sums and addresses leave its threads no registers.
-        unit: of the exponentials' unit alone, where it has more to do than instructions take.
-        apart: the power of the groups on an SM by which they wait less for one another.
-        products: that its warps wait for, one after another.
     """
 
-    tensor: float
-    softmax: float
-    copies: float
-    waited: float = 0.0
-    masking: float = 0.0
-    groups: int = 0
-    full: float = 0.0
-    unit: float = 0.0
-    apart: float = POWER
-    products: int = 2
+    tensor: float  # the matrix products
+    softmax: float  # exponentials and float32; all that warps issue where `groups` says how many groups
+    copies: float  # loads and stores through L2
+    waited: float = 0.0  # for what it loads, where each visit waits for the one before
+    masking: float = 0.0  # more of `softmax` for a tile that the mask cuts
+    groups: int = 0  # warp groups of a block whose instructions are counted; 0 where they are not
+    full: float = 0.0  # a share more where sums and addresses leave its threads no registers
+    unit: float = 0.0  # of the exponentials' unit alone, where it has more to do than instructions take
+    apart: float = POWER  # the power of the groups on an SM by which they wait less for one another
+    products: int = 2  # that its warps wait for, one after another
 
     def alone(self, pipeline: Pipeline) -> float:
         """Seconds of a visit on an SM that makes no other meanwhile."""

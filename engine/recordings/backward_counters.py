@@ -21,25 +21,18 @@ KERNELS = {
 
 @dataclass(frozen=True)
 class RecordedBackwardKernel:
-    """One kernel of a backward pass with its counters; bytes past the SMs, and seconds.
+    """One kernel of a backward pass with its counters; bytes past the SMs, and seconds."""
 
-    Attributes:
-        problem: what was run.
-        name: the kernel, as the schedule calls it.
-        block_q, block_kv: rows of its blocks.
-        counters: the GPU's.
-        modelled_read, modelled_written: what its tiles request.
-        modelled_seconds: its modelled time.
-    """
-
-    problem: Problem
-    name: str
+    problem: Problem  # what was run
+    name: str  # the kernel, as the schedule calls it
+    # block_q, block_kv: rows of its blocks
     block_q: int
     block_kv: int
-    counters: KernelCounters
+    counters: KernelCounters  # the GPU's
+    # modelled_read, modelled_written: what its tiles request
     modelled_read: int
     modelled_written: int
-    modelled_seconds: float
+    modelled_seconds: float  # its modelled time
 
 
 def recorded_backward_kernels(recording: Recording) -> list[RecordedBackwardKernel]:

@@ -21,24 +21,17 @@ class Extent:
 
 @dataclass(frozen=True)
 class ClusterTiming:
-    """One way to compute a problem on several GPUs; either `times` or the sentence why it has none.
+    """One way to compute a problem on several GPUs; either `times` or the sentence why it has none."""
 
-    Attributes:
-        provider: a method of `kernels.distributed`; "one" where each GPU computes the whole by itself;
-            "context_parallel_flash" and "_cudnn" are PyTorch's.
-        direction: forward, or "both" for forward and backward.
-        problem: the whole of it, of all GPUs.
-        times: of the slowest GPU; on one GPU the mean of all.
-        host: seconds that the host takes to launch it.
-    """
-
+    # a method of `kernels.distributed`; "one" where each GPU computes the whole by itself;
+    # "context_parallel_flash" and "_cudnn" are PyTorch's
     provider: str
     label: str
-    direction: str
-    problem: Problem
+    direction: str  # forward, or "both" for forward and backward
+    problem: Problem  # the whole of it, of all GPUs
     gpus: int
-    times: Extent | None = None
-    host: float | None = None
+    times: Extent | None = None  # of the slowest GPU; on one GPU the mean of all
+    host: float | None = None  # seconds that the host takes to launch it
     error: float | None = None
     allowed: float | None = None
     commit: str | None = None
@@ -47,18 +40,13 @@ class ClusterTiming:
 
 @dataclass(frozen=True)
 class GpuMarks:
-    """What a GPU did in a call: kinds as `engine.model.cluster.lanes.KINDS` has them, by their number.
-
-    Attributes:
-        start: of each, nanoseconds since the call's first mark on any GPU.
-        length: nanoseconds.
-        sent: sectors of 32 bytes that left the GPU over NVLink in each interval of another run of the same
-            call, from when this GPU began; empty where the chip was not sampled.
-    """
+    """What a GPU did in a call: kinds as `engine.model.cluster.lanes.KINDS` has them, by their number."""
 
     kind: tuple[int, ...]
-    start: tuple[int, ...]
-    length: tuple[int, ...]
+    start: tuple[int, ...]  # of each, nanoseconds since the call's first mark on any GPU
+    length: tuple[int, ...]  # nanoseconds
+    # sectors of 32 bytes that left the GPU over NVLink in each interval of another run of the same call, from
+    # when this GPU began; empty where the chip was not sampled
     sent: tuple[int, ...] = ()
 
     @property

@@ -7,26 +7,20 @@ from engine.recordings.timing import Times
 
 @dataclass(frozen=True)
 class LayerTiming:
-    """One layer of a model with random weights of 16 bits, by what runs by itself.
+    """One layer of a model with random weights of 16 bits, by what runs by itself."""
 
-    Attributes:
-        model, kind: a shipped model's name, and the kind of its layer in words.
-        phase, tokens, batch: as in `engine.layers.phase.Phase`.
-        times: of the whole layer, in a graph of several alike; or the reason why it has none.
-        rest: the same without attention's kernels.
-        pytorch: of the whole layer with PyTorch's own attention in it.
-        refused: why PyTorch's own has no times.
-    """
-
+    # model, kind: a shipped model's name, and the kind of its layer in words
     model: str
     kind: str
+    # phase, tokens, batch: as in `engine.layers.phase.Phase`
     phase: str
     tokens: int
     batch: int
+    # of the whole layer, in a graph of several alike; or the reason why it has none
     times: Times | None = None
-    rest: Times | None = None
-    pytorch: Times | None = None
-    refused: str | None = None
+    rest: Times | None = None  # the same without attention's kernels
+    pytorch: Times | None = None  # of the whole layer with PyTorch's own attention in it
+    refused: str | None = None  # why PyTorch's own has no times
     skipped: str | None = None
 
     @property
@@ -42,16 +36,11 @@ class LayerTiming:
 
 @dataclass(frozen=True)
 class PieceTiming:
-    """One piece of a layer in a graph of many alike, its weights not in L2.
+    """One piece of a layer in a graph of many alike, its weights not in L2."""
 
-    Attributes:
-        piece: product, or what lies between: norm, turn, activate, choose, gather, combine, or nothing.
-        tokens: rows that go in.
-        rows, columns, copies, active: of a matrix, as in `engine.layers.model.Matrix`; of others the width.
-    """
-
-    piece: str
-    tokens: int
+    piece: str  # product, or what lies between: norm, turn, activate, choose, gather, combine, or nothing
+    tokens: int  # rows that go in
+    # rows, columns, copies, active: of a matrix, as in `engine.layers.model.Matrix`; of others the width
     rows: int
     columns: int
     copies: int = 1

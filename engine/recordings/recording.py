@@ -13,60 +13,45 @@ from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, Times, T
 
 @dataclass(frozen=True)
 class Device:
-    """What was measured, with what, and when.
+    """What was measured, with what, and when."""
 
-    Attributes:
-        gpu: its name, as the driver gives it.
-        driver: version of the driver.
-        versions: of Python, torch, triton, CUDA and cuDNN.
-        clocks: as nvidia-smi reads them before measuring, by its name of the field: MHz, W or degrees.
-        memory_bytes: device memory, bytes.
-        commit: of this project.
-        date: ISO 8601, UTC.
-    """
-
-    gpu: str
-    driver: str
-    versions: Mapping[str, str]
+    gpu: str  # its name, as the driver gives it
+    driver: str  # version of the driver
+    versions: Mapping[str, str]  # of Python, torch, triton, CUDA and cuDNN
+    # as nvidia-smi reads them before measuring, by its name of the field: MHz, W or degrees
     clocks: Mapping[str, float]
-    memory_bytes: int
-    commit: str
-    date: str
+    memory_bytes: int  # device memory, bytes
+    commit: str  # of this project
+    date: str  # ISO 8601, UTC
 
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not recorded.
-
-    Attributes:
-        tile_read, tile_written: bytes between L2 and the SMs, which samples do not tell.
-        loaded, copied: bytes that warps request of global memory, L1 before L2, to have them in registers or
-            in shared memory (cp.async); by_tma: those that TMA brings.
-        l2_bytes: all that passes the L2's lookup.
-        shared_wavefronts: passes of shared memory by loads and stores, up to 128 bytes each.
-        sm_clock: achieved, Hz.
-        waves: programs over how many the SMs hold at once.
-    """
+    """One kernel under the profiler, caches emptied before; percentages 0 to 100, None where not recorded."""
 
     name: str
     grid: str
     seconds: float
     dram_read: float
     dram_written: float
+    # tile_read, tile_written: bytes between L2 and the SMs, which samples do not tell
     tile_read: float | None = None
     tile_written: float | None = None
+    # loaded, copied: bytes that warps request of global memory, L1 before L2, to have them in registers or in
+    # shared memory (cp.async); by_tma: those that TMA brings
     loaded: float | None = None
     copied: float | None = None
     by_tma: float | None = None
-    l2_bytes: float | None = None
+    l2_bytes: float | None = None  # all that passes the L2's lookup
     l2_hit_percent: float | None = None
     tensor_percent: float | None = None
     exponential_percent: float | None = None
     issue_percent: float | None = None
     sm_percent: float | None = None
+    # passes of shared memory by loads and stores, up to 128 bytes each
     shared_wavefronts: float | None = None
-    sm_clock: float | None = None
-    waves: float | None = None
+    sm_clock: float | None = None  # achieved, Hz
+    waves: float | None = None  # programs over how many the SMs hold at once
 
     @property
     def dram_bytes(self) -> float:
@@ -76,13 +61,7 @@ class KernelCounters:
 
 @dataclass(frozen=True)
 class Counters:
-    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish.
-
-    Attributes:
-        sampled: whether the chip sampled itself, where there is no ncu: the whole call as one kernel, after
-            which L2 was emptied, its seconds those without a profiler.
-        commit: of this project, where it is not the recording's.
-    """
+    """The hardware's counters for one call: `kernels` of the attention, `others` that prepare or finish."""
 
     provider: str
     direction: str
@@ -92,8 +71,10 @@ class Counters:
     splits: int | None = None
     kernels: tuple[KernelCounters, ...] = ()
     others: tuple[KernelCounters, ...] = ()
+    # whether the chip sampled itself, where there is no ncu: the whole call as one kernel, after which L2 was
+    # emptied, its seconds those without a profiler
     sampled: bool = False
-    commit: str | None = None
+    commit: str | None = None  # of this project, where it is not the recording's
     skipped: str | None = None
 
     def total(self, name: str) -> float:
@@ -104,43 +85,30 @@ class Counters:
 
 @dataclass(frozen=True)
 class TracedKernel:
-    """Its blocks of threads (flash3's tiles) in launch order.
-
-    Attributes:
-        sm: which ran it.
-        start: ticks since the block before started, of the first since the call's first; may be negative.
-        length: ticks that it ran.
-    """
+    """Its blocks of threads (flash3's tiles) in launch order."""
 
     name: str
-    sm: tuple[int, ...]
+    sm: tuple[int, ...]  # which ran it
+    # ticks since the block before started, of the first since the call's first; may be negative
     start: tuple[int, ...]
-    length: tuple[int, ...]
+    length: tuple[int, ...]  # ticks that it ran
 
 
 @dataclass(frozen=True)
 class TracedCall:
-    """One forward call with every block written down; either `kernels` or the sentence why it has none.
-
-    Attributes:
-        order: of a head's blocks, see `engine.model.timeline.ORDERS`.
-        block_q, block_kv: None where the kernel has its own.
-        sms: of the GPU.
-        tick: seconds of a tick of its clock.
-        times: of the same call without the trace; None in an order that only a trace has.
-        commit: of this project, where it is not the recording's.
-    """
+    """One forward call with every block written down; either `kernels` or the sentence why it has none."""
 
     provider: str
-    order: str
+    order: str  # of a head's blocks, see `engine.model.timeline.ORDERS`
     problem: Problem
+    # block_q, block_kv: None where the kernel has its own
     block_q: int | None = None
     block_kv: int | None = None
-    sms: int = 0
-    tick: float = 0.0
-    times: Times | None = None
+    sms: int = 0  # of the GPU
+    tick: float = 0.0  # seconds of a tick of its clock
+    times: Times | None = None  # of the same call without the trace; None in an order that only a trace has
     kernels: tuple[TracedKernel, ...] = ()
-    commit: str | None = None
+    commit: str | None = None  # of this project, where it is not the recording's
     skipped: str | None = None
 
 

@@ -24,20 +24,6 @@ class Samples:
     Every column has one number an interval, from the call's first to its last; where the GPU waited for the
     host to launch more, that is one interval.
 
-    Attributes:
-        numbers: what Q, K and V are rounded to, as `Fp8Timing` has it.
-        cold: whether the caches were emptied before; else the same call had just run.
-        interval: seconds from one sample to the next.
-        read, written: sectors of 32 bytes from DRAM and to it.
-        l2: sectors that passed the L2's lookup.
-        exponentials: warp instructions of the unit that computes them.
-        tensor, sms: thousandths of the tensor cores' peak, and of the SMs that had work.
-        left: sectors that lay dirty in L2 when the call had ended, and were written then.
-        spread: by how much the bytes read differed among the repeats, over their median.
-        times: of the same call, not sampled, the L2 emptied before each.
-        error, allowed: greatest difference to float64 on the rows compared, and what is no bug.
-        commit: of this project, where it is not the recording's.
-
     >>> Samples("flash2", Problem(), interval=1e-6, read=(0, 64), written=(32, 0)).read_bytes
     2048
     """
@@ -48,22 +34,25 @@ class Samples:
     block_q: int | None = None
     block_kv: int | None = None
     splits: int | None = None
-    numbers: str = "float16"
-    cold: bool = True
-    interval: float = 0.0
+    numbers: str = "float16"  # what Q, K and V are rounded to, as `Fp8Timing` has it
+    cold: bool = True  # whether the caches were emptied before; else the same call had just run
+    interval: float = 0.0  # seconds from one sample to the next
+    # read, written: sectors of 32 bytes from DRAM and to it
     read: tuple[int, ...] = ()
     written: tuple[int, ...] = ()
-    l2: tuple[int, ...] = ()
-    exponentials: tuple[int, ...] = ()
+    l2: tuple[int, ...] = ()  # sectors that passed the L2's lookup
+    exponentials: tuple[int, ...] = ()  # warp instructions of the unit that computes them
+    # tensor, sms: thousandths of the tensor cores' peak, and of the SMs that had work
     tensor: tuple[int, ...] = ()
     sms: tuple[int, ...] = ()
-    left: int = 0
-    spread: float = 0.0
+    left: int = 0  # sectors that lay dirty in L2 when the call had ended, and were written then
+    spread: float = 0.0  # by how much the bytes read differed among the repeats, over their median
     repeats: int = 1
-    times: Times | None = None
+    times: Times | None = None  # of the same call, not sampled, the L2 emptied before each
+    # error, allowed: greatest difference to float64 on the rows compared, and what is no bug
     error: float | None = None
     allowed: float | None = None
-    commit: str | None = None
+    commit: str | None = None  # of this project, where it is not the recording's
     skipped: str | None = None
 
     @property

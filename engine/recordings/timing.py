@@ -31,25 +31,17 @@ class Times:
 
 @dataclass(frozen=True)
 class Timing:
-    """One implementation on one problem; either `times` or the sentence why it has none.
-
-    Attributes:
-        direction: forward or backward (the backward pass alone).
-        times: in turns with the others, in random order.
-        alone: repeats of this one only.
-        error: greatest difference to float64 on the rows compared.
-        allowed: greatest difference that is no bug.
-        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
-    """
+    """One implementation on one problem; either `times` or the sentence why it has none."""
 
     provider: str
     label: str
-    direction: str
+    direction: str  # forward or backward (the backward pass alone)
     problem: Problem
-    times: Times | None = None
-    alone: Times | None = None
-    error: float | None = None
-    allowed: float | None = None
+    times: Times | None = None  # in turns with the others, in random order
+    alone: Times | None = None  # repeats of this one only
+    error: float | None = None  # greatest difference to float64 on the rows compared
+    allowed: float | None = None  # greatest difference that is no bug
+    # of this project, where it is not the recording's; rows of one commit were timed in turns
     commit: str | None = None
     skipped: str | None = None
 
@@ -78,16 +70,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class Fp8Timing(Timing):
-    """Attention in float16 or in FP8 (e4m3), quantising included; rows of a problem were timed in turns.
+    """Attention in float16 or in FP8 (e4m3), quantising included; rows of a problem were timed in turns."""
 
-    Attributes:
-        numbers: what Q, K and V are rounded to, one of NUMBERS.
-        inputs: how Q, K and V are distributed, one of INPUTS.
-        relative_error: root mean square of the difference to float64 over that of O, on the heads compared.
-    """
-
-    numbers: str = "float16"
-    inputs: str = "normal"
+    numbers: str = "float16"  # what Q, K and V are rounded to, one of NUMBERS
+    inputs: str = "normal"  # how Q, K and V are distributed, one of INPUTS
+    # root mean square of the difference to float64 over that of O, on the heads compared
     relative_error: float | None = None
 
 
@@ -96,16 +83,11 @@ class VariantTiming(Timing):
     """flash2 under one of many masks, with a term of the scores, or V of another head dim; or plain, beside.
 
     All of a direction and a commit were timed in turns with the plain ones.
-
-    Attributes:
-        prefix: so many first keys every query sees.
-        term: one of TERMS.
-        v_dim: head dim of V and O, where it is another than the problem's.
     """
 
-    prefix: int | None = None
-    term: str | None = None
-    v_dim: int | None = None
+    prefix: int | None = None  # so many first keys every query sees
+    term: str | None = None  # one of TERMS
+    v_dim: int | None = None  # head dim of V and O, where it is another than the problem's
 
     @property
     def flops(self) -> float:
@@ -146,24 +128,19 @@ class TilingTiming:
 
 @dataclass(frozen=True)
 class Decoding:
-    """Attention of few queries; provider "copy" is a copy.
-
-    Attributes:
-        splits: None where the implementation chooses.
-        bytes_per_second: bytes of K and V (of a copy: read and written) over the median time.
-        block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks.
-        page_size: keys of a page, where the cache lies in pages; None for one in one piece.
-        commit: of this project, where it is not the recording's; rows of one commit were timed in turns.
-    """
+    """Attention of few queries; provider "copy" is a copy."""
 
     provider: str
     label: str
     problem: Problem
-    splits: int | None = None
+    splits: int | None = None  # None where the implementation chooses
     times: Times | None = None
+    # bytes of K and V (of a copy: read and written) over the median time
     bytes_per_second: float | None = None
     skipped: str | None = None
+    # block_q, block_kv: of split_kv: rows (of all heads that share a key head) and keys of its blocks
     block_q: int | None = None
     block_kv: int | None = None
-    page_size: int | None = None
+    page_size: int | None = None  # keys of a page, where the cache lies in pages; None for one in one piece
+    # of this project, where it is not the recording's; rows of one commit were timed in turns
     commit: str | None = None

@@ -8,21 +8,14 @@ Program = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, where it was first seen.
+    """One thing that is wrong, where it was first seen."""
 
-    Attributes:
-        kind: one word for it, such as out_of_bounds.
-        sentence: what, where and why, for reading.
-        line: of the file, or None.
-        program: the index of the program in its grid, or None where no single one is at fault.
-        tensor: Q, K, V, O or the kernel's own name; None where it is no tensor's.
-    """
-
-    kind: str
-    sentence: str
-    line: int | None = None
+    kind: str  # one word for it, such as out_of_bounds
+    sentence: str  # what, where and why, for reading
+    line: int | None = None  # of the file, or None
+    # the index of the program in its grid, or None where no single one is at fault
     program: Program | None = None
-    tensor: str | None = None
+    tensor: str | None = None  # Q, K, V, O or the kernel's own name; None where it is no tensor's
 
 
 def at(line: int | None) -> str:

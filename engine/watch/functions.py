@@ -32,23 +32,16 @@ FAR = 120.0  # of a column of K from 0, in the lab of smoothing
 
 @dataclass(frozen=True)
 class Task:
-    """A function's arguments, and what is asked of it.
+    """A function's arguments, and what is asked of it."""
 
-    Attributes:
-        tensors: float64 [batch, heads, rows, columns] by name, given first, in 16 bits.
-        more: what follows them: whole numbers, or an array of them, or a number.
-        returns: the name of what it returns, float64 `exact`, each element within `tolerance`.
-        read, written: bytes that it may move, by name.
-        wrong: that it is not, as the beginning of a sentence.
-    """
-
-    tensors: dict[str, np.ndarray]
-    more: list
-    returns: str
+    tensors: dict[str, np.ndarray]  # float64 [batch, heads, rows, columns] by name, given first, in 16 bits
+    more: list  # what follows them: whole numbers, or an array of them, or a number
+    returns: str  # the name of what it returns, float64 `exact`, each element within `tolerance`
     exact: np.ndarray
     tolerance: float
+    # read, written: bytes that it may move, by name
     read: dict[str, int]
-    wrong: str
+    wrong: str  # that it is not, as the beginning of a sentence
     written: dict[str, int] = field(default_factory=dict)
 
 

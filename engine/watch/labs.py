@@ -21,26 +21,21 @@ SAID = ("SCENARIO", "HINTS", "COMPARED", "FUNCTION")
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab, read from its file without running it.
+    """One lab, read from its file without running it."""
 
-    Attributes:
-        number, file: its place in the ladder, and where it stands.
-        title, task: of its docstring.
-        experiment, stretch: what it is run on, and what Q is multiplied by.
-        hints: the last one is the answer.
-        compared: tensors of which no more bytes may move than FlashAttention-2 moves.
-        function: that the file defines: attention, or delta.
-    """
-
+    # number, file: its place in the ladder, and where it stands
     number: int
     file: Path
+    # title, task: of its docstring
     title: str
     task: str
+    # experiment, stretch: what it is run on, and what Q is multiplied by
     experiment: Experiment
     stretch: float
-    hints: tuple[str, ...]
+    hints: tuple[str, ...]  # the last one is the answer
+    # tensors of which no more bytes may move than FlashAttention-2 moves
     compared: tuple[str, ...] = COMPARED
-    function: str = "attention"
+    function: str = "attention"  # that the file defines: attention, or delta
 
     @classmethod
     def read(cls, file: Path) -> Lab:

@@ -17,22 +17,15 @@ FEWEST = 8  # elements of a tensor of which copies are recognised
 
 @dataclass(frozen=True)
 class View:
-    """A tensor as it lies in memory.
+    """A tensor as it lies in memory."""
 
-    Attributes:
-        name: Q, K, V, or the kernel's own name of the argument.
-        start: the address of its first element.
-        strides: of batch, head, row and column, in elements; empty where it is none of Q, K and V.
-        shape: of these.
-        group: how many of its heads are one of the head's that it is counted by.
-    """
-
-    name: str
-    start: int
+    name: str  # Q, K, V, or the kernel's own name of the argument
+    start: int  # the address of its first element
     itemsize: int
-    shape: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()  # of these
+    # of batch, head, row and column, in elements; empty where it is none of Q, K and V
     strides: tuple[int, ...] = ()
-    group: int = 1
+    group: int = 1  # how many of its heads are one of the head's that it is counted by
 
     def places(self, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Head (counted through the batch), row and column of every address."""
@@ -50,10 +43,10 @@ class Region:
     """One stretch of memory, with the tensors that lie in it.
 
     Attributes:
-        start, stop: first address, and one past the last.
         writer, reader: by element, the program that last wrote or read it in this launch, or -1.
     """
 
+    # start, stop: first address, and one past the last
     start: int
     stop: int
     itemsize: int
@@ -70,15 +63,10 @@ class Region:
 
 @dataclass
 class Memory:
-    """All memory that launches were given.
+    """All memory that launches were given."""
 
-    Attributes:
-        known: float arrays [batch, heads, rows, columns] by name.
-        heads: of Q, over the batch.
-    """
-
-    known: dict[str, np.ndarray]
-    heads: int
+    known: dict[str, np.ndarray]  # float arrays [batch, heads, rows, columns] by name
+    heads: int  # of Q, over the batch
     regions: list[Region] = field(default_factory=list)
 
     def add(self, name: str, tensor) -> None:

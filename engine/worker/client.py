@@ -40,15 +40,10 @@ DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks for a job.
+    """Who asks for a job."""
 
-    Attributes:
-        name: equal for all windows of one visitor, whose jobs count together.
-        watches: whether the window that asked is still there.
-    """
-
-    name: Hashable
-    watches: Callable[[], bool]
+    name: Hashable  # equal for all windows of one visitor, whose jobs count together
+    watches: Callable[[], bool]  # whether the window that asked is still there
 
 
 class Run:

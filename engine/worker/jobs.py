@@ -14,14 +14,8 @@ class LostError(JobError):
 
 @dataclass(frozen=True)
 class Update:
-    """How far a job is, and a partial result where there is one.
+    """How far a job is, and a partial result where there is one."""
 
-    Attributes:
-        fraction: 0 to 1.
-        message: what happens now.
-        row: a finished part of the result.
-    """
-
-    fraction: float
-    message: str
-    row: dict[str, Any] | None = None
+    fraction: float  # 0 to 1
+    message: str  # what happens now
+    row: dict[str, Any] | None = None  # a finished part of the result

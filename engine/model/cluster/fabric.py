@@ -18,17 +18,11 @@ NVLINK, NETWORK = LINKS["NVLink 4"], LINKS["InfiniBand, 400 Gbit/s"]
 
 @dataclass(frozen=True)
 class Fabric:
-    """GPUs in hosts: every two of a host joined at full speed (NVSwitch), hosts by a network card per GPU.
+    """GPUs in hosts: every two of a host joined at full speed (NVSwitch), hosts by a network card per GPU."""
 
-    Attributes:
-        peak: of a GPU's links within its host, bytes/s in one direction.
-        host: GPUs of a host.
-        network: peak of a GPU's network card, bytes/s in one direction.
-    """
-
-    peak: float = NVLINK
-    host: int = HOST
-    network: float = NETWORK
+    peak: float = NVLINK  # of a GPU's links within its host, bytes/s in one direction
+    host: int = HOST  # GPUs of a host
+    network: float = NETWORK  # peak of a GPU's network card, bytes/s in one direction
 
     def hosts(self, gpus: int) -> int:
         """Hosts that so many GPUs fill."""

@@ -40,37 +40,28 @@ NOBODY = -1  # the owner of what belongs to no one GPU
 
 
 class Mark(NamedTuple):
-    """From start to end, seconds, a GPU does something with the keys of an owner; tiles are what it computes.
-
-    Attributes:
-        kind: one of KINDS; a transfer belongs to the round in which it is used.
-        tiles: (chunk of queries, chunk of keys), each.
-    """
+    """From start to end, seconds, a GPU does something with an owner's keys, such as compute tiles."""
 
     gpu: int
-    kind: str
+    kind: str  # one of KINDS; a transfer belongs to the round in which it is used
     round: int
     owner: int
     start: float
     end: float
-    tiles: tuple[tuple[int, int], ...] = ()
+    tiles: tuple[tuple[int, int], ...] = ()  # (chunk of queries, chunk of keys), each
 
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A run: marks in no order, and the seconds of all.
-
-    Attributes:
-        origin: "modelled", or "recorded on" a GPU and a date.
-        one_gpu: recorded seconds of one GPU for the same; None where modelled, or not recorded.
-    """
+    """A run: marks in no order, and the seconds of all."""
 
     spread: Spread
     order: Order
     marks: tuple[Mark, ...]
     seconds: float
     backward: bool = False
-    origin: str = MODELLED
+    origin: str = MODELLED  # "modelled", or "recorded on" a GPU and a date
+    # recorded seconds of one GPU for the same; None where modelled, or not recorded
     one_gpu: float | None = None
 
     @property

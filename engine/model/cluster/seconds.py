@@ -71,22 +71,14 @@ class Stages:
 
 @dataclass(frozen=True)
 class ClusterTime:
-    """A modelled pass.
-
-    Attributes:
-        seconds: of the GPUs, which a CUDA graph leaves alone.
-        host: what the host takes to launch it without one.
-        computing: of the kernel, on the GPU that computes most.
-        transfers: that a GPU's link is busy.
-        one_gpu: the same problem on one GPU.
-    """
+    """A modelled pass."""
 
     spread: Spread
-    seconds: float
-    host: float
-    computing: float
-    transfers: float
-    one_gpu: float
+    seconds: float  # of the GPUs, which a CUDA graph leaves alone
+    host: float  # what the host takes to launch it without one
+    computing: float  # of the kernel, on the GPU that computes most
+    transfers: float  # that a GPU's link is busy
+    one_gpu: float  # the same problem on one GPU
 
     @property
     def efficiency(self) -> float:
@@ -210,18 +202,13 @@ def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
 
 @dataclass(frozen=True)
 class Turns:
-    """A ring of hosts: in a turn a host's blocks pass once around its GPUs, the next host's come meanwhile.
+    """A ring of hosts: in a turn a host's blocks pass once around its GPUs, the next's come meanwhile."""
 
-    Attributes:
-        hosts, size: of GPUs.
-        inside: the rounds of a turn.
-        across: seconds of the transfer between hosts, by every network card at once.
-    """
-
+    # hosts, size: of GPUs
     hosts: int
     size: int
-    inside: Rounds
-    across: float
+    inside: Rounds  # the rounds of a turn
+    across: float  # seconds of the transfer between hosts, by every network card at once
 
     @property
     def round(self) -> float:

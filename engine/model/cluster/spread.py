@@ -24,18 +24,14 @@ class Spread:
     """One sequence over `gpus`; problem is the whole of it, with as many keys as queries.
 
     `modelled(Spread(problem, 4)).efficiency` is what four GPUs make of it by a ring, beside one.
-
-    Attributes:
-        zigzag: of 2 G chunks GPU r holds r and 2 G - 1 - r; else chunk r of G.
-        hardware: the key of the GPU.
     """
 
     problem: Problem
     gpus: int
     method: str = RING
-    zigzag: bool = True
+    zigzag: bool = True  # of 2 G chunks GPU r holds r and 2 G - 1 - r; else chunk r of G
     fabric: Fabric = USUAL
-    hardware: str = "h200"
+    hardware: str = "h200"  # the key of the GPU
 
     def __post_init__(self):
         if not self.problem.mask.kinds <= {"causal"} or self.problem.seq_q != self.problem.seq_kv:
