@@ -6,6 +6,7 @@ the package anywidget and a running kernel.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,8 @@ from app import contents
 from app.gallery.phone import in_document
 from app.gallery.picture import Drawn
 from app.notebook.source import source_of
+from app.scenario.page_values import OWN
+from app.scenario.page_values import read as read_own
 from app.sidebar import BLOCKS, SEQUENCES
 from engine.experiment import Experiment, described
 from engine.measuring.user_kernel import WatchedFile, watch
@@ -52,7 +55,8 @@ def show(
         beside: another experiment to show next to it, by one clock.
         kernel: a Triton kernel of one's own, watched as on the page Your kernel: its file, or the function
             `attention(q, k, v, scale, block_q, block_kv, causal)` itself.
-        scenario: values by their names in links and on the command line, as `seq=1024`.
+        scenario: values by their names in links and on the command line, as `seq=1024`; those of the page
+            alone too, as `generation="blackwell"` of Inside a block, which is "flash3".
 
     Raises:
         ValueError: naming the page or value, and what it must be. FailedError: of a kernel that cannot run.
@@ -65,10 +69,14 @@ def show(
     if kernel is not None:
         return Shown([Experiment.of(**command.DEFAULTS | scenario)], lambda one: _watched(kernel, one))
     whole = isinstance(what, Experiment)
+    own = {name: f"{scenario.pop(name)}" for name, of in OWN.items() if of.page == what and name in scenario}
+    asked, wrong = read_own(own)
+    if wrong:
+        raise wrong[0]
     name, one = ("tiles", what.changed(**scenario)) if whole else (what, Experiment.of(**scenario))
     if name not in (known := [page for page in contents.PAGES if contents.picture(page) and page != "tour"]):
         raise ValueError(f"what is {name!r:.60}; it must be an experiment, or one of {', '.join(known)}")
-    return Shown([one, *([] if beside is None else [beside])], contents.picture(name).of)
+    return Shown([one, *([] if beside is None else [beside])], partial(contents.picture(name).of, **asked))
 
 
 class Shown:

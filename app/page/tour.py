@@ -309,21 +309,16 @@ def _asked(shown: Shown, said: Said, tally: Sequence[int]) -> Shown:
     )
 
 
-ABOUT = "Attention from slow to fast, with a question at every step."
-MORE = "Another tour, with a question at every step."
+ABOUT = "A lecture with a question at every step."
 
 
 def site_files(lecture: Path | None = None) -> list[SiteFile]:
     """The pages of the tours in the static site, or that of a file."""
-    if lecture is not None:
-        return [SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, lecture.stem, lecture.parent))]
-    others = [name for name in file.names() if name != FIRST]
+    own = [(lecture.stem, lecture.parent)] if lecture else [(name, file.FOLDER) for name in file.names()]
+    stems = ["tour", *(name for name, _ in own[1:])]
     return [
-        SiteFile("tour.html", "Tour", ABOUT, partial(as_file.tour, FIRST)),
-        *(
-            SiteFile(f"{name}.html", file.title(name), MORE, partial(as_file.tour, name, file=name))
-            for name in others
-        ),
+        SiteFile(f"{stem}.html", file.title(*one), ABOUT, partial(as_file.tour, *one, stem))
+        for stem, one in zip(stems, own, strict=True)
     ]
 
 

@@ -21,8 +21,9 @@ def tour(name: str, folder: Path = FOLDER, file: str = "tour") -> Drawn:
     """A tour's page, and the files that it frames, whose names begin with `file`; raises TourError."""
     shown, files = load(name, folder), {}
     steps = [_step(step.said(), n, f"{file}-{n}", files) for n, step in enumerate(shown.steps, 1)]
-    html = f"<h1>{escape(shown.title)}</h1>{''.join(steps)}"
-    return Drawn(html, below=f"<script>{VOTES.read_text('utf-8')}</script>", says=ABOUT, framed=files)
+    return Drawn(
+        "".join(steps), below=f"<script>{VOTES.read_text('utf-8')}</script>", says=ABOUT, framed=files
+    )
 
 
 def _step(said: Said, number: int, file: str, files: dict[str, str]) -> str:

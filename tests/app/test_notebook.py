@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from app import contents
 from app.notebook import fields, show
 from engine import Experiment, simulate
 from engine.root import ROOT
@@ -31,7 +32,15 @@ def test_a_picture_is_one_frame_that_asks_nothing_of_any_server(tmp_path):
     assert show(Experiment.of(seq=64), beside=Experiment.of(seq=128))._repr_html_().count("<iframe") == 2
 
 
-@pytest.mark.parametrize("given", [{"what": "tile"}, {"what": "tour"}, {"seq": 0}, {"sequence": 4}])
+def test_a_page_s_own_values_are_taken_too():
+    hopper, blackwell = (show("flash3", generation=one).drawn[0] for one in ("hopper", "blackwell"))
+    assert hopper.data == contents.picture("flash3").of(Experiment()).data != blackwell.data
+
+
+WRONG = ({"what": "tile"}, {"what": "tour"}, {"seq": 0}, {"sequence": 4}, {"generation": "blackwell"})
+
+
+@pytest.mark.parametrize("given", [*WRONG, {"what": "flash3", "generation": "ada"}])
 def test_what_cannot_be_shown_is_one_sentence(given):
     with pytest.raises(ValueError, match=r"^\w+ is .*; it must be .*$"):
         show(**{"what": "tiles", **given})

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from app import contents
 from app.tour import as_file, file, step_words
 from app.tour.file import TourError, Way
 from engine import simulate
@@ -175,6 +176,14 @@ def test_a_file_that_is_no_text_or_is_not_there_is_a_sentence(tmp_path):
 def test_every_tour_of_ours_is_whole(name, steps):
     assert len(file.load(name).steps) in steps
     assert file.names() == ["attention", "blackwell"]
+
+
+def test_every_tour_is_a_page_of_the_static_site_with_files_of_its_own():
+    first, second = contents.picture("tour").files()
+    assert (first.name, second.name, second.title) == ("tour.html", "blackwell.html", file.title("blackwell"))
+    framed = second.draw().framed
+    assert len(framed) > 5
+    assert all(name.startswith("blackwell-") for name in framed)
 
 
 def test_a_tour_may_be_one_lecture_as_long_as_its_steps():
