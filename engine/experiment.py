@@ -84,10 +84,8 @@ class Experiment:
             (self.problem.latent, "latents", "apart: a latent is decoded over"),
         ):
             if asked and not getattr(self.record, what):
-                readers = " and ".join(
-                    record.label for record in ALGORITHMS.values() if getattr(record, what)
-                )
-                return f"The kernel takes K and V {way} by {readers}."
+                readers = (record.label for record in ALGORITHMS.values() if getattr(record, what))
+                return f"The kernel takes K and V {way} by {' and '.join(readers)}."
         return self.problem.unserved or self.record.unserved(self.problem, self.gpu)
 
     @property

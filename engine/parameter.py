@@ -12,6 +12,7 @@ from engine.problem.problem import DRAWN
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
 LARGEST_BLOCK = 1024
+FROM_1 = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
 NONE = ("", "none")  # what is typed, or stands in a link, for none
 
 
@@ -111,9 +112,7 @@ def heads(path: str) -> Parameter:
 
 def window(path: str) -> Parameter:
     """Keys of a window, or keys before and after."""
-    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
-    rule = f"{whole}, or two, keys before and after, as 4:2"
-
+    rule = f"{FROM_1}, or two, keys before and after, as 4:2"
     numbers = _numbers("window", rule)
 
     def parse(value: Any) -> int | str | None:
@@ -133,14 +132,12 @@ def window(path: str) -> Parameter:
 
 def documents(path: str) -> Parameter:
     """A number of documents, or their lengths."""
-    whole = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
-    rule = f"{whole}, or lengths that add up to seq_kv, as 100:28"
+    rule = f"{FROM_1}, or lengths that add up to seq_kv, as 100:28"
 
     def holds(value):
         return isinstance(value, str) or 1 <= value <= LARGEST_SEQUENCE
 
-    parse = _numbers("documents", rule)
-    return Parameter("documents", 1, parse, path, holds, rule)
+    return Parameter("documents", 1, _numbers("documents", rule), path, holds, rule)
 
 
 def block(name: str, path: str) -> Parameter:
@@ -163,10 +160,18 @@ def choice(name: str, options: Collection[str], default: str, path: str, **more:
 
 def switch(name: str, default: bool, path: str, **more: str) -> Parameter:
     """Yes or no."""
-    rule = "true or false"
-    return Parameter(
-        *(name, default, _flag(name, rule), path, lambda value: isinstance(value, bool), rule), **more
+    words, rule = (
+        {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False},
+        "true or false",
     )
+
+    def parse(value: Any) -> bool:
+        found = words.get(str(value).strip().lower())
+        if found is None:
+            raise ExperimentError(name, shown(value), rule)
+        return found
+
+    return Parameter(name, default, parse, path, lambda value: isinstance(value, bool), rule, **more)
 
 
 def _whole(name: str, rule: str) -> Callable[[Any], int | None]:
@@ -195,17 +200,6 @@ def _numbers(name: str, rule: str) -> Callable[[Any], int | str | None]:
         if any(len(part) > len(str(LARGEST_SEQUENCE)) for part in parts):
             raise ExperimentError(name, shown(value), rule)
         return ":".join(str(int(part)) for part in parts)
-
-    return parse
-
-
-def _flag(name: str, rule: str) -> Callable[[Any], bool]:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-
-    def parse(value: Any) -> bool:
-        if str(value).strip().lower() not in words:
-            raise ExperimentError(name, shown(value), rule)
-        return words[str(value).strip().lower()]
 
     return parse
 

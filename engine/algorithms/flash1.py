@@ -4,7 +4,7 @@ Tri Dao et al., arXiv 2205.14135, Algorithm 1, taken literally. The authors' cod
 keeps O in float32 in memory until the last visit, in blocks of its own.
 """
 
-from engine.algorithms.record import Algorithm, Part, Pipeline, fused_parts
+from engine.algorithms.record import Algorithm, Pipeline, attention_parts
 from engine.problem.bounds import blocks, key_bounds, query_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.nest import HEAD, Phase
@@ -42,18 +42,13 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     return Schedule(problem, tiling, (phase,), bounds)
 
 
-def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
-    """The tiles of its one kernel."""
-    return {"attention": fused_parts(problem, tiling)}
-
-
 ALGORITHM = Algorithm(
     key="flash1",
     label="FlashAttention-1",
     short="Flash 1",
     order=1,
     schedule=schedule,
-    parts=parts,
+    parts=attention_parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
     pipeline=Pipeline(asynchronous=False, returning=True),
     techniques=frozenset({"fusion", "tiling", "online"}),

@@ -5,7 +5,7 @@ Tri Dao, arXiv 2307.08691, Algorithm 1.
 
 from dataclasses import replace
 
-from engine.algorithms.record import Algorithm, Part, fused_parts
+from engine.algorithms.record import Algorithm, attention_parts
 from engine.problem.bounds import key_bounds
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
@@ -41,11 +41,6 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         after=(store(Tensor.O), store(Tensor.LSE)),
     )
     return Schedule(problem, tiling, (phase,), bounds)
-
-
-def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
-    """The tiles of its one kernel."""
-    return {"attention": fused_parts(problem, tiling)}
 
 
 def own_tiling(problem: Problem, gpu: Gpu) -> Tiling:
@@ -88,7 +83,7 @@ ALGORITHM = Algorithm(
     short="Flash 2",
     order=2,
     schedule=schedule,
-    parts=parts,
+    parts=attention_parts,
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
     tiling=tiling,
     own_tiling=own_tiling,

@@ -50,6 +50,11 @@ def summed(label: str, tensor: Tensor, values: int) -> Part:
     return Part(label, tensor, values * ACCUMULATOR_BYTES)
 
 
+def attention_parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
+    """The tiles of a fused algorithm's one kernel."""
+    return {"attention": fused_parts(problem, tiling)}
+
+
 def fused_parts(problem: Problem, tiling: Tiling) -> tuple[Part, ...]:
     """The tiles of a fused forward kernel: Q, K, V as loaded; S, O and m, l in float32."""
     return (

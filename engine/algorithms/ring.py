@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.algorithms import flash2, flash3, split_kv
-from engine.algorithms.record import Algorithm, Part, fused_parts
+from engine.algorithms.record import Algorithm, Part, attention_parts, fused_parts
 from engine.problem.bounds import blocks, key_bounds
 from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
@@ -129,7 +129,7 @@ class ChunkShare:
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     """The tiles of a round, and those that merge one row's rounds."""
     if order_of(problem, tiling).gpus == 1:
-        return flash2.parts(problem, tiling)
+        return attention_parts(problem, tiling)
     return {"rounds": fused_parts(problem, tiling), "combine": split_kv.parts(problem, tiling)["combine"]}
 
 

@@ -28,6 +28,7 @@ EVERY = {  # by which field every so-manieth layer has experts: what is added to
 }
 HARMLESS = re.compile("|".join(FIELDS["harmless"]))
 REQUIRED = object()
+MLPS = "mlp", "moe"  # the others of MIXERS let tokens see one another
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,15 @@ class _Reader:
         self.family = FAMILIES.get(self.type, self.family)
         if self.type not in FAMILIES:
             named = f"model_type is {self.type!r}, which" if self.type else "model_type is missing: the model"
-            self.said[f"{named} is read as one of llama's pattern, by the fields that it has."] = None
+            self.say(f"{named} is read as one of llama's pattern, by the fields that it has.")
 
-    # Single fields.
+    def fault(self, sentence: str) -> None:
+        """Note what is wrong."""
+        self.faults[sentence] = None
+
+    def say(self, sentence: str) -> None:
+        """Note what is taken, or left out."""
+        self.said[sentence] = None
 
     def given(self, field: str) -> Any:
         """A field's value under any of its names; the family's where it is left out; None for null."""
@@ -160,7 +167,7 @@ class _Reader:
         value = next((self.config[name] for name in names if self.config.get(name) is not None), None)
         if value is None and field in self.family.given:
             value = self.family.given[field]
-            self.said[f"{field} is left out: {value:,}, which {self.type} has then, is taken."] = None
+            self.say(f"{field} is left out: {value:,}, which {self.type} has then, is taken.")
         return value
 
     def whole(self, field: str, most: int, default: Any = REQUIRED, least: int = 1) -> Any:
@@ -172,16 +179,16 @@ class _Reader:
         if type(value) is int and least <= value <= most:
             return value
         spelled = next((name for name in (field, *NAMES.get(field, ())) if name in self.config), field)
-        self.faults[
+        self.fault(
             f"{field} is missing; {must}" if value is None else f"{spelled} is {_shown(value)}; {must}"
-        ] = 0
+        )
         return 1
 
     def of_type(self, field: str, kind: type, default: Any, must: str) -> Any:
         """A value of a type, or the default; anything else is a fault."""
         value = self.given(field)
         if value is not None and not isinstance(value, kind):
-            self.faults[f"{field} is {_shown(value)}; it must be {must}."] = None
+            self.fault(f"{field} is {_shown(value)}; it must be {must}.")
         return value if isinstance(value, kind) else default
 
     def flag(self, field: str, default: bool = False) -> bool:
@@ -199,10 +206,9 @@ class _Reader:
         family, hidden = self.family, self.whole("hidden_size", MOST_WIDTH)
         mixers = self._mixers(self.whole("num_hidden_layers", MOST_LAYERS))
         heads, vocab = self.whole("num_attention_heads", MOST_HEADS), self.whole("vocab_size", MOST_WORDS)
-        alone = bool({"mlp", "moe"} & {*mixers})  # a layer is attention or an MLP, not both
-        mlps = (
-            mixers if alone else ["moe" if self._is_sparse(index) else "mlp" for index in range(len(mixers))]
-        )
+        alone = bool({*MLPS} & {*mixers})  # a layer is attention or an MLP, not both
+        sparse = map(self._is_sparse, range(len(mixers)))
+        mlps = mixers if alone else ["moe" if each else "mlp" for each in sparse]
         parts: dict[str, Any] = {
             "mlp": self._mlp(hidden) if "mlp" in mlps else None,
             "moe": self._experts() if "moe" in mlps else None,
@@ -216,16 +222,10 @@ class _Reader:
         positions = self.whole("max_position_embeddings", MOST_WIDTH, 0) if family.positions else 0
         norms, layers = 1 if alone else family.norms, Counter()
         for mixer, mlp in zip(mixers, mlps, strict=True):
-            first, second = (parts[part] for part in (mixer, mlp))
-            pair = (
-                None if alone and mixer in ("mlp", "moe") else first,
-                second if mlp in ("mlp", "moe") else None,
-            )
+            pair = parts[mixer] if mixer not in MLPS else None, parts[mlp] if mlp in MLPS else None
             layers[Layer(*pair, norms, self._small(*pair, hidden, norms))] += 1
-        text = {
-            name: " ".join(str(self.config.get(name, "")).split())[:300]
-            for name in ("title", "source", "date")
-        }
+        named = ((name, str(self.config.get(name, ""))) for name in ("title", "source", "date"))
+        text = {name: " ".join(words.split())[:300] for name, words in named}
         text["title"] = text["title"][:60] or self.name
         model = Model(
             *(self.name, tuple(layers.items()), hidden, vocab, self.flag("tie_word_embeddings", family.tied)),
@@ -243,10 +243,10 @@ class _Reader:
         if named := list(pattern) or self.listed("layer_types"):
             field = "hybrid_override_pattern" if pattern else "layer_types"
             if len(named) != count:
-                self.faults[f"{field} names {len(named):,} layers; num_hidden_layers is {count:,}."] = None
+                self.fault(f"{field} names {len(named):,} layers; num_hidden_layers is {count:,}.")
             if unknown := [each for each in named if not isinstance(each, str) or each not in MIXERS]:
                 must = f"each must be one of {', '.join(MIXERS)}."
-                self.faults[f"{field} has {shown(unknown[0])}; {must}"] = None
+                self.fault(f"{field} has {shown(unknown[0])}; {must}")
                 return ["full"] * count
             return [MIXERS[each] for each in named]
         counted = range(1, count + 1)
@@ -258,44 +258,39 @@ class _Reader:
         if "llama4" in self.type and self.whole("attention_chunk_size", LARGEST_SEQUENCE, 0):
             chunked = self.listed("no_rope_layers") or [index % 4 for index in counted]
             return ["chunk" if each else "full" for each in chunked[:count]]
-        if not self.flag("use_sliding_window", True) or not self.whole(
-            "sliding_window", LARGEST_SEQUENCE, 0, 0
+        if not (
+            self.flag("use_sliding_window", True) and self.whole("sliding_window", LARGEST_SEQUENCE, 0, 0)
         ):
             return ["full"] * count
         if every := self.whole("global_attn_every_n_layers", MOST_LAYERS, 0):
             return ["window" if (index - 1) % every else "full" for index in counted]
         every = self.whole("sliding_window_pattern", MOST_LAYERS, self.family.full_every)
-        first = (
-            self.whole("max_window_layers", MOST_LAYERS, 0, 0) if "use_sliding_window" in self.config else 0
-        )
+        asked = "use_sliding_window" in self.config
+        first = self.whole("max_window_layers", MOST_LAYERS, 0, 0) if asked else 0
         return ["full" if index <= first or (every and index % every == 0) else "window" for index in counted]
 
     def _attention(self, hidden: int, heads: int) -> Attention:
         """What the attention of all layers has alike."""
         cap = self.of_type("attn_logit_softcapping", int | float, None, "a number above 0")
         if cap is not None and not 0 < cap < math.inf:
-            self.faults[f"attn_logit_softcapping is {_shown(cap)}; it must be a number above 0."] = None
+            self.fault(f"attn_logit_softcapping is {_shown(cap)}; it must be a number above 0.")
         sinks = self.family.sinks or self.flag("attention_sink_bias")
         slopes = self.family.slopes or self.flag("alibi")
         terms = {"softcap": cap and float(cap), "sinks": sinks, "slopes": slopes, "gated": self.family.gate}
         if self.given("kv_lora_rank") is not None:
             rope = self.whole("qk_rope_head_dim", MOST_HEAD_DIM)
-            dims = (
-                rope + self.whole("qk_nope_head_dim", MOST_HEAD_DIM),
-                self.whole("v_head_dim", MOST_HEAD_DIM),
-            )
+            plain, v_dim = (self.whole(f"{each}_head_dim", MOST_HEAD_DIM) for each in ("qk_nope", "v"))
             latents = self.whole("kv_lora_rank", 512), rope, self.whole("q_lora_rank", MOST_WIDTH, None)
-            return Attention(heads, heads, *dims, None, None, cap and float(cap), sinks, slopes, *latents)
+            named = dict(zip(("latent", "rope_dim", "q_latent"), latents, strict=True))
+            return Attention(heads, heads, rope + plain, v_dim, **terms | {"gated": False} | named)
         kv_heads = self.whole("num_key_value_heads", MOST_HEADS, 1 if self.flag("multi_query") else heads)
         head_dim = self.whole("head_dim", MOST_HEAD_DIM, hidden // heads)
         if not self.faults:
             if heads % kv_heads:
-                self.faults[f"num_key_value_heads is {kv_heads}; it must divide the {heads} heads."] = None
+                self.fault(f"num_key_value_heads is {kv_heads}; it must divide the {heads} heads.")
             if self.given("head_dim") is None and (hidden % heads or head_dim > MOST_HEAD_DIM):
                 must = f"which is none of 1 to {MOST_HEAD_DIM}"
-                self.faults[
-                    f"head_dim is missing, and hidden_size is {hidden} over {heads} heads, {must}."
-                ] = None
+                self.fault(f"head_dim is missing, and hidden_size is {hidden} over {heads} heads, {must}.")
         return Attention(
             heads, kv_heads, head_dim, self.whole("v_head_dim", MOST_HEAD_DIM, head_dim), **terms
         )
@@ -304,11 +299,8 @@ class _Reader:
         """Whether a layer's MLP is a choice of experts."""
         first = self.whole("first_k_dense_replace", MOST_LAYERS, 0, 0)
         listed, frequency = self.listed("moe_layers"), self.given("moe_layer_freq")
-        if (
-            not self.whole("num_experts", MOST_WIDTH, 0, 0)
-            or index < first
-            or index in self.listed("mlp_only_layers")
-        ):
+        some = self.whole("num_experts", MOST_WIDTH, 0, 0)
+        if not some or index < first or index in self.listed("mlp_only_layers"):
             return False
         if listed or isinstance(frequency, list):
             return index in listed if listed else index < len(frequency) and bool(frequency[index])
@@ -324,7 +316,7 @@ class _Reader:
     def _experts(self) -> Mlp:
         experts, active = self.whole("num_experts", 2**16), self.whole("num_experts_per_tok", 2**16)
         if active > experts:
-            self.faults[f"num_experts_per_tok is {active}; it must be at most the {experts} experts."] = None
+            self.fault(f"num_experts_per_tok is {active}; it must be at most the {experts} experts.")
         own = "moe_intermediate_size" if self.given("moe_intermediate_size") else "intermediate_size"
         width = self.whole(own, MOST_WIDTH)
         always = width * self.whole("n_shared_experts", 2**16, int(self.type == "llama4_text"), 0)
@@ -334,9 +326,7 @@ class _Reader:
 
     def _recurrent(self, kind: str, hidden: int) -> Recurrent:
         """A layer with a state, of which the matrices are counted."""
-        self.said[
-            "Of layers without attention only the matrices are counted, not their scans and states."
-        ] = None
+        self.say("Of layers without attention only the matrices are counted, not their scans and states.")
         if kind == "linear":
             keys, values = (
                 self.whole(f"linear_num_{each}_heads", MOST_HEADS)
@@ -377,9 +367,9 @@ class _Reader:
         """Of the weights and of K and V."""
         found = str(self.given("torch_dtype") or "").removeprefix("torch.")
         if not found:
-            self.said["torch_dtype is missing: bfloat16 is taken."] = None
+            self.say("torch_dtype is missing: bfloat16 is taken.")
         elif found not in DTYPES:
-            self.faults[f"torch_dtype is {shown(found)}; it must be one of {', '.join(DTYPES)}."] = None
+            self.fault(f"torch_dtype is {shown(found)}; it must be one of {', '.join(DTYPES)}.")
         return found if found in DTYPES else "bfloat16"
 
     def _quantized(self) -> str:
@@ -387,17 +377,13 @@ class _Reader:
         found = self.given("quantization_config")
         method = found.get("quant_method") if isinstance(found, dict) else found
         if method and method not in ("mxfp4", "fp8"):
-            self.said[
-                f"quantization_config is {shown(method)}, which is not known here: 16 bits are taken."
-            ] = None
+            self.say(f"quantization_config is {shown(method)}, which is not known here: 16 bits are taken.")
         return method if method in ("mxfp4", "fp8") else ""
 
     def _leftovers(self) -> None:
         """Say of every field that is left over what is done about it."""
         for field, value in self.config.items():
             if field in LEFT_OUT and value:
-                self.said[f"{field} is given: {LEFT_OUT[field].format(_shown(value))}."] = None
+                self.say(f"{field} is given: {LEFT_OUT[field].format(_shown(value))}.")
             elif not (field in self.asked or value in (None, False, [], {}, "") or HARMLESS.search(field)):
-                self.said[f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out."] = (
-                    None
-                )
+                self.say(f"{shown(field)[1:-1]} is {_shown(value)}: it is not known here and left out.")

@@ -106,12 +106,7 @@ def small() -> SmallModel:
 
 @lru_cache(maxsize=8)
 def layers_of(text: str) -> tuple[tuple[str, ...], list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """The tokens of a text, and q, k and v of every layer on it, see `run`; raises ValueError.
-
-    >>> tokens, layers = layers_of("It is a truth universally acknowledged")
-    >>> tokens[:3], len(layers)
-    (('(begin)', 'It', ' is'), 6)
-    """
+    """The tokens of a text, and q, k and v of every layer on it, see `run`; raises ValueError."""
     model = small()
     many = len(text) if text.strip() else 0
     if not 1 <= many <= MOST_CHARACTERS:

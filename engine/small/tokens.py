@@ -23,11 +23,7 @@ class Tokens:
         return {pair: place for place, pair in enumerate(self.merges)}
 
     def encoded(self, text: str) -> list[int]:
-        """BEGIN, and the tokens of a text in any script: what no merge knows stays bytes.
-
-        >>> Tokens(((97, 97),)).encoded("aaa")
-        [0, 256, 97]
-        """
+        """BEGIN, and the tokens of a text in any script: what no merge knows stays bytes."""
         words = WORDS.findall(text.replace("\0", ""))
         known = {word: self._encoded(word) for word in set(words)}
         return [BEGIN, *(token for word in words for token in known[word])]
@@ -58,11 +54,7 @@ class Tokens:
 
 
 def trained(text: str, size: int) -> Tokens:
-    """A vocabulary of so many tokens: merges the pair that stands together most often, again and again.
-
-    >>> trained("aa aa", 257).merges
-    ((97, 97),)
-    """
+    """A vocabulary of so many tokens: merges the pair that stands together most often, again and again."""
     counts = Counter(WORDS.findall(text))
     words = [(tuple(word.encode()), times) for word, times in sorted(counts.items())]
     pairs: Counter[Pair] = Counter()

@@ -30,11 +30,7 @@ SHIFT, RARE, WIDE = 12.0, 1000, 10.0  # of a column of K; one number in so many,
 
 @dataclass(frozen=True)
 class Format:
-    """A small floating-point format, without infinity: what is larger than its largest becomes that.
-
-    >>> E2M1.rounded(np.float32([0.3, 2.5, 5, 100])).tolist()
-    [0.5, 2.0, 4.0, 6.0]
-    """
+    """A small floating-point format, without infinity: what is larger than its largest becomes that."""
 
     digits: int  # bits of the fraction
     lowest: int  # the exponent of its smallest normal number
@@ -197,10 +193,6 @@ def tile_clocks(gpu: Gpu, times: int) -> tuple[float, float]:
     """Clocks of an SM for the products of a tile of 128 x 128 scores, d 128, and for its exponentials.
 
     times: as fast as 16 bits are multiplied.
-
-    >>> from engine.problem.hardware import GPUS
-    >>> [round(each) for each in tile_clocks(GPUS["b200"], 4)]
-    [257, 1024]
     """
     rate = times * gpu.matrix_flops["bfloat16"] / gpu.sms / gpu.clock_hz
     return 4 * 128**3 / rate, 128**2 / gpu.exponentials_per_clock

@@ -32,10 +32,6 @@ def busy(simulation: Simulation, unit: str) -> float:
 def reasons(experiment: Experiment) -> tuple[Reason, ...]:
     """Standard attention's time, then an experiment's: its bytes alone, with its products, with what they do
     not hide of the softmax, and with all else, which is its modelled time.
-
-    Example:
-        >>> [reason.name for reason in reasons(Experiment())][:2]
-        ['standard attention', 'its bytes alone']
     """
     standard, own = simulate(experiment.changed(algorithm="standard")), simulate(experiment)
     total = own.modelled.seconds
@@ -59,13 +55,7 @@ def bytes_less(experiment: Experiment) -> float:
 
 
 def places(experiment: Experiment) -> tuple[Place, ...]:
-    """A place for each of the reasons: standard attention's, then where the experiment would stand with them.
-
-    Example:
-        >>> standard, bytes_alone, *_ = places(Experiment())
-        >>> bytes_alone.intensity > standard.intensity
-        True
-    """
+    """A place for each reason: standard attention's, then where the experiment would stand with them."""
     standard, own = simulate(experiment.changed(algorithm="standard")), simulate(experiment)
     first, *others = reasons(experiment)
     found = [Place(standard.traffic.intensity("dram"), standard.traffic.flops / first.end)]

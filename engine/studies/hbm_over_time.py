@@ -44,12 +44,7 @@ class Flow:
 
 
 def modelled_flow(experiment: Experiment, interval: float) -> Flow:
-    """The bytes of a call's intervals; raises TimelineError where its blocks or steps are too many.
-
-    >>> flow = modelled_flow(Experiment(), 1e-6)
-    >>> round(flow.read.sum()) == simulate(Experiment()).traffic.dram.total_read
-    True
-    """
+    """The bytes of a call's intervals; raises TimelineError where its blocks or steps are too many."""
     run, traffic, timeline = launch(experiment), simulate(experiment).traffic, simulate_timeline(experiment)
     if (steps := run.schedule.steps * traffic.heads) > MOST_STEPS:
         raise TimelineError(f"bytes are followed over at most {MOST_STEPS:,} steps, this takes {steps:,}")
@@ -143,11 +138,7 @@ class Outline(NamedTuple):
 
 
 def outline(flow: Flow) -> Outline:
-    """Of a call, modelled or sampled.
-
-    >>> outline(Flow(4e-6, np.array([9, 0, 0, 9, 0, 0]), np.zeros(6), left=0.0)).waves
-    (0.0, 0.5)
-    """
+    """Of a call, modelled or sampled."""
     read, both = flow.read, flow.read + flow.written
     over = np.ones(max(1, round(SHORTEST / flow.interval), len(read) // SHARE))  # intervals
     reads, rates = (np.convolve(bytes_, over, "same") / len(over) for bytes_ in (read, both))

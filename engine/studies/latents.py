@@ -34,11 +34,7 @@ HEADS_DRAWN = (1, 2, 4, 8, 16, 32, 64, 128)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Those of DeepSeek-V2 and V3, unless given.
-
-    >>> Sizes().cached, Sizes().of_heads
-    (576, 40960)
-    """
+    """Those of DeepSeek-V2 and V3, unless given."""
 
     heads: int = 128  # of Q
     # latent, rotary: numbers that are cached of a token: its latent, and those rotated by its position
@@ -73,11 +69,7 @@ DEEPSEEK = Sizes()
 
 
 def cost(way: str, queries: int, keys: int, sizes: Sizes = DEEPSEEK) -> Cost:
-    """That of a way, for one sequence in one layer: of so many queries, each of which sees all keys.
-
-    >>> cost(ABSORBED, 1, 4096).moved / cost(HEADS, 1, 4096).moved
-    0.0140625
-    """
+    """That of a way, for one sequence in one layer: of so many queries, each of which sees all keys."""
     pairs, wide = 2 * queries * keys * sizes.heads, sizes.plain + sizes.rotary + sizes.v_dim
     if way == HEADS:
         return Cost(sizes.of_heads * BYTES, keys * sizes.of_heads * BYTES, pairs * wide)
@@ -96,11 +88,7 @@ def grouped(kv_heads: float, queries: int, keys: int, heads: int = Sizes.heads) 
 
 
 def per_byte(way: str, heads: int) -> float:
-    """FLOPs of decoding by so many heads per byte that it reads, in a long context; GROUPS: of 8 key heads.
-
-    >>> round(per_byte(ABSORBED, 128))
-    242
-    """
+    """FLOPs of decoding by so many heads per byte read, in a long context; GROUPS: of 8 key heads."""
     if way == GROUPS:
         found = grouped(min(8, heads), 1, LONG, heads)
     else:
@@ -114,11 +102,7 @@ def balance(gpu: Gpu) -> float:
 
 
 def projecting_pays_from(sizes: Sizes = DEEPSEEK, keys: float = inf) -> float:
-    """Queries of a call above which making K and V takes fewer FLOPs than absorbing; over endless keys.
-
-    >>> round(projecting_pays_from(), 1)
-    170.7
-    """
+    """Queries of a call above which making K and V takes fewer FLOPs than absorbing; over endless keys."""
     more = sizes.heads * (sizes.cached + sizes.latent - sizes.plain - sizes.rotary - sizes.v_dim)
     return sizes.lifting / (more + sizes.lifting / keys)
 

@@ -43,12 +43,7 @@ class LayerTime:
 
 @lru_cache(maxsize=256)
 def layer_time(model: Model, tokens: int, hardware: str) -> LayerTime:
-    """The model's most frequent layer that has attention, in a prompt of so many tokens.
-
-    Example:
-        >>> layer_time(shipped(TAUGHT), 128, "h200").gain < 1.05
-        True
-    """
+    """The model's most frequent layer that has attention, in a prompt of so many tokens."""
     slow, fast = (_part(model, Phase(PREFILL, tokens, 1, 1, hardware, name)) for name in ("standard", AUTO))
     fits = memory_bytes(slow.experiment) <= slow.experiment.gpu.memory_bytes
     times = slow.attention_seconds, fast.attention_seconds

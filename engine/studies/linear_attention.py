@@ -62,12 +62,7 @@ def decoded(tokens: int, linear: bool, group: int = 1, dim: int = HEAD_DIM) -> C
 
 
 def meets(gpu: Gpu, group: int | None = None) -> int:
-    """The shortest length from which linear takes less time, at best: of a prompt, or, by a group, decoding.
-
-    >>> from engine.problem.hardware import GPUS
-    >>> meets(GPUS["h200"], 1)
-    257
-    """
+    """The shortest length from which linear takes less time, at best: a prompt or, by a group, decoding."""
     for tokens in range(1, 2**20):
         pair = (
             prompt(tokens, each) if group is None else decoded(tokens, each, group) for each in (True, False)

@@ -24,10 +24,6 @@ class Rescaling:
         block: keys in a tile.
         dtype: in which a softmax without its maximum would sum.
         threshold: in log2, by how much a score must pass m to raise it; what `steps` has is without one.
-
-    Example:
-        >>> example().steps.m.tolist()
-        [1.4, 1.82, 2.46, 2.46]
     """
 
     scores: np.ndarray

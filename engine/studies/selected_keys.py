@@ -239,9 +239,6 @@ def moved(way: str, length: int) -> dict[str, float]:
     """Of a query and a key head, in the mean of a causal prompt: keys that its tiles "read", and "scores".
 
     ALL: in tiles of TILE_ROWS queries of a head; BEST: chosen blocks, of a group; MEANS: all branches of NSA.
-
-    >>> moved(ALL, 16384)["read"] > moved(BEST, 16384)["read"]
-    True
     """
     at = np.arange(length)
     if way == ALL:
@@ -258,9 +255,6 @@ def dsa_flops(keys: int) -> tuple[int, int, int]:
     """Of a decoded token in a layer of DeepSeek-V3.2: attention to all keys, the indexer, and to the chosen.
 
     128 heads over the latent; 64 heads of 128 numbers that score every key; 2,048 keys.
-
-    >>> dsa_flops(131072)
-    (36507222016, 2147483648, 570425344)
     """
     latent, index, most = 2 * 128 * (576 + 512), 2 * 64 * 128, 2048
     return latent * keys, index * keys, latent * min(keys, most)
@@ -268,10 +262,6 @@ def dsa_flops(keys: int) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=2)
 def crossing(what: str) -> int:
-    """The shortest length, in steps of TILE_ROWS, at which chosen blocks take less than all keys.
-
-    >>> crossing("scores") < crossing("read")
-    True
-    """
+    """The shortest length, in steps of TILE_ROWS, at which chosen blocks take less than all keys."""
     lengths = range(TILE_ROWS, LENGTHS[-1], TILE_ROWS)
     return next(each for each in lengths if moved(BEST, each)[what] < moved(ALL, each)[what])

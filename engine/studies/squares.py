@@ -32,12 +32,7 @@ class Cut:
 
 
 def grown(experiment: Experiment) -> list[Grown]:
-    """A square for every length.
-
-    Example:
-        >>> grown(Experiment())[-1].scores
-        268435456
-    """
+    """A square for every length."""
     gpu, itemsize = experiment.gpu, experiment.problem.itemsize
     memories = ((gpu.shared_bytes_block, "one SM"), (gpu.l2_bytes, "L2"), (gpu.memory_bytes, "HBM"))
     found = []

@@ -111,11 +111,7 @@ def sensible(experiment: Experiment, chosen: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=128)
 def variant(experiment: Experiment, chosen: frozenset[str] = ALL) -> Variant:
-    """An experiment's problem with the sensible part of the chosen techniques.
-
-    Example:
-        variant(Experiment.of(seq=4096, head_dim=128)).of_peak  # of a B200: no other GPU was asked for
-    """
+    """An experiment's problem with the sensible part of the chosen techniques."""
     experiment = on_blackwell(experiment)
     techniques = sensible(experiment, chosen)
     rows = flash4.TILE * (1 + ("tiles" in techniques)) * (1 + ("pairs" in techniques))

@@ -4,8 +4,9 @@ FlashAttention-1 cut K and V among the warps of a block, FlashAttention-2 cuts Q
 section 3.3 and figure 3). Warps of the first have parts of every row, which meet in shared memory.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import permutations
 
 import numpy as np
 
@@ -19,34 +20,25 @@ MAXIMUM, SUM = "maximum", "sum"
 STEPS = ("cut", "scores", MAXIMUM, "weights", "products", SUM)
 
 
-@dataclass
 class Exchange:
     """Shared memory between warps, which counts what passes through it, in bytes, and how often all wait."""
 
-    written: int = 0
-    read: int = 0
-    waits: int = 0
-    steps: list = field(default_factory=list)
-    _held: dict = field(default_factory=dict)
+    def __init__(self):
+        self.written = self.read = self.waits = 0
+        self.steps: list[tuple[int, int, int]] = []
 
     def step(self) -> None:
         """One of STEPS is done: what has passed so far is written down."""
         self.steps.append((self.written, self.read, self.waits))
 
-    def put(self, name: str, warp: int, to: int, values: np.ndarray) -> None:
-        """A warp leaves values for another."""
-        self._held[name, warp, to] = values
-        self.written += values.nbytes
-
-    def wait(self) -> None:
-        """All warps wait until each has come here."""
+    def passed(self, values: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+        """[warp][to] is left for every other warp; once all have come here each takes what is left for it."""
+        left = {(warp, to): values[warp][to] for warp, to in permutations(range(WARPS), 2)}
+        self.written += sum(each.nbytes for each in left.values())
         self.waits += 1
-
-    def take(self, name: str, warp: int, by: int) -> np.ndarray:
-        """A warp takes what another has left for it."""
-        values = self._held.pop((name, warp, by))
-        self.read += values.nbytes
-        return values
+        found = [[left[other, warp] for other in range(WARPS) if other != warp] for warp in range(WARPS)]
+        self.read += sum(each.nbytes for own in found for each in own)
+        return found
 
 
 @dataclass(frozen=True)
@@ -66,12 +58,7 @@ class Shared:
 
 @lru_cache(maxsize=16)
 def partitions(experiment: Experiment) -> dict[str, Shared]:
-    """The first tile of a head, its keys cut among WARPS warps and its queries: "keys" and "queries".
-
-    Example:
-        >>> {cut: each.written[-1] for cut, each in partitions(Experiment.of(head_dim=64)).items()}
-        {'keys': 52992, 'queries': 0}
-    """
+    """The first tile of a head, its keys cut among WARPS warps and its queries: "keys" and "queries"."""
     one = experiment.changed(algorithm=flash1.ALGORITHM.key, batch=1, heads=1, kv_heads=1)
     rows, keys = one.tiling.block_q, one.tiling.block_kv
     first = one.changed(seq=rows, seq_kv=keys, causal=False, window=None, documents=None)
@@ -84,21 +71,22 @@ def partitions(experiment: Experiment) -> dict[str, Shared]:
 def _cut_keys(q: np.ndarray, k: np.ndarray, v: np.ndarray, visits: int) -> Shared:
     """Every warp has all rows and a part of the keys: maxima, sums and O of all must meet."""
     exchange = Exchange()
-    warps, shares = range(WARPS), np.array_split(np.arange(len(q)), WARPS)
+    shares = np.array_split(np.arange(len(q)), WARPS)
     exchange.step()
     scores = [q @ part.T for part in np.array_split(k, WARPS)]
     exchange.step()
     own = [part.max(1) for part in scores]
-    _pass_on(exchange, "m", {(w, to): own[w] for w in warps for to in warps})
-    m = [np.maximum.reduce([own[w], *_others(exchange, "m", w)]) for w in warps]
+    others = exchange.passed([[each] * WARPS for each in own])
+    m = [np.maximum.reduce([each, *more]) for each, more in zip(own, others, strict=True)]
     exchange.step()
     weights = [np.exp(part - m[w][:, None]) for w, part in enumerate(scores)]
     exchange.step()
     outs = [weights[w] @ part for w, part in enumerate(np.array_split(v, WARPS))]
     exchange.step()
-    sums = [part.sum(1) for part in weights]
-    _pass_on(exchange, "O", {(w, to): np.c_[outs[w], sums[w]][shares[to]] for w in warps for to in warps})
-    whole = [np.c_[outs[w], sums[w]][shares[w]] + sum(_others(exchange, "O", w)) for w in warps]
+    sums = [
+        [np.c_[out, part.sum(1)][rows] for rows in shares] for out, part in zip(outs, weights, strict=True)
+    ]
+    whole = [sums[warp][warp] + sum(others) for warp, others in enumerate(exchange.passed(sums))]
     exchange.step()
     return _shared(exchange, whole, visits)
 
@@ -113,18 +101,6 @@ def _cut_queries(q: np.ndarray, k: np.ndarray, v: np.ndarray, visits: int) -> Sh
     for _ in STEPS:
         exchange.step()
     return _shared(exchange, whole, visits)
-
-
-def _pass_on(exchange: Exchange, name: str, values: dict[tuple[int, int], np.ndarray]) -> None:
-    """Every warp leaves what the others need, and all wait for all."""
-    for (warp, to), part in values.items():
-        if warp != to:
-            exchange.put(name, warp, to, part)
-    exchange.wait()
-
-
-def _others(exchange: Exchange, name: str, warp: int) -> list[np.ndarray]:
-    return [exchange.take(name, other, warp) for other in range(WARPS) if other != warp]
 
 
 def _shared(exchange: Exchange, parts: list[np.ndarray], visits: int) -> Shared:

@@ -64,12 +64,7 @@ class Zoom:
 
 @lru_cache(maxsize=16)
 def zoom(experiment: Experiment) -> Zoom:
-    """The last score that raises its row's maximum, in the middle query row of the middle query block.
-
-    Example:
-        >>> zoom(Experiment.of(seq=512, head_dim=64)).scores.shape
-        (128, 64)
-    """
+    """The last score that raises its row's maximum, in the middle query row of the middle query block."""
     experiment = _told(experiment)
     run, tiling = launch(experiment), experiment.tiling
     alone = experiment.changed(batch=1, heads=1, kv_heads=1)

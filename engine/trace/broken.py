@@ -25,9 +25,6 @@ def errors(
     """By flaw, [rows, key blocks]: how far off O is after each block, as a share of its largest.
 
     Of a row that has seen no key, 0; of what is not finite, infinity. q is [seq_q, d], k and v [seq_kv, d].
-
-    Example:
-        errors(experiment, q, k, v, [0])["alpha"][0, -1]  # of the finished first row
     """
     rows, block = np.asarray(rows, np.int64), experiment.tiling.block_kv
     along = -1 if any(phase.reverse for phase in schedule_of(experiment).phases) else 1
