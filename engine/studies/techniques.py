@@ -5,7 +5,7 @@ at the same time). All fused variants take the blocks of FlashAttention-3, so th
 unfused attention is the scenario's, with the blocks that it has on every page.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -100,11 +100,11 @@ class Variant:
     kernel: str | None  # which of this project's kernels it is; None if none
 
 
-def sensible(chosen: Iterable[str]) -> frozenset[str]:
+def sensible(chosen: Iterable[str], of: Mapping[str, Technique] = TECHNIQUES) -> frozenset[str]:
     """Of the chosen techniques those whose needs are chosen too; the others have nothing to work on."""
-    left = frozenset(chosen) & ALL
-    while any(not left.issuperset(TECHNIQUES[key].needs) for key in left):
-        left = frozenset(key for key in left if left.issuperset(TECHNIQUES[key].needs))
+    left = frozenset(chosen).intersection(of)
+    while off := [key for key in left if not left.issuperset(of[key].needs)]:
+        left -= {*off}
     return left
 
 
@@ -128,10 +128,16 @@ def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
 
 @lru_cache(maxsize=256)
 def _variant(experiment: Experiment, techniques: frozenset[str]) -> Variant:
-    run, misfit = _run(experiment, techniques), None
+    run, whole, misfit = _run(experiment, techniques), launch(experiment), None
     moved, gpu = traffic(run), run.gpu
-    if "fusion" in techniques and "tiling" not in techniques:
-        misfit = _misfit(launch(experiment))
+    if "fusion" in techniques and "tiling" not in techniques:  # whole rows of S beside the buffers
+        (parts,), rows = whole.parts.values(), whole.tiling.block_q
+        need = sum(part.bytes for part in parts) + rows * whole.problem.seq_kv * ACCUMULATOR_BYTES
+        if need > gpu.shared_bytes_block:
+            misfit = (
+                f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KiB, but "
+                f"{gpu.with_article} allows {gpu.shared_bytes_block // KIB} KiB per block."
+            )
     seconds = None if misfit else modelled_time(run, moved).seconds
     of_peak = seconds and moved.flops / gpu.products_per_second(run.problem.dtype) / seconds
     return Variant(techniques, run.pipeline, moved, seconds, of_peak, misfit, kernels().get(techniques))
@@ -144,7 +150,12 @@ def _run(experiment: Experiment, techniques: frozenset[str]) -> Launch:
     whole, base = launch(experiment), flash3 if "queries" in techniques else flash1
     run = Launch.of(base.ALGORITHM, whole.problem, whole.tiling, whole.gpu)
     if "tiling" in techniques and "online" not in techniques:  # whole rows need but one pass
-        run = _two_passes(run)
+        # the maximum is found first, so nothing is ever rescaled
+        (phase,) = run.schedule.phases
+        twice = {"each": TWO_PASSES}
+        if phase.outer == "key":
+            twice = {"before": (load(Tensor.K, 2), load(Tensor.V)), "each": TWO_PASSES_OF_KEYS}
+        run = replace(run, schedule=replace(run.schedule, phases=(replace(phase, **twice),)))
     ahead = {key: key in techniques for key in ("asynchronous", "specialised", "overlapped")}
     dividing = techniques >= LOOP and "deferred" not in techniques
     pipeline = Pipeline(**ahead, returning="queries" not in techniques, dividing=dividing)
@@ -156,31 +167,7 @@ def kernels() -> dict[frozenset[str], str]:
     return {record.techniques: key for key, record in ALGORITHMS.items() if record.techniques is not None}
 
 
-def _two_passes(run: Launch) -> Launch:
-    """A fused loop with the maximum found first: nothing is ever rescaled."""
-    (phase,) = run.schedule.phases
-    if phase.outer == "key":
-        phase = replace(phase, before=(load(Tensor.K, 2), load(Tensor.V)), each=TWO_PASSES_OF_KEYS)
-    else:
-        phase = replace(phase, each=TWO_PASSES)
-    return replace(run, schedule=replace(run.schedule, phases=(phase,)))
-
-
-def _misfit(run: Launch) -> str | None:
-    """Why whole rows of S do not fit beside the buffers of Q, K and V, if they do not."""
-    gpu, rows = run.gpu, run.tiling.block_q
-    (parts,) = run.parts.values()
-    need = sum(part.bytes for part in parts) + rows * run.problem.seq_kv * ACCUMULATOR_BYTES
-    if need <= gpu.shared_bytes_block:
-        return None
-    return (
-        f"Does not fit: {rows} whole rows of S beside Q, K and V take {-(-need // KIB):,} KiB, but "
-        f"{gpu.with_article} allows {gpu.shared_bytes_block // KIB} KiB per block."
-    )
-
-
-@dataclass(frozen=True)
-class RecordedKernel:
+class RecordedKernel(NamedTuple):
     """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward."""
 
     kernel: str
@@ -194,22 +181,18 @@ class RecordedKernel:
 def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[RecordedKernel, ...]:
     """Those of `kernels` that were timed on the recorded problem nearest to the scenario, in their order."""
     shape = nearest_shape(recording, experiment)
-    if shape is None:
-        return ()
-    timed = [row for row in timings_of(recording, *shape) if row.times and row.provider in kernels().values()]
+    timed = [row for row in timings_of(recording, *shape) if row.times] if shape else []
     lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
     keys = nearest_length(lengths, experiment.problem.seq_kv)
-    if keys is None:
-        return ()
     found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
+    if not lengths:
+        return ()
     rows = [(techniques, name, None, found[name]) for techniques, name in kernels().items() if name in found]
     problem = found["flash3"].problem
     one_stage = [row for row in recording.sweep if (row.algorithm, row.stages) == ("flash2", 1)]
-    waiting = [row for row in one_stage if row.problem == problem and row.times]
-    if waiting:
+    if waiting := [row for row in one_stage if row.problem == problem and row.times]:
         rows.append((WAITING, "flash2", 1, min(waiting, key=lambda row: row.times.p50)))
-    rows.sort(key=lambda row: len(row[0]))
     return tuple(
         RecordedKernel(name, stages, used, problem, row.times.p50, row.tflops)
-        for used, name, stages, row in rows
+        for used, name, stages, row in sorted(rows, key=lambda row: len(row[0]))
     )

@@ -7,8 +7,8 @@ memory too. Units work at the rates of `engine.model.rates`, an H200's shares of
 from one warp to another takes no time here.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from engine.algorithms import flash2, flash4
 from engine.experiment import Experiment
@@ -27,9 +27,9 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Tiling
 from engine.schedule.bytes import Bytes
 from engine.studies.techniques import Technique
-from engine.studies.warp_groups import Inside, Mark
+from engine.studies.techniques import sensible as supported
+from engine.studies.warp_groups import MOST_VISITS, Block, Inside
 
-MOST_VISITS = 4  # that are drawn of a tile, and one of the next
 LOOKED = 40  # visits after which they follow each other evenly
 TILES = "first", "second"  # query tiles in flight
 QK, PV = ({tile: f"{product} {tile}" for tile in TILES} for product in ("Q Kᵀ", "P V"))
@@ -78,8 +78,7 @@ TECHNIQUES = {
 ALL = frozenset(TECHNIQUES)
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """A block of FlashAttention-4 with some of its techniques."""
 
     techniques: frozenset[str]  # those in use
@@ -102,11 +101,7 @@ def sensible(experiment: Experiment, chosen: frozenset[str]) -> frozenset[str]:
     problem = experiment.problem
     pairs = problem.head_dim in PAIRED_DIMS and problem.v_dim == 128 and not problem.mask.hides
     left = chosen if pairs and problem.seq_q > 2 * flash4.TILE else chosen - {"pairs"}
-    if flash4.tiles(problem) == 1:
-        left -= {"tiles"}
-    while any(not left.issuperset(TECHNIQUES[key].needs) for key in left):
-        left = frozenset(key for key in left if left.issuperset(TECHNIQUES[key].needs))
-    return left
+    return supported(left - {"tiles"} if flash4.tiles(problem) == 1 else left, TECHNIQUES)
 
 
 @lru_cache(maxsize=128)
@@ -135,8 +130,7 @@ def variant(experiment: Experiment, chosen: frozenset[str] = ALL) -> Variant:
     return Variant(techniques, block, rate / 1e12, of_peak, shared, requested_bytes(run.schedule))
 
 
-@dataclass(frozen=True)
-class Whole:
+class Whole(NamedTuple):
     """FlashAttention-4's whole call on a B200, modelled, for what its paper says of its best."""
 
     # tflops, of_peak: of 16 heads of d 128 and 32,768 tokens in bfloat16
@@ -163,7 +157,7 @@ def beside_published() -> Whole:
     return Whole(rate / 1e12, rate / peak, second.modelled.seconds / fourth.modelled.seconds, clocks)
 
 
-class _Block:
+class _Block(Block):
     """A block of threads that works on one pair of query tiles after another.
 
     Attributes, all in seconds of one SM and of one tile:
@@ -173,6 +167,7 @@ class _Block:
     """
 
     def __init__(self, run: Launch, techniques: frozenset[str]):
+        super().__init__()
         problem, gpu, self.techniques = run.problem, run.gpu, techniques
         self.reached = gpu.reached
         rates, size, rows, keys = Rates.of(gpu, problem.dtype), problem.itemsize, flash4.TILE, flash4.KEYS
@@ -194,8 +189,7 @@ class _Block:
         self.key = {name: keys / rows * each / pair for name, each in zip("KV", rows_of, strict=True)}
         self.tiles = TILES[: 1 + ("tiles" in techniques)]
         self.stages = pair * flash4.stages(problem, Tiling(rows * len(self.tiles), keys))
-        self.marks: list[Mark] = []
-        self.link = self.tensor = self.unit = self.corrects = 0.0
+        self.unit = self.corrects = 0.0
         self.done: list[float] = []  # when the products were done with each copy of K or V, in order
         self.group = dict.fromkeys(self.tiles, 0.0)  # when a softmax group can go on
         self.asked, self.left = 0.0, dict.fromkeys(self.tiles, 0.0)  # when Q can come, and O has left
@@ -225,7 +219,7 @@ class _Block:
         for tile, end in zip(self.tiles, ended, strict=True):
             start = max(end, self.corrects)
             self.left[tile] = start + self.correction  # from where on tensor memory is free for the next O
-            self.corrects = self._mark(CORRECTING, STORE, -1, start, self.correction + self.store)
+            self.corrects = self.mark(CORRECTING, STORE, -1, start, self.correction + self.store)
 
     def _softmax(self, key: int, scored: dict[str, float], rescales: bool) -> dict[str, float]:
         """When P of each tile is in its place and O is rescaled; α is known as soon as the maximum is."""
@@ -237,15 +231,15 @@ class _Block:
         begin = max(self.unit, *(max(scored[tile], self.group[tile]) for tile in self.tiles))
         for lane, tile in enumerate(self.tiles, 2):
             start = max(scored[tile], self.group[tile])
-            known = self._mark(lane, MAXIMUM, key, start, self.maximum)
+            known = self.mark(lane, MAXIMUM, key, start, self.maximum)
             corrected = known
             if correction and apart:
-                self.corrects = self._mark(CORRECTING, CORRECTION, key, max(known, self.corrects), correction)
+                self.corrects = self.mark(CORRECTING, CORRECTION, key, max(known, self.corrects), correction)
                 corrected = self.corrects
             elif correction:
-                known = corrected = self._mark(lane, OWN, key, known, correction)
+                known = corrected = self.mark(lane, OWN, key, known, correction)
             start = max(known, self.unit if together == 1 else begin)
-            self.group[tile] = self._mark(lane, EXPONENTIALS, key, start, together * self.exponentials)
+            self.group[tile] = self.mark(lane, EXPONENTIALS, key, start, together * self.exponentials)
             if together == 1:
                 self.unit = self.group[tile]
             found[tile] = max(self.group[tile], corrected)
@@ -258,19 +252,12 @@ class _Block:
         return self.done[before - self.stages] if before >= self.stages else 0.0
 
     def _copy(self, name: str, key: int, asked: float, seconds: float) -> float:
-        """Copies follow each other from L2, where others have had K and V; returns when this one is there."""
-        start = max(asked, self.link)
+        """From L2, where others have had K and V."""
         latency = self.reached.latency if name == "Q" else self.reached.l2_latency
-        self.link = start + seconds
-        return self._mark(COPIES, name, key, start, latency + seconds)
+        return self.copied(COPIES, name, key, asked, seconds, latency)
 
     def _product(self, operation: str, key: int, ready: float) -> float:
         """The tensor cores take one product after another, in the order in which they are issued."""
         seconds = self.scores if operation in QK.values() else self.weighs
-        self.tensor = self._mark(PRODUCTS, operation, key, max(ready, self.tensor), seconds)
+        self.tensor = self.mark(PRODUCTS, operation, key, max(ready, self.tensor), seconds)
         return self.tensor
-
-    def _mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
-        """Write down what a lane does; returns when it ends."""
-        self.marks.append(Mark(lane, operation, key, start, start + seconds))
-        return start + seconds

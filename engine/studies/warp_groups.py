@@ -10,6 +10,7 @@ waits for that product first, and so do the lanes. Without, all warp groups do t
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from engine.algorithms import Pipeline, flash3
 from engine.experiment import Experiment
@@ -24,12 +25,8 @@ NEXT_VISITS = 1  # that are drawn of the tile after it
 QK, SOFTMAX, PV, STORE = "Q Kᵀ", "softmax", "P V", "store O"
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One operation inside a block: in which lane, what, on which key block (-1: none), from when to when.
-
-    start and end are seconds from the block's start.
-    """
+class Mark(NamedTuple):
+    """One operation inside a block: in which lane, what, on which key block (-1: none), and its seconds."""
 
     lane: int
     operation: str
@@ -85,7 +82,26 @@ def inside(experiment: Experiment, pipeline: Pipeline) -> Inside:
     return Inside(experiment, lanes, tuple(block.marks), visits, in_all, switch, period, *busy)
 
 
-class _Block:
+class Block:
+    """What lanes of a block of threads do, as it is written down, and when its units are free."""
+
+    def __init__(self):
+        self.marks: list[Mark] = []
+        self.link = self.tensor = 0.0  # when the way from L2 and the tensor cores are free
+
+    def mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
+        """Write down what a lane does; returns when it ends."""
+        self.marks.append(Mark(lane, operation, key, start, start + seconds))
+        return start + seconds
+
+    def copied(self, lane: int, name: str, key: int, asked: float, seconds: float, latency: float) -> float:
+        """Copies follow each other on the way from L2; returns when this one is there."""
+        start = max(asked, self.link)
+        self.link = start + seconds
+        return self.mark(lane, name, key, start, latency + seconds)
+
+
+class _Block(Block):
     """A block of threads that works on one tile after another.
 
     Attributes, all in seconds of one SM:
@@ -98,6 +114,7 @@ class _Block:
     """
 
     def __init__(self, run: Launch, pipeline: Pipeline):
+        super().__init__()
         (phase,), gpu, tiling = run.schedule.phases, run.gpu, run.tiling
         rates, count = Rates.of(gpu, run.problem.dtype), tiling.block_q // WARP_GROUP_ROWS
         self.groups = {lane: f"warp group {lane}" for lane in range(1, count + 1)}
@@ -111,8 +128,8 @@ class _Block:
         width, self.latency = (own_way, latency) if pipeline.asynchronous else (1.0, 0.0)
         query = gpu.sms * run.schedule.amounts[Tensor.Q].of(tiling.block_q, tiling.block_kv) / rates.cache
         self.query, self.key, self.store = width * query, width * self.copies / 2, own_way * query + latency
-        self.pipeline, self.marks = pipeline, []
-        self.link = self.tensor = self.exponentials = self.begins = 0.0
+        self.pipeline = pipeline
+        self.exponentials = self.begins = 0.0
         self.ready = dict.fromkeys(self.groups, 0.0)  # when each warp group can go on
         self.done = {"K": [], "V": []}  # when the last group was done with those of each visit
         self.visit = 0  # of this tile and those before it
@@ -121,10 +138,10 @@ class _Block:
         """One tile that sees these key blocks."""
         before, query, value_before = None, 0.0, 0.0
         for key in keys:
-            key_there = self._copy("K", key, self._free("K"), self.key)
+            key_there = self.copied(0, "K", key, self._free("K"), self.key, self.latency)
             if before is None:
-                query = self._copy("Q", -1, self.begins, self.query)
-            value_there = self._copy("V", key, self._free("V"), self.key)
+                query = self.copied(0, "Q", -1, self.begins, self.query, self.latency)
+            value_there = self.copied(0, "V", key, self._free("V"), self.key, self.latency)
             there = max(key_there if self.pipeline.asynchronous else value_there, query)
             if self.pipeline.overlapped:
                 self._take_turns(key, there, before, value_before)
@@ -136,7 +153,7 @@ class _Block:
                 self.ready[group] = self._product(group, PV, before, max(self.ready[group], value_before))
             self.done["V"].append(self.tensor)
         for group in self.groups:
-            self.ready[group] = self._mark(group, STORE, -1, self.ready[group], self.store)
+            self.ready[group] = self.mark(group, STORE, -1, self.ready[group], self.store)
         if not self.pipeline.specialised:  # the block ends, and another begins
             self.begins = max(self.ready.values())
 
@@ -146,13 +163,6 @@ class _Block:
             return max(self.ready.values())
         return max(self.done[name][self.visit - BUFFERS] if self.visit >= BUFFERS else 0.0, self.begins)
 
-    def _copy(self, name: str, key: int, asked: float, seconds: float) -> float:
-        """Copies follow each other on the way from L2; returns when this one is there."""
-        start = max(asked, self.link)
-        self.link = start + seconds
-        self._mark(0, name, key, start, self.latency + seconds)
-        return self.link + self.latency
-
     def _take_turns(self, key: int, there: float, before: int | None, value_before: float) -> None:
         """Overlap: a group issues Q Kᵀ with P V of the visit before; its softmax waits for both."""
         for group in self.groups:
@@ -160,7 +170,7 @@ class _Block:
             if before is not None:
                 ended = self._product(group, PV, before, value_before)
             self.tensor += self.turn
-            softmax = self._mark(group, SOFTMAX, key, max(ended, self.exponentials), self.softmax)
+            softmax = self.mark(group, SOFTMAX, key, max(ended, self.exponentials), self.softmax)
             self.exponentials = softmax + self.turn
             self.ready[group] = max(ended, softmax)
         self.done["K"].append(scored)  # of the last group, to whom the tensor cores come last
@@ -169,7 +179,7 @@ class _Block:
 
     def _product(self, group: int, operation: str, key: int, ready: float) -> float:
         """The tensor cores take one group's product after another's; returns when this one ends."""
-        self.tensor = self._mark(group, operation, key, max(ready, self.tensor), self.product)
+        self.tensor = self.mark(group, operation, key, max(ready, self.tensor), self.product)
         return self.tensor
 
     def _in_step(self, key: int, there: float, value_there: float) -> None:
@@ -178,13 +188,8 @@ class _Block:
         start = max(*self.ready.values(), there)
         scored, weighed = start + product, start + len(self.groups) * (self.product + self.softmax)
         for group in self.groups:
-            self._mark(group, QK, key, start, product)
-            self._mark(group, SOFTMAX, key, scored, softmax)
-            self.ready[group] = self._mark(group, PV, key, max(weighed, value_there), product)
+            self.mark(group, QK, key, start, product)
+            self.mark(group, SOFTMAX, key, scored, softmax)
+            self.ready[group] = self.mark(group, PV, key, max(weighed, value_there), product)
         self.done["K"].append(scored)
         self.done["V"].append(max(self.ready.values()))
-
-    def _mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
-        """Write down what a lane does; returns when it ends."""
-        self.marks.append(Mark(lane, operation, key, start, start + seconds))
-        return start + seconds

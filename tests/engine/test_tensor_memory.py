@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 
 from engine import Experiment, simulate
+from engine.problem.hardware import GPUS
 from engine.studies import tensor_memory as study
 from engine.studies.answers import answer
 from engine.studies.rescales import rescales
@@ -89,7 +90,9 @@ def test_a_buffer_is_filled_again_only_when_its_last_product_is_done(shown):
 
 def test_the_pace_is_that_of_the_unit_that_has_most_to_do():
     """By hand at d 128, clocks: products of 512 at 80% of 8,173 FLOPs a clock; 16 exponentials a clock."""
-    product, operation = 2 * 128**3 / (0.8 * 2250e12 / 148 / CLOCK), 128 * 128 / (75e12 / 2 / 148 / CLOCK)
+    reached = GPUS["b200"].reached.matrix
+    assert reached == pytest.approx(0.8, abs=0.01)
+    product, operation = 2 * 128**3 / (reached * 2250e12 / 148 / CLOCK), 128 * 128 / (75e12 / 2 / 148 / CLOCK)
     unit = 128 * 128 / 16
     assert clocks(variant(WIDE).block.period) == pytest.approx(4 * product)  # tensor cores
     plain = variant(WIDE, ALL - {"polynomials"})  # a tile's own chain: maximum, weights, and both products
