@@ -28,7 +28,7 @@ SERVING = {  # what stands between a socket and the pages, and what turns words 
     "app/notebook/": ("IPython", "anywidget", "traitlets"),
     "app/tour/slides.py": ("PIL", "playwright", "av", "pptx"),
     "app/markup.py": ("latex2mathml", "markdown_it", "mdit_py_plugins"),
-    **dict.fromkeys(("app/serving/", "app/frame/document.py"), ("starlette",)),
+    **{"app/serving/": ("starlette", "uvicorn"), "app/frame/document.py": ("starlette",)},
 }
 LATE = {
     "engine/capture.py": ("torch",),

@@ -47,7 +47,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
         print(f"  It is open to the network: others find it {where} and {others}.")
     Thread(target=foresee, daemon=True).start()
     idle.allow_files()
-    sweeping = asyncio.create_task(idle.sweep(port))
+    sweeping = asyncio.create_task(idle.sweep())
     yield
     sweeping.cancel()
 
@@ -69,6 +69,7 @@ def send_at_once() -> None:
     for found in [each for each in gc.get_objects() if type(each) is socket.socket and each.fileno() >= 0]:
         if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            idle.let_go_of_slow(found)
 
 
 def settle() -> None:

@@ -16,12 +16,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from app.room.room import MOST_PHONES, Room
 from app.room.routes import phone_app
-from app.serving.idle import allow_files
+from app.serving.idle import allow_files, let_go_of_slow, sweep
 
 EVERYWHERE = "0.0.0.0"
 MOST_CONNECTIONS = 2 * MOST_PHONES + 200  # a phone's stream, and what it asks beside that
 IDLE = 5  # s between two looks at a connection that asks nothing, after which it is closed
-UNANSWERED = 30_000  # ms after which a phone that confirms nothing is gone
+UNANSWERED = 30  # s after which a phone that confirms nothing is gone
 LOGGER = logging.getLogger("room")
 LOGGER.setLevel(logging.ERROR)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
@@ -54,8 +54,7 @@ def listen(address: str, port: int) -> socket.socket:
     try:
         if sys.platform != "win32":  # there it would share a port that is in use
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a phone that went away in silence is missed sooner
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED)
+        let_go_of_slow(made, UNANSWERED)  # a phone that went away in silence is missed sooner
         made.bind((address, port))
         made.listen(MOST_PHONES)
         made.setblocking(False)
@@ -106,7 +105,7 @@ async def serving(room: Room, listener: socket.socket) -> AsyncIterator[None]:
         h11_max_incomplete_event_size=8192,
     )
     server, loop = Server(config), asyncio.get_running_loop()
-    tasks = [loop.create_task(server.serve([listener])), loop.create_task(_sweep(server))]
+    tasks = [loop.create_task(server.serve([listener])), loop.create_task(sweep(server, IDLE))]
     room.begin(loop)
     try:
         with _ended_by_signals(room.close):
@@ -116,18 +115,6 @@ async def serving(room: Room, listener: socket.socket) -> AsyncIterator[None]:
         server.should_exit = True
         await tasks[0]
         tasks[1].cancel()
-
-
-async def _sweep(server: uvicorn.Server) -> None:
-    """Close connections that have asked nothing since the last look."""
-    idle: set[H11Protocol] = set()
-    while True:
-        await asyncio.sleep(IDLE)
-        every = server.server_state.connections
-        now = {each for each in every if each.cycle is None or each.cycle.response_complete}
-        for connection in idle & now:
-            connection.transport.abort()
-        idle = now
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 
 from app import serving
-from app.serving.idle import answered
 from app.serving.inside_streamlit import UncountedError, held_uploads
 from app.serving.static_files import FromMemory
 
@@ -49,10 +48,6 @@ class Guard:
     async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
-        with answered(scope):
-            await self._answer(scope, receive, send)
-
-    async def _answer(self, scope: dict, receive: Callable, send: Callable) -> None:
         if scope["type"] == "websocket":
             if not _own(Headers(scope=scope)):
                 return await send({"type": "websocket.close", "code": 1008})

@@ -1,40 +1,18 @@
-"""Connections that ask nothing, or take nothing of what they asked for, are closed: on Linux, which can tell.
+"""Connections that ask nothing, or take nothing of what they asked for, are closed.
 
-The server waits without end for a first request, for the rest of one, and for who does not read. Such a
-connection is seen by no application; the process that holds it finds its descriptor, and the system knows
-what its peer takes.
+The server waits without end for a first request, for the rest of one, and for who does not read. What is
+asked its protocols know; what a peer takes Linux knows, and ends a connection itself.
 """
 
 import asyncio
-import os
+import gc
 import socket
-import stat
-import struct
-import sys
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from time import monotonic
+from contextlib import suppress
 
-LOOK = 5  # s between two looks
-SILENT, SLOW = 30, 300  # s without a byte taken: of who asks nothing, and of who is being answered
-TAKEN = struct.Struct("120xQ")  # of TCP_INFO: bytes that the peer has confirmed
-MOST_FILES = 8192  # that the process may open, and numbers to look at: room for a thousand phones too
-Peer = tuple[str, int]
-_answered: Counter[Peer] = Counter()
+import uvicorn
 
-
-@contextmanager
-def answered(scope: dict) -> Iterator[None]:
-    """While an application answers, by the scope that it is given."""
-    peer = tuple(scope.get("client") or ())
-    _answered[peer] += 1
-    try:
-        yield
-    finally:
-        _answered[peer] -= 1
-        if not _answered[peer]:
-            del _answered[peer]
+SILENT, SLOW = 30, 300  # s: of who asks nothing, and of who takes nothing of an answer
+MOST_FILES = 8192  # that the process may open: room for a thousand phones too
 
 
 def allow_files() -> None:
@@ -47,38 +25,22 @@ def allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-async def sweep(port: int) -> None:
-    """Close what is idle at a port, from now on.
-
-    A proxy closes its connections by itself: who is answered through one is none of their peers.
-    """
-    states: dict[Peer, tuple[tuple, float]] = {}
-    while sys.platform == "linux":
-        await asyncio.sleep(LOOK)
-        now, numbers, before, states = monotonic(), {}, states, {}
-        for number in range(3, MOST_FILES):
-            with suppress(OSError), _connection(number, port) as connection:
-                peer = connection.getpeername()[:2]
-                taken = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TAKEN.size)
-                state = *TAKEN.unpack(taken), peer in _answered
-                known, since = before.get(peer, (None, now))
-                numbers[peer], states[peer] = number, (state, since if state == known else now)
-        if _answered.keys() <= numbers.keys():
-            for peer, (state, since) in states.items():
-                if now - since > (SLOW if state[1] else SILENT):
-                    with suppress(OSError), _connection(numbers[peer], port) as connection:
-                        connection.shutdown(socket.SHUT_RDWR)  # the server is told, and closes it
+def let_go_of_slow(listener: socket.socket, seconds: float = SLOW) -> None:
+    """Have the system end connections that take nothing for so long, where it is Linux."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))
 
 
-@contextmanager
-def _connection(number: int, port: int) -> Iterator[socket.socket]:
-    """The socket of a descriptor, which stays its owner's; OSError where it is none of the port's."""
-    if not stat.S_ISSOCK(os.fstat(number).st_mode):
-        raise OSError
-    lent = socket.socket(fileno=number)
-    try:
-        if lent.getsockname()[1:2] != (port,):
-            raise OSError
-        yield lent
-    finally:
-        lent.detach()
+async def sweep(server: uvicorn.Server | None = None, seconds: float = SILENT) -> None:
+    """Close connections of a server, or of the one that this process has, which ask nothing for so long."""
+    server = server or next((each for each in gc.get_objects() if isinstance(each, uvicorn.Server)), None)
+    idle = {}
+    while server:
+        await asyncio.sleep(seconds)
+        before, idle = idle, {}
+        for each in list(server.server_state.connections):
+            request = getattr(each, "cycle", each)  # of a websocket there is none, and it is none of ours
+            if request is None or (request is not each and request.response_complete):
+                idle[each] = request
+                if before.get(each, each) is request:
+                    each.transport.abort()
