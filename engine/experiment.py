@@ -69,7 +69,7 @@ class Experiment:
     @cached_property
     def tiling(self) -> Tiling:
         """The tiling that runs: as asked, unless the algorithm takes its own."""
-        return self.record.tiling(self.problem, self.asked, self.gpu)
+        return replace(self.record.tiling(self.problem, self.asked, self.gpu), device=self.gpu.device)
 
     @property
     def record(self) -> Algorithm:

@@ -110,12 +110,16 @@ def _costs(experiment: Experiment, costs: Recomputation) -> None:
 
 def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
     """What the large numbers and the table compare, in words."""
+    tilings = backward.own_tilings(experiment.problem, experiment.gpu.device)
+    blocks = " and ".join(f"{queries} × {keys} for {name}" for name, (queries, keys, *_) in tilings.items())
+    own = f"blocks of {blocks} on {experiment.gpu.with_article}"
     said = [
         "The big numbers compare the animated two-kernel version with unfused attention that stores P.",
         f"Matrix products per tile: {PRODUCTS[STORED]} if P is stored, {PRODUCTS[ONE_KERNEL]} if it is "
         f"recomputed once, {PRODUCTS[TWO_KERNELS]} if it is recomputed in both kernels (which avoids atomic "
         "adds to dQ).",
         "Kept for backward: the N × N matrix P, or just lse and δ (4 bytes per row each).",
+        f"Both kernels are shown in the scenario's blocks; by themselves they take {own}.",
     ]
     if experiment.problem.mask.hides:
         said.append(

@@ -123,13 +123,16 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
 
 
 def _counted(simulation: Simulation) -> None:
-    """Why one SM is slow, and what the headline's numbers are."""
+    """Why one SM is slow, what the headline's numbers are, and in which blocks the kernel runs by itself."""
+    experiment = simulation.experiment
+    rows, keys = split_kv.own_blocks(experiment.problem, experiment.gpu)
     st.caption(
         f"One busy SM reads K and V at {scaled(studies.rate_of_sm(simulation), 'B/s')}, because its loads, "
         "products and softmax wait for one another. Only many SMs together can use the memory's "
-        f"{scaled(simulation.experiment.gpu.memory_bytes_per_second, 'B/s')}. Blocks on SMs, times and rates "
+        f"{scaled(experiment.gpu.memory_bytes_per_second, 'B/s')}. Blocks on SMs, times and rates "
         "are modelled; the bytes of K and V are counted by the schedule. This page always decodes with "
-        "Split-KV, whose one split is decoding without splitting."
+        f"Split-KV, whose one split is decoding without splitting, and whose kernel takes blocks of {rows} "
+        f"query rows and {keys} keys by itself on {experiment.gpu.with_article}."
     )
 
 

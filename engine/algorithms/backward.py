@@ -4,8 +4,6 @@ Tri Dao, arXiv 2307.08691, section 3.1.2, in two passes: each gradient is summed
 Rows with which the kernels pad delta and lse to whole blocks are not counted.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from engine.algorithms.record import BACKWARD, Algorithm, Part, loaded, summed
@@ -15,8 +13,10 @@ from engine.schedule.nest import Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
-from kernels.tilings.backward import KEY_TILING, QUERY_TILING
+from kernels.tilings.backward import Launched, tilings
+from kernels.tilings.device import HOPPER, Device
 
+WIDEST = 512  # head dim that the kernels take
 ROW_TERMS, KEY_GRADIENTS, QUERY_GRADIENTS = "row terms", "dK and dV", "dQ"
 QUERY_SIDE = (load(Tensor.Q), load(Tensor.D_O), load(Tensor.LSE_LOG2), load(Tensor.DELTA))
 KEY_SIDE = (load(Tensor.K), load(Tensor.V))
@@ -63,7 +63,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             each=KEY_VISIT,
             after=(store(Tensor.D_K), store(Tensor.D_V)),
             shared=True,
-            **_launched(KEY_TILING, problem, tiling),
+            **_launched(KEY_GRADIENTS, problem, tiling),
         ),
         # for each query block: dQ, gathered over the key blocks that it sees
         Phase(
@@ -73,26 +73,30 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
             before=QUERY_SIDE,
             each=QUERY_VISIT,
             after=(store(Tensor.D_Q),),
-            **_launched(QUERY_TILING, problem, tiling),
+            **_launched(QUERY_GRADIENTS, problem, tiling),
         ),
     )
     return Schedule(problem, tiling, phases, bounds)
 
 
-def own_blocks(head_dim: int) -> dict[str, tuple[int, int]]:
-    """Query and key rows that the kernel of dK and dV takes of itself, and that of dQ, in 16 bits."""
-    names = {KEY_GRADIENTS: KEY_TILING, QUERY_GRADIENTS: QUERY_TILING}
-    return {name: _own(tilings, head_dim)[:2] for name, tilings in names.items()}
+def own_tilings(
+    problem: Problem, device: Device = HOPPER, blocks: tuple[int, ...] = (None, None)
+) -> dict[str, Launched]:
+    """Query and key rows, warps and most stages of the kernel of dK and dV and of that of dQ, by their names:
+    in these blocks, or in those that they take of themselves on a GPU."""
+    dims = min(problem.head_dim, WIDEST), min(problem.v_dim, WIDEST)
+    return dict(
+        zip((KEY_GRADIENTS, QUERY_GRADIENTS), tilings(dims, problem.itemsize, *blocks, device), strict=True)
+    )
 
 
-def _own(tilings: Mapping[int, tuple[int, ...]], head_dim: int) -> tuple[int, ...]:
-    return tilings[min((size for size in tilings if size >= head_dim), default=max(tilings))]
-
-
-def _launched(tilings: Mapping[int, tuple[int, ...]], problem: Problem, tiling: Tiling) -> dict[str, int]:
-    """Warps and stages of a kernel in its own blocks."""
-    *own, warps, stages = _own(tilings, problem.widest)
-    return {"warps": warps, "stages": stages} if own == [tiling.block_q, tiling.block_kv] else {}
+def _launched(name: str, problem: Problem, tiling: Tiling) -> dict[str, int]:
+    """Warps and stages of a kernel, its own in its own blocks."""
+    blocks = tiling.block_q, tiling.block_kv
+    *own, warps, stages = own_tilings(problem, tiling.device)[name]
+    if tuple(own) != blocks:
+        *_, warps, stages = own_tilings(problem, tiling.device, blocks)[name]
+    return {"warps": warps, "stages": stages}
 
 
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:

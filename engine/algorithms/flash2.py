@@ -44,17 +44,12 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
 
 
 def own_tiling(problem: Problem, gpu: Gpu) -> Tiling:
-    """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one.
-
-    Of a GPU without TMA it is modelled as if it had it, in the blocks that the kernel takes there.
-    """
+    """The kernel's: in 16 bits by head dimension where TMA copies K and V, with few keys another one."""
     dims, v_dim = problem.head_dim, problem.head_dim_v
     known = dims in kernel.OWN_TILING if v_dim is None else (dims, v_dim) in kernel.V_TILING
-    if problem.dtype == "float32" or not known:
+    if problem.dtype == "float32" or not known or not gpu.device.tma:
         return Tiling(*kernel.default_blocks(problem.widest, problem.itemsize, gpu.device))
     block_q, block_kv, _, stages = kernel.own_tiling(dims, problem.seq_kv, v_dim, gpu.device)
-    if not gpu.device.tma:
-        block_q, block_kv = kernel.default_blocks(problem.widest, problem.itemsize, gpu.device)
     return Tiling(block_q, block_kv, stages=stages, own=True)
 
 

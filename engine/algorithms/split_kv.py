@@ -18,14 +18,14 @@ from engine.schedule.nest import ROWS, Phase
 from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import PARTIALS, Operation, Step, Tensor, block_bytes, load, store
+from kernels.tilings.flash2 import split_blocks, tile_size
 from kernels.tilings.split_kv import COMBINED
 
-SMALLEST_ROWS = 16  # of a block: what a matrix product takes at least
-LARGEST_ROWS, LARGEST_ROWS_FLOAT32 = 64, (32, 16)  # of float32 the second from a head dimension of 129
 LARGEST_SPLITS = 1024
 BLOCKS_PER_SM = 2  # that the kernel splits for, where their tiles leave room
 RESIDENT_TILE = 128 * 128  # values of K in a block of keys of which one alone stays on an SM
 LATENT = 576, 512  # numbers of a latent that a kernel decodes over, and those of them that are V
+LATENT_BLOCK = 64  # its rows at most, and its keys
 LATENT_OVERHEAD = 4  # blocks of keys that take as long as the start and the end of a split of one
 KEYS_PER_ROW = 4  # of a split, at least, or combining costs too much
 
@@ -128,10 +128,11 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
     return {"split": fused_parts(problem, tiling), "combine": combine}
 
 
-def packed_rows(problem: Problem) -> int:
-    """Rows of the kernel's blocks for one query: a power of two that holds the heads sharing a key head."""
-    most = LARGEST_ROWS_FLOAT32[problem.widest > 128] if problem.itemsize == 4 else LARGEST_ROWS
-    return min(most, max(SMALLEST_ROWS, 1 << (problem.group - 1).bit_length()))
+def own_blocks(problem: Problem, gpu: Gpu) -> tuple[int, int]:
+    """Rows and keys of the kernel's blocks for one query: rows hold the heads that share a key head."""
+    if problem.latent:
+        return min(LATENT_BLOCK, tile_size(problem.group)), LATENT_BLOCK
+    return split_blocks(problem.group, problem.widest, problem.itemsize, gpu.device)
 
 
 def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
@@ -144,8 +145,7 @@ def own_splits(problem: Problem, tiling: Tiling, sms: int) -> int:
         return _latent_splits(problem.batch * rows, blocks(problem.seq_kv, tiling.block_kv), sms)
     keys = problem.seq_kv if problem.mask.packed else problem.mask.span(problem.seq_kv)
     key_blocks = blocks(keys, tiling.block_kv)
-    width = max(SMALLEST_ROWS, 1 << (problem.widest - 1).bit_length())
-    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * width)))
+    held = max(1, min(BLOCKS_PER_SM, RESIDENT_TILE // (tiling.block_kv * tile_size(problem.widest))))
     most = held * sms // (problem.batch * problem.kv_heads * rows)
     shortest = blocks(KEYS_PER_ROW * tiling.block_q, tiling.block_kv)
     most = max(1, min(most, key_blocks // shortest, LARGEST_SPLITS))

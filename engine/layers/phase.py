@@ -21,7 +21,6 @@ from engine.problem.hardware import GPUS
 PREFILL, DECODE, TRAIN = PHASES = ("prefill", "decode", "train")
 PARALLEL = (1, 2, 4, 8)
 AUTO = "auto"
-DECODED_KEYS = 128  # of split_kv's blocks, up to a head dim of 128, as its kernel chooses
 
 
 @dataclass(frozen=True)
@@ -225,8 +224,7 @@ def _with_algorithm(experiment: Experiment, phase: Phase) -> Experiment:
     if phase.algorithm != AUTO:
         return experiment.changed(algorithm=phase.algorithm).in_own_tiling()
     if phase.name == DECODE:
-        rows = split_kv.packed_rows(problem)
-        keys = DECODED_KEYS if problem.head_dim <= 128 else DECODED_KEYS // 2
+        rows, keys = split_kv.own_blocks(problem, experiment.gpu)
         split = experiment.changed(algorithm=split_kv.ALGORITHM.key, block_q=rows, block_kv=keys)
         return split.changed(splits=split_kv.own_splits(problem, split.tiling, split.gpu.sms))
     served = flash3.ALGORITHM.unserved(problem, experiment.gpu) is None

@@ -23,6 +23,7 @@ from engine.problem.problem import Problem
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Operation, Step, Tensor
+from kernels.tilings.flash2 import tile_size, warps
 from kernels.tilings.flash3 import V_TILING
 
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block: CUDA C++ Programming Guide
@@ -39,8 +40,7 @@ FULL_OUTPUT, PUT_ASIDE = 128, 22
 # Where O and S together fill so many, as they do with 128 keys to a block, so many words find none in any
 # visit and are loaded anew: 81 by the same, of which L1 answers a tenth.
 FULL_SUMS, LOADED_AGAIN = 192, 73
-WIDE, NARROW = 256, 128  # threads of a block, from so many rows on
-WIDE_ROWS = 128
+NARROW = 128  # threads of a block of one warp group
 MOST_COLUMNS = 256
 SMALLEST_COLUMNS = 16  # of a tile that a product takes
 
@@ -120,16 +120,16 @@ def tiles_in_flight(algorithm: Algorithm, schedule: Schedule, phase: Phase, gpu:
     if not streamed or any(step.operation == Operation.STORE for step in phase.each):
         return 1
     most = phase.stages or (schedule.tiling.stages if schedule.tiling.own else algorithm.stages)
+    held = gpu.device.resident(held)
     return min(most, max(algorithm.fewest_stages, (gpu.shared_bytes_block - held) // streamed))
 
 
 def threads_of(schedule: Schedule, phase: Phase) -> int:
-    """Threads of a block of one kernel: two warp groups from so many rows on; of the softmax by its row."""
-    if is_softmax(phase):
-        return WARP * softmax_warps(schedule)
-    if phase.warps:
-        return WARP * phase.warps
-    return WIDE if rows_of(schedule, phase) >= WIDE_ROWS else NARROW
+    """Threads of a block of one kernel on its GPU, by the rows of its sums; of the softmax by its row."""
+    problem, device = schedule.problem, schedule.tiling.device
+    by_rows = warps(rows_of(schedule, phase), 0 if problem.latent else problem.v_dim)
+    own = softmax_warps(schedule) if is_softmax(phase) else phase.warps or by_rows
+    return device.threads * device.warps(own, tile_size(problem.widest))
 
 
 def rows_of(schedule: Schedule, phase: Phase) -> int:

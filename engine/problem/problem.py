@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.problem.dtype import dtype_named
 from engine.problem.mask import NO_MASK, Mask
+from kernels.tilings.device import HOPPER, Device
 
 DRAWN = "drawn"
 
@@ -135,7 +136,7 @@ class Problem:
 class Tiling:
     """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages.
 
-    own: the kernel is given no blocks and takes its own.
+    own: the kernel is given no blocks and takes its own. device: what of the GPU its warps and stages follow.
 
     >>> Tiling(block_q=128).block_kv
     64
@@ -146,3 +147,4 @@ class Tiling:
     splits: int = 1
     stages: int = 2
     own: bool = False
+    device: Device = HOPPER

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from engine.algorithms import BACKWARD, backward
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_blocks
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_tilings
 from engine.model.simulation import Simulation, simulate
 from engine.model.traffic import requested_bytes
 from engine.problem.bounds import blocks
@@ -79,6 +79,6 @@ def _simulated(problem: Problem, name: str, programs: int, hardware: str) -> Sim
         raise ValueError(f"programs is {programs}; it must be at least {heads}")
     rows = blocks(problem.seq_kv if by_keys else problem.seq_q, programs // heads)
     staying = max(16, 1 << (rows - 1).bit_length())  # the block size that cuts the length into so many
-    queries, keys = own_blocks(problem.head_dim)[KEY_GRADIENTS if by_keys else QUERY_GRADIENTS]
+    queries, keys, *_ = own_tilings(problem)[KEY_GRADIENTS if by_keys else QUERY_GRADIENTS]
     sizes = (queries, staying) if by_keys else (staying, keys)
     return simulate(experiment_of(problem, backward.ALGORITHM.key, *sizes, hardware))

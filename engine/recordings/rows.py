@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
-from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_blocks
+from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_tilings
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
+from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording
@@ -136,7 +137,7 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
     for keys, problem in sorted({row.problem.seq_kv: row.problem for row in timings}.items()):
         by_keys, by_queries = (
             simulate(experiment_of(problem, backward.ALGORITHM.key, *blocks, hardware)).modelled.parts
-            for blocks in own_blocks(problem.head_dim).values()
+            for *blocks, _, _ in own_tilings(problem, GPUS[hardware].device).values()
         )
         seconds = by_keys[KEY_GRADIENTS] + by_queries[ROW_TERMS] + by_queries[QUERY_GRADIENTS]
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12

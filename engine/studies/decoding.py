@@ -8,20 +8,20 @@ from math import prod
 import numpy as np
 
 from engine.algorithms import FORWARD
-from engine.algorithms.split_kv import ALGORITHM, SMALLEST_ROWS, own_splits, packed_rows
+from engine.algorithms.split_kv import ALGORITHM, own_blocks, own_splits
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs
 from engine.recordings.nearest import WIDTH, doublings, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Recording
-from engine.recordings.rows import MODEL_BLOCKS
 from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.studies.drawable import drawable
 from engine.trace.dense import exact_tiles
 from engine.trace.execute import execute
 from engine.trace.softmax import OnlineSteps, log_sum_exp, online_steps
+from kernels.tilings.device import MIN_BLOCK
 
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CACHES = tuple(2**power for power in range(10, 21))  # keys of a cache: 1,024 to 1,048,576
@@ -30,7 +30,8 @@ MOST_BLOCKS, MOST_VALUES = 64, 2**20  # key blocks, and values of K, of what is 
 
 def decoding_of(experiment: Experiment) -> Experiment:
     """The next token of a scenario: one query per head against its keys, split as often as `splits` says."""
-    return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=packed_rows(experiment.problem))
+    rows, _ = own_blocks(experiment.problem, experiment.gpu)
+    return experiment.changed(algorithm=ALGORITHM.key, seq=1, block_q=rows)
 
 
 def kernel_splits(decoding: Experiment) -> int:
@@ -140,7 +141,7 @@ class Parts:
 def parts_of(decoding: Experiment) -> Parts:
     """The parts of a decoding's first query; raises SramOverflow where its blocks do not fit the chip."""
     problem = decoding.problem
-    head = decoding.changed(batch=1, heads=1, kv_heads=1, block_q=SMALLEST_ROWS)
+    head = decoding.changed(batch=1, heads=1, kv_heads=1, block_q=MIN_BLOCK)
     tiles = min(MOST_BLOCKS, MOST_VALUES / (problem.head_dim * decoding.tiling.block_kv))
     run = drawable(head, tiles)
     q, k, v = (array[0] for array in make_inputs(run.problem))
@@ -177,7 +178,7 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
     found = {}
     for heads in sorted({problem.heads, problem.kv_heads, 1}, reverse=True):
         one = decoding.changed(kv_heads=heads)
-        one = one.changed(block_q=packed_rows(one.problem))
+        one = one.changed(block_q=own_blocks(one.problem, one.gpu)[0])
         found[heads] = simulate(one.changed(splits=kernel_splits(one)))
     return found
 
@@ -209,10 +210,11 @@ def _is_own_choice(row: Decoding | Counters) -> bool:
 
 
 def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
-    """What was recorded as a decoding of the model, in the kernel's blocks; MODEL_BLOCKS if not recorded."""
+    """What was recorded as a decoding of the model, in the kernel's blocks."""
     (problem,) = {row.problem for row in rows}
-    block_kv = next((row.block_kv for row in rows if row.block_kv), MODEL_BLOCKS[1])
-    return decoding_of(Experiment(problem=problem, hardware=hardware).changed(block_kv=block_kv))
+    one = Experiment(problem=problem, hardware=hardware)
+    block_kv = next((row.block_kv for row in rows if row.block_kv), own_blocks(problem, one.gpu)[1])
+    return decoding_of(one.changed(block_kv=block_kv))
 
 
 def recorded_reads(recording: Recording, decoding: Experiment) -> Counters | None:

@@ -59,6 +59,11 @@ class Device(NamedTuple):
         """Whether a warp has 64 threads, which have 512 registers each in a block of four: CDNA."""
         return self.architecture.startswith("gfx9")
 
+    @property
+    def threads(self) -> int:
+        """Of a warp."""
+        return 64 if self.wide else 32
+
     def warps(self, warps: int, columns: int) -> int:
         """Of a block that would have so many on a Hopper GPU, with tiles of so many columns."""
         if self.wide:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from engine.algorithms.backward import own_tilings
 from engine.model.block_seconds import block_instructions
 from engine.model.launch import launch
 from engine.model.occupancy import set_aside, threads_of
@@ -44,7 +45,8 @@ def test_a_visit_issues_what_the_compiled_loop_does(values, read):
 def test_a_visit_of_a_backward_pass_issues_what_the_compiled_loop_does(values, read):
     """In warps, stages and blocks of its own; at d 256 each of two warp groups computes all scores."""
     run, phases = run_of(values, "backward", seq=4096)
-    (phase,) = (phase for phase in phases.values() if phase.warps)
+    blocks = values["block_q"], values["block_kv"]
+    (phase,) = (phases[name] for name, own in own_tilings(run.problem).items() if own[:2] == blocks)
     twice = 2 if values["head_dim"] == 256 and phase.outer == "key" else 1
     issued = visit_instructions(run, phase) + HIDDEN * twice * values["block_q"] * values["block_kv"]
     assert issued / threads_of(run.schedule, phase) == pytest.approx(read, rel=0.14)

@@ -6,9 +6,13 @@ import pytest
 
 from engine import Experiment
 from engine.algorithms import flash2, flash3
+from engine.algorithms.backward import own_tilings
+from engine.algorithms.split_kv import own_blocks
 from engine.model.cluster import seconds as cluster
 from engine.model.cluster.spread import Spread
 from engine.model.launch import HEAVY_FIRST, launch
+from engine.model.occupancy import threads_of, tiles_in_flight
+from engine.problem.hardware import GPUS
 from engine.problem.problem import Mask, Problem
 
 torch = pytest.importorskip("torch")
@@ -27,41 +31,76 @@ def call_of(experiment: Experiment):
     return checked(q, q, q, problem.mask.causal, problem.mask.window, stand_in=True)
 
 
-@pytest.mark.parametrize("hardware", ["h200", "rtx5090"])
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize("seq", [512, 1024, 1025, 4096])
-def test_flash2_takes_the_tiling_that_its_kernel_takes(head_dim, seq, hardware, monkeypatch):
-    from kernels.algorithms.flash2.forward import own_tiling
+def kernels_of(monkeypatch, one: Experiment) -> list[tuple[int, int, int, int]]:
+    """Query and key rows, warps and stages that an experiment's kernels choose on its GPU."""
+    from kernels.algorithms.flash2 import forward
+    from kernels.backward.backward import tilings
     from kernels.call import device
+    from kernels.call.call import Call, split_blocks
+    from kernels.launch.launch import MOST_STAGES, stages
+    from kernels.tilings.flash2 import warps
 
-    experiment = Experiment.of(head_dim=head_dim, seq=seq, hardware=hardware).in_own_tiling()
-    monkeypatch.setattr(device, "WITHOUT_GPU", experiment.gpu.device)
-    call = replace(call_of(experiment), tma=True)
-    block_q, block_kv, _, stages = own_tiling(call, torch.empty(1))
-    tiling = experiment.tiling
-    assert (tiling.block_q, tiling.block_kv, tiling.stages) == (block_q, block_kv, stages)
+    problem, its = one.problem, one.gpu.device
+    monkeypatch.setattr(device, "WITHOUT_GPU", its)
+    dtype = getattr(torch, problem.dtype)
+    q = torch.empty(1, problem.heads, problem.seq_q, problem.head_dim, dtype=dtype)
+    sizes = problem.batch, problem.heads, problem.kv_heads, problem.seq_q, problem.seq_kv, problem.head_dim
+    if one.algorithm == "backward":
+        call = Call(*sizes, False, None, 1.0, "flash2", 64, 64, None)
+        tilings.cache_clear()
+        ways = [(way.call, way.warps, way.stages) for way in tilings(call, dtype, None, None)]
+    else:
+        call = call_of(one)
+        if one.algorithm == "split_kv":
+            rows, keys = split_blocks(problem.group, problem.head_dim, dtype)
+            call = replace(call, block_q=rows, block_kv=keys)
+        elif its.tma and forward.served_by_tma(call, q, q, q):
+            call = forward.with_tma(call, q)
+        *own, own_warps, most = forward.own_tiling(call, q) if call.tma else (0, 0, 0, 0)
+        if own != [call.block_q, call.block_kv]:
+            own_warps, most = warps(call.block_q, call.out_dim), MOST_STAGES
+        ways = [(call, own_warps, most)]
+    pair, found = 2 * call.padded_head_dim, []
+    for index, (way, own_warps, most) in enumerate(ways):
+        blocks = way.block_q, way.block_kv
+        stay, stream = blocks if index or one.algorithm != "backward" else blocks[::-1]
+        resident = stay * (pair if one.algorithm == "backward" else pair // 2)
+        in_flight = min(most, stages(q, stream * pair, resident))
+        found.append((*blocks, its.warps(own_warps, call.widest), in_flight))
+    return found
 
 
-@pytest.mark.parametrize("hardware", ["t4", "a100", "rtx4090", "l4", "mi300x"])
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_flash2_takes_the_blocks_that_its_kernel_takes_on_other_gpus(head_dim, hardware, monkeypatch):
-    from kernels.call import device
+def modelled(one: Experiment) -> list[tuple[int, int, int, int]]:
+    """The same as the engine has it."""
+    if one.algorithm == "backward":
+        tilings = own_tilings(one.problem, one.gpu.device)
+        tried = [(name, one.changed(block_q=each[0], block_kv=each[1])) for name, each in tilings.items()]
+    elif one.algorithm == "split_kv":
+        rows, keys = own_blocks(one.problem, one.gpu)
+        tried = [("split", one.changed(block_q=rows, block_kv=keys, splits=2))]
+    else:
+        tried = [("attention", one.in_own_tiling())]
+    found = []
+    for name, each in tried:
+        run = launch(each)
+        (phase,) = (kernel.phase for kernel in run.kernels if kernel.phase.name == name)
+        warps = threads_of(run.schedule, phase) // each.gpu.device.threads
+        stages = tiles_in_flight(run.algorithm, run.schedule, phase, each.gpu)
+        found.append((each.tiling.block_q, each.tiling.block_kv, warps, stages))
+    return found
 
-    experiment = Experiment.of(head_dim=head_dim, seq=4096, hardware=hardware).in_own_tiling()
-    monkeypatch.setattr(device, "WITHOUT_GPU", experiment.gpu.device)
-    call, tiling = call_of(experiment), experiment.tiling
-    assert (tiling.block_q, tiling.block_kv) == (call.block_q, call.block_kv)
 
-
-@pytest.mark.parametrize(
-    ("head_dim", "dtype"),
-    [*((size, "bfloat16") for size in (16, 80, 96)), *((size, "float32") for size in (16, 64, 80, 128, 256))],
-)
-def test_flash2_takes_the_blocks_that_its_kernel_takes_where_tma_does_not_copy(head_dim, dtype):
-    experiment = Experiment.of(head_dim=head_dim, seq=4096, causal=True, dtype=dtype).in_own_tiling()
-    call, tiling = call_of(experiment), experiment.tiling
-    assert (tiling.block_q, tiling.block_kv) == (call.block_q, call.block_kv)
-    assert flash2.heads_together(experiment.problem, tiling) == 1
+@pytest.mark.parametrize("hardware", GPUS)
+@pytest.mark.parametrize("algorithm", ["flash2", "split_kv", "backward"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_blocks_warps_and_stages_are_those_that_the_kernels_take_on_each_gpu(
+    algorithm, dtype, hardware, monkeypatch
+):
+    for head_dim in (16, 64, 80, 96, 128, 192, 256):
+        for seq, kv_heads in ((512, 16), (1025, 4), (4096, 1)):
+            shape = {"head_dim": head_dim, "kv_heads": kv_heads, "dtype": dtype, "hardware": hardware}
+            one = Experiment.of(algorithm=algorithm, seq=seq, **shape)
+            assert modelled(one) == kernels_of(monkeypatch, one), shape
 
 
 def test_a_head_dimension_between_two_takes_the_room_of_the_larger_on_an_sm():

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.algorithms.backward import own_blocks
 from engine.problem.problem import Tiling
 from engine.recordings.backward_counters import RecordedBackwardKernel, recorded_backward_kernels
 from engine.recordings.file import recording_of, recordings
@@ -17,19 +16,6 @@ LINE = 128  # bytes: what a warp loads of lse
 def counted(*recorded: Recording) -> list[RecordedBackwardKernel]:
     """Every recorded backward kernel of this project, of all recordings or of some."""
     return [kernel for each in recorded or recordings() for kernel in recorded_backward_kernels(each)]
-
-
-@pytest.mark.parametrize("head_dim", [16, 64, 80, 128, 256])
-def test_the_modelled_blocks_are_those_of_the_kernels(head_dim):
-    torch = pytest.importorskip("torch")
-    tilings = pytest.importorskip("kernels.backward.backward").tilings
-    dispatch = pytest.importorskip("kernels.dispatch.dispatch")
-    q = torch.empty(1, 1, 256, head_dim, dtype=torch.float16)
-    call = dispatch.checked(q, q, q, stand_in=True)
-    keys, queries = (
-        (one.call.block_q, one.call.block_kv) for one in tilings(call, torch.float16, None, None)
-    )
-    assert [keys, queries] == list(own_blocks(head_dim).values())
 
 
 def test_every_recorded_backward_call_is_held_to_the_model():
