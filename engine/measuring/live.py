@@ -59,10 +59,7 @@ def offered() -> bool:
 
 
 def payload_of(
-    experiments: Sequence[Experiment],
-    orders: Sequence[str] = (),
-    file: Path | None = None,
-    gpus: int = 1,
+    experiments: Sequence[Experiment], orders: Sequence[str] = (), file: Path | None = None, gpus: int = 1
 ) -> dict[str, Any]:
     """What one measurement depends on: not the GPU that the page's model is of.
 

@@ -1,5 +1,6 @@
 """A recording that grows on the disk, until the time is up: what was measured is there when more is."""
 
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -11,11 +12,6 @@ from engine.algorithms import ALGORITHMS
 from engine.measuring.precompile import Kernel, compile_all
 from engine.recordings.file import SECTIONS, RecordingError, load, save
 from engine.recordings.recording import Device, Recording, Row, identity
-
-try:
-    import fcntl
-except ImportError:  # Windows, where there is no Triton to record either
-    fcntl = None
 
 COMPILING = 0.5  # of the time left, at most
 
@@ -119,8 +115,6 @@ class Recorder:
         except OSError as error:
             raise self._refusal(error) from None
         try:
-            if fcntl is None:
-                return held
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(self._lock.stat(), os.fstat(held.fileno())):
                 return held

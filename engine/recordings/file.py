@@ -7,7 +7,6 @@ A file may come from a stranger, so loading trusts nothing: whatever is wrong wi
 import gzip
 import json
 import os
-import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -29,8 +28,6 @@ LARGEST_FILE = 16 * 2**20  # bytes, unpacked
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
-LOOKED_EVERY = 1.0  # s between two looks at what lies on the shelf
-_LOOKED: dict[Path, tuple[float, tuple[Recording | str, ...]]] = {}  # when, and what was there
 SECTIONS = tuple(field.name for field in fields(Recording) if field.name != "device")
 
 
@@ -97,7 +94,7 @@ def recordings(folder: Path = SHELF) -> tuple[Recording, ...]:
 
     Those of the GPU that scenarios begin with come first, then others; of each the newest first.
     """
-    found = (read for read in _seen(folder) if isinstance(read, Recording))
+    found = (read for read in _shelf(folder) if isinstance(read, Recording))
     return tuple(
         sorted(found, key=lambda one: (is_of(one, Experiment.hardware), one.device.date), reverse=True)
     )
@@ -117,19 +114,7 @@ def is_of(recording: Recording, hardware: str) -> bool:
 
 def refused(folder: Path = SHELF) -> tuple[str, ...]:
     """A sentence for each file of assets/recordings that cannot be shown."""
-    return tuple(read for read in _seen(folder) if isinstance(read, str))
-
-
-def _seen(folder: Path) -> tuple[Recording | str, ...]:
-    """What lies in a folder; the one that all pages ask of again and again is looked at once a second."""
-    if folder != SHELF:
-        return tuple(_shelf(folder))
-    at, seen = _LOOKED.get(folder, (-LOOKED_EVERY, ()))
-    now = time.monotonic()
-    if now - at > LOOKED_EVERY:
-        seen = tuple(_shelf(folder))
-        _LOOKED[folder] = now, seen
-    return seen
+    return tuple(read for read in _shelf(folder) if isinstance(read, str))
 
 
 def _shelf(folder: Path) -> Iterator[Recording | str]:

@@ -81,8 +81,7 @@ def test_a_ladder_foretells_long_calls():
 
 
 @pytest.mark.parametrize(
-    "values",
-    [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, {"documents": "37:0:27", "window": "7:3"}],
+    "values", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, {"documents": "37:0:27", "window": "7:3"}]
 )
 def test_every_provider_of_this_machine_is_right_and_timed(bench, values):
     rows = by_provider(bench, Experiment.of(**TINY, **values))

@@ -14,7 +14,6 @@ from engine.measuring.implementations import implementations
 from engine.measuring.record import main, record_timings
 from engine.measuring.recorder import Recorder
 from engine.problem.problem import Mask, Problem
-from engine.recordings import file
 from engine.recordings.file import (
     LARGEST_FILE,
     SHELF,
@@ -264,17 +263,3 @@ def test_the_command_line_needs_a_gpu_and_known_sections(tmp_path, capsys, monke
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert main(out) == 2
     assert "only a GPU is recorded" in capsys.readouterr().err
-
-
-def test_the_shelf_is_looked_at_once_a_second(tmp_path, monkeypatch):
-    times, looks, usual = [100.0], [], file._shelf
-    monkeypatch.setattr(file, "SHELF", tmp_path)
-    monkeypatch.setattr(file.time, "monotonic", lambda: times[0])
-    monkeypatch.setattr(file, "_shelf", lambda folder: looks.append(1) or usual(folder))
-    (tmp_path / "broken.json").write_text("{")
-    assert [len(file.refused(tmp_path)) for _ in range(3)] == [1, 1, 1]
-    (tmp_path / "other.json").write_text("{")
-    times[0] += file.LOOKED_EVERY / 2
-    assert (len(file.refused(tmp_path)), len(looks)) == (1, 1)
-    times[0] += file.LOOKED_EVERY
-    assert (len(file.refused(tmp_path)), len(looks)) == (2, 2)

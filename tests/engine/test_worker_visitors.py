@@ -81,11 +81,7 @@ def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_i
     monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: 1050.0))
     waits = Worker()
     running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
-    waits.current, waits.waiting, waits.took = (
-        running,
-        [first, second],
-        {COUNT: 7000.0},
-    )
+    waits.current, waits.waiting, waits.took = (running, [first, second], {COUNT: 7000.0})
     running.fraction, running.started_at = 0.25, 1000.0  # a quarter took 50 s
     assert waits.seconds_ahead(first) == pytest.approx(150)
     assert waits.seconds_ahead(second) == pytest.approx(150 + 7000)
