@@ -14,9 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.recordings.recording import Counters, KernelCounters
 from engine.root import ROOT
@@ -70,8 +72,7 @@ QUERY_SECONDS = 60.0
 SPARE = 60.0  # seconds beyond its time after which ncu is given up
 
 
-@dataclass(frozen=True)
-class Profiled:
+class Profiled(NamedTuple):
     """One kernel as ncu printed it: name, grid, and its metrics in bytes, seconds, Hz or per cent."""
 
     name: str
@@ -156,30 +157,25 @@ def _complaint(output: str) -> str:
 
 def parsed(text: str) -> list[Profiled]:
     """The kernels of `ncu --csv --page raw`, in the order they ran; other lines are passed over."""
-    lines = [line for line in text.splitlines() if line.startswith('"')]
-    if not lines:
-        return []
-    header, units, *rows = csv.reader(lines)
-    scales = [UNITS.get(unit.lower()) for unit in units]
-    columns = [(i, name, scales[i]) for i, name in enumerate(header) if scales[i] and "__" in name]
-    name, grid = header.index("Kernel Name"), header.index("Grid Size")
-    return [
-        Profiled(
-            row[name],
-            tuple(int(part) for part in row[grid].strip("()").split(",")),
-            {metric: value for i, metric, unit in columns if (value := _value(row[i], unit)) is not None},
-        )
-        for row in rows
-        if len(row) == len(header)
-    ]
+    header, units, *rows = [*csv.reader(line for line in text.splitlines() if line.startswith('"'))] or (
+        (),
+        (),
+    )
+    scales = {name: UNITS.get(unit.lower()) for name, unit in zip(header, units, strict=True) if "__" in name}
+    kernels = []
+    for row in (dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)):
+        values = {name: _value(row[name], unit) for name, unit in scales.items() if unit}
+        grid = tuple(int(part) for part in row["Grid Size"].strip("()").split(","))
+        known = {name: value for name, value in values.items() if value is not None}
+        kernels.append(Profiled(row["Kernel Name"], grid, known))
+    return kernels
 
 
 def _value(text: str, unit: float) -> float | None:
-    try:
+    with suppress(ValueError):
         value = float(text.replace(",", "")) * unit
-    except ValueError:
-        return None
-    return value if isfinite(value) else None
+        return value if isfinite(value) else None
+    return None
 
 
 def rows_of(
@@ -193,16 +189,16 @@ def rows_of(
             current = own.setdefault(kernel.grid[0] - 1, [])
         else:
             current.append(kernel)
-    for index, reason in enumerate(reasons):
-        row = scenarios[index]
+    for index, (row, reason) in enumerate(zip(scenarios, reasons, strict=False)):
         if reason is not None:
             yield replace(row, skipped=reason)
             continue
-        found = [_counters(kernel, metrics) for kernel in own.get(index, ())]
-        attending = tuple(kernel for kernel in found if kernel is not None and not _prepares(kernel.name))
-        if attending:
-            others = tuple(kernel for kernel in found if kernel is not None and _prepares(kernel.name))
-            yield replace(row, kernels=attending, others=others)
+        sides: tuple[list, list] = [], []
+        for kernel in own.get(index, ()):
+            if found := _counters(kernel, metrics):
+                sides[_prepares(found.name)].append(found)
+        if sides[0]:
+            yield replace(row, kernels=tuple(sides[0]), others=tuple(sides[1]))
 
 
 def _prepares(kernel: str) -> bool:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.measuring.libraries import Library, kernels, torch
 from engine.parser import Parser, to_write, whole
 from engine.small.model import EPSILON, Shape, SmallModel, rotated
 from engine.small.scores import scores
 from engine.small.tokens import BEGIN, Tokens, trained
 
+functional = Library("torch.nn.functional")
 OURS, PYTORCH = WAYS = ("kernels", "pytorch")
 HELD_OUT = 0.05  # of the text, on which the loss is measured
 PASSAGE = 512  # tokens of its end, on which heads are scored
@@ -61,12 +63,8 @@ def learned(
     shape: Shape, tokens: Tokens, learns: np.ndarray, steps: int, batch: int, seed: int, way: str
 ) -> tuple[SmallModel, dict[str, Any]]:
     """A model and its losses: of some steps, on what they learnt from and on the text held out."""
-    import torch
-
-    from kernels import attention
-
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    attend = partial(attention, causal=True) if way == OURS else _attention
+    attend = partial(kernels.attention, causal=True) if way == OURS else _attention
     torch.manual_seed(seed)
     weights = {
         name: torch.nn.Parameter(_begun(name, size, shape).to(device))
@@ -117,14 +115,10 @@ def _batch(learns: np.ndarray, context: int, batch: int, generator: np.random.Ge
 
 def _on(device: str, rows: np.ndarray) -> Any:
     """[batch, 1 + context] on the GPU, BEGIN first."""
-    import torch
-
     return torch.from_numpy(np.pad(rows, ((0, 0), (1, 0)), constant_values=BEGIN)).to(device)
 
 
 def _begun(name: str, size: tuple[int, ...], shape: Shape) -> Any:
-    import torch
-
     if len(size) == 1:
         return torch.zeros(size) if name.endswith("bias") else torch.ones(size)
     spread = 0.02 if name == "words" else size[1] ** -0.5
@@ -140,8 +134,6 @@ def _rate(step: int, steps: int) -> float:
 
 def _turns(shape: Shape, device: str) -> tuple[Any, Any]:
     """Cosines and sines of every position: what `rotated` makes of ones."""
-    import torch
-
     one = np.zeros((1, shape.context, shape.head_dim), np.float32)
     one[..., : shape.head_dim // 2] = 1
     turned = torch.from_numpy(rotated(one, shape.base)[0]).to(device)
@@ -150,30 +142,25 @@ def _turns(shape: Shape, device: str) -> tuple[Any, Any]:
 
 def _loss(shape: Shape, weights: dict[str, Any], turns: tuple[Any, Any], attend: Callable, rows: Any) -> Any:
     """Of every next token, in nats; matrices multiply in bfloat16 on a GPU, sums stay in float32."""
-    import torch
-    from torch.nn import functional as F  # noqa: N812
-
     low = torch.bfloat16 if rows.is_cuda else torch.float32
     lowered = {name: each.to(low) for name, each in weights.items()}
-    x = F.embedding(rows[:, :-1], weights["words"])
+    x = functional.embedding(rows[:, :-1], weights["words"])
     for layer in range(shape.layers):
-        normed = F.rms_norm(x, (shape.width,), weights[f"{layer}.norm attention"], EPSILON)
+        normed = functional.rms_norm(x, (shape.width,), weights[f"{layer}.norm attention"], EPSILON)
         parts = normed.to(low) @ lowered[f"{layer}.qkv"].T + lowered[f"{layer}.qkv bias"]
         parts = parts.unflatten(-1, (-1, shape.head_dim)).transpose(1, 2)
         q, k, v = parts.split((shape.heads, shape.kv_heads, shape.kv_heads), 1)
         q, k = (_turned(each, turns) for each in (q, k))
         out = attend(q, k, v, window=shape.window_of(layer)).transpose(1, 2).flatten(2)
         x = x + out.to(low) @ lowered[f"{layer}.o"].T
-        normed = F.rms_norm(x, (shape.width,), weights[f"{layer}.norm mlp"], EPSILON)
+        normed = functional.rms_norm(x, (shape.width,), weights[f"{layer}.norm mlp"], EPSILON)
         gate, up = (normed.to(low) @ lowered[f"{layer}.up"].T).chunk(2, -1)
-        x = x + (F.silu(gate) * up) @ lowered[f"{layer}.down"].T
-    logits = F.rms_norm(x, (shape.width,), weights["norm"], EPSILON).to(low) @ lowered["words"].T
-    return F.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
+        x = x + (functional.silu(gate) * up) @ lowered[f"{layer}.down"].T
+    logits = functional.rms_norm(x, (shape.width,), weights["norm"], EPSILON).to(low) @ lowered["words"].T
+    return functional.cross_entropy(logits.float().flatten(0, 1), rows[:, 1:].flatten())
 
 
 def _turned(x: Any, turns: tuple[Any, Any]) -> Any:
-    import torch
-
     cos, sin = (each.to(x.dtype) for each in turns)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
@@ -181,10 +168,8 @@ def _turned(x: Any, turns: tuple[Any, Any]) -> Any:
 
 def _attention(q: Any, k: Any, v: Any, window: int | None) -> Any:
     """PyTorch's own."""
-    import torch
-
     k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], 1) for each in (k, v))
-    attend = partial(torch.nn.functional.scaled_dot_product_attention, q, k, v)
+    attend = partial(functional.scaled_dot_product_attention, q, k, v)
     if window is None:
         return attend(is_causal=True)
     places = torch.arange(q.shape[2], device=q.device)
