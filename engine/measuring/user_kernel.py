@@ -62,8 +62,8 @@ def interpretable(experiment: Experiment) -> Experiment:
     problem = experiment.problem
     kv_heads = max(1, min(problem.kv_heads, MOST_HEADS // problem.group))
     group = min(problem.group, MOST_HEADS)
-    few = asked_for(experiment).changed(batch=1, kv_heads=kv_heads, heads=kv_heads * group)
-    return quick(few, MOST_SECONDS)
+    few = {"batch": 1, "kv_heads": kv_heads, "heads": kv_heads * group, "inputs": problem.inputs}
+    return quick(asked_for(experiment).changed(**few), MOST_SECONDS)
 
 
 def asked_for(experiment: Experiment) -> Experiment:

@@ -20,14 +20,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "file", type=Path, help="defines attention(q, k, v, scale, block_q, block_kv, causal)"
     )
-    parser.scenario(FILE_VALUES)
+    parser.scenario((*FILE_VALUES, "inputs"))
     parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))
     file, limit, as_json = given.pop("file"), given.pop("seconds"), given.pop("json")
     try:
-        chosen = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
-        report = run(file, Experiment.of(**chosen), Limits(seconds=limit))
+        chosen = {name: value for name, value in given.items() if value is not None}
+        sizes = {} if "inputs" in chosen else DEFAULTS  # heads have their own
+        report = run(file, Experiment.of(**{**sizes, **chosen}), Limits(seconds=limit))
     except (ExperimentError, FailedError) as error:
         parser.error(str(error))
     print(json.dumps(report) if as_json else lines(report))

@@ -53,7 +53,7 @@ class Numbers:
         )
         q = q.reshape(problem.batch, problem.heads, problem.seq_q, -1)
         keys = problem.batch, problem.kv_heads, problem.seq_kv
-        k, v = (each[: keys[0] * keys[1]].reshape(*keys, -1) for each in (k, v))
+        k, v = (each[:: problem.group].reshape(*keys, -1) for each in (k, v))
         scores, values = _scores(problem, q, k), _flat(np.repeat(v, problem.group, 1))
         seen = visible(problem)
         out, lse = _softmax(scores, seen, values)

@@ -41,6 +41,8 @@ def test_what_runs_takes_seconds(values):
     assert -(-problem.seq_kv // run.asked.block_kv) <= 16
     few = {"seq": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "causal": True}
     assert interpretable(Experiment.of(**few)) == Experiment.of(**few)
+    sentence = Experiment.of(inputs="text:5.3:It is a truth universally acknowledged")
+    assert interpretable(sentence).problem == sentence.problem  # on a real head, too
 
 
 def test_a_file_that_was_saved_again_is_another(tmp_path):

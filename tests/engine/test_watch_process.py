@@ -120,8 +120,10 @@ def test_exit_codes_say_whether_there_are_findings(monkeypatch, capsys, findings
     (file, experiment, _), problem = asked[0], asked[0][1].problem
     assert (file, problem.seq_q, problem.heads, problem.head_dim) == (Path("my.py"), 128, 4, 32)
     assert (problem.mask.causal, experiment.asked.block_q, experiment.asked.block_kv) == (True, 32, 16)
-    assert main(["kernel", "my.py"]) == bool(findings)
+    assert main(["kernel", "my.py", "--inputs", "text:5.3:It is a truth"]) == bool(findings)
     assert ("No findings." in capsys.readouterr().out) != bool(findings)
+    head = asked[1][1].problem
+    assert (head.inputs, head.seq_q, head.head_dim) == ("text:5.3:It is a truth", 8, 64)
 
 
 def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
