@@ -7,9 +7,8 @@ import torch
 
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Asked, Options, asked, signed
-from kernels.call.remember import alike_of, like_empty, remember
 from kernels.call.terms import terms_with
-from kernels.call.value_checks import as_autocast, beside, traced
+from kernels.call.value_checks import alike_of, as_autocast, beside, like_empty, remember, traced
 from kernels.dispatch import dispatch
 from kernels.dispatch.dispatch import check, launched_again
 from kernels.dispatch.operator import attend

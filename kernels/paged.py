@@ -14,13 +14,14 @@ from kernels.algorithms.record import PLAIN
 from kernels.algorithms.split_kv import combine_splits, row_blocks, strides_of_parts
 from kernels.call.call import Call, ceil_div
 from kernels.call.options import Pages, asked, signed
-from kernels.call.remember import alike_of, remember
 from kernels.call.terms import Terms, fine, score_of, terms_with
 from kernels.call.value_checks import (
+    alike_of,
     as_autocast,
     at_hand,
     check_apart,
     check_untransformed,
+    remember,
     resolved,
     traced,
 )
@@ -34,9 +35,8 @@ from kernels.launch.launch import (
     output_like,
     stages,
 )
-from kernels.pages.arguments import check_held
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
-from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, paged_call, plan_of, planned
+from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, check_held, paged_call, plan_of, planned
 from kernels.tilings.flash2 import warps
 
 _AGAIN: dict[tuple, Callable] = {}  # by layouts and options: see `_again`

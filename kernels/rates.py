@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from kernels.hopper.clock import now
+from kernels.hopper.warp_group import now
 from kernels.hopper.warp_group import barrier_of_warps
 from kernels.launch.launch import interpreted
 

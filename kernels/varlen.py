@@ -7,9 +7,9 @@ import torch
 
 from kernels.call.key_ranges import Seen, ranges_of_packed, window_sides
 from kernels.call.options import Lengths, asked, signed
-from kernels.call.remember import alike_of, like_empty, remember
 from kernels.call.terms import terms_with
 from kernels.call.value_checks import (
+    alike_of,
     as_autocast,
     at_hand,
     beside,
@@ -17,6 +17,8 @@ from kernels.call.value_checks import (
     check_index,
     check_strided,
     flag,
+    like_empty,
+    remember,
     traced,
 )
 from kernels.dispatch import dispatch

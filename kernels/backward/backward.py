@@ -15,11 +15,11 @@ from typing import NamedTuple
 import torch
 
 from kernels.backward.kernel import key_gradient_kernel, query_gradient_kernel
-from kernels.backward.row_terms import store_row_terms
+from kernels.backward.places import store_row_terms
 from kernels.call.call import Call, ceil_div
 from kernels.call.device import device_of
-from kernels.call.remember import REMEMBERED
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
+from kernels.call.value_checks import REMEMBERED
 from kernels.launch.launch import fitting, launch, stages
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import LOG2_E

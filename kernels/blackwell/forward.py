@@ -27,7 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 
 from kernels.algorithms.flash3.forward import _descriptor
 from kernels.hopper.buffer_queue import blocks_for, make_barriers, make_queue
-from kernels.hopper.producer import load
+from kernels.hopper.forward import load
 from kernels.hopper.warp_group import LN_2, aggregate
 
 ROWS = gl.constexpr(128)  # of a query tile: a row a thread of its softmax group

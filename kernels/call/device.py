@@ -1,4 +1,4 @@
-"""Which GPU a tensor lies on: what its tilings follow, by the name of its architecture."""
+"""Which GPU a tensor lies on, by the name of its architecture, and whether its TMA copies tensors."""
 
 from functools import cache
 
@@ -27,3 +27,33 @@ def _asked(device: torch.device) -> Device:
         limits = driver.active.utils.get_device_properties(torch.cuda.current_device())
     architecture = str(target.arch) if target.backend == "hip" else f"sm_{target.arch}"
     return Device(architecture.partition(":")[0], limits["max_shared_mem"])
+
+
+DTYPES = (torch.float16, torch.bfloat16)
+TMA_ALIGNMENT = 16  # bytes, of addresses and strides (CUDA driver API, cuTensorMapEncodeTiled)
+
+
+def unserved_strides(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str | None:
+    """One sentence on why TMA does not copy these tensors, or None where it does."""
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if tensor.numel() == 0:
+            return f"flash3 takes no empty tensors, {name} is {tuple(tensor.shape)}"
+        if tensor.stride(-1) != 1:
+            return f"flash3 needs head_dim contiguous, {name} has strides {tensor.stride()}"
+        if tensor.data_ptr() % TMA_ALIGNMENT:
+            return f"flash3 copies by TMA, which needs 16-byte-aligned addresses, {name} has none"
+        for stride in outer_strides(tensor):
+            if stride <= 0 or stride * tensor.element_size() % TMA_ALIGNMENT:
+                return (
+                    "flash3 copies by TMA, which needs strides above 0 in multiples of 16 bytes,"
+                    f" {name} has strides {tensor.stride()}"
+                )
+    return None
+
+
+def outer_strides(tensor: torch.Tensor) -> list[int]:
+    """Strides of batch, heads and rows; of a single one any will do, and torch may give one TMA refuses."""
+    return [
+        stride if size > 1 else tensor.shape[-1]
+        for size, stride in zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)
+    ]

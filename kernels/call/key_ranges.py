@@ -14,8 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from kernels.call.arguments import check_window
 from kernels.call.options import BEYOND_PLAIN, Options, Side, Window
-from kernels.call.remember import remember
-from kernels.call.value_checks import flag
+from kernels.call.value_checks import flag, remember
 
 FIRST_TERM = Options._fields.index(BEYOND_PLAIN[0])  # they stand side by side
 END_OF_TERMS = FIRST_TERM + len(BEYOND_PLAIN)

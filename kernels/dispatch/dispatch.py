@@ -7,11 +7,10 @@ from kernels.algorithms.record import PLAIN, Algorithm, Asked, Backward
 from kernels.backward.backward import backward
 from kernels.call.arguments import check_options, check_tensors, check_terms
 from kernels.call.call import Call
+from kernels.call.device import TMA_ALIGNMENT
 from kernels.call.options import Options
-from kernels.call.remember import remember
 from kernels.call.terms import Terms
-from kernels.call.tma import TMA_ALIGNMENT
-from kernels.call.value_checks import check_untransformed, flag, python_int, resolved
+from kernels.call.value_checks import check_untransformed, flag, python_int, remember, resolved
 from kernels.launch.launch import POINTER_ALIGNMENT, fitting, interpreted, multiprocessors, options_given
 
 BLOCK_Q = 4  # its place among options, before block_kv's

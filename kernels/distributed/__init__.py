@@ -10,10 +10,9 @@ import torch
 import torch.distributed as dist
 
 from kernels.call.value_checks import as_autocast, check_is_tensor, check_untransformed, resolved
-from kernels.distributed.agreement import differentiated
-from kernels.distributed.job import METHODS, Job, desk_of
-from kernels.distributed.lanes import Lanes
+from kernels.distributed.job import METHODS, Job, desk_of, differentiated
 from kernels.distributed.layout import Layout, Transfer
+from kernels.distributed.movers import Lanes
 from kernels.distributed.team import PeerLostError, team_of
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]

@@ -7,8 +7,8 @@ import torch
 
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
-from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import Layout, Transfer
+from kernels.distributed.movers import Lanes
 
 ALIGNMENT = 256  # bytes of the start of a plane
 

@@ -1,23 +1,118 @@
 """What a call comes to once the ranks have agreed on it: a method, how it moves bytes, and a plan."""
 
+import os
+import sys
+import threading
+import time
 import warnings
 from dataclasses import dataclass, replace
 
 import torch
 
+from kernels.call.arguments import check_options, check_tensors
 from kernels.call.call import Call
-from kernels.call.remember import remember
-from kernels.dispatch.dispatch import chosen
-from kernels.distributed import all_to_all, ring, symmetric
-from kernels.distributed.agreement import agreed, described, difference
+from kernels.call.device import device_of
+from kernels.call.value_checks import remember
+from kernels.dispatch.dispatch import algorithms, chosen
+from kernels.distributed import all_to_all, movers, ring
+from kernels.distributed import team as waiting
 from kernels.distributed.choice import Problem, group_count, seconds, unserved
 from kernels.distributed.layout import Layout, Plan, planned
-from kernels.distributed.messages import SendReceive
-from kernels.distributed.symmetric import CopyEngines
-from kernels.distributed.team import Team
-from kernels.distributed.watch import Watch
+from kernels.distributed.movers import CopyEngines, Lanes, SendReceive
+from kernels.distributed.team import PeerLostError, Team
+from kernels.launch.launch import interpreted
 
+TICKS = 1024
+ANSWER = 5.0  # seconds that a rank has to say that it waits too
+EXIT = 1
 METHODS = ("auto", "ring", "ring_send", "all_gather", "all_to_all")
+
+
+def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict:
+    """This rank's call for the others to compare; {"error": sentence} for one that no ranks could make."""
+    try:
+        check_tensors(q, k, v, interpreted())
+        if (found := device_of(q.device)).amd:
+            raise ValueError(
+                f"q is on an AMD GPU ({found.architecture}), over several GPUs it must be NVIDIA's"
+            )
+        check_options(window, scale, "auto", None, None, None, algorithms())
+        if isinstance(window, tuple | list):
+            raise ValueError(f"window is {window!r}, over GPUs it must be None or a number of keys")
+        if q.shape[2] != k.shape[2]:
+            raise ValueError(f"k has {k.shape[2]} tokens and q {q.shape[2]}, they must be the same tokens")
+        if v.shape[3] != q.shape[3]:
+            raise ValueError(f"v has head_dim {v.shape[3]} and q {q.shape[3]}, over GPUs they must be alike")
+        if method not in METHODS:
+            raise ValueError(f"method is {method!r}, it must be one of {', '.join(METHODS)}")
+    except (TypeError, ValueError) as error:
+        return {"error": str(error), "kind": type(error).__name__}
+    return {
+        "device": q.device.type,
+        "batch": q.shape[0],
+        "heads": q.shape[1],
+        "kv_heads": k.shape[1],
+        "head_dim": q.shape[3],
+        "tokens": q.shape[2],
+        "dtype": str(q.dtype).removeprefix("torch."),
+        "causal": bool(causal),
+        "window": window,
+        "scale": scale,
+        "method": method,
+        "gradient": gradient,
+    }
+
+
+def agreed(team: Team, own: dict) -> Layout:
+    """The layout that all ranks' calls make; on every rank the same error where they make none.
+
+    Every rank calls it. ValueError or TypeError names the ranks and what each of them has.
+    """
+    every = team.exchange(own)
+    for rank, said in enumerate(every):
+        if "error" in said:
+            kind = TypeError if said["kind"] == "TypeError" else ValueError
+            raise kind(said["error"] if team.size == 1 else f"rank {rank}: {said['error']}")
+    for name in own:
+        sentence = name != "tokens" and difference(name, [said[name] for said in every])
+        if sentence:
+            raise ValueError(sentence)
+    layout = Layout(sum(said["tokens"] for said in every), team.size, own["causal"])
+    for rank, said in enumerate(every):
+        if layout.tokens < layout.chunks or said["tokens"] != layout.rows(rank):
+            raise ValueError(_uneven(layout, rank, said["tokens"]))
+    return layout
+
+
+def difference(name: str, values: list) -> str | None:
+    """Which ranks have which value, where they differ."""
+    ranks: dict = {}
+    for rank, value in enumerate(values):
+        ranks.setdefault(str(value), []).append(rank)
+    if len(ranks) == 1:
+        return None
+    said = "; ".join(f"{value} on {_named(which)}" for value, which in ranks.items())
+    name = "whether a gradient is asked for" if name == "gradient" else name
+    return f"the ranks differ in {name}: {said}; it must be the same on all"
+
+
+def _named(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def _uneven(layout: Layout, rank: int, tokens: int) -> str:
+    order = f"{'zigzag' if layout.zigzag else 'plain'} order on {layout.ranks} ranks"
+    if layout.tokens < layout.chunks:
+        return f"the ranks hold {layout.tokens} tokens together, {order} needs at least {layout.chunks}"
+    return (
+        f"rank {rank} holds {tokens} of {layout.tokens} tokens, it must hold {layout.rows(rank)} in {order},"
+        f" as shard(t, causal={layout.zigzag}) gives them"
+    )
+
+
+def differentiated(*tensors: torch.Tensor) -> bool:
+    """Whether a gradient is asked for."""
+    return torch.is_grad_enabled() and any(getattr(each, "requires_grad", False) for each in tensors)
 
 
 @dataclass(frozen=True)
@@ -48,6 +143,57 @@ class Job:
         return ring.differentiate(self.mover, self.plan, self.call, *saved, d_out, d_lse)
 
 
+class Watch:
+    """A thread that ends the process, with one sentence, where the GPU waits for a rank that does not come.
+
+    It counts calls that this rank has given its GPU. That writes into the host's memory how far it came, as a
+    call of CUDA would be blocked by a GPU that waits for ever.
+    """
+
+    @torch.inference_mode(False)  # what is written by later calls must not be of that mode
+    def __init__(self, team: Team):
+        self.team, self.given, self.changed = team, 0, time.monotonic()
+        on_gpu = team.device.type == "cuda"
+        self.ticks = torch.arange(TICKS, dtype=torch.int64, device=team.device)
+        self.reached = torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu)
+        threading.Thread(target=self._look, daemon=True, name="ring attention's watch").start()
+
+    def note(self) -> None:
+        """One more call has been given to the current stream."""
+        lanes = Lanes(self.team.device)
+        lanes.fork()
+        if not self.outstanding():
+            self.changed = time.monotonic()
+        self.given = (self.given + 1) % TICKS
+        tick = self.ticks[self.given : self.given + 1]
+        with lanes.transferring():  # so that the caller's stream need not wait for the copy
+            self.reached.copy_(tick, non_blocking=True)
+
+    def outstanding(self) -> int:
+        """Calls that the GPU has not come to the end of."""
+        return (self.given - int(self.reached)) % TICKS
+
+    def _look(self) -> None:
+        seen = int(self.reached)
+        while True:
+            time.sleep(min(1.0, waiting.PATIENCE / 10))
+            if (now := int(self.reached)) != seen:
+                seen, self.changed = now, time.monotonic()
+            if self.outstanding() and time.monotonic() - self.changed > waiting.PATIENCE:
+                self._end()
+
+    def _end(self) -> None:
+        """Name the ranks whose own watch says nothing, and end."""
+        try:
+            self.team.exchange({"waits": True}, patience=ANSWER, tag=waiting.TAGS)
+            sentence = f"all ranks wait for each other since {waiting.PATIENCE:.0f} s: their calls differ"
+        except PeerLostError as error:
+            sentence = str(error)
+        sys.stderr.write(f"{sentence}; rank {self.team.rank} ends its process\n")
+        sys.stderr.flush()
+        os._exit(EXIT)
+
+
 class Desk:
     """The jobs of a team, by what a rank is called with: the ranks talk before the first of each alone."""
 
@@ -69,7 +215,7 @@ class Desk:
                 raise RuntimeError(
                     "a CUDA graph takes a call that was made before it: call ring_attention once like this"
                 )
-            own = described(q, k, v, causal, window, scale, method, gradient, METHODS)
+            own = described(q, k, v, causal, window, scale, method, gradient)
             remember(self.jobs, known, self._agree(q, k, v, own))
         return self.jobs[known]
 
@@ -115,11 +261,11 @@ class Desk:
 
     def _try_copying(self) -> CopyEngines | str:
         """Copy engines where every rank found that they work, else one rank's sentence on why not."""
-        why_not = symmetric.unavailable(self.team)
+        why_not = movers.unavailable(self.team)
         every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]
         if not any(every):
             try:
-                symmetric.rendezvous(self.team, symmetric.GRAIN)
+                movers.rendezvous(self.team, movers.GRAIN)
             except (ImportError, RuntimeError) as error:
                 why_not = f"the ranks cannot map each other's memory: {str(error).splitlines()[0][:200]}"
             every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]

@@ -5,8 +5,8 @@ import torch
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
-from kernels.distributed.lanes import Lanes
 from kernels.distributed.layout import EPOCH, Plan, Round
+from kernels.distributed.movers import Lanes
 
 AHEAD = 2  # rounds whose keys are under way or here while one is computed
 SLOTS = AHEAD + 1

@@ -19,7 +19,12 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.hopper.backward_common import (
+    CONSUMERS,
+    ROOM,
+    add_d_queries,
+    add_in_bulk,
     hand_over,
+    leave_d_queries,
     leave_nothing,
     make_exchange,
     produce,
@@ -31,10 +36,16 @@ from kernels.hopper.backward_common import (
 )
 from kernels.hopper.backward_wide import blocks_to_hand_over, consume_wide, make_handovers
 from kernels.hopper.buffer_queue import BufferQueue, blocks_for, make_barriers, make_queue
-from kernels.hopper.dq_sums import CONSUMERS, ROOM, add_d_queries, add_in_bulk, leave_d_queries
-from kernels.hopper.products import part_count, start_product
 from kernels.hopper.visits import visits_of
-from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps, start
+from kernels.hopper.warp_group import (
+    ROWS,
+    accumulator_layout,
+    as_operand,
+    barrier_of_warps,
+    part_count,
+    start,
+    start_product,
+)
 
 SIDE = gl.constexpr(64)  # a consumer's half of a query block's dQ: SIDE queries x SIDE columns
 

@@ -16,11 +16,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.hopper.backward_common import rows_of, store
+from kernels.hopper.backward_common import CONSUMERS, add_d_queries, rows_of, store
 from kernels.hopper.buffer_queue import BufferQueue, make_barriers
-from kernels.hopper.dq_sums import CONSUMERS, add_d_queries
-from kernels.hopper.products import start_product
-from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps
+from kernels.hopper.warp_group import ROWS, accumulator_layout, as_operand, barrier_of_warps, start_product
 
 D_SCORES = gl.constexpr(2)  # buffers for dS
 

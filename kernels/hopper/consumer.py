@@ -4,13 +4,21 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma, warpgroup_mma_wait
 
-from kernels.hopper.clock import now, store_times
-from kernels.hopper.products import held_columns, start_output, start_scores
-from kernels.hopper.schedule import first_keys
-from kernels.hopper.scores import LOG2_E, ends_with_sink
-from kernels.hopper.softmax import softmax_step, weights_of
-from kernels.hopper.tiles import next_packed, next_placed, next_tile
-from kernels.hopper.warp_group import LN_2, ROWS, Turns, accumulator_layout, barrier_of_warps, beside
+from kernels.hopper.schedule import first_keys, next_packed, next_placed, next_tile
+from kernels.hopper.softmax import LOG2_E, ends_with_sink, softmax_step, weights_of
+from kernels.hopper.warp_group import (
+    LN_2,
+    ROWS,
+    Turns,
+    accumulator_layout,
+    barrier_of_warps,
+    beside,
+    held_columns,
+    now,
+    start_output,
+    start_scores,
+    store_times,
+)
 
 CLEANED = gl.constexpr(32)  # rows of V at a time
 

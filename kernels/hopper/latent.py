@@ -19,8 +19,15 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from kernels.hopper.buffer_queue import make_queue
 from kernels.hopper.consumer import clean
 from kernels.hopper.pages import boxes_of, load_pages, pages_of
-from kernels.hopper.products import held_columns
-from kernels.hopper.warp_group import LN_2, ROWS, accumulator_layout, aggregate, barrier_of_warps, start
+from kernels.hopper.warp_group import (
+    LN_2,
+    ROWS,
+    accumulator_layout,
+    aggregate,
+    barrier_of_warps,
+    held_columns,
+    start,
+)
 
 VALUES, ROPE = gl.constexpr(512), gl.constexpr(64)  # columns of a latent: those that are values, and the rest
 HALF = gl.constexpr(256)

@@ -9,12 +9,10 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
 
 from kernels.hopper.buffer_queue import blocks_for, make_queue
-from kernels.hopper.clock import pause
 from kernels.hopper.consumer import consume
-from kernels.hopper.producer import load
-from kernels.hopper.schedule import Schedule
-from kernels.hopper.tiles import draw, make_tile_blocks, next_tile
-from kernels.hopper.warp_group import ROWS, start
+from kernels.hopper.forward import load
+from kernels.hopper.schedule import Schedule, draw, make_tile_blocks, next_tile
+from kernels.hopper.warp_group import ROWS, pause, start
 
 COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's widest swizzle spans
 
@@ -67,7 +65,7 @@ def load_pages(
 
 @gluon.jit
 def _produce(given, WHAT: gl.constexpr):
-    """As `producer.produce`, but K and V of the pages that a sequence's row of the table names.
+    """As `forward.produce`, but K and V of the pages that a sequence's row of the table names.
 
     WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
     """

@@ -5,7 +5,7 @@ from triton.experimental.gluon import language as gl
 
 from kernels.backward import shared_key_blocks as shares
 from kernels.backward.places import FAR, OF_KEYS
-from kernels.hopper.scores import capped, sloped
+from kernels.hopper.softmax import capped, sloped
 from kernels.hopper.warp_group import ROWS, aggregate
 
 NUMBERS, END = gl.constexpr(OF_KEYS), gl.constexpr(FAR)
@@ -49,7 +49,7 @@ class Visits:
 
     @gluon.jit
     def capped(self, products):
-        """As `kernels.hopper.scores.capped`, where there is a cap."""
+        """As `kernels.hopper.softmax.capped`, where there is a cap."""
         if self.cap is not None:
             products = capped(products, self.cap)
         return products

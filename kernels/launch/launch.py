@@ -14,7 +14,7 @@ from triton.runtime.errors import OutOfResources
 
 from kernels.call.call import Call
 from kernels.call.device import device_of
-from kernels.call.remember import remember
+from kernels.call.value_checks import remember
 from kernels.launch.relaunch import Relaunch, flat
 
 DEFAULT_MULTIPROCESSORS = 132

@@ -33,8 +33,7 @@ from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3 import latent as flash3_latent
 from kernels.algorithms.flash3 import paged as flash3_pages
-from kernels.algorithms.flash3 import split_kv as flash3_split
-from kernels.algorithms.flash3 import stream_k as flash3_cut
+from kernels.algorithms.flash3 import parts as flash3_parts
 from kernels.algorithms.fp8 import forward as fp8
 from kernels.blackwell import forward as flash4
 from kernels.call import arguments
@@ -46,7 +45,7 @@ from kernels.call.terms import Terms, score_of, terms_with
 from kernels.dispatch import dispatch
 from kernels.distributed.combine import MOST_PARTS, Piece, combine
 from kernels.launch.block_times import BlockTimes
-from kernels.pages import arguments as paged_arguments
+from kernels.pages import plan as paged_plan
 
 MASKS = {"none": {}, "causal": {"causal": True}, "window": {"window": 100}, "sides": {"window": (100, 20)}}
 MASKS["wide"] = {"window": 128}  # as long as a block of keys
@@ -173,13 +172,15 @@ def launch_flash3(q, times=None, causal=False, window=None, **every_term) -> Non
 def launch_flash3_split(q) -> None:
     """flash3's launch of parts of the keys."""
     parts = torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3])
-    flash3_split._launch(q, q, q, *parts, call_of(q, splits=2))
+    flash3_parts._launch_split(q, q, q, *parts, call_of(q, splits=2))
 
 
 def launch_flash3_cut(q) -> None:
     """flash3's launch with its last tiles in pieces, and the one that merges them."""
-    call = call_of(q, cut=flash3_cut.Cut(2, 2, 4, 2, 4, 128))
-    flash3_cut._launch(q, q, q, torch.empty_like(q), torch.empty(q.shape[:3]), call.cut.room(q), call)
+    call = call_of(q, cut=flash3_parts.Cut(2, 2, 4, 2, 4, 128))
+    room, out, lse = call.cut.room(q), torch.empty_like(q), torch.empty(q.shape[:3])
+    flash3_parts._launch_cut(q, q, q, out, lse, room, call)
+    flash3_parts._merge(room, out, lse, call)
 
 
 def launch_flash3_backward(q, causal=False, window=None, **every_term) -> None:
@@ -275,9 +276,9 @@ def stand_in() -> None:
     """CPU tensors from now on stand in for a GPU's, also where a launch asks the GPU for a counter."""
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)
-    paged_arguments.interpreted = lambda: True
+    paged_plan.interpreted = lambda: True
     flash2.tma_serves = lambda call, q, k, v: device_of(q.device).tma and served_by_tma(call, q, k, v)
-    for module in (flash3, flash3_split, flash3_cut, flash3_pages):
+    for module in (flash3, flash3_parts, flash3_pages):
         module.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 
 from kernels.call.options import Options
-from kernels.distributed import all_to_all, combine, job, ring, ring_attention, shard, symmetric
+from kernels.distributed import all_to_all, combine, job, movers, ring, ring_attention, shard
 from kernels.distributed import layout as plan
 from kernels.reference import reference_attention, visible_mask
 
@@ -118,7 +118,7 @@ class Files:
         Path(names[ranks.rank]).write_bytes(bytes(size))
         ranks.exchange({})
         buffers = [torch.from_file(name, True, size, dtype=torch.uint8) for name in names]
-        return symmetric.Shared(buffers, lambda channel: ranks.exchange({}))
+        return movers.Shared(buffers, lambda channel: ranks.exchange({}))
 
 
 def poisoned(allocate):
@@ -148,9 +148,9 @@ def arranged(case: Case, files: Files):
             for module in (ring, combine):
                 stack.enter_context(mock.patch.object(module, "combine", dense_combine))
         if case.copying:
-            stack.enter_context(mock.patch.object(symmetric, "unavailable", return_value=None))
-            stack.enter_context(mock.patch.object(symmetric, "rendezvous", files.rendezvous))
-            stack.enter_context(mock.patch.object(symmetric, "GRAIN", 64))
+            stack.enter_context(mock.patch.object(movers, "unavailable", return_value=None))
+            stack.enter_context(mock.patch.object(movers, "rendezvous", files.rendezvous))
+            stack.enter_context(mock.patch.object(movers, "GRAIN", 64))
             # as many groups as there may be
             stack.enter_context(mock.patch("kernels.tilings.methods.GROUP_BYTES", 1))
             stack.enter_context(mock.patch.object(ring, "MOST_PARTS", 2))

@@ -28,7 +28,7 @@ import torch.utils.checkpoint
 from distributed_cases import EVERY, INTERPRETED, Case, Files, arranged, ran
 from torch.distributed.device_mesh import init_device_mesh
 from kernels.distributed import explain, job, ring_attention, shard, team, unshard
-from kernels.distributed.watch import Watch
+from kernels.distributed.job import Watch
 
 SHORT = 3.0  # s that a rank waits for one that is lost
 LONG = 3600.0  # s: until it is ended

@@ -14,7 +14,7 @@ from triton.runtime.errors import OutOfResources
 from kernels import OutOfSharedMemoryError, attention, interpreted, probe_attention, reference_attention
 from kernels.call.options import DEFAULTS, Options
 from kernels.dispatch.dispatch import checked
-from kernels.distributed.agreement import described
+from kernels.distributed.job import described
 from kernels.launch.launch import launch
 
 SHAPE = (1, 2, 16, 16)
@@ -179,5 +179,5 @@ def test_blocks_that_do_not_fit_the_gpu():
 @pytest.mark.skipif(not interpreted(), reason="the tensors are on the CPU")
 def test_a_window_of_two_sides_is_refused_over_gpus():
     q = torch.randn(1, 1, 8, 16)
-    said = described(q, q, q, False, (3, 0), None, "auto", False, ("auto",))
+    said = described(q, q, q, False, (3, 0), None, "auto", False)
     assert said["error"] == "window is (3, 0), over GPUs it must be None or a number of keys"

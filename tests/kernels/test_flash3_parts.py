@@ -13,8 +13,7 @@ from attention_cases import ON_CPU, on_hopper
 
 from kernels import attention, reference_attention
 from kernels.algorithms.flash3 import forward as flash3
-from kernels.algorithms.flash3 import split_kv as flash3_split
-from kernels.algorithms.flash3 import stream_k as flash3_cut
+from kernels.algorithms.flash3 import parts as flash3_parts
 from kernels.call.arguments import check_options
 from kernels.call.call import Call
 from kernels.dispatch import dispatch
@@ -26,12 +25,12 @@ PROCESSORS = 132
 
 @pytest.fixture
 def on_threads(put_on_threads):
-    put_on_threads(forward, "attention_kernel", flash3, flash3_split, flash3_cut)
+    put_on_threads(forward, "attention_kernel", flash3, flash3_parts)
 
 
 @pytest.fixture
 def cut_wherever(monkeypatch):
-    monkeypatch.setattr(flash3_cut, "COST", dict.fromkeys(flash3_cut.COST, -(10**6)))
+    monkeypatch.setattr(flash3_parts, "COST", dict.fromkeys(flash3_parts.COST, -(10**6)))
 
 
 def call_of(batch=1, heads=8, kv_heads=8, seq_q=512, seq_kv=4096, head_dim=128, **other):
@@ -57,9 +56,9 @@ def test_parts_of_the_keys_are_combined(on_threads, monkeypatch, shape, turn):
     """One block of threads takes all parts, or each its own; rows and keys end inside a tile."""
     splits, processors = ((2, 132), (3, 1), (5, 132))[turn]
     head_dim = (64, 128, 256)[(turn + shape[2] + shape[0]) % 3]
-    monkeypatch.setattr(flash3_split, "multiprocessors", lambda device: processors)
+    monkeypatch.setattr(flash3_parts, "multiprocessors", lambda device: processors)
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
-    check(flash3_split.flash3_split, call_of(*shape, head_dim, splits=splits))
+    check(flash3_parts.flash3_split, call_of(*shape, head_dim, splits=splits))
 
 
 @ON_CPU
@@ -71,7 +70,7 @@ def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape
     """Rows and keys end inside a tile; shares begin and end where tiles do, and elsewhere; some are empty."""
     monkeypatch.setattr(flash3, "multiprocessors", lambda device: processors)
     call = call_of(*shape, head_dim)
-    check(flash3_cut.flash3_cut, replace(call, cut=flash3_cut.cut_of(call, processors)))
+    check(flash3_parts.flash3_cut, replace(call, cut=flash3_parts.cut_of(call, processors)))
 
 
 @pytest.mark.parametrize(
@@ -93,13 +92,13 @@ def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape
     ids=str,
 )
 def test_keys_are_split_where_that_pays(problem, splits):
-    assert flash3_split.split_count(call_of(**problem), PROCESSORS) == splits
+    assert flash3_parts.split_count(call_of(**problem), PROCESSORS) == splits
 
 
 @pytest.mark.parametrize("tiles", [1, 7, 40, 66])
 @pytest.mark.parametrize("key_blocks", [20, 33, 512])
 def test_parts_are_one_round_and_no_part_is_empty(tiles, key_blocks):
-    splits = flash3_split.split_count(call_of(heads=tiles, seq_q=128, seq_kv=128 * key_blocks), PROCESSORS)
+    splits = flash3_parts.split_count(call_of(heads=tiles, seq_q=128, seq_kv=128 * key_blocks), PROCESSORS)
     assert splits is None or 2 <= splits <= min(PROCESSORS // tiles, key_blocks)
     assert splits is not None or key_blocks < 33
 
@@ -127,7 +126,7 @@ def test_parts_are_one_round_and_no_part_is_empty(tiles, key_blocks):
 )
 def test_the_last_tiles_are_cut_where_that_pays(problem, cut):
     call = call_of(**{"seq_q": 16384, "seq_kv": 16384, "head_dim": 256} | problem)
-    assert flash3_cut.cut_of(call, PROCESSORS) == (cut and flash3_cut.Cut(*cut, PROCESSORS, 128))
+    assert flash3_parts.cut_of(call, PROCESSORS) == (cut and flash3_parts.Cut(*cut, PROCESSORS, 128))
 
 
 @pytest.mark.parametrize(("splits", "taken"), [(None, True), (1, True), (2, False), (True, False)])
@@ -142,7 +141,7 @@ def test_one_split_alone_may_be_asked_of_flash3(splits, taken):
 def test_shares_are_equal_and_of_two_tiles_at_most(cut_wherever, processors, keys, head_dim):
     for heads in range(processors, 2 * processors, 5):
         call = call_of(heads=heads, kv_heads=heads, seq_q=128, seq_kv=keys, head_dim=head_dim)
-        cut = flash3_cut.cut_of(call, processors)
+        cut = flash3_parts.cut_of(call, processors)
         if cut is None:
             assert heads == processors
             continue
@@ -165,7 +164,7 @@ def test_on_a_gpu_split_keys_give_what_whole_ones_do(head_dim, dtype):
     error = (whole.double() - exact).abs().max()
     before = None
     for _ in range(3):  # by way of Triton, and again
-        out, lse = flash3_split.flash3_split(q, k, v, call)
+        out, lse = flash3_parts.flash3_split(q, k, v, call)
         assert (out.double() - exact).abs().max() <= 1.2 * error
         torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-4, rtol=0)
         assert before is None or torch.equal(out, before)

@@ -5,7 +5,7 @@ import torch
 
 from kernels import attention, attention_varlen, dense, varlen
 from kernels.call.call import Call
-from kernels.call.remember import alike_of
+from kernels.call.value_checks import alike_of
 from kernels.dispatch import dispatch
 from kernels.launch import launch
 
@@ -97,7 +97,7 @@ def test_options_that_are_tried_are_not_mixed_up_with_the_kernels_own(kernel):
 
 
 def test_what_is_remembered_is_bounded(kernel, monkeypatch):
-    monkeypatch.setattr("kernels.call.remember.REMEMBERED", 2)
+    monkeypatch.setattr("kernels.call.value_checks.REMEMBERED", 2)
     for size in (1, 2, 3):
         run(kernel, torch.zeros(8), None, size=size)
     assert len(launch._LAUNCHED) == 1

@@ -15,7 +15,7 @@ from kernels.backward.backward import tilings
 from kernels.call import device
 from kernels.call.call import Call
 from kernels.dispatch import dispatch
-from kernels.distributed.agreement import described
+from kernels.distributed.job import described
 from kernels.launch import launch
 from kernels.tilings import flash2
 from kernels.tilings.backward import tilings as gradient_tilings
@@ -104,7 +104,7 @@ def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch):
 def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch):
     on(monkeypatch, "mi300x")
     q = torch.zeros(1, 2, 64, 64, dtype=torch.float16)
-    said = described(q, q, q, False, None, None, "ring", False, ("ring",))
+    said = described(q, q, q, False, None, None, "ring", False)
     assert said["error"] == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
 
 

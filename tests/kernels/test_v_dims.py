@@ -10,7 +10,7 @@ from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.backward.backward import tilings
 from kernels.call.call import Call
-from kernels.distributed.agreement import described
+from kernels.distributed.job import described
 from kernels.flash_attn import flash_attn_func
 
 BLOCKS = {"block_q": 16, "block_kv": 16}

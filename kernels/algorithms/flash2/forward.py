@@ -7,9 +7,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.algorithms.flash2.kernel import How, flash2_kernel
 from kernels.call.call import Call
-from kernels.call.device import device_of
+from kernels.call.device import DTYPES, TMA_ALIGNMENT, device_of, unserved_strides
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
-from kernels.call.tma import DTYPES, TMA_ALIGNMENT, unserved_strides
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import (
     MOST_STAGES,

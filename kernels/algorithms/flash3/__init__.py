@@ -7,14 +7,13 @@ import torch
 from kernels.algorithms.flash3 import latent
 from kernels.algorithms.flash3.backward import flash3_backward, pays, unserved
 from kernels.algorithms.flash3.forward import again_of, flash3
-from kernels.algorithms.flash3.split_kv import flash3_split, split_count
-from kernels.algorithms.flash3.stream_k import cut_of, flash3_cut
+from kernels.algorithms.flash3.parts import cut_of, flash3_cut, flash3_split, split_count
 from kernels.algorithms.record import EVERY, Algorithm, Asked, Backward, Tensors
 from kernels.algorithms.split_kv import visible_keys
 from kernels.call.arguments import LATENT
 from kernels.call.call import Call
+from kernels.call.device import DTYPES, unserved_strides
 from kernels.call.terms import SHORT_DOCUMENT
-from kernels.call.tma import DTYPES, unserved_strides
 from kernels.tilings.flash3 import STEP, TILING, V_TILING
 
 SERVED = EVERY - {"ranges", "fine_softcap"}

@@ -17,13 +17,13 @@ from kernels.backward.places import (
     packed_shape,
     rows_of_batch,
     store_places,
+    store_row_terms,
 )
-from kernels.backward.row_terms import store_row_terms
 from kernels.backward.shared_key_blocks import NONE, Shares, shares_of
 from kernels.call.call import Call
+from kernels.call.device import unserved_strides
 from kernels.call.terms import Terms, score_of
-from kernels.call.tma import unserved_strides
-from kernels.launch.launch import address, multiprocessors, on_device
+from kernels.launch.launch import address, multiprocessors
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import LOG2_E
 from kernels.tilings.flash3 import BACKWARD_TILING as TILING
@@ -244,9 +244,8 @@ def _launch(
     if arguments["BULK"]:
         sums = _descriptor_of_sums(sums)
     others = others if arguments["OTHERS"] else None
-    arguments = flash3.compiled_for(arguments)
-    with on_device(tensors[0].device):
-        return flash3.started(gradient_kernel, programs, (*descriptors, sums, others), arguments)
+    tensors = (*descriptors, sums, others)
+    return flash3.started(gradient_kernel, programs, tensors, flash3.compiled_for(arguments))
 
 
 def _prepared(
@@ -338,7 +337,7 @@ def _descriptor_of_sums(sums: torch.Tensor):
     from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    from kernels.hopper.dq_sums import ROOM
+    from kernels.hopper.backward_common import ROOM
 
     block = list(ROOM.value)
     rows, columns = block[1:]

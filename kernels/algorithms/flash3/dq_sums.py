@@ -37,7 +37,7 @@ key_block_at = triton.jit(shares.key_block_at)
 
 @triton.jit
 def _store(tile, gradient, strides, batch, head, rows, columns, seq, HEAD_DIM: tl.constexpr):
-    """Some columns of a part of a gradient, from its numbers in the order of `kernels.hopper.dq_sums`."""
+    """Some columns of a part of a gradient, from its numbers in the order of `kernels.hopper.backward_common.held`."""
     ROWS: tl.constexpr = rows.shape[0]
     COLUMNS: tl.constexpr = columns.shape[0]
     tile = tl.reshape(tile, [COLUMNS // 8, ROWS // 16, 8, 4, 2, 2])

@@ -8,10 +8,10 @@ from functools import cache
 import torch
 
 from kernels.call.call import Call
+from kernels.call.device import outer_strides
 from kernels.call.key_ranges import Seen
-from kernels.call.remember import remember
 from kernels.call.terms import Terms, score_of
-from kernels.call.tma import outer_strides
+from kernels.call.value_checks import remember
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device, output_like
 from kernels.launch.relaunch import Relaunch, current_stream
@@ -132,8 +132,22 @@ def _launch(
         packed = None if seen.starts is None else out
         others = (None, None, terms.sinks, terms.slopes, packed, seen.starts, seen.key_starts)
     tensors = (*descriptors, lse, zeroed_counter(q.device), blocks, others)
-    with on_device(q.device):
-        return started(attention_kernel, programs, tensors, compiled_for(arguments))
+    return started(attention_kernel, programs, tensors, compiled_for(arguments))
+
+
+def relaunched(memory: dict, name: str, first: Callable, tensors: tuple, others: tuple | None = ()) -> None:
+    """Start what `first` starts and gives, kept by this name; from then on by the tensors' addresses alone.
+
+    A counter stands between the tensors and the others, but where these are None.
+    """
+    if again := memory.get(name):
+        if others is None:
+            again(*map(address, tensors))
+        else:
+            _held, counter = next_counter(tensors[0].device)
+            again(*map(address, tensors), counter, *map(address, others))
+    else:
+        memory[name] = first()
 
 
 def compiled_for(arguments: dict) -> dict:
@@ -147,7 +161,8 @@ def started(
     kernel, programs: int, tensors: tuple, arguments: dict, num_warps=4, **options
 ) -> Relaunch | None:
     """Start a kernel by way of Triton; returns what does so again, None from a stand-in."""
-    compiled = kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, **options)
+    with on_device(getattr(tensors[0], "base", tensors[0]).device):
+        compiled = kernel[(programs,)](*tensors, **arguments, num_warps=num_warps, **options)
     if compiled is None:
         return None
     return Relaunch(

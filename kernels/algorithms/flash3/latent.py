@@ -4,11 +4,10 @@ import math
 
 import torch
 
-from kernels.algorithms.flash3.forward import _descriptor, compiled_for, started
+from kernels.algorithms.flash3.forward import _descriptor, compiled_for, relaunched, started
 from kernels.algorithms.split_kv import combine_splits
 from kernels.call.arguments import LATENT, MAX_SPLITS
 from kernels.call.call import Call, ceil_div
-from kernels.launch.launch import address, on_device
 
 HOW = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 168, "PRODUCER_REGISTERS": 24}
 ROWS, KEYS, COLUMNS = 64, 64, 64  # heads of a block of threads, keys of a block, columns of a copy
@@ -53,10 +52,8 @@ def flash3_latent(q, k, v, call: Call, table=None, lengths=None, added: int = 0,
         shapes = [(call.splits, *each.shape) for each in parts]
         parts = tuple(torch.empty(shape, dtype=torch.float32, device=q.device) for shape in shapes)
     tensors = q, k, *parts, *(() if table is None else (table, lengths))
-    if again := call.memory.get("flash3_latent"):
-        again(*map(address, (q, q, k, *tensors[1:])))  # each is described twice
-    else:
-        call.memory["flash3_latent"] = _launch(*tensors, call=call, added=added)
+    each = (q, q, k, *tensors[1:])  # both are described twice
+    relaunched(call.memory, "flash3_latent", lambda: _launch(*tensors, call=call, added=added), each, None)
     if call.splits > 1:
         combine_splits(*parts, out, lse, call)
     return out, lse
@@ -91,7 +88,5 @@ def _launch(q, k, out, lse, table=None, lengths=None, *, call: Call, added: int 
         *(_descriptor(latents, KEYS // parts, columns) for columns in (wide, COLUMNS)),
     ]
     programs = call.batch * ceil_div(call.heads, ROWS) * call.splits
-    with on_device(q.device):
-        return started(
-            latent_kernel, programs, (*described, out, lse, table, lengths), compiled_for(arguments)
-        )
+    tensors = (*described, out, lse, table, lengths)
+    return started(latent_kernel, programs, tensors, compiled_for(arguments))

@@ -11,14 +11,14 @@ from kernels.algorithms.flash3.forward import (
     TILING,
     _descriptor,
     compiled_for,
-    next_counter,
+    relaunched,
     started,
     zeroed_counter,
 )
 from kernels.algorithms.flash3.latent import SMALLEST_PAGE
 from kernels.algorithms.record import PLAIN
 from kernels.call.call import Call, ceil_div
-from kernels.launch.launch import address, multiprocessors, on_device
+from kernels.launch.launch import multiprocessors
 
 _FOLLOWING = {"CONSUMER_REGISTERS": 232, "PRODUCER_REGISTERS": 40}  # the producer holds a block's pages too
 PAGED_TILING = {64: TILING[64], **{head_dim: TILING[head_dim] | _FOLLOWING for head_dim in (128, 256)}}
@@ -57,12 +57,8 @@ def flash3_pages(q, k_cache, v_cache, block_table, lengths, call: Call, added: i
     """
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    tensors = q, k_cache, v_cache, out, lse
-    if again := call.memory.get("flash3_pages"):
-        _held, counter = next_counter(q.device)
-        again(*map(address, tensors), counter, *map(address, (block_table, lengths)))
-    else:
-        call.memory["flash3_pages"] = _launch(*tensors, block_table, lengths, call, added)
+    tensors, where = (q, k_cache, v_cache, out, lse), (block_table, lengths)
+    relaunched(call.memory, "flash3_pages", lambda: _launch(*tensors, *where, call, added), tensors, where)
     return out, lse
 
 
@@ -103,5 +99,4 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
     ends = [_descriptor(tensor, ROWS.value) for tensor in (q, out)]
     tensors = (ends[0], *pools, ends[1], lse, zeroed_counter(q.device), block_table, lengths)
     programs = min(multiprocessors(q.device), call.batch * call.heads * _query_blocks(call))
-    with on_device(q.device):
-        return started(paged_attention_kernel, programs, tensors, compiled_for(arguments))
+    return started(paged_attention_kernel, programs, tensors, compiled_for(arguments))

@@ -2,7 +2,7 @@
 
 from kernels.algorithms.fp8.forward import TILING, fp8
 from kernels.algorithms.record import Algorithm
-from kernels.call.tma import DTYPES
+from kernels.call.device import DTYPES
 
 ALGORITHM = Algorithm(
     key="fp8",

@@ -7,7 +7,7 @@ import torch
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.fp8.quantise import QUERIES, Quantised, quantise
 from kernels.call.call import Call, ceil_div
-from kernels.launch.launch import address, multiprocessors, on_device
+from kernels.launch.launch import multiprocessors
 from kernels.launch.relaunch import Relaunch
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
@@ -39,11 +39,7 @@ def attend(quantised: Quantised, call: Call, like: torch.Tensor) -> tuple[torch.
     lse = torch.empty(out.shape[:3], dtype=torch.float32, device=out.device)
     scales = (quantised.q_scales, quantised.k_scales, quantised.v_scales)
     tensors = (quantised.q, quantised.k, quantised.v, written, lse, *scales)
-    if again := call.memory.get("fp8"):
-        _held, counter = flash3.next_counter(out.device)
-        again(*map(address, tensors), counter)
-    else:
-        call.memory["fp8"] = _launch(tensors, call)
+    flash3.relaunched(call.memory, "fp8", lambda: _launch(tensors, call), tensors)
     return (out if written is out else out.copy_(written)), lse
 
 
@@ -79,6 +75,4 @@ def _launch(tensors: tuple, call: Call) -> Relaunch | None:
     ]
     programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
     tensors = (*descriptors, *others, flash3.zeroed_counter(q.device))
-    arguments = flash3.compiled_for(arguments)
-    with on_device(q.device):
-        return flash3.started(attention_fp8_kernel, programs, tensors, arguments)
+    return flash3.started(attention_fp8_kernel, programs, tensors, flash3.compiled_for(arguments))

@@ -103,7 +103,7 @@ class Descriptor:
     """What TMA knows of a tensor [batch, heads, seq, ...]: outside it it reads 0, writes nothing."""
 
     def __init__(self, tensor, rows, columns=None):
-        self.tensor = tensor
+        self.base = tensor
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.layout = None
@@ -111,7 +111,7 @@ class Descriptor:
         self.block_type = SimpleNamespace(shape=shape, nbytes=math.prod(shape) * tensor.element_size())
 
     def rows(self, batch, head, row, column=0):
-        head_rows = self.tensor[batch, head, max(row, 0) : row + self.block_type.shape[2]]
+        head_rows = self.base[batch, head, max(row, 0) : row + self.block_type.shape[2]]
         return head_rows[..., column : column + self.block_type.shape[-1]]
 
 
@@ -126,9 +126,9 @@ class Sequences(Descriptor):
     def rows(self, far, outer, head, row, column=0):
         assert far == FAR
         count = max(0, min(self.block_type.shape[3], FAR - int(row)))
-        batch, first = divmod(int(outer + row) - FAR, self.tensor.shape[2])
-        assert count == 0 or 0 <= first <= self.tensor.shape[2] - count, "rows outside of the tensor"
-        return self.tensor[batch if count else 0, head, first : first + count]
+        batch, first = divmod(int(outer + row) - FAR, self.base.shape[2])
+        assert count == 0 or 0 <= first <= self.base.shape[2] - count, "rows outside of the tensor"
+        return self.base[batch if count else 0, head, first : first + count]
 
 
 class Parts:

@@ -1,4 +1,8 @@
-"""flash3 without a mask, where tiles do not fill the last round of SMs: these are cut over their keys."""
+"""flash3 without a mask, where tiles do not fill the SMs.
+
+Where half of these or more would have no tile, each takes a part of a tile's keys. Where the last round of
+tiles does not fill them, its tiles are cut over their keys.
+"""
 
 import torch
 import triton
@@ -10,14 +14,59 @@ from kernels.algorithms.flash3.forward import (
     TILING,
     _prepared,
     compiled_for,
-    next_counter,
+    relaunched,
     started,
     zeroed_counter,
 )
-from kernels.call.call import Call, Cut
-from kernels.launch.launch import address, interpreted, on_device
+from kernels.algorithms.split_kv import combine_splits
+from kernels.call.call import Call, Cut, ceil_div
+from kernels.launch.launch import interpreted, multiprocessors
 from kernels.launch.relaunch import Relaunch
 from kernels.tile.tile import narrowed
+
+FEWEST_SAVED = 16  # key blocks that an SM has less to visit: fewer did not pay for combining, on an H200
+FEWEST_KEY_BLOCKS = 4  # of a part
+HEAD_DIM, FEWEST_QUERIES = 128, 128  # for which, and from which on, it was measured against split_kv
+
+
+def split_count(call: Call, processors: int) -> int | None:
+    """Parts of the keys by which a call without a mask keeps more SMs at work; None where that does not pay.
+
+    All parts of all tiles run at once.
+    """
+    if call.causal or call.scale <= 0 or call.head_dim != HEAD_DIM or call.seq_q < FEWEST_QUERIES:
+        return None
+    tiling = TILING[call.head_dim]
+    tiles = call.batch * call.heads * ceil_div(call.seq_q, tiling["CONSUMERS"] * 64)
+    key_blocks = ceil_div(call.seq_kv, tiling["BLOCK_KV"])
+    splits = min(processors // tiles, key_blocks // FEWEST_KEY_BLOCKS)
+    if splits < 2 or key_blocks - ceil_div(key_blocks, splits) < FEWEST_SAVED:
+        return None
+    return splits
+
+
+def flash3_split(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse) as `kernels.algorithms.flash3.forward.flash3`, by call.splits parts of the keys."""
+    out = torch.empty_like(q)
+    lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
+    partial = torch.empty((call.splits, *q.shape), dtype=torch.float32, device=q.device)
+    partial_lse = torch.empty((call.splits, *lse.shape), dtype=torch.float32, device=q.device)
+    tensors = q, k, v, partial, partial_lse
+    relaunched(call.memory, "flash3_split", lambda: _launch_split(*tensors, call), tensors)
+    combine_splits(partial, partial_lse, out, lse, call)
+    return out, lse
+
+
+def _launch_split(q, k, v, partial, partial_lse, call: Call) -> Relaunch | None:
+    """Start one block of threads for each part of a tile; returns what does so again."""
+    from kernels.hopper.forward import attention_kernel
+
+    tiles, descriptors, arguments = _prepared(q, k, v, q, False, None, call.scale)
+    arguments |= {"splits": call.splits, "TRACED": False}
+    tensors = (*descriptors[:3], partial, partial_lse, zeroed_counter(q.device), None, None)
+    programs = min(multiprocessors(q.device), tiles * call.splits)
+    return started(attention_kernel, programs, tensors, compiled_for(arguments))
+
 
 # by head dim, visits of key blocks that take as long as what cutting adds, about, on an H200; at 64 tiles are
 # smaller, and less of the last round is idle
@@ -47,19 +96,14 @@ def flash3_cut(q, k, v, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse) as `kernels.algorithms.flash3.forward.flash3`, the last tiles by call.cut."""
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    room = call.cut.room(q)
-    if known := call.memory.get("flash3_cut"):
-        again, merge = known
-        _held, counter = next_counter(q.device)
-        again(*map(address, (q, k, v, out, lse)), counter, *map(address, room))
-        merge(*map(address, (*room, out, lse)))
-    else:
-        call.memory["flash3_cut"] = _launch(q, k, v, out, lse, room, call)
+    room, tensors = call.cut.room(q), (q, k, v, out, lse)
+    relaunched(call.memory, "flash3_cut", lambda: _launch_cut(*tensors, room, call), tensors, room)
+    relaunched(call.memory, "merge", lambda: _merge(room, out, lse, call), (*room, out, lse), None)
     return out, lse
 
 
-def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relaunch | None]:
-    """Start a block of threads an SM, and what merges pieces; returns what does so again."""
+def _launch_cut(q, k, v, out, lse, room, call: Call) -> Relaunch | None:
+    """Start a block of threads an SM; returns what does so again."""
     from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, False, None, call.scale)
@@ -67,19 +111,17 @@ def _launch(q, k, v, out, lse, room, call: Call) -> tuple[Relaunch | None, Relau
     arguments |= {"OTHERS": True, "beyond": NO_NUMBERS}
     arguments["SKIPS"] &= TILING[call.head_dim]["BLOCK_KV"] < call.cut.block_q  # as measured
     tensors = (*descriptors, lse, zeroed_counter(q.device), None, (*room, *NO_TENSORS))
-    with on_device(q.device):
-        attend = started(attention_kernel, programs, tensors, compiled_for(arguments))
-        return attend, _merge(room, out, lse, call, arguments["query_blocks"])
+    return started(attention_kernel, programs, tensors, compiled_for(arguments))
 
 
-def _merge(room, out, lse, call: Call, query_blocks: int) -> Relaunch | None:
+def _merge(room, out, lse, call: Call) -> Relaunch | None:
     """Fill O and lse of the tiles that are cut; on a GPU its launch overlaps the end of the one before."""
     cut, head_dim = call.cut, call.head_dim
     arguments = {
         "out_strides": out.stride(),
         "heads": call.heads,
         "seq_q": call.seq_q,
-        "query_blocks": query_blocks,
+        "query_blocks": ceil_div(call.seq_q, cut.block_q),
         "whole": cut.whole,
         "key_blocks": cut.key_blocks,
         "share": cut.share,

@@ -1,14 +1,72 @@
-"""Transfers by copy engines, without an SM: every rank maps the others' memory, copies from it and to it."""
+"""What moves bytes between ranks, by the same steps: copy engines, without an SM, or send and receive.
+
+By copy engines every rank maps the others' memory, copies from it and to it. On a CPU nothing runs ahead, and
+waiting is for messages alone.
+"""
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import torch
+import torch.distributed as dist
 
-from kernels.distributed.lanes import Lanes
+from kernels.distributed import team as waiting
 from kernels.distributed.layout import Transfer
-from kernels.distributed.team import Team
+from kernels.distributed.team import TAGS, Messages, Team, peers_lost
+
+
+class Lanes:
+    """The caller's stream, and one for transfers, whose few blocks of threads go before all others."""
+
+    def __init__(self, device: torch.device):
+        self.cuda = device.type == "cuda"
+        if self.cuda:
+            self.main = torch.cuda.current_stream(device)
+            self.transfers = transfer_stream(device)
+
+    def fork(self) -> None:
+        """Transfers wait for all that the caller's stream has been given."""
+        if self.cuda:
+            self.transfers.wait_stream(self.main)
+
+    def join(self) -> None:
+        """The caller's stream waits for the transfers."""
+        if self.cuda:
+            self.main.wait_stream(self.transfers)
+
+    def transferring(self):
+        """A context whose work goes to the stream of the transfers."""
+        return torch.cuda.stream(self.transfers) if self.cuda else nullcontext()
+
+    def mark(self):
+        """An event on the current stream; None on a CPU."""
+        return torch.cuda.current_stream().record_event() if self.cuda else None
+
+    def after(self, mark) -> None:
+        """The current stream waits for a mark; on a CPU this process waits for messages."""
+        if mark is None:
+            return
+        if self.cuda:
+            torch.cuda.current_stream().wait_event(mark)
+        else:
+            mark.wait()
+
+    def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A [batch, heads, rows, columns] tensor as the bytes of its rows, kept for the transfers."""
+        rows = tensor.permute(2, 0, 1, 3).contiguous()
+        if self.cuda:
+            rows.record_stream(self.transfers)
+        return rows.view(-1).view(torch.uint8)
+
+
+@cache
+def transfer_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream for transfers of a GPU."""
+    return torch.cuda.Stream(device, priority=-1)
+
 
 GRAIN = 2**21  # bytes: memory is asked for in multiples, so that it seldom has to grow
 Plane = tuple[int, int, torch.Tensor]  # bytes from the start of what all ranks have, bytes a row, own bytes
@@ -135,3 +193,89 @@ def _copy(source: torch.Tensor, take: int, target: torch.Tensor, put: int, size:
 
 def _rounded(size: int) -> int:
     return -(-size // GRAIN) * GRAIN
+
+
+class SendReceive:
+    """As `CopyEngines`, but the owner sends what a rank fetches."""
+
+    name = "send and receive"
+
+    def __init__(self, team: Team):
+        self.team = team
+
+    def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Bytes to publish in and bytes that others put results into."""
+        self.lanes, self.under_way = lanes, []
+        self.group = self.team.nccl() if lanes.cuda else self.team.side
+        device = self.team.device
+        self.published = torch.empty(published, dtype=torch.uint8, device=device)
+        self.inbox = torch.empty(inbox, dtype=torch.uint8, device=device)
+        return self.published, self.inbox
+
+    def ready(self) -> None:
+        """What this rank published may be sent."""
+        self.lanes.fork()
+
+    def fetch(self, transfers: tuple[Transfer, ...], planes: list[Plane]):
+        """Start the transfers of all ranks that this one has a part in; a mark to wait for."""
+        outgoing = [(self.published[at:], width) for at, width, _ in planes]
+        incoming = [(own, width) for _, width, own in planes]
+        with self.lanes.transferring():
+            return self._exchange(transfers, outgoing, incoming)
+
+    def deliver(self, transfers: tuple[Transfer, ...], planes: list[Plane]) -> None:
+        """Start, once the current stream is done, what brings this rank's rows to the owners' inboxes."""
+        outgoing = [(own, width) for _, width, own in planes]
+        incoming = [(self.inbox[at:], width) for at, width, _ in planes]
+        computed = self.lanes.mark()
+        with self.lanes.transferring():
+            self.lanes.after(computed)
+            self._exchange(transfers, outgoing, incoming)
+
+    def settle(self) -> None:
+        """The caller's stream waits until all that this rank sends and gets is there."""
+        for messages in self.under_way:
+            messages.wait()
+        self.under_way = []
+        self.lanes.join()
+
+    def close(self) -> None:
+        """The end of a call."""
+        self.settle()
+
+    def _exchange(self, transfers, outgoing, incoming):
+        rank = self.team.rank
+        tag = self.team.next_tag(len(transfers) * len(outgoing))
+        operations = []
+        for each in transfers:
+            for (source, width), (target, _) in zip(outgoing, incoming, strict=True):
+                taken = slice(each.take * width, (each.take + each.rows) * width)
+                placed = slice(each.put * width, (each.put + each.rows) * width)
+                if each.source == each.target == rank:
+                    target[placed].copy_(source[taken])
+                elif each.source == rank:
+                    operations.append((dist.isend, source[taken], each.target, tag))
+                elif each.target == rank:
+                    operations.append((dist.irecv, target[placed], each.source, tag))
+                tag += 1
+        if self.lanes.cuda:
+            return self._by_nccl(operations)
+        works = []
+        for call, tensor, peer, number in operations:
+            side = "group_dst" if call is dist.isend else "group_src"
+            try:
+                works.append((peer, call(tensor, group=self.group, tag=number % TAGS, **{side: peer})))
+            except RuntimeError:
+                raise peers_lost(rank, [peer], waiting.PATIENCE) from None
+        messages = Messages(rank, works)
+        self.under_way.append(messages)
+        return messages
+
+    def _by_nccl(self, operations):
+        batch = [
+            dist.P2POp(call, tensor, group=self.group, group_peer=peer)
+            for call, tensor, peer, _ in operations
+        ]
+        for work in dist.batch_isend_irecv(batch) if batch else ():
+            work.wait()  # the stream of the transfers does, not the host
+        return self.lanes.mark()
