@@ -226,10 +226,7 @@ def _attend(tensors: tuple, call: Call, plan: Plan) -> None:
 
 
 def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | None = None) -> None:
-    """Write new keys and values, [batch, kv_heads, seq_new, head_dim], into the pages behind the last.
-
-    call: one of the same cache, where it is known.
-    """
+    """Write k_new and v_new into the pages behind the last key; call: of the same cache, if known."""
     call = call or paged_call(k_new, k_cache, block_table)
     tensors = k_new, v_new, k_cache, v_cache, block_table, lengths.contiguous()
     added = k_new.shape[2]

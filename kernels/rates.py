@@ -41,10 +41,7 @@ def products_kernel(
     ROWS: tl.constexpr, KEYS: tl.constexpr, DEPTH: tl.constexpr,
     STAGES: tl.constexpr, EXPONENTIALS: tl.constexpr, NOTED: tl.constexpr,
 ):  # fmt: skip
-    """Products of one tile with another on the chip, or with one after another from L2, added up.
-
-    EXPONENTIALS: of 2,048 numbers, between two products.
-    """
+    """Products of a tile with one or, from L2, many; between two EXPONENTIALS times 2,048 numbers."""
     rows, keys, depth = tl.arange(0, ROWS), tl.arange(0, KEYS), tl.arange(0, DEPTH)
     left = tl.load(a + rows[:, None] * DEPTH + depth[None, :])
     place = b + keys[None, :] * DEPTH + depth[:, None]
@@ -109,10 +106,7 @@ def copy_kernel(sums, notes, count, source, target, NOTED: tl.constexpr):
 
 @triton.jit
 def wait_kernel(sums, notes, count, buffer, tiles, stride, NOTED: tl.constexpr):
-    """Each block reads one tile after another, and learns where the next is from all of the last.
-
-    buffer: int32 zeros, which are added to the place of the next.
-    """
+    """Each block reads one tile after another, and learns where the next is from all of the last, zeros."""
     lanes = tl.arange(0, WAITED)
     tile = tl.program_id(0) * stride % tiles
     _note(notes, 0, NOTED)

@@ -110,11 +110,7 @@ def flash1_kernel(
 def flash1(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
-
-    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see
-    `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
-    """
+    """As `Algorithm.forward`."""
     out = output_like(q, v).zero_()
     row_max = torch.full(q.shape[:3], -torch.inf, dtype=torch.float32, device=q.device)
     row_sum = torch.zeros_like(row_max)

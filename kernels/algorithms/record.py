@@ -73,7 +73,8 @@ class Backward:
     """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
 
     Attributes:
-        run: (q, k, v, out, lse, d_out, d_lse, call, terms, again) -> dQ, dK, dV, and of the sinks, or None.
+        run: (q, k, v, out, lse, d_out, d_lse, call, terms, again) -> dQ, dK, dV, and of the sinks, or None;
+            d_lse and terms may be None, again gets what does the same for tensors of these layouts.
         unserved: (call) -> why it does not serve one whose forward pass is served, or None.
         pays: (call, SMs) -> whether it is done before that of `kernels.backward`.
         serves: of `FEATURES`, beside what the forward pass does not.
@@ -92,7 +93,9 @@ class Algorithm:
     Attributes:
         key: its name as an argument.
         order: where it stands in lists.
-        forward: (q, k, v, call) -> O and lse; with terms=, probe= and times= where it says so below.
+        forward: (q, k, v, call) -> O [batch, heads, seq_q, head_dim of v] and lse float32 [batch, heads,
+            seq_q]; where it says so below with terms=, what is beyond a plain mask, probe=, (m, l, alpha) to
+            fill, see `kernels.Probed`, and times=, see `kernels.launch.block_times`.
         serves: of `FEATURES`; who serves any but causal and window takes `terms`.
         dtypes: of q, k and v.
         head_dims: of q and k; None: any that `kernels.call.arguments` allows.

@@ -181,20 +181,13 @@ def split_count(call: Call, processors: int) -> int:
 
 
 def worthwhile(unsplit: Call, split: Call, processors: int) -> bool:
-    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split.
-
-    Each split writes O once more: it takes the more keys, the more rows and columns a block has.
-    """
+    """Whether flash2's call would leave half of the SMs idle or more, and there are keys enough to split."""
     enough = max(MIN_KEYS, split.block_q * min(split.head_dim, 128) // 2)
     return 2 * unsplit.programs <= processors and split.splits > 1 and visible_keys(split) >= enough
 
 
 def packs(unsplit: Call, split: Call, processors: int) -> bool:
-    """Whether heads share keys and split_kv, which takes their queries together, computes far fewer rows.
-
-    flash2 and flash3 pad each head's few queries to a tile, and read the keys once a head. Where the SMs take
-    all those tiles at once that costs no time, and only many keys for the rows make up for adding up splits.
-    """
+    """Whether heads share keys and split_kv, which takes their queries together, computes far fewer rows."""
     rows = row_blocks(split) * split.block_q
     padded = unsplit.programs * unsplit.block_q
     if split.heads == split.kv_heads or padded < PACKED * split.batch * split.kv_heads * rows:
@@ -210,10 +203,7 @@ def thin(split: Call) -> bool:
 
 
 def split_kv(q, k, v, call: Call, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q], by call.splits splits.
-
-    terms: what the call has beyond a plain mask.
-    """
+    """As `Algorithm.forward`, by call.splits splits."""
     splits = call.splits
     out = output_like(q, v)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)

@@ -88,10 +88,7 @@ def softmax_kernel(
     scores, weights, lse, probe, blocks, sinks, row_count, seq_q, seq_kv,
     ROWS: tl.constexpr, BLOCK_ROW: tl.constexpr, BLOCK_Q: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf.
-
-    sinks, if any, float32 [row_count]: a row's logit without a key.
-    """
+    """One program ROWS rows of S, held whole; a row that sees no key gets weights 0 and lse -inf."""
     began = now(blocks)
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     keys = tl.arange(0, BLOCK_ROW)
@@ -169,11 +166,7 @@ def output_kernel(
 def standard(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
-
-    probe: (m, l, alpha), whose alpha stays as it is; times: to write the blocks down, see
-    `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
-    """
+    """As `Algorithm.forward`; the probe's alpha stays as it is."""
     weights = torch.empty((*q.shape[:3], call.seq_kv), dtype=q.dtype, device=q.device)
     scores = torch.empty_like(weights, dtype=torch.float16 if q.itemsize == 2 else q.dtype)
     _scores(q, k, scores, call, times, terms)

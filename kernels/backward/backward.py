@@ -66,12 +66,7 @@ def backward(
     terms: Terms | None = None,
     again: dict | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dQ, dK and dV like q, k and v, from the forward pass's results and their gradients (d_lse or None).
-
-    The fourth gradient is of sinks, or None. call is theirs, block_q and block_kv None where the blocks are
-    not given; terms are what it has beyond a plain mask. again gets what does the same for
-    other tensors of these layouts.
-    """
+    """As `Backward.run`; block_q and block_kv are None unless they are given."""
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     keys, queries = tilings(call, q.dtype, block_q, block_kv, q.device)
     if terms is not None and terms.many_registers:
@@ -126,10 +121,7 @@ class _Relaunch:
 
 
 def sink_gradient(terms: Terms, lse_log2: torch.Tensor, delta: torch.Tensor) -> torch.Tensor | None:
-    """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value.
-
-    Rows past the last packed sequence are no one's: their lse_log2 is +inf, or their ranges say so.
-    """
+    """The sum of P (dP - delta) over the rows: a sink's P is exp(sink - lse), its dP 0 without a value."""
     if terms.sinks is None:
         return None
     given = torch.exp2(terms.sinks[:, None] * LOG2_E.value - lse_log2).mul_(delta)

@@ -37,11 +37,7 @@ def add_to_keys(
     k_tile, v_tile, sums, query_tensors, span, keys, columns, sizes, score, terms, batch, batch_head,
     TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr, APART: tl.constexpr = False,
 ):  # fmt: skip
-    """Add what query blocks start to stop - 1 of a head give to dK / scale and dV of a key block.
-
-    query_tensors: the heads of Q and dO with their strides, of lse and of delta. columns: of K, of V. APART:
-    what is not finite reaches the keys alone that its query sees; blocks are of a FEW queries.
-    """
+    """Add a span of a head's query blocks to dK / scale and dV; APART: NaN to keys that are seen alone."""
     q_head, q_strides, d_out_head, d_out_strides, lse_head, delta_head = query_tensors
     d_k, d_v = sums
     start, stop = span
@@ -103,11 +99,7 @@ def key_gradient_kernel(
     q, k, v, d_out, lse, delta, d_k, d_v, terms, strides,
     heads, kv_heads, seq_q, seq_kv, padded_seq_q, window, score, TILE: tl.constexpr, EVEN_GROUP: tl.constexpr,
 ):  # fmt: skip
-    """One program a key block of a key head, over all query heads that share it: dK and dV.
-
-    score: (scale, scale in units of log2, cap); terms: see `kernels.tile.scores`. EVEN_GROUP: whether every
-    tile is whole, and how many query heads share a key head.
-    """
+    """One program a key block of a key head: dK, dV. EVEN_GROUP: (tiles are whole, heads that share)."""
     q_strides, k_strides, v_strides, d_out_strides, d_k_strides, d_v_strides = strides
     EVEN: tl.constexpr = EVEN_GROUP[0]
     GROUP: tl.constexpr = EVEN_GROUP[1]
@@ -166,11 +158,7 @@ def add_to_queries(
     q_tile, d_out_tile, lse, delta, d_q, key_tensors, span, queries, columns, sizes, score, view, slope,
     TILE: tl.constexpr, MASKED: tl.constexpr, RAGGED: tl.constexpr, APART: tl.constexpr = False,
 ):  # fmt: skip
-    """Add what key blocks start to stop - 1 give to dQ / scale of a query block.
-
-    key_tensors: the heads of K and V with their strides. columns: of K, of V. APART: what is not finite
-    reaches the queries alone that see its key; blocks are of a FEW keys.
-    """
+    """Add a span of key blocks to dQ / scale; APART: NaN to queries that see its key alone."""
     k_head, k_strides, v_head, v_strides = key_tensors
     start, stop = span
     seq_kv = sizes[1]
@@ -207,7 +195,7 @@ def query_gradient_kernel(
     q, k, v, d_out, lse, delta, d_q, terms, strides,
     heads, kv_heads, seq_q, seq_kv, padded_seq_q, window, score, TILE: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
-    """One program a query block of a head: dQ; score and terms as above."""
+    """One program a query block of a head: dQ; score, as above: (scale, scale in log2, cap)."""
     q_strides, k_strides, v_strides, d_out_strides, d_q_strides = strides
     sizes = (seq_q, seq_kv, window)
     PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1

@@ -142,10 +142,9 @@ def row_terms_kernel(
 ):  # fmt: skip
     """One program a query block of a head: delta and lse_log2 [batch, heads, padded_seq_q].
 
-    d_lse, if any, is taken off delta: d lse / dS = P, so it enters dS = P o (dP - delta) as delta does. sums,
-    if any, is cleared: [batch, heads, padded_seq_q, SUMS_D], for others to add to. places, if not None, says
-    where blocks of packed sequences are, see `kernels.backward.places`. lse_log2 is 0 for rows that see no
-    key and +inf past the last row: their P is 0 then, not NaN.
+    d_lse, if any, is taken off delta: d lse / dS = P, so it enters dS = P o (dP - delta) as delta does.
+    sums, if any, [batch, heads, padded_seq_q, SUMS_D], is cleared. lse_log2 is 0 for rows that see no key
+    and +inf past the last row: their P is 0 then, not NaN.
     """
     query_blocks = tl.cdiv(padded_seq_q, BLOCK_Q)
     batch_head = tl.program_id(0) // query_blocks

@@ -72,11 +72,7 @@ def shares_of(
 
 
 def key_block_at(number, batch_heads, heads_together, key_blocks):
-    """(key head of all, key block) of a number in the order in which blocks of threads start.
-
-    The first blocks of some heads whose tensors share the L2 come first, then their second ones. For kernels:
-    Gluon and Triton each compile it.
-    """
+    """(key head of all, key block) of a number, as some heads' first blocks start, then their second ones."""
     first_head = number // (heads_together * key_blocks) * heads_together
     heads = min(heads_together, batch_heads - first_head)
     in_set = number - first_head * key_blocks

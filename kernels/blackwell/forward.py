@@ -267,11 +267,7 @@ def flash4_kernel(
     q_tensor, k_tensor, v_tensor, out_tensor, lse, heads, heads_per_kv_head, query_blocks, seq_q, seq_kv,
     scale_log2, CAUSAL: gl.constexpr,
 ):  # fmt: skip
-    """One block of threads: two query tiles of a head.
-
-    Tensors are descriptors of blocks [1, 1, 128, head_dim]; lse is float32 [batch, heads, seq_q], natural.
-    Where causal the heaviest blocks come first.
-    """
+    """One block of threads: two query tiles of a head, where causal the heaviest first; lse is natural."""
     D: gl.constexpr = q_tensor.block_type.shape[3]
     DTYPE: gl.constexpr = q_tensor.dtype
     program = gl.program_id(0)

@@ -27,10 +27,7 @@ def check_tensors(q, k, v, interpreted: bool) -> None:
 
 
 def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms: dict[str, int]) -> None:
-    """ValueError with one sentence for an option that no tensors would make right.
-
-    algorithms: those there are, with the most splits of the keys that may be asked for.
-    """
+    """ValueError with one sentence for a wrong option; algorithms: the most splits of each."""
     if algorithm not in tuple(algorithms):
         raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
     check_window(window)

@@ -106,10 +106,7 @@ def seen_of(q, k, options: Options) -> Seen:
 
 
 def _starts_of(seq_q: int, seq_kv: int, documents: tuple[int, ...], device) -> torch.Tensor:
-    """Where documents begin among the queries, whose last one stands at the last key, and among the keys.
-
-    One row where both are the same.
-    """
+    """Where documents begin among the queries and among the keys; one row where both are the same."""
     edges = _edges(documents, device)
     if seq_q == seq_kv:
         return edges[None]
@@ -125,10 +122,7 @@ def ranges_of(
     prefix: int | None,
     device: torch.device,
 ) -> torch.Tensor:
-    """Of one sequence, whose last query stands at its last key, cut into documents of so many keys if any.
-
-    prefix: the first keys, which every query sees.
-    """
+    """Of one sequence, whose last query stands at its last key, cut into documents of so many keys if any."""
     position = torch.arange(seq_kv - seq_q, seq_kv, device=device)
     begin, end = 0, seq_kv
     if documents is not None:

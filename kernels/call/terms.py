@@ -21,10 +21,7 @@ LARGEST = 2.0**127  # about, of float32
 
 
 class TermTensors(NamedTuple):
-    """What the kernels read of a call's terms; seers are the ranges seen from the keys.
-
-    k and v are K and V themselves, where a kernel is else given what describes them to TMA.
-    """
+    """What the kernels read of terms; seers: ranges seen from the keys; k, v: beside TMA descriptors."""
 
     ranges: torch.Tensor
     seers: torch.Tensor | None

@@ -1,4 +1,4 @@
-"""Single values as arguments: what they must be, how an error shows them, and by what calls are remembered."""
+"""Single values as arguments: what they must be, how errors show them, and by what calls are remembered."""
 
 import sys
 from contextlib import nullcontext
@@ -188,11 +188,7 @@ def remember(memory: dict, key, value) -> None:
 
 
 def alike_of(tensors: tuple, given: dict) -> tuple | None:
-    """By what calls of these are told apart whose launches differ in no more than addresses.
-
-    None where PyTorch has to see them or changes them, as under autocast, a transform or a mode and for a
-    gradient.
-    """
+    """By what calls are told apart that differ in more than addresses; None where PyTorch must see them."""
     if torch.compiler.is_compiling() or _len_torch_dispatch_stack() or _is_any_autocast_enabled():
         return None
     if (

@@ -37,11 +37,7 @@ def check(q, k, v, options: Options) -> None:
 def chosen(
     q, k, v, causal, window, scale, algorithm="auto", block_q=None, block_kv=None, splits=None, features=PLAIN
 ) -> tuple[Call, str]:
-    """The checked call with the algorithm that runs, and the reason that it does.
-
-    features: of `record.FEATURES`, what is asked for beside the plain mask. Worked out once for tensors of
-    the same layout and the same options.
-    """
+    """The checked call with the algorithm that runs, and why; features: of `record.FEATURES`."""
     options = (causal, window, scale, algorithm, block_q, block_kv, splits, features)
     try:
         aligned = (q.data_ptr() | k.data_ptr() | v.data_ptr()) % TMA_ALIGNMENT == 0
@@ -83,10 +79,7 @@ def checked(
     q, k, v, causal=False, window=None, scale=None, algorithm="auto", block_q=None, block_kv=None,
     splits=None, stand_in: bool = False,
 ) -> Call:  # fmt: skip
-    """The call these arguments make; ValueError or TypeError with one sentence for what cannot be served.
-
-    stand_in: whether tensors on the CPU are taken for those of a GPU.
-    """
+    """The call these arguments make, or a sentence; stand_in: the CPU's tensors stand for a GPU's."""
     check_tensors(q, k, v, stand_in or interpreted())
     check_options(window, scale, algorithm, block_q, block_kv, splits, algorithms())
     record = ALGORITHMS.get(algorithm) or fallback()
@@ -141,10 +134,7 @@ def unserved(record: Algorithm, q, k, v, call: Call, features: frozenset = PLAIN
 
 
 def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tensor, torch.Tensor, Call]:
-    """O [batch, heads, seq_q, head_dim of v], lse float32 [batch, heads, seq_q], and the call that ran.
-
-    options of `chosen`, to splits; terms: what is beyond a plain mask.
-    """
+    """O, lse, and the call that ran; options of `chosen`, to splits; terms: what is beyond a plain mask."""
     features = PLAIN if terms is None else terms.features(q.shape[2])
     call, _ = chosen(q, k, v, *options, features=features)
     if q.is_neg() or k.is_neg() or v.is_neg():
@@ -157,10 +147,7 @@ def run(q, k, v, options: tuple, terms: Terms | None = None) -> tuple[torch.Tens
 
 
 def again(q, k, v, options: tuple, terms: Terms, given: dict):
-    """What does the launch of a call again for tensors alike, see `Algorithm`; None where nothing is kept.
-
-    given: its options by name; nothing is kept if tensors of them were converted before the launch.
-    """
+    """What does a call's launch again; None if tensors that were given were converted for it."""
     for own, name in ((terms.sinks, "sinks"), (terms.slopes, "alibi_slopes")):
         if own is not None and (
             own.data_ptr() != given[name].data_ptr() or own.numel() != given[name].numel()

@@ -24,8 +24,8 @@ from kernels.launch.launch import interpreted, output_like
 def formula(q, k, v, options: tuple, terms: Terms | None) -> tuple[torch.Tensor, torch.Tensor]:
     """O and lse as `dispatch.run` gives them, in PyTorch's own operations: in float32, with S held whole.
 
-    For forward-mode differentiation, which sees into no kernel, and for code that is compiled or functionalised
-    under torch.func's transforms, which serve no function of autograd's there.
+    For forward-mode differentiation, which sees into no kernel, and for code that is compiled or
+    functionalised under torch.func's transforms, which serve no function of autograd's there.
     """
     call = checked(q, k, v, *options, stand_in=torch.compiler.is_compiling())
     if terms is None:
@@ -77,11 +77,7 @@ def _four(terms: Terms | None) -> tuple:
 
 
 def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q]; tensors as in `Terms`.
-
-    options of `dispatch.chosen`; with ranges causal only says that late queries see more keys than early
-    ones: their blocks are started first.
-    """
+    """O and lse; with ranges causal only says that late queries see more keys: their blocks start first."""
     terms = terms_of(*resolved(ranges, sinks, slopes), softcap)
     out, lse, _ = dispatch.run(q, k, v, options, terms)
     return out, lse
@@ -90,10 +86,7 @@ def forward(q, k, v, ranges, sinks, slopes, softcap, *options) -> tuple[torch.Te
 def whole_gradients(
     q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes, softcap, *options
 ) -> tuple[torch.Tensor, ...]:
-    """dQ, dK and dV like q, k and v, and of the sinks; d_out and d_lse may be None.
-
-    Those of the sinks are empty where there are none: an operator returns tensors alone.
-    """
+    """dQ, dK, dV and of the sinks, empty where there are none, as an operator returns tensors alone."""
     q, k, v, out, lse, d_out, d_lse, *terms = resolved(q, k, v, out, lse, d_out, d_lse, ranges, sinks, slopes)
     terms = terms_of(*terms, softcap)
     *d_qkv, d_sinks = dispatch.gradients(q, k, v, out, lse, d_out, d_lse, *options, terms=terms)
@@ -120,10 +113,7 @@ def _(q, k, v, out, lse, d_out, d_lse, ranges, sinks, *others):
 
 
 def flops(q, k, ranges, columns: int) -> int:
-    """Of products that take so many columns together, for every pair of a query and a key.
-
-    As PyTorch counts its own attention a plain mask hides nothing; ranges, where they can be read, do.
-    """
+    """Of products over so many columns together: as PyTorch counts, a plain mask hides nothing; ranges do."""
     batch, heads, seq_q, _ = q.shape
     pairs = batch * seq_q * k.shape[2]
     if type(ranges) is torch.Tensor and ranges.device.type != "meta":
@@ -243,10 +233,7 @@ def backward_by_sample(*given):
 
 
 class Direct(torch.autograd.Function):
-    """`Differentiable` without torch.func: what the forward pass chose serves the backward pass too.
-
-    Autograd takes its time for each argument and each result: the options come as one, and lse if asked for.
-    """
+    """`Differentiable` without torch.func; options come as one: each argument takes autograd time."""
 
     @staticmethod
     def forward(ctx, q, k, v, sinks, how):

@@ -15,10 +15,7 @@ ALIGNMENT = 256  # bytes of the start of a plane
 
 @dataclass(frozen=True)
 class Field:
-    """Where a tensor's rows lie: [groups, ranks, rows of a rank, *row], `width` bytes a row, from byte `at`.
-
-    A row is [batch, heads of a rank and group, columns].
-    """
+    """Where rows [batch, heads of a rank and group, columns] lie: `width` bytes each, from byte `at`."""
 
     at: int
     width: int
@@ -47,11 +44,7 @@ def _to_tokens(layout: Layout) -> tuple[Transfer, ...]:
 
 
 class Swap:
-    """One exchange of tokens for heads and back, a group of a rank's heads after another.
-
-    Tensors are [batch, heads, rows, columns] before and after, [batch, heads of a rank and group, tokens,
-    columns] between.
-    """
+    """One exchange of tokens for heads and back, a group of a rank's heads after another."""
 
     def __init__(self, mover, layout: Layout, rank: int, groups: int, tensors: list, results: list):
         self.mover, self.layout, self.rank, self.groups = mover, layout, rank, groups

@@ -75,11 +75,7 @@ def combine_kernel(
 
 
 def combine(pieces: list[Piece], call: Call, out: torch.Tensor, lse: torch.Tensor | None = None) -> None:
-    """Write into out (and lse) the sum of the pieces; rows that none reaches become 0 (and -inf).
-
-    out is [batch, heads, rows, head_dim] with contiguous columns, lse [batch, heads, rows] with contiguous
-    rows, float32; with an lse the pieces have one too.
-    """
+    """Write into out (and lse), contiguous at last, the sum of the pieces; unreached rows are 0 (-inf)."""
     while len(pieces) > MOST_PARTS:
         pieces = [added(pieces[:MOST_PARTS], call, out.shape[2]), *pieces[MOST_PARTS:]]
     parts = [each.tensor if each.tensor.stride(3) == 1 else each.tensor.contiguous() for each in pieces]

@@ -64,10 +64,7 @@ def described(q, k, v, causal, window, scale, method, gradient: bool) -> dict:
 
 
 def agreed(team: Team, own: dict) -> Layout:
-    """The layout that all ranks' calls make; on every rank the same error where they make none.
-
-    Every rank calls it. ValueError or TypeError names the ranks and what each of them has.
-    """
+    """The layout that all ranks' calls make; on every rank the same ValueError or TypeError if none."""
     every = team.exchange(own)
     for rank, said in enumerate(every):
         if "error" in said:

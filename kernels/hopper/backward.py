@@ -72,11 +72,7 @@ def _start_d_values(
     visit, place, K, V, d_V, queues, visits, scale_log2,
     CONSUMER: gl.constexpr, FROM: gl.constexpr = 0, CUT: gl.constexpr = True,
 ):  # fmt: skip
-    """Issue dV + P dO of a visit, and leave dS in `exchange`; returns P and dS as left operands with it.
-
-    Of queries before FROM in their block none sees a key of this consumer. CUT says that the others may not
-    see all of them.
-    """
+    """Issue dV + P dO of a visit's queries from FROM on, and leave dS in `exchange`; also P and dS."""
     _, _, queries, d_outs, lse, delta, exchange = queues
     QUERIES: gl.constexpr = visits.BLOCK_Q - FROM
     SCORES: gl.constexpr = accumulator_layout(QUERIES)
@@ -182,10 +178,7 @@ def _visit_unseen(visit, last_place, sums, keys, exchange, visits, CONSUMER: gl.
 
 @gluon.jit
 def _consume(outputs, sums, queues, visits, scale, scale_log2, head_start, CONSUMER: gl.constexpr):
-    """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest.
-
-    FULL says that a mask hides nothing in visits after the first that sees any of these keys.
-    """
+    """dK and dV of ROWS keys, and half of what the key block gives to dQ, a visit later than the rest."""
     keys, values, queries, _, _, _, exchange = queues
     HEAD_DIM: gl.constexpr = keys.blocks.shape[-1]
     K = keys.block(0, CONSUMER).reshape([ROWS, HEAD_DIM])
@@ -256,12 +249,10 @@ def gradient_kernel(
 ):  # fmt: skip
     """One block of threads a key block of a key head, or a share of one: dK, dV, and what it adds to dQ.
 
-    Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim], lse and delta
-    [batch, heads, seq]; sums is what `add_d_queries` takes, or, where BULK, `add_in_bulk`. The numbers from
-    whole to fine_shares are of `kernels.backward.shared_key_blocks.Shares`, where SHARED.
-    others are tensors that few calls have, or None: slopes, see `Visits`, and places of packed sequences'
-    blocks, see `kernels.backward.places`. score: scales of dK and of scores in units of log2, and
-    the cap, per_slope, ahead and prefix of `Visits`.
+    Tensors are descriptors [batch, heads, seq, head_dim], lse and delta [batch, heads, seq]; sums is what
+    `add_d_queries` takes, or, where BULK, `add_in_bulk`. whole to fine_shares: of `Shares`, where SHARED.
+    others: slopes, and places of packed sequences' blocks, or None. score: scales of dK and of scores in
+    units of log2, and the cap, per_slope, ahead and prefix of `Visits`.
     """
     scale, scale_log2 = score[0], score[1]
     BUFFERS: gl.constexpr = HOW.BUFFERS

@@ -67,10 +67,7 @@ def _part(place, visits, CONSUMER: gl.constexpr):
 
 @gluon.jit
 def add_d_queries(d_Q, sums, place, visits, CONSUMER: gl.constexpr):
-    """Add half of dQ / scale, or its first columns, to sums, zero at first, in the order of threads.
-
-    Blocks of threads come in any order, so the last bits may differ.
-    """
+    """Add half of dQ / scale, or its first columns, to sums, zero at first, in the order of threads."""
     SIZE: gl.constexpr = d_Q.shape[0] * d_Q.shape[1]
     first = sums + gl.cast(_part(place, visits, CONSUMER), gl.int64) * visits.HOW.HALF
     gl.atomic_add(first + gl.arange(0, SIZE, layout=held_layout(SIZE)), held(d_Q), sem="relaxed")

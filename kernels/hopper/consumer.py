@@ -89,11 +89,7 @@ def clean(values, visit, held):
 def _visit_others(
     last, first, P, state, Q, held, keys, values, schedule, view, scale_log2, turns, HELD: gl.constexpr
 ):
-    """Key blocks last - 1 down to first, P of the last one given and its P V still to be issued.
-
-    The scores of each are issued together with P V of the one before. The last P V is left to issue: returns
-    P with the state.
-    """
+    """Key blocks last - 1 down to first: S of each beside P V of the one before, the last P V but one."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
     OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
     out, running_max, running_sum, visit = state
@@ -279,11 +275,7 @@ def _hand_back(queries, tile_visit):
 
 @gluon.jit
 def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.constexpr):
-    """Attention of 64 rows of every tile; a trace has the first consumer's times for the tile's.
-
-    output: O, lse, and where the last tiles are cut, room for pieces of them; where sequences are packed, a
-    pointer to O and its strides.
-    """
+    """Attention of 64 rows of every tile; output: O, lse, and room for pieces or packed rows."""
     HELD: gl.constexpr = tiles.HOW.HELD
     TRACED: gl.constexpr = tiles.HOW.TRACED
     queries, keys, values, next_tiles = queues

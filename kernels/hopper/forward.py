@@ -18,10 +18,7 @@ from kernels.hopper.warp_group import ROWS, start
 
 @gluon.jit
 def load(queue, visit, descriptor, batch, head, row, OF_COLUMNS: gl.constexpr = False):
-    """Copy the rows from `row` on that fill this visit's buffer, once its last reader is done.
-
-    A buffer's blocks are of rows one after another, or of the columns of the same ones.
-    """
+    """Copy rows from `row` on, or columns of the same ones, once this visit's buffer was read."""
     PARTS: gl.constexpr = queue.blocks.shape[0] // queue.full.shape[0]
     queue.wait_empty(visit)
     mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes)
@@ -120,16 +117,12 @@ def attention_kernel(
 ):  # fmt: skip
     """One block of threads: the tiles it draws from `counter`, a zeroed int32 of this launch alone.
 
-    HOW has the mask and ways to compute the same, see `Schedule`, and the kernel's buffers and registers.
+    HOW, score's cap and per_slope, splits, whole, share and beyond, at last out's strides: see `Schedule`.
     Tensors are descriptors [batch, heads, seq, head_dim] of blocks [1, 1, rows, head_dim]; lse is float32.
-    blocks, where TRACED, is int64 [tiles, 3] to write them down in, see `kernels.launch.block_times`.
-    splits, if not None: parts of the keys, over each of which out_tensor, a pointer to float32, and lse have
-    all batches. whole and share, if not None: see `Schedule`; pieces leave their O in partial, float32
-    [slots, rows of a tile, head_dim], and their lse in partial_lse, the first two of the others. These are
-    tensors that few calls have, or None: sinks, float32 [heads], slopes, out, which is out_tensor as a
-    pointer for sequences that end within a tile, starts and key_starts. Of them, of score's cap and
-    per_slope, and of ahead, prefix and sequences in beyond, see `Schedule` too; the last there are out's
-    strides.
+    blocks, where TRACED, is int64 [tiles, 3], see `kernels.launch.block_times`. With splits, out_tensor
+    points to float32, and has with lse all batches of each part. others, or None: partial, float32 [slots,
+    rows of a tile, head_dim], and partial_lse, where pieces leave theirs; sinks, float32 [heads]; slopes;
+    out as a pointer, for sequences that end within a tile; starts and key_starts.
     """
     scale_log2, cap, per_slope = score
     partial, partial_lse, sinks, slopes, out, starts, key_starts = others if HOW.OTHERS else (None,) * 7

@@ -1,8 +1,8 @@
 """FlashAttention-3's forward pass on numbers of 8 bits: flash3's kernel, with e4m3 operands and their scales.
 
-Q, K and V come as `kernels.algorithms.fp8.quantise` leaves them. A block's scores are multiplied by the scales
-of its queries and keys inside the exponential. The scales of the values are inside it too, where they cost no
-instruction a number either: O changes only with the reference.
+Q, K and V come as `kernels.algorithms.fp8.quantise` leaves them. A block's scores are multiplied by the
+scales of its queries and keys inside the exponential. The scales of the values are inside it too, where they
+cost no instruction a number either: O changes only with the reference.
 Source: Shah et al., FlashAttention-3, arXiv 2407.08608, section 3.3.
 """
 

@@ -47,10 +47,7 @@ LANES = gl.constexpr(  # who has which of [rows, 4]: of a row what its four lane
 
 @gluon.constexpr_function
 def rescale_asm(count):
-    """So many numbers times as many factors; a warp whose factors are all 1 goes past the products.
-
-    A thread has two rows of wgmma's accumulators, two numbers of the one and two of the other in turns.
-    """
+    """So many numbers, of two rows in turns, times as many factors; a warp of factors 1 goes past."""
     one = "0f3F800000"
     first_row, other_row = f"${2 * count}", f"${2 * count + 2}"
     moves = " ".join(f"mov.f32 ${i}, ${i + count};" for i in range(count))

@@ -19,10 +19,7 @@ COLUMNS = gl.constexpr(64)  # of a row of shared memory: 128 bytes, what TMA's w
 
 @gluon.jit
 def boxes_of(blocks, box, PARTS: gl.constexpr):
-    """Buffers [.., keys, head_dim] as the boxes that TMA fills: COLUMNS of the rows of a page.
-
-    Shared memory holds the first COLUMNS of all rows of a buffer before the next ones.
-    """
+    """Buffers [.., keys, head_dim] as TMA's boxes of COLUMNS each: the first of all rows come first."""
     if PARTS > 1 or box.block_type.shape[3] < blocks.shape[4]:
         BOXES: gl.constexpr = blocks.shape[0] * PARTS * (blocks.shape[4] // COLUMNS)
         SHAPE: gl.constexpr = [BOXES, 1, 1, blocks.shape[3] // PARTS, COLUMNS]
@@ -47,10 +44,7 @@ def pages_of(table, stride, key, length, page_size, BLOCK_KV: gl.constexpr, PART
 def load_pages(
     queue, boxes, visit, descriptor, pages, kv_head, slot, column, PARTS: gl.constexpr, REST: gl.constexpr
 ):
-    """Copy a block of keys, from `slot` of one page on or from whole ones, once its last reader is done.
-
-    column: the first that is copied.
-    """
+    """Copy a block of keys from `slot` of one page on, or from whole ones, once its last reader is done."""
     PIECES: gl.constexpr = queue.blocks.shape[4] // descriptor.block_type.shape[3]
     queue.wait_empty(visit)
     mbarrier.expect(queue.arrival(visit), PARTS * PIECES * descriptor.block_type.nbytes)
@@ -65,10 +59,7 @@ def load_pages(
 
 @gluon.jit
 def _produce(given, WHAT: gl.constexpr):
-    """As `forward.produce`, but K and V of the pages that a sequence's row of the table names.
-
-    WHAT: "both", or of two producers the "keys", with Q and the drawing of tiles, or the "values".
-    """
+    """As `forward.produce` by a block table; WHAT: "both", or "keys", with Q and tiles, or "values"."""
     inputs, queues, tiles, counter, table = given
     PARTS: gl.constexpr = tiles.HOW.PARTS
     REST: gl.constexpr = tiles.HOW.REST

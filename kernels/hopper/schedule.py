@@ -185,10 +185,7 @@ class Schedule:
 
     @gluon.jit
     def place(self, tile):
-        """(first query row, batch, head) of a tile; of the last one for numbers past it.
-
-        Causal tiles are unequal: the heaviest come first, within a set of heads whose K and V share the L2.
-        """
+        """(first query row, batch, head) of a tile, the heaviest first; past the last one it."""
         tile = gl.minimum(tile, self.tiles() - 1)
         if self.splits is not None:
             tile = tile // self.splits
@@ -285,11 +282,7 @@ class Schedule:
     def masked(
         self, scores, view, key_block, LAST: gl.constexpr, SCORES: gl.constexpr, CONSUMER: gl.constexpr = 0
     ):
-        """scores [rows, keys], capped and sloped, with -inf where a row does not see the key.
-
-        view: the rows' positions, their `whole_blocks`, and the tile's `before`, which stay as they are. LAST
-        is said of a last block.
-        """
+        """scores [rows, keys], -inf where hidden; view: positions, `whole_blocks`, `before`."""
         positions, whole, before = view
         whole_first, whole_end = whole
         if self.cap is not None:

@@ -26,10 +26,7 @@ def sloped(products, slope, distances):
 
 @gluon.jit
 def ends_with_sink(running_max, running_sum, sink, scale_log2):
-    """What a row's O is multiplied by, and its log-sum-exp, with its head's sink: a logit without a key.
-
-    The sink is in units of log2.
-    """
+    """What multiplies a row's O, and its lse, with its head's sink, in units of log2."""
     highest = running_max * scale_log2
     top = gl.maximum(highest, sink)
     offset = gl.where(top == float("-inf"), 0.0, top)

@@ -206,11 +206,7 @@ class Visits:
 
 @gluon.jit
 def packed_rows(first, count, head, row):
-    """Rows from `row` on of a sequence, `count` rows from `first` on: those behind its end are out of bounds.
-
-    The last but one coordinate ends at END. What the first one adds takes END rows off: see
-    `kernels.backward.places.packed_shape`.
-    """
+    """Rows from `row` on of a sequence, out of bounds behind its end, see `packed_shape`."""
     return END, first + count, head, END - count + row, 0
 
 
@@ -222,8 +218,7 @@ def visits_of(
     """Those of a block of threads, of batch_heads key heads; a masked one where no query sees the keys.
 
     The key blocks that most queries see come first, within a set of heads whose tensors share the L2. Where
-    SHARED, blocks of threads share the last ones as `cut` says, see `kernels.backward.shared_key_blocks`.
-    rows: of lse, whose blocks are those of all packed sequences.
+    SHARED, the last are shared as `cut` says. rows: of lse, whose blocks are those of all packed sequences.
     """
     _, _, cap, per_slope, ahead, prefix = score
     slopes, places = others

@@ -16,10 +16,7 @@ barrier_of_warps = getattr(gl, "barrier", None) or gl.thread_barrier
 
 
 def aggregate(cls):
-    """A class whose objects kernels hand on, made of its fields' values in their order.
-
-    A field is a gl.constexpr, or what Triton passes on as it comes; an `object` may also be None.
-    """
+    """A class that kernels hand on, of its fields' values in their order; an `object` may be None."""
     kinds = cls.__annotations__
 
     def fill(self, *values):
@@ -33,11 +30,7 @@ def aggregate(cls):
 
 @builtin
 def start(consume, shared, others, how, _semantic=None, _generator=None):
-    """Start how.CONSUMERS, each with its number after the arguments that they share, and the others.
-
-    others are (function, arguments), of one warp each. Consumers and others have how.CONSUMER_REGISTERS and
-    how.PRODUCER_REGISTERS a thread.
-    """
+    """Start how.CONSUMERS with what they share and their numbers, and the others, of a warp each."""
     how = how.value
     consumers = how.CONSUMERS
     partitions = [(consume, gl.tuple([*shared, gl.constexpr(number)])) for number in range(consumers)]
@@ -61,10 +54,7 @@ def named_barrier(ACTION: gl.constexpr, name, THREADS: gl.constexpr, OWN: gl.con
 
 @aggregate
 class Turns:
-    """Consumers that issue products one after another: the softmax of one runs under those of the others.
-
-    TAKEN says whether they do; each then takes as many turns, those of key blocks included that it skips.
-    """
+    """Consumers that issue products in turns, if TAKEN: the softmax of one runs under the others'."""
 
     CONSUMER: gl.constexpr
     CONSUMERS: gl.constexpr
@@ -142,10 +132,7 @@ def pause(NANOSECONDS: gl.constexpr):
 
 @gluon.constexpr_function
 def parts_of(columns, held):
-    """(first, columns) of the products that make one of so many columns, the held ones being the first.
-
-    Each is of a power of two of them, as wgmma's operands are, and begins at a multiple of that.
-    """
+    """(first, columns), powers of two, of the products that make one of so many; first the held ones."""
     first, parts = held, [(0, held)] if held else []
     while first < columns:
         most = 1 << (columns - first).bit_length() - 1
@@ -179,10 +166,7 @@ def held_columns(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
 
 @gluon.jit
 def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, COLUMNS: gl.constexpr):
-    """Issue Q K^T of the first KEYS of this visit's keys; the first HELD columns of Q are in registers.
-
-    Of K and Q the first COLUMNS are multiplied. K lies in one block, or in several of its columns.
-    """
+    """Issue Q K^T of the first KEYS of this visit's keys, K in one block or several of its columns."""
     WIDTH: gl.constexpr = keys.blocks.shape[-1]
     PIECES: gl.constexpr = keys.blocks.shape[0] // keys.full.shape[0]
     S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
@@ -201,10 +185,7 @@ def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, C
 def start_product(
     left, right, product, ADDED: gl.constexpr, COLUMNS: gl.constexpr, HELD: gl.constexpr = 0, held=0
 ):
-    """Issue left right^T of their first COLUMNS, ADDED to `product` or not: so many products as parts.
-
-    held is the first HELD columns of left, in registers.
-    """
+    """Issue left right^T of their first COLUMNS, ADDED to `product` or not; held: left's first HELD."""
     for part in gl.static_range(part_count(COLUMNS, HELD)):
         others = right.slice(part_of(COLUMNS, HELD, part, 0), part_of(COLUMNS, HELD, part, 1), dim=1)
         if part == 0 and HELD > 0:

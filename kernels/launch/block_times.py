@@ -9,10 +9,7 @@ COLUMNS = tl.constexpr(3)  # of a block: its SM, and the nanoseconds at which it
 
 
 class BlockTimes:
-    """What the kernels of one call write down of their blocks, by the kernel's name.
-
-    Each is int64 [blocks, 3] in launch order: the SM, start and end in nanoseconds of the GPU's clock.
-    """
+    """What a call's kernels write of their blocks, by name: [blocks, 3], SM, nanoseconds of start and end."""
 
     def __init__(self, heavy_first: bool = True):
         self.heavy_first = heavy_first

@@ -49,10 +49,7 @@ def interpreted() -> bool:
 
 
 def stages(tensor: torch.Tensor, streamed: int, resident: int) -> int:
-    """Tiles in flight, 1 to 3: as many as fit beside what stays in the shared memory of a block.
-
-    A step of the kernel's loop streams in so many elements of tensor's dtype; the resident stay throughout.
-    """
+    """Tiles in flight, 1 to 3: as many streamed elements of a step as fit beside the resident."""
     device = device_of(tensor.device)
     free = device.shared - device.resident(resident * tensor.element_size())
     return min(MOST_STAGES, max(1, free // (streamed * tensor.element_size())))

@@ -33,10 +33,7 @@ class Relaunch:
     """
 
     def __init__(self, compiled, programs: int, tensors: Sequence, constants: Sequence):
-        """tensors come first in the kernel's signature: each a tensor, a TMA descriptor, None, or a tuple.
-
-        A tuple's tensors stand behind all arguments, until it is put together for a launch.
-        """
+        """tensors come first in the kernel's signature: tensors, TMA descriptors, None, or tuples."""
         arguments, self._maps, places, groups = [], [], [], []
         encodings = iter(getattr(compiled.metadata, "tensordesc_meta", None) or ())
         for tensor in tensors:

@@ -99,11 +99,7 @@ def seen_of(queries, seq_q, length, left, right):
 
 
 class PagedTile(NamedTuple):
-    """What the kernel over pages is compiled for.
-
-    PAGE: keys of a page, 0 where one holds them all. ALIKE: whether K and V have the same strides. APART:
-    whether whole blocks have a loop of their own, by TMA or not.
-    """
+    """What the kernel over pages is compiled for; PAGE 0: one has all keys. APART: whole blocks first."""
 
     PAGE: int
     ALIKE: bool
@@ -175,11 +171,7 @@ def paged_kernel(
     q, k_cache, v_cache, table_and_lengths, parts, sinks_and_slopes, k_tiles, v_tiles, strides,
     heads, kv_heads, seq_q, capacity, added, left, right, splits, score, TILE: tl.constexpr,
 ):  # fmt: skip
-    """One program a split of a block of rows of a key head: its O, and its natural lse.
-
-    Rows are the queries of all heads that share a key head, as in `split_kv`. The splits share what
-    keys there are; one that gets none leaves O = 0 and lse = -inf.
-    """
+    """One program a split of a block of rows, as in `split_kv`; 0 and -inf where it has no key."""
     BLOCK_KV: tl.constexpr = TILE.BLOCK_KV
     q_strides, k_strides, v_strides, table_strides, partial_strides, split_stride, lse_split_stride = strides
     block_table, lengths = table_and_lengths
@@ -267,10 +259,7 @@ def paged_kernel(
 
 @inlined
 def copy_rows(new, new_strides, cache, strides, at, columns, HEAD_DIM: tl.constexpr):
-    """Rows of a [batch, heads, keys, head_dim] tensor into slots of pages of a cache.
-
-    at: (batch, heads, keys, pages, slots, wanted), one each of every row but batch, which all share.
-    """
+    """Rows of a [batch, heads, keys, head_dim] tensor into slots of pages of a cache, where wanted."""
     inside = at[5][:, None] & (columns[None, :] < HEAD_DIM)
     across = columns.to(tl.int64)[None, :]
     read = at[0] * new_strides[0] + at[1] * new_strides[1] + at[2] * new_strides[2]

@@ -47,10 +47,7 @@ def check_cache(q, k_cache, v_cache, block_table, seqlens_k) -> None:
 
 
 def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
-    """ValueError for lengths and pages at hand, of those followed, which would lead out of the cache.
-
-    added: keys that come behind the lengths; back: as many of the last keys are read, or all.
-    """
+    """ValueError for lengths and pages at hand, of those followed, that lead out of the cache."""
     if not (at_hand(lengths) and at_hand(block_table)):
         return
     check_at_least_0("seqlens_k", lengths)

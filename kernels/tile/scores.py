@@ -68,19 +68,13 @@ def _query_blocks_in(seers, batch, key_block, seq_kv, BLOCK_Q: tl.constexpr, BLO
 
 @inlined
 def slope_of(slopes, heads, scale_log2):
-    """What a product falls by per key of distance, so that its score falls by the slope given.
-
-    Of one of slopes [batch * heads], or one each.
-    """
+    """What a product falls by per key of distance, so that its score falls by the slope of its head."""
     return tl.load(slopes + heads) * (LOG2_E / scale_log2)
 
 
 @inlined
 def capped(products, cap, FINE: tl.constexpr):
-    """tanh(products cap), in [-1, 1], where there is a cap; its scale then makes scores of that.
-
-    FINE: that scale is such that the tanh must hold every digit where it is small, too.
-    """
+    """tanh(products cap), which its scale makes scores of, where there is a cap; FINE: to the last digit."""
     if cap is None:
         return products
     elif FINE:
@@ -91,10 +85,7 @@ def capped(products, cap, FINE: tl.constexpr):
 
 @inlined
 def tanh(x):
-    """Within six roundings, however small or large x is.
-
-    The quotient of polynomials is Eigen's (generic_fast_tanh_float), 1 from 7.9 on.
-    """
+    """Within six roundings: Eigen's quotient of polynomials (generic_fast_tanh_float), 1 from 7.9 on."""
     x = tl.clamp(x, -7.90531110763549805, 7.90531110763549805, tl.PropagateNan.ALL)
     square = x * x
     above = 2.00018790482477e-13 - 2.76076847742355e-16 * square
@@ -139,10 +130,6 @@ def masked(products, queries, keys, sizes, view, TILE: tl.constexpr):
 
 @inlined
 def sink_of(sinks, heads, counts):
-    """Running maximum, in units of log2, and running sum of rows that begin with their head's sink.
-
-    A sink is a logit without a key: it takes a share of the softmax, and gives nothing for it. counts, of
-    [rows] or one: whether it is to be counted here.
-    """
+    """m (in log2) and l of rows that begin with their head's sink, a logit without a key, if it counts."""
     logits = tl.load(sinks + heads) * LOG2_E
     return tl.where(counts, logits, float("-inf")), tl.where(counts, 1.0, 0.0)

@@ -41,11 +41,7 @@ class Tile(NamedTuple):
 
 
 def inlined(function):
-    """A function that kernels call: compiled into them, but plain Python in the interpreter.
-
-    There `triton.jit` would patch triton.language anew at every call, which the kernel's launch has done
-    already.
-    """
+    """A kernel's function; plain in the interpreter, where `triton.jit` would patch anew at each call."""
     return function if INTERPRETED else triton.jit(function)
 
 
@@ -208,10 +204,7 @@ def any_not_finite(tile):
 def added_of_seen(
     total, a, seen, tile_of, rows, columns, row_count, COLUMN_COUNT: tl.constexpr,
 ):  # fmt: skip
-    """total + a b, where what is not finite in a row of b counts in the rows alone that see it: 0 NaN is NaN.
-
-    tile_of: where b's head starts, and its strides; rows and columns are b's.
-    """
+    """total + a b, where a NaN in a row of b counts in the rows alone that see it: 0 NaN is NaN."""
     tile = load_tile(tile_of[0], tile_of[1], rows, columns, row_count, COLUMN_COUNT, True)
     numbers = widened(tile)
     finite = tl.abs(numbers) < float("inf")
@@ -229,10 +222,7 @@ def added_of_seen(
 
 @inlined
 def visible(queries, keys, sizes, TILE: tl.constexpr):
-    """Which keys each query sees; queries and keys broadcast, as [:, None] and [None, :] or as each other.
-
-    sizes, here and below: (seq_q, seq_kv, window).
-    """
+    """Which keys each query sees, both broadcast; sizes, here and below: (seq_q, seq_kv, window)."""
     seq_q, seq_kv, window = sizes
     position = queries + (seq_kv - seq_q)
     seen = keys < seq_kv
@@ -297,10 +287,7 @@ def query_blocks_of(key_block, sizes, TILE: tl.constexpr):
 
 @inlined
 def softmax_step(products, running_max, running_sum, scale_log2):
-    """The softmax of rows with one more tile of products: their new maximum and sum, alpha, and the weights.
-
-    See `online_softmax_update`.
-    """
+    """m and l of rows with one more tile, alpha, and the weights: see `online_softmax_update`."""
     new_max = tl.maximum(running_max, tl.max(products, 1) * scale_log2)
     reference = tl.where(
         new_max == float("-inf"), 0.0, new_max
@@ -312,11 +299,9 @@ def softmax_step(products, running_max, running_sum, scale_log2):
 
 @inlined
 def online_softmax_update(products, v, running_max, running_sum, accumulator, scale_log2):
-    """Take one more tile into the softmax of its rows.
+    """Take one more tile into the softmax of its rows; returns m in units of log2, l, O l, and alpha.
 
-    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]. running_max and running_sum [Br] and accumulator
-    [Br, d] describe the keys so far, the maximum in units of log2; accumulator / running_sum is their
-    attention. Returns the three, and the factor alpha [Br] that rescaled what was there. Milakov and
+    products [Br, Bc]: q k^T, -inf where masked; v [Bc, d]; alpha [Br] rescaled what was there. Milakov and
     Gimelshein, arXiv 1805.02867.
     """
     new_max, new_sum, alpha, weights = softmax_step(products, running_max, running_sum, scale_log2)

@@ -47,11 +47,7 @@ class Device(NamedTuple):
 
     @property
     def small(self) -> bool:
-        """Whether blocks have to be as small as those of float32.
-
-        Plain arithmetic holds whole rows and columns in registers; RDNA's matrix instructions want every
-        operand twice.
-        """
+        """Whether blocks are as small as float32's: without tensor cores, and on RDNA."""
         return not self.multiplies or (self.amd and not self.wide)
 
     @property
@@ -75,10 +71,7 @@ class Device(NamedTuple):
         return 0 if self.amd else amount
 
     def fitted(self, stay: int, stream: int, stay_bytes: int, stream_bytes: int) -> tuple[int, int]:
-        """Rows that stay and rows that stream, halved until STAGES of these fit beside those; or as measured.
-
-        The larger is halved, and what streams where they are alike; stay_bytes and stream_bytes are a row's.
-        """
+        """Rows that stay and that stream, the larger halved until STAGES of these fit beside."""
         while (
             not self.measured
             and stay * self.resident(stay_bytes) + STAGES * stream * stream_bytes > self.shared

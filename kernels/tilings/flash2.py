@@ -16,10 +16,7 @@ HEADS_TOGETHER = {64: 16, 128: 8, 256: 8, 512: 8}
 def own_tiling(
     head_dim: int, seq_kv: int, v_dim: int | None = None, device: Device = HOPPER
 ) -> tuple[int, int, int, int]:
-    """block_q, block_kv, warps and most stages where TMA copies K and V, V maybe of a head dim of its own.
-
-    K and V are of 16 bits.
-    """
+    """block_q, block_kv, warps and most stages where TMA copies K and V, V maybe of a head dim of its own."""
     if v_dim is not None:
         block_q, block_kv, own, stages = V_TILING[head_dim, v_dim]
     elif seq_kv <= SHORT and head_dim in SHORT_TILING:
@@ -31,10 +28,7 @@ def own_tiling(
 
 
 def default_blocks(head_dim: int, itemsize: int, device: Device = HOPPER) -> tuple[int, int]:
-    """(block_q, block_kv) elsewhere: the largest that compile for Hopper without spilling registers.
-
-    head_dim is the larger one of Q and K's and of V's; itemsize: bytes of one of their numbers.
-    """
+    """(block_q, block_kv) elsewhere, by the wider head dim: the largest that hardly spill on Hopper."""
     if itemsize < 4 and not device.small:
         blocks = (128, 64) if head_dim <= MAX_HEAD_DIM else (64, 64)
     elif head_dim <= 64:
@@ -45,10 +39,7 @@ def default_blocks(head_dim: int, itemsize: int, device: Device = HOPPER) -> tup
 
 
 def split_blocks(rows: int, head_dim: int, itemsize: int, device: Device = HOPPER) -> tuple[int, int]:
-    """The same for `rows` queries that share a key head.
-
-    With few of them, keys come in the larger blocks that keep more bytes in flight.
-    """
+    """The same for `rows` queries that share a key head; few of them take keys in larger blocks."""
     block_q, block_kv = default_blocks(head_dim, itemsize, device)
     block_q = min(64 if head_dim <= MAX_HEAD_DIM else 32, block_q, tile_size(rows))
     if block_q < 64 and head_dim <= 128 and itemsize < 4 and not device.small:

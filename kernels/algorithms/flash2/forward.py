@@ -68,11 +68,7 @@ def with_tma(call: Call, k: torch.Tensor) -> Call:
 def flash2(
     q, k, v, call: Call, probe=None, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """O [batch, heads, seq_q, head_dim of v], and lse float32 [batch, heads, seq_q].
-
-    probe: (m, l, alpha) to fill, see `kernels.Probed`; times: to write the blocks down, see
-    `kernels.launch.block_times`; terms: what the call has beyond a plain mask.
-    """
+    """As `Algorithm.forward`."""
     out = torch.empty_like(q) if call.v_dim is None else output_like(q, v)
     lse = torch.empty((call.batch, call.heads, call.seq_q), dtype=torch.float32, device=q.device)
     plain = probe is None and times is None and terms is None and not options_given()

@@ -30,11 +30,7 @@ def load_keys(
     tensor, key_block, seq_kv,
     HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr, RAGGED: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """A block of a head of K or V, zero past its end; tensor: its pointer, strides and columns.
-
-    With TMA: a descriptor of blocks [1, 1, BLOCK_KV, columns], (batch, head) and columns; of 192 columns
-    there are three, for a tile of Triton has 128 or 256.
-    """
+    """A block of a head of K or V, zero past its end; 192 columns come in three parts by TMA."""
     head, place, columns = tensor
     if TMA and HEAD_DIM == 192:
         first = head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, 64)
@@ -53,12 +49,10 @@ def attend(
     q, key_tensor, value_tensor, state, span, queries, sizes, score, view, slope, probe, probe_tile,
     TILE: tl.constexpr, MASK: tl.constexpr, RAGGED: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """Take key blocks start to stop - 1 into a query block's softmax.
+    """Take key blocks start to stop - 1 into a query block's softmax; state: m, l and the accumulator.
 
-    key_tensor and value_tensor are K and V as `load_keys` takes them. state: running maximum and sum, and the
-    accumulator. span: (start, stop, whole_start, whole_stop). MASK: "none" of the blocks has hidden keys,
-    "all" are looked at for some, or the "edges", all but whole_start to whole_stop - 1. RAGGED where the last
-    block may reach past the last key.
+    span: (start, stop, whole_start, whole_stop). MASK: "none" of the blocks has hidden keys, "all" may have,
+    or the "edges", all but whole_start to whole_stop - 1. RAGGED: the last may reach past the last key.
     """
     running_max, running_sum, accumulator = state
     start, stop, whole_start, whole_stop = span
@@ -90,10 +84,7 @@ def attend_few(
     q, key_tensor, value_tensor, state, span, queries, sizes, score, view, slope,
     TILE: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """As `attend`, a few keys at a time: what is not finite in V reaches the queries alone that see its key.
-
-    key_tensor and value_tensor: where a head of K and of V starts, their strides, and columns.
-    """
+    """As `attend`, a few keys at a time: NaN in V reaches the queries alone that see its key."""
     running_max, running_sum, accumulator = state
     for few in range(span[0] * (TILE.BLOCK_KV // TILE.FEW), span[1] * (TILE.BLOCK_KV // TILE.FEW)):
         keys = few * TILE.FEW + tl.arange(0, TILE.FEW)
@@ -137,10 +128,7 @@ def attend_apart(
 
 @inlined
 def place(query_blocks, HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr):
-    """(query block, batch and head) of this program, head by head.
-
-    HEAVY_FIRST: where causal, the last query blocks see most keys, and TOGETHER heads start with theirs.
-    """
+    """(query block, batch and head) of this program: TOGETHER heads begin with their heaviest blocks."""
     program = tl.program_id(0)
     if not HEAVY_FIRST:
         return program % query_blocks, program // query_blocks
@@ -154,11 +142,7 @@ def place(query_blocks, HEAVY_FIRST: tl.constexpr, TOGETHER: tl.constexpr):
 
 
 class How(NamedTuple):
-    """Of what flash2's kernel is compiled for, what changes no result.
-
-    EVEN: whether every tile is whole. TMA: whether K and V are copied by it. HEAVY_FIRST and TOGETHER: see
-    `place`.
-    """
+    """What flash2's kernel is compiled for and changes no result; HEAVY_FIRST and TOGETHER: see `place`."""
 
     EVEN: bool
     TMA: bool
@@ -171,10 +155,7 @@ def flash2_kernel(
     q, k, v, out, lse, probe, blocks, terms, strides, heads, kv_heads, seq_q, seq_kv, window, score,
     TILE: tl.constexpr, HOW: tl.constexpr,
 ):  # fmt: skip
-    """One program a query block of a head; lse [batch, heads, seq_q] is contiguous.
-
-    score: (scale in units of log2, cap); terms: see `kernels.tile.scores`.
-    """
+    """One program a query block of a head; score: (scale in units of log2, cap); lse is contiguous."""
     MASK: tl.constexpr = "edges" if TILE.CAUSAL or not HOW.EVEN or TILE.RANGES else "none"
     began = now(blocks)
     q_strides, k_strides, v_strides, out_strides = strides

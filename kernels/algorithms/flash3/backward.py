@@ -48,11 +48,7 @@ def unserved(call: Call) -> str | None:
 
 
 def pays(call: Call, processors: int) -> bool:
-    """Whether this is done before flash2's backward pass; as on an H200.
-
-    It is not where heads share keys and hardly any block of threads is there to take them in turn, nor can
-    several share a key block: up to a head_dim of 128 flash2 has twice as many.
-    """
+    """Whether this is done before flash2's, which has more blocks of threads up to a head_dim of 128."""
     call = _tiled(call)
     many = FEW_BLOCKS * _key_blocks(call) > processors or shared(call, processors) is not None
     return call.heads == call.kv_heads or call.head_dim > 128 or many
@@ -70,12 +66,7 @@ def flash3_backward(
     terms: Terms | None = None,
     again: dict | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """dQ, dK and dV like q, k and v, which flash3 serves and `unserved` has no objection to.
-
-    out and lse are any forward pass's, d_out and d_lse (or None) their gradients. dK and dV are the same bits
-    every time, dQ is not. The fourth gradient is of sinks, or None. terms are what the call has beyond a
-    plain mask. again gets what does the same for other tensors of these layouts, and terms of this kind.
-    """
+    """As `Backward.run`, of what flash3 serves and `unserved` does not; dQ's last bits may differ."""
     differentiate = _Pass(call, terms, multiprocessors(q.device))
     gradients = differentiate(q, k, v, out, lse, d_out, d_lse, terms)
     if again is not None and None not in differentiate.launches:
@@ -90,11 +81,7 @@ def _tiled(call: Call) -> Call:
 
 
 class Beyond(NamedTuple):
-    """What a call's mask has beside causal and a window, in the words of `kernels.hopper.visits.Visits`.
-
-    rows and keys are those of a sequence, on average where there are several; alike says that each has as
-    many queries as keys.
-    """
+    """What a mask has beside causal and a window; rows and keys are a sequence's on average."""
 
     rows: int
     keys: int
@@ -121,12 +108,10 @@ def _masked(call: Call, terms: Terms | None) -> tuple[Call, Beyond]:
 
 
 class _Pass:
-    """The backward pass of a call, for tensors of one layout.
+    """The backward pass of a call, for tensors of one layout and terms of one kind.
 
-    terms, if any, are of the kind that later ones are.
-    The sums of shares [share, dK or dV, block_kv, head_dim], if any, those of dQ [batch, heads, padded_seq_q,
-    head_dim], delta and lse_log2, and where packed sequences' blocks of keys and of queries are, if there are
-    any, are one allocation.
+    One allocation has the sums of shares [share, dK or dV, block_kv, head_dim], those of dQ [batch, heads,
+    padded_seq_q, head_dim], delta, lse_log2, and where packed sequences' blocks of keys and of queries are.
     """
 
     def __init__(self, call: Call, terms: Terms | None, processors: int):
@@ -209,10 +194,7 @@ class _Pass:
 
 
 def shared(call: Call, processors: int) -> Shares | None:
-    """How blocks of threads, so many at a time, share the last key blocks; None where they do not.
-
-    Where a mask hides queries, the last key blocks have few.
-    """
+    """How blocks of threads share the last key blocks; None where they do not, as under a mask."""
     if call.causal or call.window is not None or call.v_dim is not None:
         return None
     heads = call.heads // call.kv_heads
@@ -234,10 +216,7 @@ def _launch(
     beyond: Beyond,
     others: tuple = NO_OTHERS,
 ) -> Relaunch | None:
-    """Start one block of threads a key block of a key head, or a share of one; returns what does so again.
-
-    others: slopes, and where packed sequences' blocks of keys are.
-    """
+    """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
     from kernels.hopper.backward import gradient_kernel
 
     programs, descriptors, arguments = _prepared(tensors, call, cut, score, beyond, others)
@@ -302,10 +281,7 @@ def _is_long_and_narrow(call: Call, beyond: Beyond) -> bool:
 
 
 def heads_together(call: Call, element_bytes: int, rows: int) -> int:
-    """Key heads whose blocks of threads run side by side, so that they find their queries' rows in the L2.
-
-    rows: of a sequence.
-    """
+    """Key heads whose blocks of threads run side by side, so that they find their queries' rows in the L2."""
     bytes_of_row = (call.heads // call.kv_heads) * call.head_dim * (2 * element_bytes + FLOAT32_BYTES)
     rows = min(2 * (call.window or rows), rows)  # of a head that running blocks see, about
     together = max(1, L2_FOR_ROWS // (rows * bytes_of_row))

@@ -37,7 +37,7 @@ key_block_at = triton.jit(shares.key_block_at)
 
 @triton.jit
 def _store(tile, gradient, strides, batch, head, rows, columns, seq, HEAD_DIM: tl.constexpr):
-    """Some columns of a part of a gradient, from its numbers in the order of `kernels.hopper.backward_common.held`."""
+    """Some columns of a part of a gradient, from its numbers in the order of `held` in `kernels.hopper`."""
     ROWS: tl.constexpr = rows.shape[0]
     COLUMNS: tl.constexpr = columns.shape[0]
     tile = tl.reshape(tile, [COLUMNS // 8, ROWS // 16, 8, 4, 2, 2])
@@ -118,11 +118,7 @@ def query_sums_kernel(
     batch_heads, kv_heads, heads_together, seq_kv, whole, coarse, coarse_shares, fine_shares,
     shares, programs_of_keys, TILE: tl.constexpr,
 ):  # fmt: skip
-    """One program a SIDE x SIDE part of dQ, after those for the dK and dV of key blocks that are shared.
-
-    gradients are dQ, and dK and dV where key blocks are shared. places, if not None, says where blocks of
-    packed sequences are, see `kernels.backward.places`.
-    """
+    """One program a SIDE x SIDE part of dQ, after those for dK and dV of shared key blocks."""
     if gradients[1] is not None and tl.program_id(0) < programs_of_keys:
         _store_keys(
             tl.program_id(0), sums, (gradients[1], gradients[2]), strides, batch_heads, kv_heads,

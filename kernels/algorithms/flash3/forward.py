@@ -43,14 +43,7 @@ def flash3(
     times: BlockTimes | None = None,
     terms: Terms | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of attention that flash3 serves.
-
-    q is [batch, heads, seq_q, head_dim], k and v [batch, kv_heads, seq_kv, head_dim]; out is like q, of v's
-    head_dim, lse float32 [batch, heads, seq_q], natural. Query i stands at key i + seq_kv - seq_q; causal
-    shows it the keys up to there, window the last `window` of those; terms say otherwise, if any. A query
-    that sees no key gives 0 and lse -inf. times: to write the tiles down, see `kernels.launch.block_times`.
-    The call's memory keeps the launch.
-    """
+    """As `Algorithm.forward`, of what flash3 serves; the call's memory keeps the launch."""
     scale, memory = call.scale, call.memory
     if scale <= 0:  # the kernel scales after taking the maximum, which needs a positive scale
         q, scale = q * math.copysign(scale != 0, scale), -scale or 1.0
@@ -116,10 +109,7 @@ def keys_seen(seq_q: int, seq_kv: int, causal: bool, window: int | None) -> int:
 def _launch(
     q, k, v, out, lse, causal, window, scale, times: BlockTimes | None = None, terms: Terms = PLAIN
 ) -> Relaunch | None:
-    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again.
-
-    scale: of the scores, or with terms as `kernels.call.terms.score_of` gives it.
-    """
+    """Start one block of threads an SM, or one a tile if there are fewer; returns what does so again."""
     from kernels.hopper.forward import attention_kernel
 
     programs, descriptors, arguments = _prepared(q, k, v, out, causal, window, scale, terms)
@@ -282,10 +272,7 @@ def _edges(seq_q, seq_kv, causal, window, block_kv, CONSUMERS, TURNS) -> str:
 
 
 def _descriptor(tensor: torch.Tensor, rows: int, columns: int | None = None):
-    """A TMA descriptor of blocks of `rows` whole rows of one head, padded, or of so many columns of them.
-
-    Blocks never reach into the next head.
-    """
+    """A TMA descriptor of blocks of `rows` rows of one head, padded, or of so many columns of them."""
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
     block = (1, 1, rows, columns or padded(tensor.shape[-1]))

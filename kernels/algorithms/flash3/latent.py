@@ -38,11 +38,7 @@ def split_count(call: Call, processors: int) -> int:
 
 
 def flash3_latent(q, k, v, call: Call, table=None, lengths=None, added: int = 0, terms=None):
-    """(out, lse) of a query of every sequence over one latent a key, of which V is the first columns.
-
-    q is [batch, heads, 1, 576]; k [batch, 1, seq_kv, 576], or with a table and lengths as
-    `kernels.pages` has them [pages, page_size, 1, 576]. out is [batch, heads, 1, 512], lse float32.
-    """
+    """(out, lse) of one query a sequence over one latent a key, or with a table in pages."""
     if terms is not None or call.window is not None:
         raise ValueError("head_dim is 576, a latent has no mask or terms: q's one query must see every key")
     out = torch.empty((*q.shape[:3], LATENT[1]), dtype=q.dtype, device=q.device)

@@ -50,11 +50,7 @@ def _query_blocks(call: Call) -> int:
 
 
 def flash3_pages(q, k_cache, v_cache, block_table, lengths, call: Call, added: int):
-    """(out, lse) of queries over lengths + added keys; the last query of each sequence at its last key.
-
-    q is [batch, heads, seq_q, head_dim], the caches [pages, page_size, kv_heads, head_dim]. Out is like q,
-    lse float32 [batch, heads, seq_q].
-    """
+    """(out, lse) of queries over lengths + added keys in pages, as `kernels.attention_paged` takes them."""
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     tensors, where = (q, k_cache, v_cache, out, lse), (block_table, lengths)

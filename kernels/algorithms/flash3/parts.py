@@ -30,10 +30,7 @@ HEAD_DIM, FEWEST_QUERIES = 128, 128  # for which, and from which on, it was meas
 
 
 def split_count(call: Call, processors: int) -> int | None:
-    """Parts of the keys by which a call without a mask keeps more SMs at work; None where that does not pay.
-
-    All parts of all tiles run at once.
-    """
+    """Parts of the keys that keep more SMs at work without a mask; None where that does not pay."""
     if call.causal or call.scale <= 0 or call.head_dim != HEAD_DIM or call.seq_q < FEWEST_QUERIES:
         return None
     tiling = TILING[call.head_dim]
@@ -140,10 +137,7 @@ def merge_kernel(
     partial, partial_lse, out, lse, out_strides, heads, seq_q, query_blocks, whole, key_blocks, share,
     BLOCK_Q: tl.constexpr, ROWS: tl.constexpr, HEAD_DIM: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """One program ROWS rows of a cut tile: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i.
-
-    The pieces of a tile are one after another, as shares are: slot = tile + share.
-    """
+    """One program ROWS rows of a cut tile, whose pieces follow one another: slot = tile + share."""
     if OVERLAPS:
         tl.extra.cuda.gdc_wait()
     tile = tl.program_id(0) // (BLOCK_Q // ROWS)

@@ -22,11 +22,7 @@ TILING = {  # by head dim; a consumer has 64 query rows
 def fp8(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, call: Call, *, rotate=True, one_scale=False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(out, lse) of attention that FP8 serves, computed in e4m3.
-
-    out is like q, lse float32 [batch, heads, seq_q]. rotate has Q and K rotated before, one_scale has one
-    scale for each tensor: see `quantise`.
-    """
+    """As `Algorithm.forward`, computed in e4m3; rotate, and one_scale for each tensor: see `quantise`."""
     key_rows = TILING[call.head_dim]["BLOCK_KV"]
     quantised = quantise(q, k, v, call, key_rows=key_rows, rotate=rotate, one_scale=one_scale)
     return attend(quantised, call, q)
