@@ -11,16 +11,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernels.algorithms.split_kv import merge
     from kernels.call.call import split_blocks
     from kernels.dense import attention
     from kernels.fp8 import attention_fp8
     from kernels.inspection import Probed, Traced, explain, probe_attention, trace_attention
     from kernels.interpreter import TritonMissingError
     from kernels.launch.launch import OutOfSharedMemoryError, interpreted, launch_options
-    from kernels.measuring import scenario_marker
     from kernels.paged import attention_paged
-    from kernels.rates import Benchmarks
+    from kernels.rates import Benchmarks, scenario_marker
     from kernels.reference import reference_attention
     from kernels.selected import attention_selected
     from kernels.varlen import attention_varlen
@@ -39,10 +37,9 @@ _MODULES = {  # where each name stands, which is imported when it is first asked
     "explain": "inspection",
     "interpreted": "launch.launch",
     "launch_options": "launch.launch",
-    "merge": "algorithms.split_kv",
     "probe_attention": "inspection",
     "reference_attention": "reference",
-    "scenario_marker": "measuring",
+    "scenario_marker": "rates",
     "split_blocks": "call.call",
     "trace_attention": "inspection",
 }

@@ -142,6 +142,12 @@ def shared_kernel(sums, notes, count, NOTED: gl.constexpr):
     gl.store(sums + 2048 + gl.program_id(0), gl.sum(gl.sum(total, 1), 0))
 
 
+@triton.jit
+def scenario_marker(place):
+    """It computes nothing: every program stores the same 1; the grid tells in a profile what follows."""
+    tl.store(place, 1)
+
+
 class Benchmarks:
     """The kernels' launches, with the tensors that they take.
 

@@ -40,7 +40,7 @@ ORDER = {
     "kernels": (
         *("tilings", "interpreter", "between", "tile", "call", "launch", "backward", "hopper", "algorithms"),
         "blackwell",
-        *("dispatch", "pages", "distributed", "measuring"),
+        *("dispatch", "pages", "distributed"),
     ),
     "engine": (
         *("root", "process_tree", "small", "problem", "schedule", "algorithms", "parameter", "experiment"),

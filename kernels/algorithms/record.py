@@ -5,8 +5,6 @@ Whoever needs a fact about an algorithm asks its record, and nobody asks for its
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 
@@ -56,18 +54,6 @@ Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Offer = Callable[[Call, Asked], tuple[Call, str] | str | None]
 
 
-def _no_objection(*_) -> None:
-    return None
-
-
-def _always(*_) -> bool:
-    return True
-
-
-def _as_checked(call: Call, *_) -> Call:
-    return call
-
-
 @dataclass(frozen=True)
 class Backward:
     """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
@@ -81,8 +67,8 @@ class Backward:
     """
 
     run: Callable
-    unserved: Callable[[Call], str | None] = _no_objection
-    pays: Callable[[Call, int], bool] = _always
+    unserved: Callable[[Call], str | None] = lambda call: None
+    pays: Callable[[Call, int], bool] = lambda call, processors: True
     serves: frozenset[str] = EVERY
 
 
@@ -129,19 +115,19 @@ class Algorithm:
     head_dims: tuple[int, ...] | None = None
     own_v_dim: bool = True
     hopper: bool = False
-    layout: Callable[..., str | None] = _no_objection
+    layout: Callable[..., str | None] = lambda q, k, v: None
     most_keys: tuple[int, str] | None = None
     chooses_blocks: bool = False
     blocks: Callable[[int, int, torch.dtype, torch.device], tuple[int, int]] = default_blocks
     most_splits: int = 0
-    prepared: Callable[[Call, bool, Tensors, int], Call] = _as_checked
+    prepared: Callable[[Call, bool, Tensors, int], Call] = lambda call, *_: call
     offers: dict[int, Offer] = field(default_factory=dict)
     fallback: bool = False
     reason: str = "it was asked for"
     backward: Backward | None = None
     differentiable: bool = False
     takes_seen: bool = False
-    again: Callable[..., Callable | None] = _no_objection
+    again: Callable[..., Callable | None] = lambda call, terms: None
     probed: bool = False
     traced: bool = False
     whole_rows: bool = False
@@ -166,8 +152,6 @@ class Algorithm:
             return None
         if interpreted:
             return f"{self.key} is written in Gluon, which Triton's interpreter does not run"
-        if not _has_gluon():
-            return f"{self.key} is written in Gluon, which this Triton does not have"
         if device.type != "cuda":
             return f"{self.key} needs a Hopper GPU, q is on {device}"
         if (found := device_of(device).architecture) != HOPPER.architecture:
@@ -190,8 +174,3 @@ class Algorithm:
 def _listed(values, last: str = "and") -> str:
     *most, end = map(str, values)
     return f"{', '.join(most)} {last} {end}" if most else end
-
-
-@cache
-def _has_gluon() -> bool:
-    return find_spec("triton.experimental.gluon") is not None

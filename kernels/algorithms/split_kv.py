@@ -274,24 +274,6 @@ def _rows_together(row_count: int, processors: int) -> int:
     return min(COMBINED, 1 << (rows.bit_length() - 1))
 
 
-def merge(
-    o1: torch.Tensor, lse1: torch.Tensor, o2: torch.Tensor, lse2: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(O, lse) over two disjoint sets of keys, from the (O, lse) over each: O is [..., rows, d], lse [...,
-    rows].
-
-    Rows that see no key in one set (O = 0, lse = -inf) count for nothing; differentiable; O keeps the wider
-    dtype.
-    """
-    largest = torch.maximum(lse1, lse2).detach()
-    reference = torch.where(largest == -torch.inf, 0.0, largest)
-    weight1, weight2 = torch.exp(lse1 - reference), torch.exp(lse2 - reference)
-    total = weight1 + weight2
-    safe_total = torch.where(total == 0.0, 1.0, total)
-    out = (weight1 / safe_total)[..., None] * o1 + (weight2 / safe_total)[..., None] * o2
-    return out.to(torch.promote_types(o1.dtype, o2.dtype)), largest + torch.log(safe_total)
-
-
 def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
     """With so many splits as give every SM its programs, unless they are given."""
     return call if call.splits is not None else replace(call, splits=split_count(call, processors))

@@ -69,7 +69,8 @@ def backward(
     """As `Backward.run`; block_q and block_kv are None unless they are given."""
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     keys, queries = tilings(call, q.dtype, block_q, block_kv, q.device)
-    if terms is not None and terms.many_registers:
+    if terms is not None and (terms.softcap is not None or terms.slopes is not None):
+        # beside the tiles four warps have too few registers
         keys, queries = (how._replace(warps=8) for how in (keys, queries))
     padding = max(keys.call.block_q, queries.call.block_q)
     rows = 2, call.batch, call.heads, ceil_div(call.seq_q, padding) * padding

@@ -31,7 +31,8 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
     if algorithm not in tuple(algorithms):
         raise ValueError(f"algorithm is {shown(algorithm)}, it must be one of {', '.join(algorithms)}")
     check_window(window)
-    _check_scale(scale)
+    if scale is not None and not positive(scale):
+        raise ValueError(f"scale is {shown(scale)}, it must be a finite number above 0")
     _check_block("block_q", block_q)
     _check_block("block_kv", block_kv)
     _check_splits(splits, algorithm, algorithms)
@@ -81,11 +82,6 @@ def _check_alike(tensors: dict[str, torch.Tensor], interpreted: bool) -> None:
         )
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"q is on {device}, it must be on a CUDA device, or on the CPU to be interpreted")
-
-
-def _check_scale(scale) -> None:
-    if scale is not None and not positive(scale):
-        raise ValueError(f"scale is {shown(scale)}, it must be a finite number above 0")
 
 
 def check_window(window) -> None:

@@ -5,7 +5,7 @@ document it sees the keys from `left` before its position to `right` after it, N
 Everything is computed on the tensors' device, so that lengths which lie there are never waited for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -72,16 +72,12 @@ def ranges_for(q, k, options: Options, traced: bool = False) -> torch.Tensor:
     documents = None if options.documents is None else tuple(map(int, options.documents))
     sides = window_sides(options.causal, options.window)
     known = q.shape[2], k.shape[2], sides, documents, options.prefix, q.device
-    ranges = (ranges_of if traced else remembered_ranges)(*known)
+    ranges = ranges_of(*known) if traced else _remembered(ranges_of, *known)
     return ranges.expand(q.shape[0], -1, -1).contiguous()
 
 
-def remembered_ranges(*arguments) -> torch.Tensor:
-    """`ranges_of`, worked out once for a stream; what a CUDA graph makes or torch.func wraps is not kept."""
-    return _remembered(ranges_of, *arguments)
-
-
-def _remembered(make, *arguments):
+def _remembered(make: Callable[..., torch.Tensor], *arguments) -> torch.Tensor:
+    """Made once for a stream; what a CUDA graph makes or torch.func wraps is not kept."""
     *_, device = arguments
     on_gpu = device.type == "cuda"
     alike = make, *arguments, on_gpu and torch.cuda.current_stream(device).cuda_stream

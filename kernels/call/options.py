@@ -25,24 +25,19 @@ class Plain(TypedDict, total=False):
     scale: float | None
 
 
-class Packed(TypedDict, total=False):
-    """Sequences packed end to end, by their lengths."""
-
-    documents: Sequence[int] | None
-
-
-class Prefixed(TypedDict, total=False):
-    """First keys that every query sees."""
-
-    prefix: int | None
-
-
 class Scored(TypedDict, total=False):
     """What becomes of scores before the softmax."""
 
     softcap: float | None
     sinks: torch.Tensor | None
     alibi_slopes: torch.Tensor | None
+
+
+class Seen(Plain, Scored, total=False):
+    """All that changes the result: also sequences that are packed, and first keys that every query sees."""
+
+    documents: Sequence[int] | None
+    prefix: int | None
 
 
 class Tiled(TypedDict, total=False):
@@ -53,47 +48,39 @@ class Tiled(TypedDict, total=False):
     block_kv: int | None
 
 
-class Split(TypedDict, total=False):
-    """Parts of the keys."""
-
-    splits: int | None
-
-
-class Returning(TypedDict, total=False):
-    """What is returned."""
-
-    return_lse: bool
-
-
-class Seen(Plain, Packed, Prefixed, Scored, total=False):
-    """All that changes the result."""
-
-
-class Explained(Seen, Tiled, Split, total=False):
-    """All that chooses a kernel."""
-
-
-class Asked(Explained, Returning, total=False):
-    """All there is."""
-
-
 class Probing(Seen, Tiled, total=False):
     """What a kernel's probe takes."""
 
 
-class Lengths(Plain, Scored, Tiled, Returning, total=False):
+class Explained(Probing, total=False):
+    """All that chooses a kernel."""
+
+    splits: int | None
+
+
+class Asked(Explained, total=False):
+    """All there is."""
+
+    return_lse: bool
+
+
+class Lengths(Plain, Scored, Tiled, total=False):
     """What sequences of lengths on the device take, which say themselves what is packed."""
 
+    return_lse: bool
 
-class Pages(Plain, Scored, Split, Returning, total=False):
+
+class Pages(Plain, Scored, total=False):
     """What a cache in pages takes."""
+
+    splits: int | None
+    return_lse: bool
 
 
 USUAL = {bool, int, float, str, tuple, list, type(None), torch.Tensor, torch.nn.Parameter}
 DEFAULTS = {"causal": False, "algorithm": "auto", "return_lse": False}  # None: all others
 NAMES = tuple(Asked.__annotations__)
-# what a plain mask does not say
-BEYOND_PLAIN = (*Packed.__annotations__, *Prefixed.__annotations__, *Scored.__annotations__)
+BEYOND_PLAIN = tuple(name for name in Seen.__annotations__ if name not in Plain.__annotations__)
 
 
 class Options(namedtuple("Options", NAMES, defaults=[DEFAULTS.get(name) for name in NAMES])):

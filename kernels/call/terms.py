@@ -90,11 +90,6 @@ class Terms(NamedTuple):
         """With ranges."""
         return self if self.ranges is not None or self.make is None else self._replace(ranges=self.make())
 
-    @property
-    def many_registers(self) -> bool:
-        """Whether the backward pass keeps more beside its tiles than four warps have registers for."""
-        return self.softcap is not None or self.slopes is not None
-
     def seers(self, seq_kv: int) -> torch.Tensor:
         """The ranges seen from the keys, int32 [batch, 2, seq_kv]."""
         keys = torch.arange(seq_kv, dtype=torch.int32, device=self.ranges.device)

@@ -107,7 +107,7 @@ def ring_attention(
     call as it is; a CUDA graph takes it after a first call outside.
     """
     if torch.compiler.is_compiling():
-        return _outside_the_compiler()(q, k, v, causal, window, group, method, return_lse, scale)
+        return torch.compiler.disable(_run)(q, k, v, causal, window, group, method, return_lse, scale)
     return _run(q, k, v, causal, window, group, method, return_lse, scale)
 
 
@@ -175,10 +175,6 @@ def _job(q, k, v, causal, window, group, method, scale):
 def _on(tensor: torch.Tensor):
     """A context in which a tensor's GPU is the current one."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
-
-
-def _outside_the_compiler():
-    return torch.compiler.disable(_run)
 
 
 def _check(t) -> None:

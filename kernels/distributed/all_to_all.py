@@ -56,7 +56,8 @@ class Swap:
         self.published, self.inbox = mover.open(self.lanes, published, inbox)
         for tensor, field in zip(tensors, self.there, strict=True):
             self._view(self.published, field).copy_(self._by_rank(tensor).permute(2, 1, 4, 0, 3, 5))
-        self.landing = [[self._landing(field) for field in self.there] for _ in range(groups)]
+        sizes = [layout.tokens * field.width for field in self.there]
+        self.landing = [[self.inbox.new_empty(size) for size in sizes] for _ in range(groups)]
         mover.ready()
         landings = (self._planes(self.there, *each) for each in enumerate(self.landing))
         self.marks = [mover.fetch(_to_heads(layout), planes) for planes in landings]
@@ -81,9 +82,6 @@ class Swap:
         """[batch, ranks, groups, heads, rows, columns]."""
         heads = tensor.shape[1] // self.layout.ranks // self.groups
         return tensor.unflatten(1, (self.layout.ranks, self.groups, heads))
-
-    def _landing(self, field: Field) -> torch.Tensor:
-        return torch.empty(self.layout.tokens * field.width, dtype=torch.uint8, device=self.inbox.device)
 
     def _planes(self, fields: list[Field], group: int, own: list[torch.Tensor]) -> list:
         start = group * self.held

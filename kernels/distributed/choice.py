@@ -14,7 +14,8 @@ FLOPS = {4: 35e12, 2: 670e12}  # a second, by the bytes of an element
 FLOPS_OF_FEW_COLUMNS = 500e12  # at a head_dim up to 64
 COPIED, SENT, BETWEEN_HOSTS = 350e9, 155e9, 45e9  # bytes/s into a GPU: copy engines, NCCL, InfiniBand
 LATENCY = {"copy engines": 15e-6, "send and receive": 40e-6}
-SHARE = 0.15  # of a transfer by NCCL, whose kernels take SMs, that the computing beside it loses
+# of a transfer's time, what computing beside it loses: NCCL's kernels take SMs
+LOST = {"copy engines": 0.0, "send and receive": 0.15}
 MEMORY = 3.5e12  # bytes/s
 
 
@@ -58,11 +59,6 @@ class Problem:
         rate = BETWEEN_HOSTS if self.hosts > 1 else COPIED if self.mover == "copy engines" else SENT
         return LATENCY[self.mover] + rows * self.row / rate
 
-    @property
-    def interference(self) -> float:
-        """The share of a transfer's time that computing beside it loses."""
-        return 0.0 if self.mover == "copy engines" else SHARE
-
 
 def group_count(method: str, problem: Problem) -> int:
     """Groups of heads, which they divide, each worth a transfer of its own."""
@@ -98,7 +94,7 @@ def _by_steps(problem: Problem) -> float:
     """A step's transfer is hidden under a step's computing, and partial results are merged."""
     call, ranks = problem.call, problem.layout.ranks
     step, transfer = problem.computing / ranks, problem.moving(2 * call.kv_heads * problem.rows)
-    hidden = max(step + problem.interference * min(step, transfer), transfer)
+    hidden = max(step + LOST[problem.mover] * min(step, transfer), transfer)
     merged = (ranks + 1) * problem.rows * call.heads * problem.row / MEMORY
     host = ranks * CALLING + 2 * (ranks - 1) * COPYING
     return max(step + (ranks - 1) * hidden + ranks * TAIL + merged, host)
@@ -124,7 +120,7 @@ def _exchanged(problem: Problem) -> float:
 
 def _staged(problem: Problem, groups: int, transfer: float) -> float:
     """A group of heads comes while the one before is computed: the slower of the two sets the pace."""
-    computing = problem.computing + problem.interference * transfer
+    computing = problem.computing + LOST[problem.mover] * transfer
     return (computing + transfer + (groups - 1) * max(computing, transfer)) / groups
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from attention_cases import Shape, largest_difference, random_qkv
 
-from kernels import attention, merge, reference_attention
+from kernels import attention, reference_attention
 from kernels.algorithms import split_kv
 from kernels.algorithms.split_kv import split_count, worthwhile
 from kernels.dispatch.dispatch import checked
@@ -94,53 +94,6 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert chosen(seq_q=50, seq_kv=4096)
     assert not chosen(seq_q=50, seq_kv=4000)  # more rows to combine want longer splits
     assert not chosen(window=10)
-
-
-def parts(q, k, v, *ends):
-    """(O, lse) over each stretch of the keys, without a mask."""
-    starts = (0, *ends[:-1])
-    return [
-        attention(q, k[:, :, a:b], v[:, :, a:b], block_q=16, block_kv=16, return_lse=True)
-        for a, b in zip(starts, ends, strict=True)
-    ]
-
-
-def test_merging_two_halves_gives_the_whole(device):
-    q, k, v = random_qkv(PARTS, torch.float32, device)
-    exact, exact_lse = reference_attention(q, k, v)
-    first, second = parts(q, k, v, 18, 40)
-    for pair in (merge(*first, *second), merge(*second, *first)):
-        assert largest_difference(pair[0], exact) <= EXACT
-        assert largest_difference(pair[1], exact_lse) <= EXACT * exact_lse.abs().max()
-
-
-def test_a_part_that_sees_no_key_counts_for_nothing(device):
-    q, k, v = random_qkv(PARTS, torch.float32, device)
-    out, lse = parts(q, k, v, 40)[0]
-    nothing = torch.zeros_like(out), torch.full_like(lse, -torch.inf)
-    for merged in (merge(out, lse, *nothing), merge(*nothing, out, lse)):
-        assert torch.equal(merged[0], out)
-        assert torch.equal(merged[1], lse)
-    both = merge(*nothing, *nothing)
-    assert torch.equal(both[0], nothing[0])
-    assert torch.equal(both[1], nothing[1])
-
-
-def test_merging_keeps_the_wider_dtype(device):
-    q, k, v = random_qkv(PARTS, torch.float16, device)
-    (o1, lse1), (o2, lse2) = parts(q, k, v, 18, 40)
-    assert merge(o1, lse1, o2, lse2)[0].dtype == torch.float16
-    assert merge(o1.float(), lse1, o2, lse2)[0].dtype == torch.float32
-
-
-def test_merging_is_differentiable(device):
-    tensors = random_qkv(PARTS, torch.float32, device)
-    leaves = [tensor.clone().requires_grad_() for tensor in tensors]
-    merge(*(tensor for part in parts(*leaves, 18, 40) for tensor in part))[0].sum().backward()
-    leaves_exact = [tensor.double().requires_grad_() for tensor in tensors]
-    reference_attention(*leaves_exact)[0].sum().backward()
-    for ours, exact in zip(leaves, leaves_exact, strict=True):
-        assert largest_difference(ours.grad, exact.grad) < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,9 @@ def _prepared(
     descriptors += [described(gradient, keys) for gradient in (d_k, d_v)]
     head_dim, slopes = padded(call.head_dim), others[0]
     more = bool(beyond.ahead or beyond.prefix) or (call.window is not None and not call.causal)
-    square = call.causal and beyond.alike and not more and not _is_long_and_narrow(call, beyond)
+    # there skipping what a mask hides at its edges costs more than it saves, as measured
+    long_and_narrow = call.head_dim == 64 and call.window is None and beyond.keys > LONG
+    square = call.causal and beyond.alike and not more and not long_and_narrow
     scale_log2, cap = score
     per_slope = None if slopes is None else LOG2_E.value / scale_log2
     bulk = head_dim == 128 and square  # else there is no shared memory left for dQ, or that was slower
@@ -273,11 +275,6 @@ def _prepared(
     else:
         programs = _key_blocks(call)
     return programs, descriptors, arguments
-
-
-def _is_long_and_narrow(call: Call, beyond: Beyond) -> bool:
-    """Whether skipping what a mask hides at its edges costs more than it saves, as measured."""
-    return call.head_dim == 64 and call.window is None and beyond.keys > LONG
 
 
 def heads_together(call: Call, element_bytes: int, rows: int) -> int:

@@ -75,11 +75,6 @@ def _known(launch: Relaunch, rows: tuple[int, ...]) -> Callable:
     return again
 
 
-def again_of(call: Call, terms: Terms) -> Callable | None:
-    """What does the launch of such terms again, if there was one: see `_known`."""
-    return call.memory.get(terms.kind)
-
-
 def tensors_of(terms: Terms, out: torch.Tensor) -> list[torch.Tensor]:
     """Those that the kernel reads or, where sequences end within tiles, writes; in order, without None."""
     seen = terms.seen
