@@ -4,9 +4,14 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.fp8.forward import fp8
-from kernels.call.value_checks import as_autocast, check_untransformed, resolved, shown
+from kernels.call.value_checks import (
+    as_autocast,
+    check_untransformed,
+    check_without_gradient,
+    resolved,
+    shown,
+)
 from kernels.dispatch.dispatch import checked, chosen, unserved
-from kernels.pages.plan import check_without_gradient
 
 SCALES = ("block", "tensor")
 

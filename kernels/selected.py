@@ -11,9 +11,16 @@ import triton.language as tl
 
 from kernels.call.arguments import check_options, check_tensors
 from kernels.call.call import Call, ceil_div, tile_size
-from kernels.call.value_checks import check_index, check_untransformed, flag, resolved, shown, whole
+from kernels.call.value_checks import (
+    check_index,
+    check_untransformed,
+    check_without_gradient,
+    flag,
+    resolved,
+    shown,
+    whole,
+)
 from kernels.launch.launch import interpreted, launch, output_like, stages
-from kernels.pages.plan import check_without_gradient
 from kernels.tile.tile import (
     LOG2_E,
     head_start,

@@ -3,7 +3,15 @@
 import torch
 
 from kernels.call.options import Options
-from kernels.call.value_checks import check_build, check_is_tensor, check_strided, positive, shown, whole
+from kernels.call.value_checks import (
+    check_build,
+    check_is_tensor,
+    check_strided,
+    positive,
+    said,
+    shown,
+    whole,
+)
 from kernels.tilings.device import MIN_BLOCK
 from kernels.tilings.flash2 import MAX_HEAD_DIM
 
@@ -136,10 +144,7 @@ def _check_of_heads(name: str, tensor, q: torch.Tensor, shapes: list[tuple]) -> 
     check_is_tensor(name, tensor)
     if tuple(tensor.shape) not in shapes or not tensor.is_floating_point() or tensor.device != q.device:
         wanted = " or ".join(map(str, map(list, shapes)))
-        raise ValueError(
-            f"{name} is {_plain(tensor.dtype)} {tuple(tensor.shape)} on {tensor.device}, it must be"
-            f" floating-point, {wanted}, on {q.device}"
-        )
+        raise ValueError(f"{name} is {said(tensor)}, it must be floating-point, {wanted}, on {q.device}")
 
 
 def _check_block(name: str, block) -> None:

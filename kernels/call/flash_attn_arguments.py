@@ -12,6 +12,7 @@ from kernels.call.value_checks import (
     check_index,
     check_strided,
     positive,
+    said,
     shown,
     whole,
 )
@@ -123,7 +124,7 @@ def check_what_goes_with(q, k_cache, given: dict, index: dict) -> None:
         )
         if not alike:
             wanted = f"[{len(q)}, seq_new, {kv_heads}, {head_dim}] of k_cache's dtype, k and v alike"
-            raise ValueError(f"{name} is {_said(tensor)}, it must be {wanted}")
+            raise ValueError(f"{name} is {said(tensor)}, it must be {wanted}")
     if index["block_table"] is index["cache_batch_idx"] is None and len(k_cache) < len(q):
         raise ValueError(f"k_cache has {len(k_cache)} rows, it must have one for each of {len(q)} sequences")
 
@@ -154,7 +155,7 @@ def parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
     if q is None:
         if tensor.dtype not in DTYPES or not 1 <= tensor.shape[-1] <= MAX_HEAD_DIM or not tensor.numel():
             raise ValueError(
-                f"{name} is {_said(tensor)}, it must be float32, float16 or bfloat16, of a head_dim up to"
+                f"{name} is {said(tensor)}, it must be float32, float16 or bfloat16, of a head_dim up to"
                 f" {MAX_HEAD_DIM} and no size 0"
             )
     elif isinstance(q, torch.Tensor) and q.dim() == tensor.dim() - 1:
@@ -164,12 +165,8 @@ def parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
         alike = (q.device, head_dim) == (tensor.device, width) and kv_heads and heads % kv_heads == 0
         alike = alike and (q.dtype == tensor.dtype or torch.is_autocast_enabled(q.device.type))
         if not (alike and batches):
-            raise ValueError(f"{name} is {_said(tensor)}, which does not go with q, {_said(q)}")
+            raise ValueError(f"{name} is {said(tensor)}, which does not go with q, {said(q)}")
     return tensor.unbind(-3)
-
-
-def _said(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)} on {tensor.device}"
 
 
 def check_sides(window_size) -> None:

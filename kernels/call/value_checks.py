@@ -26,6 +26,11 @@ def shown(value) -> str:
     return text if len(text) <= LONGEST_SHOWN else kind(value)
 
 
+def said(tensor: torch.Tensor) -> str:
+    """A tensor as an error shows it."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)} on {tensor.device}"
+
+
 def kind(value) -> str:
     """What a value is, with its article."""
     name = type(value).__name__
@@ -131,8 +136,7 @@ def check_index(name: str, value, layout: str, device: torch.device, rows: int |
     if not isinstance(value, torch.Tensor):
         raise ValueError(f"{name} is {shown(value)}, {wanted}")
     if value.dtype not in INDEX or value.dim() != layout.count(",") + 1 or value.device != device:
-        what = f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} on {value.device}"
-        raise ValueError(f"{name} is {what}, {wanted}")
+        raise ValueError(f"{name} is {said(value)}, {wanted}")
     if rows is not None and (len(value) != rows or not value.numel()):
         raise ValueError(
             f"{name} has shape {tuple(value.shape)}, it must have one for each of {rows} sequences"
@@ -152,6 +156,14 @@ def check_at_least_0(name: str, numbers: torch.Tensor) -> None:
     """ValueError with one sentence for a negative one of numbers at hand."""
     if at_hand(numbers) and (least := numbers.min()) < 0:
         raise ValueError(f"{name} holds {least}, every number must be at least 0")
+
+
+def check_without_gradient(what: str, **tensors: torch.Tensor | None) -> None:
+    """ValueError with one sentence where one of these, by name, asks for a gradient."""
+    if torch.is_grad_enabled():
+        for name, each in tensors.items():
+            if each is not None and each.requires_grad:
+                raise ValueError(f"{name} requires grad, {what} no gradients: call under torch.no_grad()")
 
 
 def resolved(*tensors) -> list:

@@ -19,6 +19,7 @@ from kernels.call.value_checks import (
     check_build,
     check_index,
     check_strided,
+    check_without_gradient,
     flag,
     remember,
     traced,
@@ -60,14 +61,6 @@ def check_held(k_cache, _, block_table, lengths, added: int, back: int) -> None:
     wrong = block_table[followed & ((block_table < 0) | (block_table >= pages))]
     if len(wrong):
         raise ValueError(f"block_table names page {wrong[0]}, it must be from 0 to {pages - 1}")
-
-
-def check_without_gradient(what: str, **tensors: torch.Tensor | None) -> None:
-    """ValueError with one sentence where one of these, by name, asks for a gradient."""
-    if torch.is_grad_enabled():
-        for name, each in tensors.items():
-            if each is not None and each.requires_grad:
-                raise ValueError(f"{name} requires grad, {what} no gradients: call under torch.no_grad()")
 
 
 def check_new(q, k_cache, k_new, v_new) -> None:
