@@ -161,7 +161,7 @@ def test_the_producer_asks_for_the_boxes_that_the_engine_counts(on_threads, monk
 
     class Watched(Descriptor):
         def rows(self, batch, head, row, column=0):
-            copied[self.tensor.data_ptr()] += self.block_type.nbytes // 2  # float32 here
+            copied[self.base.data_ptr()] += self.block_type.nbytes // 2  # float32 here
             return super().rows(batch, head, row, column)
 
     monkeypatch.setattr(flash3, "FEW_KEYS", 0)
@@ -225,7 +225,7 @@ def test_an_unequal_tile_is_drawn_when_the_keys_of_the_one_before_are_all_asked_
 
     class Watched(Descriptor):
         def rows(self, batch, head, row, column=0):
-            if self.tensor is keys:
+            if self.base is keys:
                 drawn.append(int(counter))
             return super().rows(batch, head, row, column)
 

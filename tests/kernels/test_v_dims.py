@@ -153,5 +153,5 @@ def test_blocks_are_chosen_by_both_head_dims(dims, stages, keys, tma):
 @ON_CPU
 def test_several_gpus_refuse_it_in_a_sentence():
     q, k, v = drawn((16, 24), torch.float32, "cpu", tokens=(8, 8))
-    said = described(q, k, v, False, None, None, "auto", False, ("auto",))
+    said = described(q, k, v, False, None, None, "auto", False)
     assert said["error"] == "v has head_dim 24 and q 16, over GPUs they must be alike"
