@@ -1,6 +1,7 @@
 """Shapes, masks and naive twins that the kernel tests share."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import pytest
 import torch
@@ -55,6 +56,16 @@ MASKS = {
 }
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 ALGORITHMS = ["standard", "flash1", "flash2", "split_kv"]
+
+
+def in_turn(*lists, by=1):
+    """All of the product of the lists but the last, of whose values each has `by` in turn: all pairs meet."""
+    *others, last = lists
+    return [
+        (*(one for _, one in each), last[(sum(place for place, _ in each) + more) % len(last)])
+        for each in product(*map(enumerate, others))
+        for more in range(by)
+    ]
 
 
 def dtype_name(dtype):

@@ -11,7 +11,7 @@ import torch
 from torch import zeros
 from triton.runtime.errors import OutOfResources
 
-from kernels import OutOfSharedMemoryError, attention, interpreted, probe_attention, reference_attention
+from kernels import OutOfSharedMemoryError, attention, interpreted
 from kernels.call.options import DEFAULTS, Options
 from kernels.dispatch.dispatch import checked
 from kernels.distributed.job import described
@@ -20,92 +20,9 @@ from kernels.launch.launch import launch
 SHAPE = (1, 2, 16, 16)
 
 
-def refused(message, **changed):
-    return pytest.param(changed, message, id=re.sub(r"\W+", "-", message)[:60])
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        refused("q is a list, it must be a torch.Tensor", q=[1.0]),
-        refused("q has shape (2, 16, 16), it must be [batch, heads, sequence, head_dim]", q=zeros(2, 16, 16)),
-        refused("k has shape (1, 2, 0, 16), every size must be at least 1", k=zeros(1, 2, 0, 16)),
-        refused("q is int64, it must be float32, float16, bfloat16", q=zeros(SHAPE, dtype=torch.int64)),
-        refused("q is float64, it must be float32, float16, bfloat16", q=zeros(SHAPE, dtype=torch.float64)),
-        refused("k has head_dim 257, it must be at most 256", k=zeros(1, 2, 16, 257)),
-        refused("k is float16 and q is float32, they must be alike", k=zeros(SHAPE, dtype=torch.float16)),
-        refused("v is on meta and q on cpu, they must be on one device", v=zeros(SHAPE, device="meta")),
-        refused(
-            "k has shape (2, 2, 16, 16), its batch and head_dim must be q's, 1 and 16", k=zeros(2, 2, 16, 16)
-        ),
-        refused(
-            "v has shape (1, 2, 17, 16), it must be [1, 2, 16, head_dim] as k has", v=zeros(1, 2, 17, 16)
-        ),
-        refused("q has 3 heads, which must be a multiple of the 2 heads of k and v", q=zeros(1, 3, 16, 16)),
-        refused("q is sparse or nested, it must be a tensor", q=zeros(SHAPE).to_sparse()),
-        refused("causal is 'False', it must be True or False", causal="False"),
-        refused("causal is array([1, 0]), it must be True or False", causal=np.array([1, 0])),
-        refused("scale is a Tensor, it must be a finite number above 0", scale=zeros(SHAPE)),
-        refused("window is 0, it must be None or a whole number of keys, at least 1", window=0),
-        refused("window is 2.5, it must be None or a whole number of keys, at least 1", window=2.5),
-        refused("window is True, it must be None or a whole number of keys, at least 1", window=True),
-        refused("scale is 0, it must be a finite number above 0", scale=0),
-        refused("scale is nan, it must be a finite number above 0", scale=float("nan")),
-        refused("scale is '1', it must be a finite number above 0", scale="1"),
-        refused("block_q is 48, it must be a power of two from 16 to 1024", block_q=48),
-        refused("block_q is 8, it must be a power of two from 16 to 1024", block_q=8),
-        refused("block_kv is 2048, it must be a power of two from 16 to 1024", block_kv=2048),
-        refused("block_kv is 64.0, it must be a power of two from 16 to 1024", block_kv=64.0),
-        refused(
-            "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2, flash3, fp8, split_kv",
-            algorithm="flash9",
-        ),
-    ],
-)
-@pytest.mark.parametrize("function", [attention, probe_attention])
-def test_a_bad_argument_is_named(function, changed, message, device):
-    tensors = {name: zeros(SHAPE, device=device) for name in "qkv"}
-    for name, value in changed.items():
-        is_local = isinstance(value, torch.Tensor) and value.device.type == "cpu"
-        tensors[name] = value.to(device) if is_local else value
-    with pytest.raises((ValueError, TypeError)) as refusal:
-        function(**tensors)
-    assert message.replace("on cpu", f"on {zeros(0, device=device).device}") in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-
-
 def test_what_numpy_says_is_true_is_true(device):
     q = torch.randn(SHAPE, device=device)
     assert torch.equal(attention(q, q, q, causal=np.bool_(True)), attention(q, q, q, causal=True))
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        refused("q is an int, it must be a torch.Tensor", q=1),
-        refused("v has shape (2, 2), it must be numbers [batch, heads,", v=zeros(2, 2)),
-        refused("q, k and v have shapes (1, 2, 16, 16), (1, 2, 16, 8), (1, 2,", k=zeros(1, 2, 16, 8)),
-        refused("documents is [3], it must be a list of lengths that add up to k's 16", documents=[3]),
-        refused("window is 'x', it must be None or a whole number", window="x"),
-    ],
-)
-def test_the_reference_names_a_bad_argument(changed, message):
-    tensors = {name: zeros(SHAPE) for name in "qkv"}
-    with pytest.raises((ValueError, TypeError)) as refusal:
-        reference_attention(**{**tensors, **changed})
-    assert str(refusal.value).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("function", "name"),
-    [(attention, "sofcap"), (probe_attention, "splits"), (reference_attention, "splits")],
-)
-def test_an_option_that_a_function_does_not_take_is_named(function, name):
-    q = zeros(SHAPE)
-    with pytest.raises(
-        TypeError, match=rf"^{name} is no option here, it must be one of causal, window, scale, "
-    ):
-        function(q, q, q, **{name: 3})
 
 
 def test_a_signature_shows_every_option_by_its_name_and_default():

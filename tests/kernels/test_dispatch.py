@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_cases import ON_CPU, on_hopper
 
-from kernels import attention, explain, launch_options, probe_attention, reference_attention
+from kernels import attention, explain, launch_options, reference_attention
 from kernels.algorithms import _RECORDS, ALGORITHMS
 from kernels.algorithms import flash2 as flash2_module
 from kernels.algorithms.flash2.forward import flash2
@@ -153,41 +153,6 @@ def test_a_choice_holds_for_its_own_layout_only(device):
     assert dispatch.chosen(q, q, q, False, 1, *options[2:])[0].window == 1
     with pytest.raises(ValueError, match=r"^window is True, it must be None or a whole number of keys"):
         dispatch.chosen(q, q, q, False, True, *options[2:])
-
-
-@pytest.mark.parametrize(
-    ("function", "asked", "sentence"),
-    [
-        (
-            attention,
-            {"algorithm": "flash3", "block_q": 64},
-            "block_q is 64, it must be None with",
-        ),
-        (
-            explain,
-            {"algorithm": "flash3", "block_kv": 64},
-            "block_kv is 64, it must be None with",
-        ),
-        *(
-            (
-                probe_attention,
-                {"algorithm": name},
-                f"algorithm is '{name}', which has no probe: it must",
-            )
-            for name in ("flash3", "fp8", "split_kv")
-        ),
-    ],
-)
-def test_what_an_algorithm_does_not_take_is_named(function, asked, sentence, device):
-    q = Q.to(device)
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        function(q, q, q, **asked)
-
-
-@ON_CPU
-def test_flash3_says_why_it_does_not_serve():
-    with pytest.raises(ValueError, match=r"^algorithm is 'flash3', which does not serve this call: flash3"):
-        attention(Q, Q, Q, algorithm="flash3")
 
 
 def test_gradients_that_flash3_does_not_serve(monkeypatch, device):

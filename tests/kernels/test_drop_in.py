@@ -9,7 +9,7 @@ from attention_cases import ON_CPU
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from kernels import attention, attention_fp8, attention_paged, attention_varlen, explain
+from kernels import attention, attention_paged, attention_varlen, explain
 from kernels import flash_attn as library
 from kernels.call import device
 from kernels.tilings.device import Device
@@ -64,13 +64,6 @@ def test_flops_are_counted_as_those_of_pytorchs_own():
     assert counted == 4 * 2 * 20 * 16
 
 
-@ON_CPU
-def test_fp8_names_no_argument_that_it_does_not_take():
-    q = drawn(1, 1, 64, 64).half().detach()
-    with pytest.raises(ValueError, match=r"^attention_fp8 does not serve this call: fp8 "):
-        attention_fp8(q, q, q)
-
-
 REFUSED = pytest.raises(
     RuntimeError, match=r"^this GPU is gfx90a: of AMD's the kernels are compiled for gfx942 "
 )
@@ -109,34 +102,3 @@ def test_q_k_and_v_in_one_tensor_are_taken_apart():
     assert qkv.grad.isfinite().all()
     names = list(inspect.signature(library.flash_attn_varlen_qkvpacked_func).parameters)
     assert names[:5] == ["qkv", "cu_seqlens", "max_seqlen", "dropout_p", "softmax_scale"]
-
-
-CACHE, ONE, HELD = torch.zeros(2, 32, 2, 16), torch.zeros(2, 1, 4, 16), torch.tensor([3, 5])
-
-
-def with_cache(cache=CACHE, new=None, **given):
-    library.flash_attn_with_kvcache(ONE, cache, cache, new, new, cache_seqlens=HELD, **given)
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: library.flash_attn_qkvpacked_func(ONE), "qkv has shape .* it must be .batch, sequence, 3,"),
-        (lambda: library.flash_attn_qkvpacked_func(CACHE[None, :, :3].double()), "qkv is float64"),
-        (
-            lambda: library.flash_attn_kvpacked_func(ONE, CACHE[:, :1, None].repeat(1, 1, 2, 1, 1)[..., :8]),
-            "kv is",
-        ),
-        (
-            lambda: library.flash_attn_varlen_qkvpacked_func(CACHE[:, :3], HELD, 5),
-            "cu_seqlens is .* rise from 0",
-        ),
-        (lambda: with_cache(softmax_scale=-1.0), "softmax_scale is -1.0, it must be a finite number above 0"),
-        (lambda: with_cache(num_splits=5000), "num_splits is 5000, it must be a whole number from 0 to 1024"),
-        (lambda: with_cache(new=CACHE[:, :1, :, :8]), "k is float32 .* k and v alike"),
-        (lambda: with_cache(CACHE[:1]), "k_cache has 1 rows, it must have one for each of 2 sequences"),
-    ],
-)
-def test_the_adapter_names_the_arguments_that_it_was_given(call, sentence):
-    with pytest.raises(ValueError, match=f"^{sentence}"):
-        call()

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from attention_cases import ON_CPU
+from attention_cases import ON_CPU, in_turn
 from gluon_threads import DeadlockError, Descriptor, Parts, Products, Sequences
 from triton.experimental.gluon import language as gl
 
@@ -20,6 +20,7 @@ from kernels.call.terms import Terms, score_of, terms_with
 from kernels.hopper import backward, backward_common, backward_wide
 from kernels.reference import visible_mask
 
+HEAD_DIMS = [64, 128, 256]
 MASKS = {"none": (False, None), "causal": (True, None), "one": (True, 1), "window": (True, 150)}
 SHAPES = [
     (1, 1, 1, 1, 1),
@@ -88,9 +89,9 @@ def test_keys_past_the_end_count_for_nothing_however_low_the_others_scores(on_th
     check((1, 1, 1, 70, 90), head_dim, False, None, apart=4.0 * (64 / head_dim) ** 0.25)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize(
-    ("mask", "shape"), [("none", SHAPES[4]), ("causal", SHAPES[3]), ("window", SHAPES[2])]
+    ("mask", "shape", "head_dim"),
+    [("none", SHAPES[4], 64), ("causal", SHAPES[3], 128), ("window", SHAPES[2], 256)],
 )
 def test_softcap(on_threads, shape, mask, head_dim):
     check(shape, head_dim, *MASKS[mask], softcap=9.0)
@@ -105,24 +106,19 @@ def test_head_dims_between(on_threads, head_dim, cut):
     check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim, cut is None, None, cut=cut)
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("shape", "mask", "head_dim"), in_turn(SHAPES, MASKS, HEAD_DIMS), ids=str)
 def test_partitions_finish_with_the_right_sums(on_threads, shape, mask, head_dim):
     check(shape, head_dim, *MASKS[mask])
 
 
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize(
-    ("keys", "causal", "window"),
-    [
-        *((191, False, None), (192, True, None), (192, True, 190)),
-        *((192, True, 125), (193, True, 126), (194, True, 65)),
-    ],
-)
-def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, causal, window, head_dim):
+CORNERS = [*((191, None), (192, None), (192, 190)), *((192, 125), (193, 126), (194, 65))]
+
+
+@pytest.mark.parametrize(("corner", "head_dim"), in_turn(CORNERS, HEAD_DIMS, by=2), ids=str)
+def test_a_tile_with_one_hidden_pair_is_masked(on_threads, corner, head_dim):
     """Past the last key, above the diagonal, before the window: a corner of a tile is enough."""
-    check((1, 1, 1, 130, keys), head_dim, causal, window)
+    keys, window = corner
+    check((1, 1, 1, 130, keys), head_dim, keys > 191, window)
 
 
 @pytest.mark.parametrize("window", [None, 64, 66, 128, 150])  # 66: one pair in a last block
@@ -204,6 +200,7 @@ def check_pass(shape, head_dim, v_dim=None, **given):
             torch.testing.assert_close(ours.double(), right, atol=3e-5, rtol=0)
 
 
+SIZES = [(321, 321), (250, 130), (1, 300)]  # queries, keys
 SINKS, SLOPES = torch.tensor([0.5, -9.0]), torch.tensor([0.5, 0.02])
 TERMS = [
     *({"window": sides} for sides in ((100, 50), (None, 70), (70, None), (0, 0), (10**9, 10**9))),
@@ -215,11 +212,9 @@ TERMS = [
 
 
 @ON_CPU
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize("given", TERMS, ids=str)
-@pytest.mark.parametrize(("rows", "keys"), [(321, 321), (250, 130), (1, 300)])
-def test_masks_and_terms(on_threads, rows, keys, given, head_dim):
-    check_pass((1, 2, 1, rows, keys), head_dim, with_lse=rows == keys, **given)
+@pytest.mark.parametrize(("given", "shape", "head_dim"), in_turn(TERMS, SIZES, HEAD_DIMS), ids=str)
+def test_masks_and_terms(on_threads, given, shape, head_dim):
+    check_pass((1, 2, 1, *shape), head_dim, with_lse=shape[0] == shape[1], **given)
 
 
 @ON_CPU

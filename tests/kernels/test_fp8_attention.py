@@ -7,7 +7,7 @@ import torch
 from attention_cases import HOPPER, on_hopper
 from test_flash3 import tensors
 
-from kernels import attention, attention_fp8, explain, reference_attention
+from kernels import attention_fp8, explain, reference_attention
 from kernels.algorithms.fp8 import ALGORITHM as FP8
 from kernels.algorithms.record import Algorithm
 
@@ -30,27 +30,6 @@ def test_what_is_not_served_says_why():
     ):
         assert reason in FP8.unserved_tensors(*given)
     assert FP8.unserved_tensors(*(tensor.mT.contiguous().mT for tensor in tensors(*SHAPE))) is None
-
-
-@pytest.mark.parametrize(
-    ("function", "options", "sentence"),
-    [
-        (attention, {"algorithm": "fp8", "window": 3}, "fp8 takes causal alone"),
-        (attention, {"algorithm": "fp8", "softcap": 30.0}, "takes causal alone"),
-        (attention, {"algorithm": "fp8", "block_q": 64}, "its blocks are its own"),
-        (attention, {"algorithm": "fp8", "splits": 2}, "only split_kv splits"),
-        (attention_fp8, {"scales": "row"}, "scales is 'row', it must be one of block, tensor"),
-    ],
-)
-def test_other_masks_terms_and_scales_are_refused(function, options, sentence, device):
-    with pytest.raises(ValueError, match=sentence):
-        function(*tensors(*SHAPE, device=device), **options)
-
-
-def test_gradients_are_refused():
-    q, k, v = tensors(*SHAPE)
-    with pytest.raises(ValueError, match="'fp8' and k requires grad, it must be one of"):
-        attention(q, k.requires_grad_(), v, algorithm="fp8")
 
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")

@@ -147,44 +147,6 @@ def test_compiled_in_one_graph_that_appends(device):
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"k_cache": [1]}, "k_cache is a list, it must be a torch.Tensor"),
-        ({"v_cache": torch.zeros(3, 16, 16)}, "v_cache has shape (3, 16, 16), it must be [pages, page_size,"),
-        ({"v_cache": torch.zeros(4, 16, 2, 16)}, "v_cache has shape (4, 16, 2, 16), it must be k_cache's"),
-        ({"k_cache": torch.zeros(3, 16, 2, 16).half()}, "k_cache is torch.float16 of head_dim 16 on cpu, it"),
-        ({"q": torch.zeros(2, 3, 1, 16)}, "q has 3 heads, which must be a multiple of the cache's 2"),
-        ({"block_table": torch.zeros(2, 4)}, "block_table is float32 (2, 4) on cpu, it must be int32 or"),
-        ({"seqlens_k": torch.zeros(3).int()}, "seqlens_k has shape (3,), it must have one for each of 2"),
-        ({"k_new": torch.zeros(2, 2, 1, 16)}, "k_new and v_new must be given both, or neither"),
-        ({"k_new": torch.zeros(2, 1, 1, 16), "v_new": torch.zeros(2, 1, 1, 16)}, "k_new has shape (2, 1,"),
-        ({"q": torch.zeros(2, 4, 1, 16).requires_grad_()}, "q requires grad, a cache in pages has no"),
-        ({"v_cache": torch.zeros(3, 16, 2, 16).requires_grad_()}, "v_cache requires grad, a cache in pages"),
-        ({"sinks": [0.0]}, "sinks is a list, it must be a torch.Tensor"),
-        ({"sinks": torch.zeros(4).requires_grad_()}, "sinks requires grad, a cache in pages has no"),
-        (dict.fromkeys(("k_new", "v_new"), torch.zeros(2, 2, 1, 16).requires_grad_()), "k_new requires"),
-        ({"splits": 0}, "splits is 0, it must be None or a whole number from 1 to 1024"),
-        ({"window": -1}, "window is -1, it must be None or a whole number of keys"),
-        ({"causal": "no"}, "causal is 'no', it must be True or False"),
-        ({"k_cache": torch.zeros(3, 16, 2, 16).to_sparse()}, "k_cache is sparse or nested, it must be"),
-        ({"seqlens_k": torch.tensor([3, -1])}, "seqlens_k holds -1, every number must be at least 0"),
-        ({"block_table": torch.full((2, 4), 3), "seqlens_k": torch.ones(2).int()}, "block_table names"),
-        ({"softcap": 0}, "softcap is 0, it must be None or a finite number above 0"),
-    ],
-)  # fmt: skip
-@ON_CPU
-def test_what_no_cache_has_is_refused(changed, sentence):
-    pool = torch.zeros(3, 16, 2, 16)
-    right = {
-        "q": torch.zeros(2, 4, 1, 16), "k_cache": pool, "v_cache": pool,
-        "block_table": torch.zeros(2, 4).int(), "seqlens_k": torch.zeros(2).int(),
-    }  # fmt: skip
-    with pytest.raises((ValueError, TypeError)) as refusal:
-        attention_paged(**{**right, **changed})
-    assert str(refusal.value).startswith(sentence)
-
-
 @ON_CPU
 def test_pages_that_are_not_followed_may_be_anything():
     pool, lost = torch.zeros(3, 16, 2, 16), 99

@@ -94,34 +94,6 @@ def test_what_is_not_chosen_may_be_anything(device):
     assert torch.equal(attention_selected(q, k, v, blocks, **given)[:, :, 0], right[:, :, 0])
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"blocks": torch.zeros(1, 2, 4, 2)}, "blocks is float32"),
-        ({"blocks": torch.zeros(1, 1, 4, 2, dtype=torch.int32)}, r"must be \[1, 2, 4, chosen\]"),
-        pytest.param(
-            {"blocks": torch.full((1, 2, 4, 2), 3)},
-            "blocks names block 3, it must be below 3",
-            marks=pytest.mark.skipif(
-                torch.cuda.is_available(), reason="nothing waits for what lies on a GPU"
-            ),
-        ),
-        ({"block_q": 0}, "block_q is 0, it must be a whole number"),
-        ({"block_kv": 24}, "block_kv is 24, it must be a power of two"),
-        ({"scale": -1.0}, "scale is -1.0"),
-        ({"v": torch.zeros(1, 2, 40, 512)}, "head_dim 16 and 512"),
-        ({"q": torch.zeros(1, 4, 4, 16, requires_grad=True)}, "q requires grad, attention_selected has no"),
-    ],
-)
-def test_what_cannot_be_served_is_refused_in_one_sentence(change, said, device):
-    q, k = torch.zeros(1, 4, 4, 16), torch.zeros(1, 2, 40, 16)
-    given = {"q": q, "k": k, "v": k, "blocks": torch.zeros(1, 2, 4, 2, dtype=torch.int32), "block_kv": 16}
-    given |= change
-    given |= {name: each.to(device) for name, each in given.items() if torch.is_tensor(each)}
-    with pytest.raises(ValueError, match=said):
-        attention_selected(**given)
-
-
 def test_what_is_timed_is_checked_first(monkeypatch, device):
     """As `bench-kernels --selected` calls it: own blocks first, none twice, none behind the query."""
     for name, small in {"HEADS": 4, "KV_HEADS": 2, "HEAD_DIM": 16, "KEYS": 32}.items():

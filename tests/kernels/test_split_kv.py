@@ -94,17 +94,3 @@ def test_auto_splits_where_flash2_would_leave_half_of_the_gpu_idle():
     assert chosen(seq_q=50, seq_kv=4096)
     assert not chosen(seq_q=50, seq_kv=4000)  # more rows to combine want longer splits
     assert not chosen(window=10)
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "splits", "must"),
-    [
-        ("split_kv", 0, "None or a whole number from 1 to 1024"),
-        ("split_kv", 2.0, "None or a whole number from 1 to 1024"),
-        ("auto", 4, "None with algorithm 'auto': only split_kv splits"),
-    ],
-)
-def test_bad_splits_are_named(algorithm, splits, must, device):
-    tensors = random_qkv(DECODING, torch.float32, device)
-    with pytest.raises(ValueError, match=f"^splits is {splits}, it must be {must}$"):
-        attention(*tensors, algorithm=algorithm, splits=splits)

@@ -102,22 +102,6 @@ def test_fake_tensors_give_shapes_and_strides(documents, device):
     assert [grad.shape for grad in grads] == [q.shape, k.shape, v.shape]
 
 
-@pytest.mark.parametrize(
-    ("dims", "sentence"),
-    [
-        ((16, 513), "v has head_dim 513, it must be at most 512"),
-        (
-            (65, 257),
-            "v has head_dim 257, it must be at most 256 where q's is above 64, 65: O and dV would not",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused(dims, sentence):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (its sentence is looked at)
-        attention(*drawn(dims, torch.float16, "cpu", heads=(1, 1), tokens=(1, 1)))
-    assert str(refusal.value).startswith(sentence)
-
-
 @ON_CPU
 def test_flash3_refuses_in_the_sentence_that_auto_gives():
     q, k, v = drawn((64, 128), torch.float16, "cpu")

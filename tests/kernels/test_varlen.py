@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import ON_CPU, drawn, largest_difference
+from attention_cases import drawn, largest_difference
 
 from kernels import attention, attention_varlen, flash_attn, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -156,80 +156,6 @@ def test_a_cache_is_appended_to_and_read_to_its_length(splits, new, device):
         assert largest_difference(out[i : i + 1].transpose(1, 2), exact) < 1e-5
         assert largest_difference(lse[i : i + 1], exact_lse) < 1e-5
     assert all(torch.equal(ours, right) for ours, right in zip(caches, expected, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"dropout_p": 0.1}, "dropout_p is 0.1, it must be 0: these kernels drop nothing"),
-        ({"alibi_slopes": [1.0]}, "alibi_slopes is a list, it must be a torch.Tensor"),
-    ],
-)
-def test_what_the_adapter_does_not_serve_is_refused(changed, sentence, device):
-    with pytest.raises((ValueError, TypeError), match=f"^{sentence}$"):
-        flash_attn_func(*(torch.zeros(1, 4, 2, 16, device=device) for _ in range(3)), **changed)
-    q = torch.zeros(2, 2, 2, 16)
-    with pytest.raises(ValueError, match=r"^rotary_cos and rotary_sin must be given both, with new keys"):
-        flash_attn_with_kvcache(q, q, q, rotary_cos=torch.zeros(1, 8))
-    with pytest.raises(ValueError, match=r"^v_cache has gaps between its rows, with cache_leftpad it must"):
-        flash_attn_with_kvcache(q, q, torch.zeros(2, 4, 2, 16)[:, :2], cache_leftpad=torch.zeros(2).int())
-
-
-CACHE, EDGES = torch.zeros(2, 8, 2, 16), torch.tensor([0, 1, 2])
-PAGES = {"block_table": torch.tensor([[0], [1]]), "max_seqlen_q": 1, "max_seqlen_k": 1}
-SERVED = {  # a call of each kind that there is
-    attention_varlen: dict.fromkeys("qkv", torch.zeros(5, 2, 16))
-    | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), torch.tensor([0, 5])),
-    flash_attn_with_kvcache: {"q": torch.zeros(2, 1, 2, 16), "cache_seqlens": torch.tensor([3, 4])}
-    | dict.fromkeys(("k_cache", "v_cache"), CACHE),
-    flash_attn_varlen_func: {"q": torch.zeros(2, 2, 16), "k": CACHE, "v": CACHE, **PAGES}
-    | dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), EDGES),
-}
-REFUSED = {
-    attention_varlen: [
-        ("q", torch.zeros(1, 4, 8, 16), "q has shape (1, 4, 8, 16), packed it must be"),
-        ("cu_seqlens_q", [0, 5], "cu_seqlens_q is [0, 5], it must be int32 or int64 [sequences + 1] on q's"),
-        (
-            "cu_seqlens_k",
-            torch.tensor([0.0, 5.0]),
-            "cu_seqlens_k is float32 (2,) on cpu, it must be int32",
-        ),
-        ("cu_seqlens_k", torch.tensor([0, 2, 5]), "cu_seqlens_q and cu_seqlens_k have 2 and 3 numbers"),
-        ("cu_seqlens_k", torch.tensor([0, 6]), "cu_seqlens_k is tensor([0, 6]), it must rise from 0 to at"),
-        ("cu_seqlens_q", torch.tensor([5, 0]), "cu_seqlens_q is tensor([5, 0]), it must rise from 0"),
-        ("causal", "yes", "causal is 'yes', it must be True or False"),
-    ],
-    flash_attn_with_kvcache: [
-        ("q", None, "q is a NoneType, it must be a torch.Tensor"),
-        ("v_cache", torch.zeros(2, 8), "v_cache has shape (2, 8), it must be [batch or pages, sequence,"),
-        ("k", 0, "k is an int, it must be a torch.Tensor"),
-        ("cache_seqlens", 1.5, "cache_seqlens is 1.5, it must be int32 or int64 [batch] on q's device"),
-        ("cache_seqlens", -1, "cache_seqlens is -1, it must be from 0 to 2147483647"),
-        ("cache_batch_idx", torch.tensor([0, 2]), "cache_batch_idx is tensor([0, 2]), each must be"),
-        ("cache_batch_idx", torch.tensor([0]), "cache_batch_idx has shape (1,), it must have one"),
-        ("cache_leftpad", 1, "cache_leftpad is 1, it must be int32 or int64 [batch] on q's device, cpu"),
-        ("block_table", [[0, 1]], "block_table is [[0, 1]], it must be int32 or int64 [batch, pages"),
-        ("block_table", torch.tensor([[0], [2]]), "block_table names page 2, it must be from 0 to 1"),
-        ("window_size", 3, "window_size is 3, it must be two whole numbers of keys, -1 being without end"),
-        ("causal", "no", "causal is 'no', it must be True or False"),
-    ],
-    flash_attn_varlen_func: [
-        ("q", [1], "q is a list, it must be a torch.Tensor"),
-        ("cu_seqlens_q", torch.tensor([0, 1]), "cu_seqlens_q has 2 numbers, it must have one more than"),
-        ("max_seqlen_q", None, "max_seqlen_q is None, it must be a whole number, at least 1"),
-        ("alibi_slopes", 1.0, "alibi_slopes is a float, it must be a torch.Tensor"),
-    ],
-}
-
-
-@ON_CPU  # on a GPU, numbers on the GPU are not waited for
-@pytest.mark.parametrize(
-    ("call", "name", "value", "sentence"), [(call, *each) for call in REFUSED for each in REFUSED[call]]
-)
-def test_what_is_not_served_is_refused(call, name, value, sentence):
-    with pytest.raises((ValueError, TypeError)) as refusal:
-        call(**{**SERVED[call], name: value})
-    assert str(refusal.value).startswith(sentence)
 
 
 def turned_by_hand(x, position, angles, adjacent):
