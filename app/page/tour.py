@@ -24,7 +24,7 @@ from app.tour import as_file, file
 from app.tour.file import Step, Tour, TourError, Way
 from app.tour.pictures import PICTURES, WIDE
 from app.tour.step_words import Said
-from engine.experiment import Experiment
+from engine.experiment import Experiment, described
 from engine.studies.answers import AnswerError
 
 FIRST = "attention"
@@ -277,7 +277,7 @@ def _publish(said: Said, way: Way, tally: Sequence[int]) -> list[int] | None:
     if not screen.opened():
         return None
     step, experiment, told = said.step, said.experiment, bool(tally[0])
-    shown = Shown(step.title, way.place, screen.described(experiment), _seen(way.number, experiment, told))
+    shown = Shown(step.title, way.place, described(experiment), _seen(way.number, experiment, told))
     if step.question:
         with suppress(AnswerError):  # the page says that it cannot be computed
             shown = _asked(shown, said, tally)

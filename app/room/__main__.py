@@ -3,6 +3,7 @@
 import argparse
 import socket
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,22 +32,13 @@ def main() -> int:
         print("      How many phones this machine serves is measured by: python -m tests.room_load")
         return 0
     try:
-        listener = server.listen(arguments.address, arguments.port)
+        where = "127.0.0.1", arguments.dashboard_port
+        server.listen(*where).close()
+        where = arguments.address, arguments.port
+        listener = server.listen(*where)
     except OSError as error:
-        print(
-            f"The room cannot listen at {arguments.address}:{arguments.port}: {error.strerror}.",
-            file=sys.stderr,
-        )
-        return 2
-    try:
-        server.listen("127.0.0.1", arguments.dashboard_port).close()
-    except OSError as error:
-        listener.close()
-        print(
-            f"The dashboard cannot listen at 127.0.0.1:{arguments.dashboard_port}: {error.strerror}; "
-            "--dashboard-port names another port.",
-            file=sys.stderr,
-        )
+        what = f"The room or its dashboard cannot listen at {where[0]}:{where[1]}: {error.strerror}"
+        print(f"{what}; --port and --dashboard-port name other ports.", file=sys.stderr)
         return 2
     room = Room(Pictures(), code=arguments.code)
     address = arguments.address  # or this machine's name, where it listens on all of its addresses
@@ -82,15 +74,19 @@ def _serve(room: Room, listener: socket.socket, port: int) -> None:
     app.run(config=startup.settings() | {"server.address": "localhost", "server.port": port})
 
 
+def port(text: str) -> int:
+    """A port, or 0 for any that is free."""
+    if 0 <= (number := whole(text)) <= 65535:
+        return number
+    raise ArgumentTypeError(f"it is {number}; it must be 0 to 65535")
+
+
 def _arguments() -> argparse.Namespace:
     parser = Parser("app.room", __doc__)
     parser.add_argument("--address", default=None, help="where phones join; this machine's own by default")
-    parser.add_argument("--port", type=whole, default=PORT, help=f"of the room; {PORT} by default")
+    parser.add_argument("--port", type=port, default=PORT, help=f"of the room; {PORT} by default")
     parser.add_argument(
-        "--dashboard-port",
-        type=whole,
-        default=DASHBOARD_PORT,
-        help=f"on this machine; {DASHBOARD_PORT} by default",
+        "--dashboard-port", type=port, default=DASHBOARD_PORT, help=f"here; {DASHBOARD_PORT} by default"
     )
     parser.add_argument("--code", type=str.upper, default="", help="of a room to open again; new by default")
     parser.add_argument("--check", action="store_true", help="say what works here and what will not, and end")
@@ -102,11 +98,6 @@ def _arguments() -> argparse.Namespace:
         parser.error(f"address is {arguments.address!r:.60}; it must be an IP address of this machine")
     if arguments.code and not is_code(arguments.code):
         parser.error(f"code is {arguments.code!r:.60}; it must be {CODE_LENGTH} characters of {ALPHABET}")
-    for name, least, most in (("port", 0, 65535), ("dashboard_port", 1, 65535)):
-        if not least <= getattr(arguments, name) <= most:
-            parser.error(
-                f"{name.replace('_', '-')} is {getattr(arguments, name)}; it must be {least} to {most}"
-            )
     return arguments
 
 

@@ -13,11 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hmac import compare_digest
-from itertools import zip_longest
 from typing import Any
 
 from app.room.pictures import Pictures
-from app.room.votes import Ballots, Bucket, Question, Vote, sheet
+from app.room.votes import Ballot, Ballots, Bucket, Question, Vote
 
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # nothing that reads as something else
 CODE_LENGTH = 6
@@ -150,8 +149,7 @@ class Room:
         self._places: OrderedDict[str, Place] = OrderedDict()
         self._secret = secrets.token_bytes()
         self._ballots = Ballots()
-        self._hands: dict[int, tuple[int, ...]] = {}
-        self._asked_by: dict[Question, object] = {}  # which session asked it last
+        self._ballot: Ballot | None = None  # of the question on the screen
         self._leader: object | None = None
         self._since: float | None = None  # when it was first led
         self._moment: Any = None  # of the presenter's picture
@@ -209,9 +207,10 @@ class Room:
             if self._pictures is not None and shown.picture:
                 for picture in (*reversed(shown.ahead), shown.picture):  # the newest wish is served first
                     self._pictures.want(picture)
-            if shown.question:
-                self._ask(session, shown.question)
-                self._hands[self._ballots.number(shown.question)] = shown.hands
+            question, stands = shown.question, shown.question == self._shown.question
+            self._ballot = self._ballots.of(question, session, stands=stands) if question else None
+            if self._ballot:
+                self._ballot.hands = shown.hands
             if shown.picture != self._shown.picture:
                 self._moment = None
             changed, self._shown = shown != self._shown, shown
@@ -229,25 +228,12 @@ class Room:
     def csv(self) -> str:
         """All questions with their votes, as a file."""
         with self._lock:
-            asked = self._ballots.asked().items()
-            return sheet([(each, self._ballots.counts(at), self._hands[at]) for at, each in asked])
+            return self._ballots.sheet()
 
     def curves(self) -> list[Vote]:
         """What the phones have drawn for the question on the screen."""
         with self._lock:
-            question = self._shown.question
-            return (
-                self._ballots.curves(self._ballots.number(question)) if self._shown.draws and question else []
-            )
-
-    def _ask(self, session: object, question: Question) -> None:
-        """Another lecture in the same room has another audience: no vote of the one before counts.
-
-        What stands on the screen already is asked by a window that was loaded again.
-        """
-        if question != self._shown.question and self._asked_by.get(question, session) is not session:
-            self._ballots.ask_anew(question)
-        self._asked_by[question] = session
+            return self._ballot.chosen if self._shown.draws and self._ballot else []
 
     # The phones' side, in the loop.
 
@@ -283,7 +269,7 @@ class Room:
             known.streams += 1
             known.opened += 1
             self._joined = True
-            entered = known.opened, self._ballots.of(phone)
+            entered = known.opened, self._ballots.mine(phone)
         self.count()
         return entered
 
@@ -307,13 +293,13 @@ class Room:
                 raise VoteError(403)
             if not (known.votes.take() and self._place(known.place).votes.take()):
                 raise VoteError(429)
-            question = self._shown.question
-            if question is None or self._shown.told or self._ballots.number(question) != number:
+            ballot, shown = self._ballot, self._shown
+            if ballot is None or shown.told or ballot.number != number:
                 raise VoteError(409)
             drawn = isinstance(choice, tuple)
-            if drawn != self._shown.draws or (not drawn and choice >= len(question.choices)):
+            if drawn != shown.draws or (not drawn and choice >= len(ballot.question.choices)):
                 raise VoteError(400)
-            self._ballots.cast(number, phone, choice, known.place)
+            ballot.cast(phone, choice, known.place)
         self.count()
 
     def picture(self, key: str) -> bytes | None:
@@ -349,11 +335,7 @@ class Room:
 
     def _counts(self) -> list[int]:
         """Votes by choice of the question on the screen, of phones and hands."""
-        question = self._shown.question
-        if question is None:
-            return []
-        counts = self._ballots.counts(self._ballots.number(question))
-        return [phones + hands for phones, hands in zip_longest(counts, self._shown.hands, fillvalue=0)]
+        return [phones + hands for _, phones, hands in self._ballot.rows] if self._ballot else []
 
     def _refresh(self) -> None:
         """Send everything to all phones, and the tally to the presenter."""
@@ -363,7 +345,7 @@ class Room:
             ready = bool(key) and pictures.made(key) is not None
             told = ("title", "place", "scenario", "asked", "choices", "draws", "told")
             state = {name: getattr(shown, name) for name in told} | {
-                "number": self._ballots.number(shown.question) if shown.question else 0,
+                "number": self._ballot.number if self._ballot else 0,
                 "picture": key if ready else "",
                 "moment": self._moment,
                 "making": bool(key) and not ready and not pictures.refused(key),
@@ -376,7 +358,7 @@ class Room:
     def count(self) -> None:
         """Tell the presenter's browser how many are here, how they vote, and how long nobody has come."""
         with self._lock:
-            shown, counts = self._shown, self._counts()
+            shown = self._shown
             told = {
                 "phones": self.phones,
                 "crowd": self._crowd,
@@ -386,8 +368,8 @@ class Room:
                 "choices": shown.choices,
                 "told": shown.told,
                 "right": shown.right,
-                "votes": counts,
-                "pressed": self._ballots.crowd(self._ballots.number(shown.question)) if shown.question else 0,
+                "votes": self._counts(),
+                "pressed": self._ballot.crowd if self._ballot else 0,
             }
             self._in_loop(self.tally, json.dumps(told, ensure_ascii=False))
 

@@ -16,7 +16,7 @@ from app.markup import inline
 from app.room.room import Room, Shown
 from app.scenario import presentation
 from app.scenario.offers import CSV, offer
-from engine.experiment import Experiment
+from engine.experiment import described
 
 LIVE = Component("room_live", Path(__file__).with_name("live.html"))
 PATIENCE = 60  # s without a phone after which it is said what may stand in the way
@@ -105,15 +105,6 @@ def lectern() -> None:
 def words(text: str) -> str:
     """A line of Markdown as HTML without links: a phone stays where it is."""
     return LINK.sub("", inline(text))
-
-
-def described(experiment: Experiment) -> str:
-    """A scenario in one line."""
-    problem = experiment.problem
-    queries = f"{problem.seq_q:,} × " * (problem.seq_q != problem.seq_kv)
-    causal = ", causal" * (not problem.mask.looks_ahead)
-    tokens = f"{queries}{problem.seq_kv:,} tokens{causal}"
-    return f"{experiment.record.label}, {tokens}, head dimension {problem.head_dim}, {experiment.gpu.name}"
 
 
 def trouble(room: Room) -> tuple[str, ...]:

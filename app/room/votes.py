@@ -5,9 +5,9 @@ import io
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count, zip_longest
 
 # voters of one question from one address, phones that have left too, and from all
 MOST_QUESTIONS, MOST_VOTERS, MOST_VOTES = 200, 2000, 20_000
@@ -26,84 +26,91 @@ class Question:
     choices: tuple[str, ...]
 
 
-class Ballots:
-    """Who chose what, by the number that a question gets when it is asked."""
+@dataclass
+class Ballot:
+    """A question by the number that it got when it was asked, who asked, and who chose what from where."""
 
-    def __init__(self):
-        self._numbers: dict[Question, int] = {}  # as they were asked last
-        self._asked: dict[int, Question] = {}
-        self._votes: dict[int, dict[str, Vote]] = {}
-        self._places: dict[int, dict[str, str]] = {}  # of each who voted, the address
-        self._count = 0
+    number: int
+    question: Question
+    by: object
+    hands: tuple[int, ...] = ()  # votes by choice that the presenter counted
+    votes: dict[str, tuple[Vote, str]] = field(default_factory=dict)  # by voter, each with an address
 
-    def number(self, question: Question) -> int:
-        """The number of a question, from 1 on; beyond MOST_QUESTIONS the oldest is forgotten."""
-        if question not in self._numbers:
-            if len(self._asked) == MOST_QUESTIONS:
-                self._forget(next(iter(self._asked)))
-            self._count += 1
-            self._numbers[question], self._asked[self._count] = self._count, question
-            self._votes[self._count], self._places[self._count] = {}, {}
-        return self._numbers[question]
-
-    def _forget(self, number: int) -> None:
-        question = self._asked.pop(number)
-        del self._votes[number], self._places[number]
-        if self._numbers.get(question) == number:
-            del self._numbers[question]
-
-    def ask_anew(self, question: Question) -> None:
-        """Let it have another number, and no votes yet; those that it has are kept."""
-        self._numbers.pop(question, None)
-
-    def cast(self, number: int, voter: str, choice: Vote, place: str = "") -> None:
+    def cast(self, voter: str, choice: Vote, place: str = "") -> None:
         """Count a vote, or a curve, in place of what the voter chose before.
 
         Where an address has very many, or all have, its oldest goes, or that of the address that has most.
         """
-        votes, places = self._votes[number], self._places[number]
-        if voter not in votes:
-            held = Counter(places.values())
-            crowd = place if held[place] >= MOST_VOTERS else ""
-            if not crowd and len(votes) >= MOST_VOTES:
-                crowd = held.most_common(1)[0][0]
-            if crowd:
-                gone = next(each for each, of in places.items() if of == crowd)
-                del votes[gone], places[gone]
-        votes[voter], places[voter] = choice, place
+        if voter not in self.votes:
+            held, full = self._held(), len(self.votes) >= MOST_VOTES
+            if held[place] >= MOST_VOTERS or full:
+                crowd = place if held[place] >= MOST_VOTERS else held.most_common(1)[0][0]
+                del self.votes[next(each for each, (_, of) in self.votes.items() if of == crowd)]
+        self.votes[voter] = choice, place
 
-    def crowd(self, number: int) -> int:
+    def _held(self) -> Counter[str]:
+        return Counter(place for _, place in self.votes.values())
+
+    @property
+    def crowd(self) -> int:
         """Votes from the address that has most of them."""
-        return max(Counter(self._places[number].values()).values(), default=0)
+        return max(self._held().values(), default=0)
 
-    def counts(self, number: int) -> list[int]:
-        """Votes for each choice; where there is none, how many have drawn."""
-        votes, choices = list(self._votes[number].values()), self._asked[number].choices
-        return [votes.count(choice) for choice in range(len(choices))] if choices else [len(votes)]
+    @property
+    def chosen(self) -> list[Vote]:
+        """What was chosen, or drawn, by each voter."""
+        return [choice for choice, _ in self.votes.values()]
 
-    def curves(self, number: int) -> list[Vote]:
-        """What was drawn, a curve of each voter."""
-        return list(self._votes[number].values())
+    @property
+    def counts(self) -> list[int]:
+        """Votes of phones for each choice; where there is none, how many have drawn."""
+        choices = range(len(self.question.choices))
+        return [*map(self.chosen.count, choices)] if choices else [len(self.votes)]
 
-    def of(self, voter: str) -> dict[int, Vote]:
+    @property
+    def rows(self) -> list[tuple[str, int, int]]:
+        """Each choice with its votes of phones and of hands."""
+        choices = self.question.choices or (DRAWN,)
+        return list(zip_longest(choices, self.counts, self.hands[: len(choices)], fillvalue=0))
+
+
+class Ballots:
+    """Every question that was asked: the latest MOST_QUESTIONS of them, by number."""
+
+    def __init__(self):
+        self.every: dict[int, Ballot] = {}
+        self._latest: dict[Question, Ballot] = {}
+        self._numbers = count(1)
+
+    def of(self, question: Question, by: object, *, stands: bool = False) -> Ballot:
+        """A question's ballot; a new one for another who asks it, unless it stands on the screen already.
+
+        Another lecture in the same room has another audience, and a window that was loaded again has not.
+        """
+        found = self._latest.get(question)
+        if found is None or not (stands or found.by is by):
+            if len(self.every) == MOST_QUESTIONS:
+                oldest = self.every.pop(next(iter(self.every)))
+                if self._latest[oldest.question] is oldest:
+                    del self._latest[oldest.question]
+            number = next(self._numbers)
+            found = self.every[number] = self._latest[question] = Ballot(number, question, by)
+        found.by = by
+        return found
+
+    def mine(self, voter: str) -> dict[int, Vote]:
         """What a voter has chosen, by the question's number."""
-        return {number: votes[voter] for number, votes in self._votes.items() if voter in votes}
+        return {each.number: each.votes[voter][0] for each in self.every.values() if voter in each.votes}
 
-    def asked(self) -> dict[int, Question]:
-        """Every question by its number, in the order of asking."""
-        return self._asked
-
-
-def sheet(rows: Sequence[tuple[Question, Sequence[int], Sequence[int]]]) -> str:
-    """A CSV file of questions with votes of phones and of raised hands; no cell of it is a formula."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["step", "question", "choice", "votes by phone", "votes by hand"])
-    for question, phones, hands in rows:
-        choices = question.choices or (DRAWN,)
-        for choice, by_phone, by_hand in zip_longest(choices, phones, hands, fillvalue=0):
-            writer.writerow([*map(defused, (question.place, question.text, choice)), by_phone, by_hand])
-    return "\ufeff" + out.getvalue()  # by which Excel knows UTF-8
+    def sheet(self) -> str:
+        """A CSV file of questions with votes of phones and of raised hands; no cell of it is a formula."""
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow(["step", "question", "choice", "votes by phone", "votes by hand"])
+        for one in self.every.values():
+            for choice, *votes in one.rows:
+                writer.writerow([*map(defused, (one.question.place, one.question.text, choice)), *votes])
+        return "\ufeff" + out.getvalue()  # by which Excel knows UTF-8
 
 
 def defused(text: str) -> str:

@@ -275,7 +275,7 @@ def test_a_port_that_is_taken_is_said_before_the_room_is_open(monkeypatch, capsy
     ("arguments", "says"),
     [
         (["--address", "here"], "address is 'here'; it must be an IP address of this machine"),
-        (["--port", "70000"], "port is 70000; it must be 0 to 65535"),
+        (["--port", "70000"], "argument --port: it is 70000; it must be 0 to 65535"),
         (["--code", "k7p"], "code is 'K7P'; it must be 6 characters of 23456789ABCDEFGHJKMNPQRSTUVWXYZ"),
         (["--port", "abc"], "argument --port: it is 'abc'; it must be a whole number"),
     ],

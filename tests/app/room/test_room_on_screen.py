@@ -85,7 +85,7 @@ def test_a_presentation_shows_its_pages_to_the_phones_and_the_pictures_that_come
     open_app("traffic", seq="512", present="true")
     shown = state(room)
     assert (shown["title"], shown["number"]) == ("Traffic", 0)
-    assert shown["scenario"].startswith("FlashAttention-2, 512 tokens")
+    assert shown["scenario"].startswith("flash2, N 512,")
     assert Experiment.of(**room._pictures.wanted[-1]["values"]) == Experiment.of(seq=512)
     room.left_by(room._leader)
     open_app("start", present="true")

@@ -4,7 +4,7 @@ import csv
 import io
 
 from app.room import votes
-from app.room.votes import Ballots, Bucket, Question, defused, sheet
+from app.room.votes import Ballots, Bucket, Question, defused
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
 
@@ -19,38 +19,41 @@ def test_so_many_at_once_and_so_many_per_second():
 
 def test_the_oldest_question_is_forgotten_and_the_same_question_keeps_its_votes():
     ballots = Ballots()
-    ballots.cast(ballots.number(QUESTION), "phone", 0)
-    others = [Question(f"step {n}", "?", ("a", "b")) for n in range(199)]
-    for other in others:
-        ballots.number(other)
-    assert ballots.counts(ballots.number(QUESTION)) == [1, 0, 0]
-    ballots.number(Question("last", "?", ("a", "b")))
-    assert ballots.counts(ballots.number(QUESTION)) == [0, 0, 0]
+    ballots.of(QUESTION, None).cast("phone", 0)
+    for n in range(votes.MOST_QUESTIONS - 1):
+        ballots.of(Question(f"step {n}", "?", ("a", "b")), None)
+    assert ballots.of(QUESTION, None).counts == [1, 0, 0]
+    ballots.of(Question("last", "?", ("a", "b")), None)
+    assert ballots.of(QUESTION, None).counts == [0, 0, 0]
+    assert len(ballots.every) == votes.MOST_QUESTIONS
 
 
 def test_votes_of_one_question_take_so_much_memory_and_no_more(monkeypatch):
     monkeypatch.setattr(votes, "MOST_VOTERS", 2)
     monkeypatch.setattr(votes, "MOST_VOTES", 3)
-    ballots = Ballots()
-    number = ballots.number(QUESTION)
+    ballot = Ballots().of(QUESTION, None)
     for voter in "abc":
-        ballots.cast(number, voter, 0, "one address")
-    assert ballots.counts(number) == [2, 0, 0]
-    ballots.cast(number, "c", 1, "one address")  # the same voter
-    assert ballots.counts(number) == [1, 1, 0]
+        ballot.cast(voter, 0, "one address")
+    assert ballot.counts == [2, 0, 0]
+    ballot.cast("c", 1, "one address")  # the same voter
+    assert ballot.counts == [1, 1, 0]
     for voter in "de":
-        ballots.cast(number, voter, 2, f"the address of {voter}")
-    assert ballots.counts(number) == [0, 1, 2], "the address that has most gives way"
-    assert ballots.crowd(number) == 1
+        ballot.cast(voter, 2, f"the address of {voter}")
+    assert ballot.counts == [0, 1, 2], "the address that has most gives way"
+    assert ballot.crowd == 1
 
 
 def test_no_cell_of_the_votes_is_a_formula():
-    question = Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain"))
-    rows = list(csv.reader(io.StringIO(sheet([(question, (1, 2, 3), (0, 0, 4))]).removeprefix("\ufeff"))))
+    ballots = Ballots()
+    ballot = ballots.of(Question("=1+1", '@now, "quoted"', ("-2", "+3", "plain")), None)
+    ballot.hands = (0, 0, 4)
+    for voter, choice in enumerate((0, 1, 1, 2)):
+        ballot.cast(f"{voter}", choice)
+    rows = list(csv.reader(io.StringIO(ballots.sheet().removeprefix("\ufeff"))))
     assert rows[1:] == [
         ["'=1+1", '\'@now, "quoted"', "'-2", "1", "0"],
         ["'=1+1", '\'@now, "quoted"', "'+3", "2", "0"],
-        ["'=1+1", '\'@now, "quoted"', "plain", "3", "4"],
+        ["'=1+1", '\'@now, "quoted"', "plain", "1", "4"],
     ]
     for formula in ("\t=1", " =1", "\u00a0\n@a", "\u200b=1", "\ufeff+1", "＝1", "\x00=1"):
         assert defused(formula) == f"'{formula}"
