@@ -7,6 +7,7 @@ import torch
 
 from kernels.algorithms import ALGORITHMS
 from kernels.algorithms.record import PLAIN
+from kernels.call.call import Call
 from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
@@ -80,14 +81,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
             f"algorithm is {shown(algorithm)}, which has no probe: it must be auto,"
             f" {', '.join(probed[:-1])} or {probed[-1]}"
         )
-    options = options._replace(algorithm=algorithm)
-    mask, terms, features = plain_mask(options), None, PLAIN
-    if mask is None:
-        check(q, k, v, options)
-        mask, terms = (late_see_more(options), None), terms_with(ranges_for(q, k, options), q, options)
-        features = terms.features(q.shape[2])
-    q, k, v = resolved(q, k, v)
-    call, _ = chosen(q, k, v, *mask, *options.how, features)
+    (q, k, v), call, terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
@@ -96,18 +90,9 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
     return Probed(out, lse, *probe)
 
 
+@signed
 def trace_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    *,
-    causal: bool = False,
-    window: int | None = None,
-    scale: float | None = None,
-    algorithm: str = "flash2",
-    block_q: int | None = None,
-    block_kv: int | None = None,
-    heavy_first: bool = True,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, heavy_first: bool = True, **given: Unpack[Probing]
 ) -> Traced:
     """`attention` with every block of threads written down, see `Traced`; it costs less than 3 % of the time.
 
@@ -116,14 +101,12 @@ def trace_attention(
     turns around. Raises RuntimeError where the kernels are interpreted: there is no SM to name and no clock
     to read.
     """
+    options = asked(given, Probing)
+    algorithm = fallback().key if options.algorithm == "auto" else options.algorithm
     traced = [key for key, record in ALGORITHMS.items() if record.traced]
     if algorithm not in traced:
         raise ValueError(f"algorithm is {shown(algorithm)}, it must be {', '.join(traced)} to be traced")
-    mask = plain_mask(Options(causal, window))
-    if mask is None:
-        raise ValueError(f"window is {shown(window)}, it must be None or a number of keys to be traced")
-    q, k, v = resolved(q, k, v)
-    call, _ = chosen(q, k, v, *mask, scale, algorithm, block_q, block_kv, None)
+    (q, k, v), call, terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
@@ -133,5 +116,21 @@ def trace_attention(
             f"blocks cannot be traced on {device_of(q.device).architecture}, only by NVIDIA's clock"
         )
     times = BlockTimes(heavy_first)
-    out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call, times=times)
-    return Traced(out, lse, times.kernels)
+    out, lse = ALGORITHMS[call.algorithm].forward(q, k, v, call, times=times, terms=terms)
+    # of packed sequences some numbers are no tile
+    return Traced(out, lse, {name: blocks[blocks[:, 2] > 0] for name, blocks in times.kernels.items()})
+
+
+def _prepared(q, k, v, options: Options) -> tuple[tuple, Call, Terms | None]:
+    """The tensors, the call of an algorithm by name, and its terms, if any, as that takes them."""
+    mask, terms, features = plain_mask(options), None, PLAIN
+    if mask is None:
+        check(q, k, v, options)
+        mask = late_see_more(options), None
+        if ALGORITHMS[options.algorithm].takes_seen:
+            terms = terms_with(None, q, options, seen_of(q, k, options))
+        else:
+            terms = terms_with(ranges_for(q, k, options), q, options)
+        features = terms.features(q.shape[2])
+    q, k, v = resolved(q, k, v)
+    return (q, k, v), chosen(q, k, v, *mask, *options.how, features)[0], terms

@@ -1,6 +1,7 @@
 """The Masks page: which tiles a mask spares, and what that saves."""
 
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import streamlit as st
@@ -16,7 +17,7 @@ from app.page.parts import live
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from engine.algorithms import BACKWARD, FORWARD
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
@@ -26,6 +27,7 @@ from engine.studies.terms import FAINT, Ramp, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
+NONE = "–"  # of a kernel that was not timed so
 TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
 RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 COLUMNS = (
@@ -92,21 +94,28 @@ def _recorded(recording: Recording | None) -> None:
     found = {way: costs for way in ways if (costs := studies.variant_costs(recording, way))}
     if not found:
         return st.markdown("No recording shown here has times of masks and terms.")
-    told = next(iter(found.values()))
+    kernels = dict.fromkeys(cost.row.provider for way in found.values() for cost in way)
+    names = [ALGORITHMS[kernel].label for kernel in kernels]
     for direction, costs in found.items():
-        rows = []
-        for cost in costs:
-            name, seen, over = ", ".join(_variant(cost.row)), share_text(cost.seen, 1), share_text(cost.over)
-            rows.append([name, seen, seconds_text(cost.row.times.p50), f"{cost.row.tflops:.0f}", over])
-        columns = (f"{direction}: mask or term", "pairs left", "time", "TFLOP/s", "of plain")
-        numbers(columns, rows, f"Recorded {direction} times of masks and terms", height=TALL)
+        rows: dict[str, list[str]] = {}
+        for number, kernel in enumerate(kernels):
+            for cost in (cost for cost in costs if cost.row.provider == kernel):
+                name, row = ", ".join(_variant(cost.row)), cost.row
+                cells = rows.setdefault(name, [name, share_text(cost.seen, 1)])
+                cells += [NONE] * (2 + 3 * number - len(cells))
+                cells += [seconds_text(row.times.p50), f"{row.tflops:.0f}", share_text(cost.over)]
+        of_kernels = chain(*((name, "TFLOP/s", "of plain") for name in names))
+        columns = (f"{direction}: mask or term", "pairs left", *of_kernels)
+        full = [[*cells, *[NONE] * (len(columns) - len(cells))] for cells in rows.values()]
+        numbers(columns, full, f"Recorded {direction} times of masks and terms", height=TALL)
+    told = next(iter(found.values()))
     problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
     st.caption(
-        f"{recording.heading}, at commit {' and '.join(sorted(commits))}: "
-        f"FlashAttention-2's kernel, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
-        "dimension 128 unless those of Q and K and of V are given. FLOPs count only the pairs that the mask "
-        "leaves; 'of plain' is that rate over the one without mask, or with a causal one where the mask "
-        "looks back only, timed in turns."
+        f"{recording.heading}, at commit {' and '.join(sorted(commits))}: times of "
+        f"{' and '.join(names)}, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
+        "dimension 128 unless another is given. FLOPs count only the pairs that the mask leaves; 'of plain' "
+        "is that rate over the same kernel's without mask, or with a causal one where the mask looks back "
+        "only, timed in turns."
     )
 
 
@@ -117,7 +126,9 @@ def _variant(row: VariantTiming) -> tuple[str, ...]:
         return f"{name} with {TERM_NAMES[row.term]}", extent
     if row.prefix:
         return name, f"and a prefix of {row.prefix:,} keys"
-    return (f"{name}, head dims {row.problem.head_dim} and {row.v_dim}" if row.v_dim else name), extent
+    if row.v_dim:
+        return f"{name}, head dims {row.problem.head_dim} and {row.v_dim}", extent
+    return (name if row.problem.head_dim == 128 else f"{name}, head dim {row.problem.head_dim}"), extent
 
 
 def _alibi(experiment: Experiment) -> None:

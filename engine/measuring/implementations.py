@@ -189,7 +189,9 @@ def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
         edges = torch.tensor([0, *lengths], device=q.device).cumsum(0).int()
         rows = [tensor.flatten(0, 1) for tensor in turned]
         varlen = _imported(module, "flash_attn_varlen_func")
-        function = partial(varlen, *rows, edges, edges, max(lengths), max(lengths))
+        ends = {"cu_seqlens": edges, "max_seqlen": max(lengths)}
+        named = {f"{name}_{of}": each for name, each in ends.items() for of in "qk"}
+        function = partial(varlen, *rows, **named)
     else:
         function = partial(_imported(module, "flash_attn_func"), *turned)
 

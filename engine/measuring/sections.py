@@ -27,16 +27,16 @@ DECODED = Repeats(10, 30, 0.03)
 SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COPIED = 2**30  # bytes
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
-COPY, SPLIT, PAGED = "copy", "split_kv", "attention_paged"
+COPY, SPLIT, CHUNKED, PAGED = "copy", "split_kv", "flash3", "attention_paged"
 PAGE_SIZES = (16, 64, 256)
 
 
 def timed_variants(rows: Sequence[VariantTiming], repeats: Repeats, cuda: bool) -> list[VariantTiming]:
     """The rows with their times, each result held against float64 first; or with why there is none."""
-    prepare, found = implementations()["flash2"].prepare, {}
+    known, found = implementations(), {}
     for row in rows:
         trial, reason = attempt(lambda row=row: Trial.of(row.whole, cuda, row.direction), cuda)
-        found[row] = reason or trial.checked(prepare)
+        found[row] = reason or trial.checked(known[row.provider].prepare)
     return in_turns(found, repeats, cuda)
 
 
@@ -187,18 +187,21 @@ def own_blocks(problem: Problem) -> tuple[int, int]:
 def planned_decoding(problem: Problem) -> dict[Decoding, Callable]:
     """What is timed for a problem, as rows without times, and what prepares the call of each.
 
-    split_kv with every number of splits and with its own, the peers, and the same keys in pages.
+    split_kv with every number of splits and with its own, the peers, and the same keys in pages. Of a chunk
+    of queries the keys in one piece, as flash3 reads them, and in pages.
     """
-    known, blocks = implementations(), dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
-    own = known[SPLIT]
-    found = {
-        Decoding(SPLIT, own.label, problem, splits, **blocks): partial(own.prepare, splits=splits)
-        for splits in (None, *SPLITS)
-    }
-    peers = (known[name] for name in PEERS if known[name].installed)
+    known, language, blocks, found = implementations(), "Gluon", {}, {}
+    if problem.seq_q == 1:
+        language, blocks = "Triton", dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
+        own = known[SPLIT]
+        found = {
+            Decoding(SPLIT, own.label, problem, splits, **blocks): partial(own.prepare, splits=splits)
+            for splits in (None, *SPLITS)
+        }
+    peers = (known[name] for name in (PEERS if problem.seq_q == 1 else [CHUNKED]) if known[name].installed)
     found |= {Decoding(one.name, one.label, problem): one.prepare for one in peers}
     for size in (size for size in PAGE_SIZES if problem.seq_kv % size == 0):
-        row = Decoding(PAGED, f"Triton, pages of {size} keys", problem, **blocks, page_size=size)
+        row = Decoding(PAGED, f"{language}, pages of {size} keys", problem, **blocks, page_size=size)
         found[row] = partial(_paged, page_size=size)
     return found
 

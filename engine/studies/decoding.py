@@ -184,11 +184,12 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
 
 
 def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding, ...]:
-    """The recorded rows of the problem nearest to a scenario's; empty if there are none.
+    """The recorded rows of one query of the problem nearest to a scenario's; empty if there are none.
 
     The number of keys comes first, then the head dimension, then how many heads share a key head.
     """
-    rows = sorted(recording.decoding, key=lambda row: (row.problem.heads, row.problem.kv_heads))
+    rows = [row for row in recording.decoding if row.problem.seq_q == 1]
+    rows.sort(key=lambda row: (row.problem.heads, row.problem.kv_heads))
     found = nearest(rows, decoding, doublings(length), WIDTH, doublings(sharing_heads))
     return tuple(row for row in recording.decoding if row.problem == found.problem)
 
@@ -203,6 +204,12 @@ def recorded_pages(
     rows = [row for row in recorded_near(recording, decoding) if row.times is not None]
     paged = sorted((row for row in rows if row.page_size), key=lambda row: row.page_size)
     return next(filter(_is_own_choice, rows), None), tuple(paged)
+
+
+def recorded_chunk(recording: Recording) -> tuple[Decoding, ...]:
+    """A chunk of a prompt over keys in one piece, and over pages, the smallest first; what was recorded."""
+    rows = (row for row in recording.decoding if row.problem.seq_q > 1 and row.provider != "copy")
+    return tuple(sorted((row for row in rows if row.times), key=lambda row: row.page_size or 0))
 
 
 def _is_own_choice(row: Decoding | Counters) -> bool:

@@ -153,9 +153,9 @@ def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ..
 
 
 def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming | None:
-    """The plain row of its direction and commit that it is compared with: causal where it looks back only."""
-    causal = not row.problem.mask.looks_ahead
-    alike = (each for each in rows if (each.direction, each.commit) == (row.direction, row.commit))
+    """The plain row of its kernel, direction and commit beside it: causal where it looks back only."""
+    causal, same = not row.problem.mask.looks_ahead, attrgetter("provider", "direction", "commit")
+    alike = (each for each in rows if same(each) == same(row))
     return next((each for each in alike if each.plain and each.problem.mask.causal is causal), None)
 
 

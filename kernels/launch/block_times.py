@@ -16,8 +16,8 @@ class BlockTimes:
         self.kernels: dict[str, torch.Tensor] = {}
 
     def room(self, kernel: str, blocks: int, device: torch.device) -> torch.Tensor:
-        """Where a kernel of so many blocks writes them."""
-        self.kernels[kernel] = torch.empty(blocks, COLUMNS.value, dtype=torch.int64, device=device)
+        """Where a kernel of so many blocks writes them, 0 before."""
+        self.kernels[kernel] = torch.zeros(blocks, COLUMNS.value, dtype=torch.int64, device=device)
         return self.kernels[kernel]
 
 

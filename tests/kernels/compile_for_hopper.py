@@ -162,7 +162,7 @@ def launch_flash3(q, times=None, causal=False, window=None, **every_term) -> Non
     if every_term:
         options, call = Options(**every_term), call_of(q)
         terms = terms_with(None, q, options, seen_of(q, q, options))
-        flash3._launch(q, q, q, torch.empty_like(q), lse, False, None, score_of(call, terms), None, terms)
+        flash3._launch(q, q, q, torch.empty_like(q), lse, False, None, score_of(call, terms), times, terms)
         return
     for few_keys in (0, math.inf) if q.shape[-1] in flash3.FEW_KEYS_TILING else (0,):
         flash3.FEW_KEYS = few_keys

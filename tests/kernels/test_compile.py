@@ -50,6 +50,7 @@ CASES = [
     "flash1:float16:128:0:0:causal:trace",
     "flash2:float16:128:0:0:causal:trace",
     "flash3:bfloat16:128:0:0:window:trace",  # stands for the kernel untraced too: it needs more registers
+    "flash3:float16:128:0:0:documents:trace",
 ]
 WITHOUT_PRODUCTS = (
     *("softmax_kernel", "row_terms_kernel", "places_kernel", "combine_kernel"),

@@ -1,5 +1,7 @@
 """Every block of a kernel written down with its SM and its times; refused where there is no SM."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from attention_cases import Shape, random_qkv
@@ -43,6 +45,22 @@ def test_every_block_has_an_sm_and_a_time_and_the_result_is_the_same(algorithm, 
 
 
 @on_a_gpu
+@pytest.mark.parametrize(
+    ("given", "tiles"),
+    [({"documents": [5, 395, 300]}, 1 + 4 + 3), ({"window": (90, 30), "softcap": 20.0}, 6)],
+    ids=["documents", "terms"],
+)
+def test_tiles_of_masks_and_terms_are_those_that_there_are(given, tiles):
+    """Tiles of 128 rows, which end where a document does."""
+    if torch.cuda.get_device_capability()[0] != 9:
+        pytest.skip("needs a Hopper GPU")
+    q, k, v = random_qkv(replace(SHAPE, head_dim=128), torch.float16, "cuda")
+    traced = trace_attention(q, k, v, algorithm="flash3", **given)
+    assert torch.equal(traced.out, attention(q, k, v, algorithm="flash3", **given))
+    assert len(traced.blocks["attention"]) == 40 * tiles
+
+
+@on_a_gpu
 def test_heaviest_blocks_start_first_unless_told_otherwise():
     q, k, v = random_qkv(SHAPE, torch.float16, "cuda")
     for heavy_first in (True, False):
@@ -63,5 +81,3 @@ def test_what_cannot_be_traced_is_refused(device):
     q, k, v = random_qkv(SHAPE, torch.float16, device)
     with pytest.raises(ValueError, match="algorithm is 'split_kv'"):
         trace_attention(q, k, v, algorithm="split_kv")
-    with pytest.raises(ValueError, match=r"window is \(3, 2\), it must be None or a number of keys"):
-        trace_attention(q, k, v, window=(3, 2))

@@ -19,7 +19,8 @@ from app.scenario import theme
 from app.scenario.page_values import OWN, own, tie
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
-from engine.studies.decoding import grouped, key_reads, recorded_pages, recorded_reads
+from engine.recordings.timing import Decoding
+from engine.studies.decoding import grouped, key_reads, recorded_chunk, recorded_pages, recorded_reads
 from engine.studies.paging import Paging, paging_of
 
 TABLE_HEIGHT = 330  # pixels: the rows of eight sequences
@@ -89,6 +90,21 @@ def _recorded_pages(recording: Recording, decoding: Experiment) -> None:
     st.caption(
         f"{recording.heading}, batch {problem.batch}, {problem.seq_kv:,} keys: K and V come at "
         f"{scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
+        f"{_recorded_chunk(recorded_chunk(recording))}"
+    )
+
+
+def _recorded_chunk(rows: tuple[Decoding, ...]) -> str:
+    """How much longer a chunk of a prompt takes where its keys lie in pages; a sentence, or nothing."""
+    if len(rows) < 2:
+        return ""
+    (whole, *pages), problem = rows, rows[0].problem
+    times = " and ".join(
+        f"{times_text(row.times.p50, whole.times.p50)} as long over pages of {row.page_size}" for row in pages
+    )
+    return (
+        f" The last {problem.seq_q:,} queries of {problem.seq_kv:,} tokens take FlashAttention-3's kernel "
+        f"{seconds_text(whole.times.p50)}, and {times}."
     )
 
 
