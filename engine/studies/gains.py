@@ -1,21 +1,21 @@
 """What fusing gains at every length: how many times fewer bytes across HBM, how many times less time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.parameter import LARGEST_SEQUENCE
-from engine.recordings.counters import RecordedCounters, recorded_counters
+from engine.recordings.counters import recorded_counters
 from engine.recordings.recording import Recording
 from engine.studies.survey import by_length
 
 UNFUSED = standard.ALGORITHM.key
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(NamedTuple):
     """Unfused attention over a fused algorithm, on one problem."""
 
     keys: int  # of the problem
@@ -61,12 +61,14 @@ def recorded_gains(recording: Recording, experiment: Experiment) -> tuple[Gain, 
     several tilings that of the scenario counts, and none that is another.
     """
     fused = fused_of(experiment)
-    found = {}
-    for row in recorded_counters(recording):
-        if _alike(row.experiment, experiment, fused):
-            found[row.experiment.problem, row.experiment.record.unfused] = row
-    both = {problem for problem, unfused in found if unfused and (problem, False) in found}
-    gains = (_recorded(found[problem, True], found[problem, False]) for problem in both)
+    alike = [row for row in recorded_counters(recording) if _alike(row.experiment, experiment, fused)]
+    found = {(row.experiment.problem, row.experiment.record.unfused): row for row in alike}
+    pairs = [(found[problem, True], found.get((problem, False))) for problem, unfused in found if unfused]
+    gains = [
+        Gain(b.experiment.problem.seq_kv, a.dram_bytes / b.dram_bytes, a.seconds / b.seconds, b.experiment)
+        for a, b in pairs
+        if b
+    ]
     return tuple(sorted(gains, key=lambda gain: gain.keys))
 
 
@@ -77,19 +79,12 @@ def gain_at(gains: Sequence[Gain], keys: int) -> Gain | None:
 
 def _alike(row: Experiment, experiment: Experiment, fused: Experiment) -> bool:
     """Whether a row is of one of the two, each on its tiles, and of the problem at any length."""
-    wanted = experiment.problem
+    wanted, own = experiment.problem, row.problem
     if row.hardware != experiment.hardware or row.algorithm not in (UNFUSED, fused.algorithm):
         return False
-    if wanted.seq_q != wanted.seq_kv or row.problem.seq_q != row.problem.seq_kv:
+    if wanted.seq_q != wanted.seq_kv or own.seq_q != own.seq_kv or own.head_dim != wanted.head_dim:
         return False
-    if row.problem.head_dim != wanted.head_dim or row.problem.mask != wanted.mask:
-        return False  # most rows, found without making another problem of each
-    if replace(row.problem, seq_q=wanted.seq_q, seq_kv=wanted.seq_kv) != wanted:
-        return False
+    if own.mask != wanted.mask or replace(own, seq_q=wanted.seq_q, seq_kv=wanted.seq_kv) != wanted:
+        return False  # most rows are found before this, without making another problem of each
     like = fused if row.algorithm == fused.algorithm else experiment.changed(algorithm=UNFUSED)
     return (row.tiling.block_q, row.tiling.block_kv) == (like.tiling.block_q, like.tiling.block_kv)
-
-
-def _recorded(unfused: RecordedCounters, fused: RecordedCounters) -> Gain:
-    fewer, faster = unfused.dram_bytes / fused.dram_bytes, unfused.seconds / fused.seconds
-    return Gain(fused.experiment.problem.seq_kv, fewer, faster, fused.experiment)

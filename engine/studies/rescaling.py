@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from engine.algorithms.flash4 import THRESHOLD
-from engine.trace.softmax import OnlineSteps, falling, naive_sums, online_steps
+from engine.trace.softmax import OnlineSteps, naive_sums, online_steps
 
 TILE = 4  # keys
 SCORES = (0.7, -0.5, 1.4, 0.1, 0.35, 1.82, -0.95, 0.6, 1.3, -0.25, 2.46, 1.05, -0.6, 0.2, 1.65, -1.2)
@@ -16,21 +16,13 @@ DIMS, SEED = 4, 4  # numbers of O that are shown, and what V is drawn from where
 
 @dataclass(frozen=True)
 class Rescaling:
-    """A row of scores and the values that it weighs, read a tile at a time, float64.
+    """A row of scores and the values that it weighs, read a tile at a time, float64."""
 
-    Args:
-        scores: [keys] the row of S, -inf where a key is masked.
-        values: [keys, dims] the rows of V.
-        block: keys in a tile.
-        dtype: in which a softmax without its maximum would sum.
-        threshold: in log2, by how much a score must pass m to raise it; what `steps` has is without one.
-    """
-
-    scores: np.ndarray
-    values: np.ndarray
-    block: int
-    dtype: str = "float16"
-    threshold: float = 0.0
+    scores: np.ndarray  # [keys] the row of S, -inf where a key is masked
+    values: np.ndarray  # [keys, dims] the rows of V
+    block: int  # keys in a tile
+    dtype: str = "float16"  # in which a softmax without its maximum would sum
+    threshold: float = 0.0  # in log2, by how much a score must pass m to raise it; `steps` are without one
 
     @cached_property
     def steps(self) -> OnlineSteps:
@@ -46,12 +38,6 @@ class Rescaling:
     def result(self) -> np.ndarray:
         """[dims] O divided by l: what attention gives for this row."""
         return self.out[-1] / (self.steps.l[-1] or 1)
-
-    @cached_property
-    def without_alpha(self) -> np.ndarray:
-        """[dims] what it would be if nothing summed were ever multiplied by α."""
-        weights = falling(self.scores, np.repeat(self.steps.m, self.block)[: len(self.scores)])
-        return weights @ self.values / (weights.sum() or 1)
 
     @cached_property
     def naive(self) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Two squares of scores: one that grows with the sequence, and one that is cut into blocks of queries."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.experiment import Experiment
 from engine.studies.survey import rows_that_fit, tile_bytes
@@ -10,8 +10,7 @@ LENGTHS = (4, 16, 64, 256, 1024, 4096, 16384)
 DRAWN = 1024  # queries of the square that is cut
 
 
-@dataclass(frozen=True)
-class Grown:
+class Grown(NamedTuple):
     """The scores of one head of so many tokens, their bytes, and what tiled attention keeps of them."""
 
     tokens: int
@@ -21,8 +20,7 @@ class Grown:
     fits: str  # in the smallest memory that holds them
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(NamedTuple):
     """Memory for a block's tiles, the queries that it takes, blocks of DRAWN queries, bytes requested."""
 
     memory: int
@@ -35,19 +33,16 @@ def grown(experiment: Experiment) -> list[Grown]:
     """A square for every length."""
     gpu, itemsize = experiment.gpu, experiment.problem.itemsize
     memories = ((gpu.shared_bytes_block, "one SM"), (gpu.l2_bytes, "L2"), (gpu.memory_bytes, "HBM"))
-    found = []
-    for tokens in LENGTHS:
-        stored = tokens**2 * itemsize
-        fits = next((name for size, name in memories if stored <= size), "")
-        found.append(Grown(tokens, tokens**2, stored, tokens * STATISTICS, fits))
-    return found
+    stored = {tokens: tokens**2 * itemsize for tokens in LENGTHS}
+    fits = (next((name for size, name in memories if each <= size), "") for each in stored.values())
+    return [
+        Grown(each, each**2, stored[each], each * STATISTICS, name)
+        for each, name in zip(stored, fits, strict=True)
+    ]
 
 
 def cuts(experiment: Experiment) -> list[Cut]:
     """The square under an eighth of a block's largest memory, a quarter, a half, and all of it."""
-    found = []
-    for part in (8, 4, 2, 1):
-        memory = experiment.gpu.shared_bytes_block // part
-        rows = rows_that_fit(experiment.problem, memory)
-        found.append(Cut(memory, rows, -(-DRAWN // rows), tile_bytes(experiment, memory)))
-    return found
+    sizes = [experiment.gpu.shared_bytes_block // part for part in (8, 4, 2, 1)]
+    rows = {size: rows_that_fit(experiment.problem, size) for size in sizes}
+    return [Cut(size, many, -(-DRAWN // many), tile_bytes(experiment, size)) for size, many in rows.items()]

@@ -36,10 +36,9 @@ class ByLength:
     simulations: Mapping[str, tuple[Simulation, ...]]
 
     def up_to(self, most: int) -> ByLength:
-        """As far as so many keys; what is longer is then not computed."""
+        """As far as so many keys."""
         lengths = tuple(length for length in self.lengths if length <= most)
-        cut = {name: every[: len(lengths)] for name, every in self.simulations.items()}
-        return ByLength(lengths, cut)
+        return ByLength(lengths, {name: each[: len(lengths)] for name, each in self.simulations.items()})
 
     @property
     def memory(self) -> dict[str, list[int]]:
@@ -59,10 +58,7 @@ class TilingCost:
 
 
 def side_by_side(experiment: Experiment) -> tuple[str, ...]:
-    """What is shown with an experiment: the algorithms of one tiling; all where its own chooses another.
-
-    With split keys they are among them.
-    """
+    """What is shown with an experiment: those of one tiling, or all; split keys if they are its own."""
     record = experiment.record
     others = offered() if record.chooses_tiling else compared()
     return others if record.offered or not record.on_one_gpu else (*others, record.key)
@@ -79,14 +75,9 @@ def seconds_over_length(experiment: Experiment, lengths: Sequence[int]) -> list[
 
 
 def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
-    """How many times fewer bytes FlashAttention-2 moves than unfused attention.
-
-    Args:
-        kind: of the bytes: requested, dram or compulsory.
-    """
-    unfused, fused = (
-        getattr(simulations[each.ALGORITHM.key].traffic, kind).total for each in (standard, flash2)
-    )
+    """How many times fewer bytes, "requested" or "dram", FlashAttention-2 moves than unfused attention."""
+    both = (simulations[each.ALGORITHM.key].traffic for each in (standard, flash2))
+    unfused, fused = (getattr(each, kind).total for each in both)
     return unfused / fused
 
 

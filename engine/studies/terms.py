@@ -44,9 +44,9 @@ def score_terms(experiment: Experiment) -> ScoreTerms:
 
 def weights_with(scores: np.ndarray, sink: float) -> np.ndarray:
     """[rows, keys] softmax of scores with one more logit, the sink's, which is left out of what is given."""
-    with_sink = np.concatenate([scores, np.full((len(scores), 1), sink)], 1)
-    exponentials = np.exp(with_sink - with_sink.max(1, keepdims=True))
-    return (exponentials / exponentials.sum(1, keepdims=True))[:, :-1]
+    m = np.maximum(scores.max(1, keepdims=True), sink)
+    weights = np.exp(scores - m)
+    return weights / (weights.sum(1, keepdims=True) + np.exp(sink - m))
 
 
 def capped(scores: np.ndarray, cap: float) -> np.ndarray:

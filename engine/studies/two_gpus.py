@@ -1,20 +1,18 @@
 """Two GPUs side by side: what both were recorded to do, and what a scenario is modelled to take on each."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.algorithms import FORWARD
 from engine.experiment import Experiment
-from engine.model.simulation import simulate
 from engine.recordings.file import is_of, recordings
 from engine.recordings.recording import Recording, identity
 from engine.recordings.rows import nearest_shape, timings_of
-from engine.studies.drawable import at_length
+from engine.studies.survey import seconds_over_length
 
 LENGTHS = 1024, 4096, 16384, 65536  # keys
 
 
-@dataclass(frozen=True)
-class OnBoth:
+class OnBoth(NamedTuple):
     """One call on two GPUs: who ran it, its keys, seconds on each, and whether these were recorded."""
 
     label: str
@@ -35,15 +33,9 @@ def of_hardware(key: str) -> Recording | None:
 
 def modelled_on(experiment: Experiment, keys: tuple[str, str]) -> list[OnBoth]:
     """The scenario's algorithm over the length."""
-    one, other = (experiment.changed(hardware=key) for key in keys)
-    return [
-        OnBoth(experiment.record.label, length, (_seconds(one, length), _seconds(other, length)), False)
-        for length in LENGTHS
-    ]
-
-
-def _seconds(experiment: Experiment, length: int) -> float:
-    return simulate(at_length(experiment, length)).modelled.seconds
+    times = (seconds_over_length(experiment.changed(hardware=key), LENGTHS) for key in keys)
+    both = zip(LENGTHS, zip(*times, strict=True), strict=True)
+    return [OnBoth(experiment.record.label, length, seconds, False) for length, seconds in both]
 
 
 def recorded_on(experiment: Experiment, keys: tuple[str, str]) -> list[OnBoth]:

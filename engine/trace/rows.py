@@ -59,7 +59,9 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     before = np.concatenate([np.full((len(rows), 1), -np.inf, np.float32), m[:, :-1]], 1)
     before = np.where(starts, first, np.where(begins, np.float32(-np.inf), before))
     alpha = falling(before, m)
-    sums = _running_sum(alpha, masses + np.where(starts, more * alpha, np.float32(0)))
+    sums = masses + np.where(starts, more * alpha, np.float32(0))
+    for block in range(1, sums.shape[1]):  # l = alpha l + the block's own
+        sums[:, block] += alpha[:, block] * sums[:, block - 1]
     final, total = m[:, -1:], sums[:, -1:]
     if parts:  # over all of them
         final = m.max(1, keepdims=True)
@@ -69,22 +71,16 @@ def row_statistics(experiment: Experiment, q: np.ndarray, k: np.ndarray, rows) -
     lse = log_sum_exp(final, total)[:, 0]
     if unfused:
         return RowStatistics(rows, final, total, np.full_like(final, np.nan), weight, lse, lse[:, None])
-    m, sums, alpha, weight = (column[:, ::along] for column in (m, sums, alpha, weight))
     visited = visited_blocks(experiment, rows, m.shape[1])
-    so_far = log_sum_exp(m, sums)
     m, sums, alpha, so_far = (
-        np.where(visited, column, np.float32(np.nan)) for column in (m, sums, alpha, so_far)
+        np.where(visited, column[:, ::along], np.float32(np.nan))
+        for column in (m, sums, alpha, log_sum_exp(m, sums))
     )
-    return RowStatistics(rows, m, sums, alpha, weight, lse, so_far)
+    return RowStatistics(rows, m, sums, alpha, weight[:, ::along], lse, so_far)
 
 
 def sampled_rows(experiment: Experiment, scores: int, values: int) -> np.ndarray:
-    """Rows of every query block, in order: at least one, at most so many that budgets allow.
-
-    Args:
-        scores: how many scores of all rows may be computed.
-        values: how many numbers of all rows there may be, one for each key block.
-    """
+    """Rows of every query block, in order: at least one, and no more scores in all, or values by block."""
     problem, tiling = schedule_of(experiment).problem, experiment.tiling
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     most = min(scores // problem.seq_kv, values // key_blocks)
@@ -123,13 +119,7 @@ def middle_row(experiment: Experiment, most: int) -> HeadRow:
 
 
 def tile_share(rows: np.ndarray, weight: np.ndarray, block_q: int) -> np.ndarray:
-    """[query blocks with rows, key blocks]: mean share of a tile's softmax mass over its sampled rows.
-
-    Args:
-        rows: [rows] in order.
-        weight: [rows, key blocks] share of each row's mass.
-        block_q: rows of a query block.
-    """
+    """[query blocks with rows, key blocks] mean of [rows, key blocks] over the rows, in order, of a tile."""
     first = np.flatnonzero(np.diff(rows // block_q, prepend=-1))
     counts = np.diff(first, append=len(rows))
     return np.add.reduceat(weight, first, axis=0) / counts[:, None]
@@ -166,15 +156,6 @@ def _begins(experiment: Experiment, rows: np.ndarray, count: int) -> np.ndarray:
         first, stop = (each.reshape(-1, programs.splits)[block] for each in programs.listed)
         np.put_along_axis(begins, np.where(first < stop, first, count), True, axis=1)
     return begins[:, :count]
-
-
-def _running_sum(alpha: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """l after each block: l = alpha l + the block's own mass; [rows, blocks]."""
-    sums = np.zeros_like(masses)
-    before = np.zeros(len(masses), np.float32)
-    for block in range(masses.shape[1]):
-        before = sums[:, block] = alpha[:, block] * before + masses[:, block]
-    return sums
 
 
 @dataclass(frozen=True)
