@@ -25,11 +25,6 @@ def head(title: str, about: str) -> str:
     return f"{way}<p class='about'>{escape(about)}</p>"
 
 
-def above(title: str, about: str) -> str:
-    """The same, with its style sheet: for a document whose own is the picture's."""
-    return f"<style>{styles()}</style>{head(title, about)}"
-
-
 def page(title: str, about: str, body: str, below: str = "") -> str:
     """A document of words, tables and charts."""
     text = f"<main class='prose'>{head(title, about)}{body}</main>{below}"

@@ -8,11 +8,10 @@ import gzip
 import logging
 import re
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from app import contents
-from app.canvas.offline import document
-from app.gallery.html_page import styles
 from app.gallery.picture import Drawn
 from engine.experiment import Experiment, ExperimentError
 from engine.studies.answers import AnswerError
@@ -52,9 +51,8 @@ def draw(payload: dict[str, Any]) -> Generator[Update, None, bytes]:
 
 def in_document(page: str, drawn: Drawn) -> str:
     """A document for a phone or a frame, with a picture between words, which tells how tall it is."""
-    title, says = drawn.title or page, f"<p>{drawn.says}</p>" * bool(drawn.says)
-    above = LINK.sub("", f"<style>{styles()}{STYLE}</style><div class='prose'>{says}{drawn.html}</div>")
-    below = LINK.sub("", f"<div class='prose'>{drawn.below}</div>") + TALL
-    if drawn.moving:
-        return drawn.moving.offline(drawn.data, title, above, below)
-    return document(title, "", f"<main>{above}{below}</main>")
+    says = f"<p>{drawn.says}</p>" * bool(drawn.says)
+    html, below = (
+        LINK.sub("", f"<div class='prose'>{part}</div>") for part in (says + drawn.html, drawn.below)
+    )
+    return replace(drawn, html=html, below=below).document(drawn.title or page, below=TALL, style=STYLE)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.canvas.moving import Moving
-from app.gallery.html_page import above, page
+from app.canvas.offline import document
+from app.gallery.html_page import FRAMES, head, styles
 from app.scenario.presets import preset
 from engine.experiment import Experiment
 
@@ -38,6 +39,13 @@ class Drawn:
     title: str = ""
     framed: Mapping[str, str] = field(default_factory=dict)
 
+    def document(self, title: str, above: str = "", below: str = "", style: str = "") -> str:
+        """A whole document of it in the site's style and some more, between more HTML."""
+        above = f"<style>{styles()}{style}</style>{above}{self.html}"
+        if self.moving:
+            return self.moving.offline(self.data, title, above, self.below + below)
+        return document(title, "", f"<main class='prose'>{above}{self.below}{below}</main>", FRAMES)
+
 
 @dataclass(frozen=True)
 class SiteFile:
@@ -51,13 +59,8 @@ class SiteFile:
     def documents(self) -> dict[str, str]:
         """Its text by its name, and the texts of the files that it frames."""
         drawn = self.draw()
-        about = f"{self.about} {drawn.says}".rstrip()
-        if drawn.moving:
-            head = above(self.title, about) + drawn.html
-            text = drawn.moving.offline(drawn.data, self.title, head, drawn.below)
-        else:
-            text = page(self.title, about, drawn.html, drawn.below)
-        return {self.name: text, **drawn.framed}
+        above = head(self.title, f"{self.about} {drawn.says}".rstrip())
+        return {self.name: drawn.document(self.title, above), **drawn.framed}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""What stands before every answer of the server: who may ask by which name, headers that keep a browser here,
-and a count of uploads."""
+"""What stands before every answer: who may ask by which name, and headers that keep a browser here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,11 +9,9 @@ from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 
 from app import serving
-from app.serving.inside_streamlit import UncountedError, held_uploads
 from app.serving.static_files import FromMemory
 
 UPLOADS = "/_stcore/upload_file/"
-MOST_FILES, MOST_BYTES = 3, 192 * 2**20  # uploaded files of one window, and bytes of all of them
 FIRST_MESSAGE, NEXT_MESSAGE = 60, 3600  # s that a window may say nothing; a browser's joins again by itself
 OWNERS = ("/_stcore/metrics", "/_stcore/agent", "/_stcore/script-health-check")  # and what lies below
 FOR_OWNER = "This address answers at the machine that runs the dashboard alone."
@@ -22,7 +19,6 @@ ELSEWHERE = (
     "This dashboard answers to this machine's own names alone, such as localhost. Behind a proxy it is "
     "started with --server.allowedHosts and the name of the site."
 )
-UNCOUNTED = "This version of Streamlit does not say how much has been uploaded, so nothing more is taken."
 # Streamlit writes styles into its pages, and loads components from addresses that it makes itself.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
@@ -127,17 +123,6 @@ def _refusal(scope: dict) -> tuple[int, str] | None:
     here = serving.here(address, headers)
     if any(f"{each}/" in f"{path}/" for each in OWNERS) and not here:
         return 404, FOR_OWNER
-    if scope.get("method") != "PUT" or UPLOADS not in path:
-        return None
-    if not (serving.opened() or here):
+    if scope.get("method") == "PUT" and UPLOADS in path and not (serving.opened() or here):
         return 403, serving.REFUSED
-    session = path.partition(UPLOADS)[2].partition("/")[0]
-    try:
-        held = held_uploads()
-    except UncountedError:
-        return 501, UNCOUNTED
-    if len(held.get(session, ())) >= MOST_FILES:
-        return 429, f"This window has uploaded {MOST_FILES} files; remove one of them first."
-    if sum(map(sum, held.values())) > MOST_BYTES:
-        return 429, "The recordings that visitors have uploaded fill this server; try again later."
     return None

@@ -11,9 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 
-from app.canvas.offline import document
 from app.figures.colours import DARK, LIGHT
-from app.gallery.html_page import styles
 from app.gallery.picture import Drawn
 from app.tour.as_file import drawn
 from app.tour.file import Tour, TourError, Way
@@ -76,10 +74,7 @@ def camera(dark: bool = False) -> Iterator[Callable[[Drawn, str], Shot]]:
 
 def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
     """One picture, at an address that a browser takes for secure and that leads nowhere else."""
-    if picture.moving:
-        text = picture.moving.offline(picture.data, title)
-    else:
-        text = document(title, styles(), f"<main class='prose'>{picture.html}{picture.below}</main>")
+    text = picture.document(title)
     options = {"viewport": STILL, "device_scale_factor": 2, "color_scheme": theme, "bypass_csp": True}
     with browser.new_page(reduced_motion="reduce", **options) as page:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import command_line, serving
-from app.serving import guard, inside_streamlit
+from app.serving import guard
 from tests.app.worker_page import SCRIPT
 
 NETWORK = "0.0.0.0"
@@ -216,22 +216,6 @@ def test_a_visitor_of_the_network_cannot_upload_by_the_address_itself(listens):
     assert (status, body) == (403, serving.REFUSED)
     assert headers["content-type"].startswith("text/plain")
     assert answer("/_stcore/health")[0] == 200
-
-
-def test_uploads_are_counted_by_window_and_in_all(listens, monkeypatch):
-    listens("localhost")
-    held = {"full": {str(n): SimpleNamespace(data=b"x") for n in range(3)}, "one": {}}
-    manager = SimpleNamespace(uploaded_file_mgr=SimpleNamespace(file_storage=held))
-    monkeypatch.setattr(inside_streamlit, "get_instance", lambda: manager)
-    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[0] == 200
-    assert answer("/_stcore/upload_file/full/file", "PUT", "127.0.0.1")[::2] == (
-        429,
-        "This window has uploaded 3 files; remove one of them first.",
-    )
-    monkeypatch.setattr(guard, "MOST_BYTES", 2)
-    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[0] == 429
-    del manager.uploaded_file_mgr.file_storage  # another version of Streamlit
-    assert answer("/_stcore/upload_file/one/file", "PUT", "127.0.0.1")[::2] == (501, guard.UNCOUNTED)
 
 
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
