@@ -30,16 +30,6 @@ class Rescaling:
         return online_steps(self.scores, self.block)
 
     @cached_property
-    def out(self) -> np.ndarray:
-        """[tiles, dims] O after every tile, not yet divided by l."""
-        return self.steps.weights @ self.values
-
-    @cached_property
-    def result(self) -> np.ndarray:
-        """[dims] O divided by l: what attention gives for this row."""
-        return self.out[-1] / (self.steps.l[-1] or 1)
-
-    @cached_property
     def naive(self) -> np.ndarray:
         """[tiles] the sum of e^s without a maximum after every tile, infinite once it has overflowed."""
         return naive_sums(self.scores, self.dtype)[self.steps.stops - 1]

@@ -94,7 +94,8 @@ def test_the_scenarios_row_is_that_of_dense_attention_on_its_numbers(open_app):
     np.testing.assert_allclose(found.steps.m[:4], steps.m, rtol=1e-5)
     np.testing.assert_allclose(found.steps.l[:4], steps.l, rtol=1e-5)
     weights = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-    np.testing.assert_allclose(found.result, weights @ v[:101, :4], rtol=1e-5)
+    result = found.steps.final @ found.values
+    np.testing.assert_allclose(result, weights @ v[:101, :4], rtol=1e-5)
     assert not app.main.select_slider, "no control that has no effect on the scenario's own row"
     assert not app.main.text_input
     assert app.sidebar.selectbox(key="scenario algorithm").disabled
