@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine.problem.problem import Problem, Tiling
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
-from engine.schedule.step import MATRIX_PRODUCTS, Amount, Operation, Step, Tensor, matrix_flops
+from engine.schedule.step import MATRIX_PRODUCTS, Operation, Step, Tensor, matrix_flops
 
 CHUNK_STEPS = 2**18  # that are summed at a time, for the memory that this takes
 
@@ -65,33 +63,22 @@ class Columns:
         return Bytes.of(*({tensor: int(into[tensor]) for tensor in TENSORS} for into in (read, written)))
 
 
-@dataclass(frozen=True)
-class Loops:
-    """What loop nests walk over: a problem's query and key blocks, [blocks] int64 rows in each; its bytes."""
-
-    problem: Problem
-    tiling: Tiling
-    amounts: Mapping[Tensor, Amount]
-    query_rows: np.ndarray
-    key_rows: np.ndarray
-
-
-def unroll(loops: Loops, phases: tuple[Phase, ...]) -> Columns:
-    """Every step of the loop nests, in order."""
-    problem = loops.problem
+def unroll(schedule) -> Columns:
+    """Every step of a schedule's loop nests, in order; of which tiling, rows and bytes are asked."""
+    problem, phases = schedule.problem, schedule.phases
     # only a softmax over whole rows can outgrow int32 in a step; a tile of 1024 x 1024 x 256 does not
     wide = any(phase.before and not phase.each for phase in phases)
-    wide = wide and int(loops.query_rows[0]) * problem.seq_kv * problem.itemsize > np.iinfo(np.int32).max
+    wide = wide and int(schedule.query_rows[0]) * problem.seq_kv * problem.itemsize > np.iinfo(np.int32).max
     columns, start = Columns.empty(sum(phase.steps for phase in phases), wide), 0
     for index, phase in enumerate(phases):
         part = columns.part(start, start + phase.steps)
         part.phase[:] = index
-        _unroll_phase(loops, phase, part)
+        _unroll_phase(schedule, phase, part)
         start += phase.steps
     return columns
 
 
-def _unroll_phase(loops: Loops, phase: Phase, columns: Columns) -> None:
+def _unroll_phase(schedule, phase: Phase, columns: Columns) -> None:
     """Fill one phase's columns, run by run of outer blocks that visit equally many inner blocks."""
     visits = phase.visits
     edges = np.flatnonzero(np.diff(visits)) + 1
@@ -99,11 +86,11 @@ def _unroll_phase(loops: Loops, phase: Phase, columns: Columns) -> None:
     for low, high in zip(np.append(0, edges).tolist(), np.append(edges, len(visits)).tolist(), strict=True):
         per_outer = len(phase.before) + len(phase.each) * int(visits[low]) + len(phase.after)
         stop = start + per_outer * (high - low)
-        _fill(loops, phase, columns.part(start, stop), np.arange(low, high), int(visits[low]))
+        _fill(schedule, phase, columns.part(start, stop), np.arange(low, high), int(visits[low]))
         start = stop
 
 
-def _fill(loops: Loops, phase: Phase, columns: Columns, outer: np.ndarray, visits: int) -> None:
+def _fill(schedule, phase: Phase, columns: Columns, outer: np.ndarray, visits: int) -> None:
     """Fill the columns of some outer blocks that make equally many visits: contiguous, so views suffice."""
     if not len(columns):
         return
@@ -114,30 +101,30 @@ def _fill(loops: Loops, phase: Phase, columns: Columns, outer: np.ndarray, visit
     before, middle = len(phase.before), len(phase.before) + len(phase.each) * visits
     # once an outer block: what is loaded before its visits, what is stored after them
     for at, step in enumerate(phase.before):
-        _write(loops, step, grid, slice(at, at + 1), phase, block)
+        _write(schedule, step, grid, slice(at, at + 1), phase, block)
     for at, step in enumerate(phase.after, start=middle):
-        _write(loops, step, grid, slice(at, at + 1), phase, block)
+        _write(schedule, step, grid, slice(at, at + 1), phase, block)
     # once a visit: the inner loop's body, over the inner blocks that the mask leaves
     inner = phase.first[outer][:, None] + np.arange(visits)[:: -1 if phase.reverse else 1]
     for at, step in enumerate(phase.each, start=before):
-        _write(loops, step, grid, slice(at, middle, len(phase.each)), phase, block, inner)
+        _write(schedule, step, grid, slice(at, middle, len(phase.each)), phase, block, inner)
 
 
-def _write(loops, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
+def _write(schedule, step: Step, grid: Columns, at: slice, phase: Phase, outer, inner=None) -> None:
     """Write one step of the loop body into its places in all outer blocks, and in all visits."""
     query, key = (outer[:, None], inner) if phase.outer == "query" else (inner, outer[:, None])
     if inner is not None:
         (grid.key_block if phase.outer == "query" else grid.query_block)[:, at] = inner
-    query_rows = loops.problem.seq_q if query is None else loops.query_rows[query]
-    key_rows = loops.problem.seq_kv if key is None else loops.key_rows[key]
+    query_rows = schedule.problem.seq_q if query is None else schedule.query_rows[query]
+    key_rows = schedule.problem.seq_kv if key is None else schedule.key_rows[key]
     # what is done, and on which tensor
     grid.operation[:, at] = step.operation
     grid.tensor[:, at] = step.tensor
     # what it moves or multiplies: ragged blocks less than whole ones
     if step.tensor != Tensor.NONE:
-        rows = (loops.tiling.block_q, loops.tiling.block_kv) if step.boxed else (query_rows, key_rows)
+        rows = (schedule.tiling.block_q, schedule.tiling.block_kv) if step.boxed else (query_rows, key_rows)
         boxes = phase.boxes_at(outer[:, None], inner) if step.boxed and inner is not None else 1
-        amount = step.times * boxes * loops.amounts[step.tensor].of(*rows)
+        amount = step.times * boxes * schedule.amounts[step.tensor].of(*rows)
         (grid.read_bytes if step.operation == Operation.LOAD else grid.written_bytes)[:, at] = amount
     elif step.operation in MATRIX_PRODUCTS:
-        grid.flops[:, at] = matrix_flops(loops.problem, step.operation).of(query_rows, key_rows)
+        grid.flops[:, at] = matrix_flops(schedule.problem, step.operation).of(query_rows, key_rows)

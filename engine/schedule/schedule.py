@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.problem.bounds import KeyBounds, block_rows, blocks
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.columns import Columns, Loops, unroll
+from engine.schedule.columns import Columns, unroll
 from engine.schedule.nest import Phase
 from engine.schedule.step import Amount, Operation, Step, Tensor, block_amounts
 
@@ -58,8 +58,7 @@ class Schedule:
     @cached_property
     def columns(self) -> Columns:
         """The loop nests unrolled: every step in order."""
-        loops = Loops(self.problem, self.tiling, self.amounts, self.query_rows, self.key_rows)
-        return unroll(loops, self.phases)
+        return unroll(self)
 
     @cached_property
     def by_operation(self) -> Mapping[Operation, list[tuple[Phase, Step, bool]]]:

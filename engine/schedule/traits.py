@@ -1,11 +1,11 @@
 """What a schedule is like, found in its loop nests: a picture asks this, never an algorithm's name."""
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from engine.schedule.nest import Phase
 from engine.schedule.schedule import Schedule
-from engine.schedule.step import Operation, Tensor
+from engine.schedule.step import Operation, Step, Tensor
 
 
 class Rows(Enum):
@@ -26,8 +26,7 @@ class Leaves(Enum):
     ALL = "all"  # done
 
 
-@dataclass(frozen=True)
-class PhaseTraits:
+class PhaseTraits(NamedTuple):
     """What one phase is like."""
 
     loads: tuple[Tensor, ...]  # what it brings onto the chip
@@ -37,58 +36,48 @@ class PhaseTraits:
     carries: bool  # so do m and l
 
 
-@dataclass(frozen=True)
-class Traits:
+class Traits(NamedTuple):
     """What a schedule is like."""
 
     rows: Rows  # what becomes of a row of scores
     visits_hidden: bool  # tiles are computed that the mask hides whole
     rewrites: bool  # unfinished O comes from memory at every visit, and returns there
     copies_elsewhere: bool  # what is copied begins elsewhere than the tiles that are visited
-    phases: tuple[PhaseTraits, ...]  # of each phase
+    phases: tuple[PhaseTraits, ...]
 
 
 def traits(schedule: Schedule) -> Traits:
     """What a schedule is like; costs nothing that grows with its visits."""
-    steps = [step for phase in schedule.phases for step in (*phase.before, *phase.each, *phase.after)]
-    operations = {step.operation for step in steps}
+    phases = schedule.phases
+    operations = {step.operation for phase in phases for step in _steps(phase)}
+    rows = Rows.WHOLE if Operation.SOFTMAX in operations else Rows.ONLINE
     if operations & {Operation.ROW_TERMS, Operation.SCORE_GRADIENT}:
         rows = Rows.GRADIENTS
-    else:
-        rows = Rows.WHOLE if Operation.SOFTMAX in operations else Rows.ONLINE
     return Traits(
         rows=rows,
-        visits_hidden=any(phase.programs.all_visits > schedule.bounds.visible for phase in schedule.phases),
-        rewrites=any(_moves(phase.each, Operation.STORE, Tensor.O) for phase in schedule.phases),
-        copies_elsewhere=any(phase.boxes is not None for phase in schedule.phases),
-        phases=tuple(_phase(phase, phase is schedule.phases[-1]) for phase in schedule.phases),
+        visits_hidden=any(phase.programs.all_visits > schedule.bounds.visible for phase in phases),
+        rewrites=any(Tensor.O in phase.rewritten for phase in phases),
+        copies_elsewhere=any(phase.boxes is not None for phase in phases),
+        phases=tuple(_phase(phase, phase is phases[-1]) for phase in phases),
     )
 
 
-def _moves(steps, operation: Operation, tensor: Tensor) -> bool:
-    return any(step.operation == operation and step.tensor == tensor for step in steps)
+def _steps(phase: Phase) -> tuple[Step, ...]:
+    return (*phase.before, *phase.each, *phase.after)
 
 
 def _phase(phase: Phase, last: bool) -> PhaseTraits:
-    steps = (*phase.before, *phase.each, *phase.after)
-    done = {step.operation for step in phase.each}
-    left = any(_moves(phase.after, Operation.STORE, tensor) for tensor in (Tensor.O, Tensor.PARTIAL))
-    gathers = Operation.ACCUMULATE in done and left
+    steps, visit = _steps(phase), {step.operation for step in phase.each}
+    stored = {step.tensor for step in steps if step.operation == Operation.STORE}
+    left = {step.tensor for step in phase.after} & {Tensor.O, Tensor.PARTIAL}
+    gathers = Operation.ACCUMULATE in visit and bool(left)
+    leaves = Leaves.ALL if last else Leaves.PART if phase.each else Leaves.NOTHING
+    for tensor, kept in ((Tensor.P, Leaves.WEIGHTS), (Tensor.S, Leaves.SCORES)):
+        leaves = kept if tensor in stored else leaves
     return PhaseTraits(
         loads=tuple(dict.fromkeys(step.tensor for step in steps if step.operation == Operation.LOAD)),
-        leaves=_leaves(phase, last),
+        leaves=leaves,
         whole_rows=any(step.operation == Operation.SOFTMAX for step in steps),
         gathers=gathers,
-        carries=gathers and Operation.MAXIMUM in done,
+        carries=gathers and Operation.MAXIMUM in visit,
     )
-
-
-def _leaves(phase: Phase, last: bool) -> Leaves:
-    steps = (*phase.before, *phase.each, *phase.after)
-    if _moves(steps, Operation.STORE, Tensor.S):
-        return Leaves.SCORES
-    if _moves(steps, Operation.STORE, Tensor.P):
-        return Leaves.WEIGHTS
-    if last:
-        return Leaves.ALL
-    return Leaves.PART if phase.each else Leaves.NOTHING
