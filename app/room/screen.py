@@ -1,6 +1,5 @@
 """The presenter's side of the room: what is published, and what the presenter sees of the phones."""
 
-import re
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from app import contents, scenario
 from app import room as rooms
 from app.canvas.moving import Component
 from app.contents import HOME
+from app.gallery.phone import LINK
 from app.markup import inline
 from app.room.room import Room, Shown
 from app.scenario import presentation
@@ -20,7 +20,6 @@ from engine.experiment import described
 
 LIVE = Component("room_live", Path(__file__).with_name("live.html"))
 PATIENCE = 60  # s without a phone after which it is said what may stand in the way
-LINK = re.compile(r"</?a\b[^>]*>")
 ALONE = (
     "No phone can join: the room listens on this machine alone. Start it again with --address and the "
     "address that this machine has in its network.",

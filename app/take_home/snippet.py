@@ -24,63 +24,50 @@ print(f"{{simulation.modelled.seconds:.3g}} s, modelled")
 
 def kernel(experiment: Experiment) -> str:
     """Lines that run the real kernel on random tensors: on a GPU, or in Triton's interpreter."""
-    problem, record = experiment.problem, experiment.record
+    problem, record, tiling = experiment.problem, experiment.record, experiment.tiling
     if record.several_gpus:
         return _several(problem)
-    if record.kernel is None and record.direction != BACKWARD:
+    backward = record.direction == BACKWARD
+    if record.kernel is None and not backward:
         return f"# No kernel computes {record.label}: there is nothing to run for this scenario.\n"
-    if problem.unserved:
-        return f"# {problem.unserved}\n"
+    unserved = problem.unserved or ((problem.page_size or problem.latent) and experiment.unserved)
+    if unserved:
+        return f"# {unserved}\n"
     q, k, v = _shapes(problem)
     options = {name: value for name, value in problem.mask.arguments(problem.seq_kv).items() if value}
-    backward = record.direction == BACKWARD
-    if not backward:
-        options["algorithm"] = record.kernel
+    options |= {} if backward else {"algorithm": record.kernel}
     if not backward and not record.chooses_tiling:
-        options |= {"block_q": experiment.tiling.block_q, "block_kv": experiment.tiling.block_kv}
+        options |= {"block_q": tiling.block_q, "block_kv": tiling.block_kv}
     if record is split_kv.ALGORITHM:
-        options["splits"] = experiment.tiling.splits
-    if experiment.unserved and (problem.page_size or problem.latent):
-        return f"# {experiment.unserved}\n"
+        options["splits"] = tiling.splits
+    name, tables, more = "attention", "", ""
     if problem.page_size:
-        return _in_pages(experiment, options)
-    if problem.latent:  # which auto knows a kernel for
-        options = {name: value for name, value in options.items() if name == "causal"}
+        batch, each = problem.batch, problem.slots // problem.page_size
+        k, v = (
+            f"{batch * each}, {problem.page_size}, {problem.kv_heads}, {dim}"
+            for dim in (problem.head_dim, problem.v_dim)
+        )
+        name, more = "attention_paged", ", table, lengths"
+        tables = (
+            f"table = torch.arange({batch * each}, dtype=torch.int32, device=device).view({batch}, {each})\n"
+            f"lengths = torch.full(({batch},), {problem.seq_kv}, dtype=torch.int32, device=device)\n"
+        )
+    if problem.page_size or problem.latent:  # for which auto knows a kernel
+        taken = ("causal", "window", "splits") if problem.page_size else ("causal",)
+        options = {name: value for name, value in options.items() if name in taken}
     gradient = ', "requires_grad": True' if backward else ""
     last = "o.sum().backward()\nprint(q.grad.shape, q.grad.dtype)" if backward else "print(o.shape, o.dtype)"
     return f"""import torch
 
-from kernels import attention
+from kernels import {name}
 
 device = "cuda" if torch.cuda.is_available() else "cpu"
 options = {{"dtype": torch.{problem.dtype}, "device": device{gradient}}}
 q = torch.randn({q}, **options)
 k = torch.randn({k}, **options)
 v = {f"k[..., :{problem.v_dim}]" if problem.latent else f"torch.randn({v}, **options)"}
-o = attention(q, k, v{_options(options)}{_terms(problem)})
+{tables}o = {name}(q, k, v{more}{_options(options)}{_terms(problem)})
 {last}
-"""
-
-
-def _in_pages(experiment: Experiment, options: dict) -> str:
-    """Lines that run the kernel on a cache in pages."""
-    problem, size = experiment.problem, experiment.problem.page_size
-    each = problem.slots // size
-    taken = {name: value for name, value in options.items() if name in ("causal", "window", "splits")}
-    cache = f"{problem.batch * each}, {size}, {problem.kv_heads}"
-    return f"""import torch
-
-from kernels import attention_paged
-
-device = "cuda" if torch.cuda.is_available() else "cpu"
-options = {{"dtype": torch.{problem.dtype}, "device": device}}
-q = torch.randn({_shapes(problem)[0]}, **options)
-k = torch.randn({cache}, {problem.head_dim}, **options)
-v = {f"k[..., :{problem.v_dim}]" if problem.latent else f"torch.randn({cache}, {problem.v_dim}, **options)"}
-table = torch.arange({problem.batch * each}, dtype=torch.int32, device=device).view({problem.batch}, {each})
-lengths = torch.full(({problem.batch},), {problem.seq_kv}, dtype=torch.int32, device=device)
-o = attention_paged(q, k, v, table, lengths{_options(taken)}{_terms(problem)})
-print(o.shape, o.dtype)
 """
 
 
