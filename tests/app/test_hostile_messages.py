@@ -26,8 +26,7 @@ async def said(dashboard: Dashboard) -> list[bool]:
         for value in VALUES:
             async with window(dashboard, "traffic") as hostile:
                 await hostile.run()
-                for slider in list(hostile._sliders.values()):
-                    await hostile.run(WidgetState(id=slider.id, **value))
+                await hostile.run(*(WidgetState(id=one.id, **value) for one in hostile._sliders.values()))
                 await hostile.move(random.Random(1))
             served_still.append(await other.move(random.Random(2)) > 0)
         for message in MESSAGES:

@@ -54,7 +54,7 @@ def test_it_listens_on_this_machine_alone_takes_no_large_files_and_asks_nobody_f
     assert config["logger"]["hideWelcomeMessage"]  # printing it asks
 
 
-def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_path):
+def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration_and_sends_at_once(tmp_path):
     log, folder = tmp_path / "log.txt", tmp_path / "another project"
     (folder / ".streamlit").mkdir(parents=True)
     (folder / ".streamlit" / "config.toml").write_text(OTHERS)
@@ -65,19 +65,8 @@ def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration(tmp_pa
         asked = Request(f"{dashboard.address}/", headers={"Host": "evil.example.com"})
         with pytest.raises(HTTPError, match="421"):
             urlopen(asked)
-    # no welcome, for which Streamlit asks outside, and nothing of a network
-    assert log.read_text() == f"  The dashboard is at http://localhost:{dashboard.port}\n"
-    options = startup.settings()
-    assert options["server.address"] == "localhost"
-    assert options["browser.gatherUsageStats"] is False
-    assert options["theme.dark.sidebar.backgroundColor"].startswith("#")
-
-
-def test_no_answer_waits_for_a_browser_to_confirm_its_first_part():
-    """A browser may take 40 ms for it, and a page asks for over a hundred files, six at a time."""
-    took = []
-    with served() as dashboard:
-        one = HTTPConnection("127.0.0.1", dashboard.port)
+        # an answer that waits until a browser confirms its first part takes 40 ms
+        one, took = HTTPConnection("127.0.0.1", dashboard.port), []
         for _ in range(20):
             begun = time.perf_counter()
             one.request("GET", "/_stcore/health")
@@ -85,6 +74,12 @@ def test_no_answer_waits_for_a_browser_to_confirm_its_first_part():
             took.append(time.perf_counter() - begun)
         one.close()
     assert min(took[2:]) < 0.035, took  # at first a system confirms at once
+    # no welcome, for which Streamlit asks outside, and nothing of a network
+    assert log.read_text() == f"  The dashboard is at http://localhost:{dashboard.port}\n"
+    options = startup.settings()
+    assert options["server.address"] == "localhost"
+    assert options["browser.gatherUsageStats"] is False
+    assert options["theme.dark.sidebar.backgroundColor"].startswith("#")
 
 
 def test_pandas_is_whole_before_any_page_can_ask_for_it():
@@ -199,15 +194,15 @@ def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
 
 
 def test_products_of_small_matrices_are_not_shared_between_threads_that_spin():
-    """They wait by spinning for longer than a product takes, on cores that other visitors need."""
+    """They wait by spinning for longer than a product takes; `app.main` imports in this order."""
     code = (
-        "import app.main, numpy, os; square = numpy.ones((600, 600)); square @ square; "
+        "import streamlit, app, numpy, os; square = numpy.ones((600, 600)); square @ square; "
         "print(len(os.listdir('/proc/self/task')))"
     )
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     asked = {"cwd": ROOT, "env": environment, "capture_output": True, "text": True, "check": True}
     alone = int(subprocess.run([sys.executable, "-c", code], **asked).stdout)
-    shared = int(subprocess.run([sys.executable, "-c", code.replace("app.main, ", "")], **asked).stdout)
+    shared = int(subprocess.run([sys.executable, "-c", code.replace("app, ", "")], **asked).stdout)
     if shared == 1:
         pytest.skip("NumPy has one thread here anyway")
     assert alone < shared

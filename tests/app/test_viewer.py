@@ -14,9 +14,12 @@ OPENED = """
 import logging, time, streamlit
 streamlit.App(MAIN)  # reads the configuration beside it
 logging.disable(logging.CRITICAL)
+from functools import cache
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 from app.contents import PAGES
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 for name in PAGES:
     page = AppTest.from_file(MAIN, default_timeout=100)
     page._page_hash = calc_hash(name)

@@ -1,27 +1,36 @@
 """The check before a lecture: each line says what there is, and a port that is taken is told."""
 
 import socket
+from types import SimpleNamespace
 
 from app.room import check
 from app.room.server import listen
+from engine.worker.jobs import JobError
 
 
-def test_a_free_port_answers_and_a_taken_one_is_told(monkeypatch):
+def test_each_line_says_what_there_is_and_a_port_that_is_taken_or_that_nothing_reaches(monkeypatch):
+    monkeypatch.setattr(check, "machine", lambda: SimpleNamespace(cuda=True, device="an H200"))
     with listen("127.0.0.1", 0) as taken:
         number = taken.getsockname()[1]
         found = dict(reversed(line) for line in check.lines("127.0.0.1", number, 0))
     said = " ".join(found)
-    assert f"Port {number} cannot serve the room: Address already in use." in found
-    assert "is free for the dashboard, and answers." in said
-    assert "This machine is in no network" in said
-    assert "only a phone can tell" in said
-    assert "Kernels run" in said or "No kernel runs here" in said
+    assert found[f"Port {number} cannot serve the room: Address already in use."] == check.LOOK
+    for sentence in (
+        "is free for the dashboard, and answers.",
+        "This machine is in no network",
+        "only a phone can tell",
+        "Kernels run on an H200.",
+    ):
+        assert sentence in said
 
-
-def test_a_port_that_nothing_can_reach_is_told(monkeypatch):
     def refused(*_):
         raise ConnectionRefusedError(111, "Connection refused")
 
+    def missing():
+        raise JobError("PyTorch is not installed")
+
+    monkeypatch.setattr(check, "machine", missing)
     monkeypatch.setattr(socket, "create_connection", refused)
-    said = [sentence for verdict, sentence in check.lines("10.1.2.3", 0, 0) if verdict == check.LOOK]
-    assert any("cannot serve the dashboard: Connection refused." in sentence for sentence in said)
+    looks = [sentence for verdict, sentence in check.lines("10.1.2.3", 0, 0) if verdict == check.LOOK]
+    assert any("cannot serve the dashboard: Connection refused." in each for each in looks)
+    assert "No kernel runs here: PyTorch is not installed." in looks
