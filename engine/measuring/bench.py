@@ -113,15 +113,12 @@ class Bench:
             return f"would take about {seconds:,.1f} s per call; the limit here is {self.limit:g} s"
         return None
 
-    def _repeats(self, one: Implementation) -> clock.Repeats:
-        if self.cuda:
-            return clock.ON_GPU
-        return clock.INTERPRETED if one.ours else clock.ON_CPU
-
     def _in_turns(self, groups: Iterable[dict[str, Callable]]) -> dict[str, Times | str]:
         """Percentiles of each call, timed in turns with those of its group; or why it has none."""
         times: dict[str, Times | str] = {}
-        repeats = {one.name: self.repeats or self._repeats(one) for one in self.implementations}
+        slow = clock.ON_CPU, clock.INTERPRETED
+        usual = {one.name: clock.ON_GPU if self.cuda else slow[one.ours] for one in self.implementations}
+        repeats = dict.fromkeys(usual, self.repeats) if self.repeats else usual
         for calls in filter(None, groups):
             spent, reason = attempt(lambda c=calls: clock.interleaved(c, repeats, self.cuda), self.cuda)
             if reason:

@@ -32,9 +32,9 @@ from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import RecordingError
-from engine.recordings.recording import Counters, Row, TracedCall
+from engine.recordings.recording import Counters, Row
 from engine.recordings.samples import Samples
-from engine.recordings.timing import Decoding, TilingTiming, Timing, VariantTiming
+from engine.recordings.timing import Decoding, TilingTiming, Timing
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -76,15 +76,6 @@ def in_turns(recorder: Recorder, section: str, alike: Sequence[str], timed: Call
     recorder.measure(section, groups, lambda rows: [timed(rows, IN_TURNS, cuda=True)], said, compiled=False)
 
 
-def record_variants(recorder: Recorder) -> None:
-    """flash2 under many masks and terms, all of a direction in turns with the plain ones."""
-
-    def said(rows: list[VariantTiming]) -> str:
-        return f"{len(rows)} {rows[0].direction}"
-
-    in_turns(recorder, "variants", ["direction"], sections.timed_variants, said)
-
-
 def record_sweep(recorder: Recorder) -> None:
     """Every block size, warps and stages of the tiled kernels, of those compiled in time."""
     groups = scenarios.together("sweep", "problem")
@@ -115,11 +106,6 @@ def record_decoding(recorder: Recorder) -> None:
     problems = (rows[0].problem for rows in scenarios.together("decoding", "problem"))
     groups = [list(sections.planned_decoding(problem)) for problem in problems]
     recorder.measure("decoding", groups, timed, said, compiled=False)
-
-
-def record_fp8(recorder: Recorder) -> None:
-    """Attention in FP8 beside float16: times in turns, and errors."""
-    in_turns(recorder, "fp8", ["problem", "inputs"], sections.timed_fp8, sections.fp8_line)
 
 
 def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:
@@ -160,15 +146,6 @@ def one_by_one(recorder: Recorder, section: str, measure: Callable[[Row], Row], 
         return f"{row.provider} N {row.problem.seq_kv}: {row.skipped or said(row)}"
 
     recorder.measure(section, groups, lambda rows: [[measure(row)] for row in rows], line)
-
-
-def record_timelines(recorder: Recorder) -> None:
-    """Which SM ran each block of threads, and when."""
-
-    def said(row: TracedCall) -> str:
-        return f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks"
-
-    one_by_one(recorder, "timelines", timelines.traced_row, said)
 
 
 def record_samples(recorder: Recorder) -> None:
@@ -214,13 +191,33 @@ def record_links(recorder: Recorder) -> None:
 
 RECORD = {
     "timings": record_timings,
-    "variants": record_variants,
+    # flash2 under many masks and terms, all of a direction in turns with the plain ones
+    "variants": partial(
+        in_turns,
+        section="variants",
+        alike=["direction"],
+        timed=sections.timed_variants,
+        said=lambda rows: f"{len(rows)} {rows[0].direction}",
+    ),
     "sweep": record_sweep,
     "decoding": record_decoding,
-    "fp8": record_fp8,
+    # FP8 beside float16: times in turns, and errors
+    "fp8": partial(
+        in_turns,
+        section="fp8",
+        alike=["problem", "inputs"],
+        timed=sections.timed_fp8,
+        said=sections.fp8_line,
+    ),
     "counters": partial(record_counters, plan=partial(scenarios.plan, "counters"), times=1),
     "drawn": record_counters,
-    "timelines": record_timelines,
+    # which SM ran each block of threads, and when
+    "timelines": partial(
+        one_by_one,
+        section="timelines",
+        measure=timelines.traced_row,
+        said=lambda row: f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks",
+    ),
     "samples": record_samples,
     "layers": layers.record,
     "cluster": record_cluster,

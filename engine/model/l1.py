@@ -156,14 +156,10 @@ def _split_sectors(launch: Launch, kernel: Kernel) -> float:
     edges = (launch.schedule.grid[1] - 1) * (1 - 1 / aligned)
     width = tiling.block_kv * problem.itemsize
     lines = tiling.block_q * 2 * width + launch.schedule.amounts[Tensor.V].of(0, tiling.block_kv)
-    filled = _sharing(launch, kernel) * lines / (KEPT * l1_bytes(launch, kernel))
+    sharing = min(kernel.resident, -(-kernel.blocks // launch.gpu.sms))  # an SM, where there are as many
+    filled = sharing * lines / (KEPT * l1_bytes(launch, kernel))
     lasts = 1.0 if filled < 1 else math.exp(-filled)
     return kernel.heads * problem.seq_q * (edges * SECTOR * (1 - lasts) + _beyond(row))
-
-
-def _sharing(launch: Launch, kernel: Kernel) -> int:
-    """Blocks that share an SM, where there are as many."""
-    return min(kernel.resident, -(-kernel.blocks // launch.gpu.sms))
 
 
 def _beyond(length: int) -> float:

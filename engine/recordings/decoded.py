@@ -64,14 +64,11 @@ ELSEWHERE = re.compile(
 )
 
 
+hints_of = cache(get_type_hints)
+
+
 class RecordingError(ValueError):
     """Why a file is no recording that can be shown, in one sentence."""
-
-
-@cache
-def hints_of(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields."""
-    return get_type_hints(kind)
 
 
 def decoded(kind: Any, value: Any, where: str) -> Any:

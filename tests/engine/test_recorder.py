@@ -178,10 +178,11 @@ def test_a_section_has_the_calls_of_the_recordings_measured_once(
     monkeypatch.setattr(record.sections, "own_blocks", lambda problem: (16, 128))
     monkeypatch.setattr(record.sections, "timed_decoding", decoded)
     monkeypatch.setattr(record.sampling, "library", lambda: None)
-    for name in ("variants", "sweep", "fp8"):
-        monkeypatch.setattr(record.sections, f"timed_{name}", measured)
-    for module, name in ((record.timelines, "traced_row"), (record.sampling, "sampled_row")):
-        monkeypatch.setattr(module, name, lambda row: measured([row])[0])
+    monkeypatch.setattr(record.sections, "timed_sweep", measured)
+    monkeypatch.setattr(record.sampling, "sampled_row", lambda row: measured([row])[0])
+    for name, how in {"timed": measured, "measure": lambda row: measured([row])[0]}.items():
+        if name in getattr(record.RECORD[section], "keywords", ()):
+            monkeypatch.setitem(record.RECORD[section].keywords, name, how)
     for budget, wanted in ((0.0, 0), (600.0, groups), (600.0, groups)):
         mine = Recorder(tmp_path / "mine.json", DEVICE, budget, lambda line: None)
         record.RECORD[section](mine)
