@@ -49,39 +49,27 @@ def _of_kernel(
 
 def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
     """[outer blocks] bytes around an outer block's visits, and of all its visits together."""
-    outer, inner = schedule.query_rows, schedule.key_rows
-    if phase.outer == "key":
-        outer, inner = inner, outer
-    outer = np.repeat(outer, phase.splits)
-    ends = np.concatenate(([0], np.cumsum(inner)))
-    passed = np.where(phase.visits > 0, ends[phase.stop] - ends[phase.first], 0)  # rows of the inner blocks
-    around, visits = np.zeros(len(outer), np.int64), np.zeros(len(outer), np.int64)
-    for step in _moving(phase.before + phase.after):
-        around += _amount(schedule, step, phase, outer, np.zeros_like(outer))
-    block = schedule.tiling.block_kv if phase.outer == "query" else schedule.tiling.block_q
-    for step in _moving(phase.each):
-        amount = schedule.amounts[step.tensor]
-        by_inner = amount.by_key if phase.outer == "query" else amount.by_query
-        boxes = phase.visits if phase.boxes is None else phase.boxes
-        rows = boxes * block if step.boxed else passed
-        visits += _amount(schedule, step, phase, outer, rows) * (1 if by_inner else phase.visits)
-    return around, visits
+    along = -1 if phase.outer == "key" else 1  # query blocks and key blocks as outer and inner ones
+    outer, inner = (schedule.query_rows, schedule.key_rows)[::along]
+    tall, wide = (schedule.tiling.block_q, schedule.tiling.block_kv)[::along]
+    outer, visits = np.repeat(outer, phase.splits), phase.visits
+    ends, none = np.concatenate(([0], np.cumsum(inner))), np.zeros_like(outer)
+    passed = np.where(visits > 0, ends[phase.stop] - ends[phase.first], 0)  # rows of the inner blocks
+    boxes = visits if phase.boxes is None else phase.boxes
+
+    def moved(steps: tuple[Step, ...], rows: np.ndarray, boxed: np.ndarray, times: np.ndarray | int):
+        total = none
+        for step in (step for step in steps if step.tensor != Tensor.NONE):
+            amount = schedule.amounts[step.tensor]
+            pair = (np.full_like(outer, tall), boxed) if step.boxed else (outer, rows)
+            by_inner = (amount.by_query, amount.by_key)[::along][1]
+            total = total + step.times * amount.of(*pair[::along]) * (1 if by_inner else times)
+        return total
+
+    return moved(phase.before + phase.after, none, none, 1), moved(phase.each, passed, boxes * wide, visits)
 
 
 def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) -> np.ndarray:
     """Bytes that steps move for blocks of so many rows."""
-    return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in _moving(steps))
-
-
-def _amount(schedule: Schedule, step: Step, phase: Phase, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """Bytes that a step moves where the outer and inner blocks have so many rows."""
-    if step.boxed:
-        outer = np.full_like(
-            outer, schedule.tiling.block_q if phase.outer == "query" else schedule.tiling.block_kv
-        )
-    rows = (outer, inner) if phase.outer == "query" else (inner, outer)
-    return step.times * schedule.amounts[step.tensor].of(*rows)
-
-
-def _moving(steps: tuple[Step, ...]) -> list[Step]:
-    return [step for step in steps if step.tensor != Tensor.NONE]
+    moving = (step for step in steps if step.tensor != Tensor.NONE)
+    return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in moving)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import log2
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,26 +53,15 @@ class Claim:
     tolerance: float = ABOUT  # relative
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A claim with its number in the list, the least and the most of ours, and where they are from."""
+class Checked(NamedTuple):
+    """A claim with its number in the list, the least and the most of ours, where from, and what follows."""
 
     number: int
     claim: Claim
     found: tuple[float, float] | None
     origin: str
-
-    @property
-    def verdict(self) -> str:
-        """Right where ours lies in what is said, for some choices where a part does, else wrong."""
-        return verdict(self.claim.claimed, self.found, self.claim.tolerance)
-
-    @property
-    def why(self) -> str:
-        """What the verdict rests on, in words."""
-        if self.verdict == UNKNOWN:
-            return "No recording here has this number."
-        return self.claim.why if self.verdict == self.claim.judged else "The number says it."
+    verdict: str
+    why: str  # what it rests on, in words
 
 
 def check(number: int, claim: Claim, shelf: Sequence[Recording]) -> Checked:
@@ -79,7 +69,11 @@ def check(number: int, claim: Claim, shelf: Sequence[Recording]) -> Checked:
     own = [next((each for each in shelf if is_of(each, key)), None) for key in claim.gpus]
     values = [] if None in own else [each for each in claim.values(*own) if each is not None]
     origin = claim.origin or ", and ".join(each.origin for each in own if each) or UNKNOWN
-    return Checked(number, claim, (min(values), max(values)) if values else None, origin)
+    found = (min(values), max(values)) if values else None
+    judged = verdict(claim.claimed, found, claim.tolerance)
+    why = claim.why if judged == claim.judged else "The number says it."
+    why = "No recording here has this number." if judged == UNKNOWN else why
+    return Checked(number, claim, found, origin, judged, why)
 
 
 def verdict(claimed: tuple[float, float], found: tuple[float, float] | None, tolerance: float) -> str:
@@ -141,28 +135,15 @@ def _order() -> Iterator[float]:
         yield log2(requested(version, 128, elements) / requested(version, 64, elements))
 
 
-def _memories() -> Iterator[float]:
-    return (gpu.shared_bytes_per_second / gpu.memory_bytes_per_second for gpu in GPUS.values())
-
-
 def _memory() -> Iterator[float]:
     for head_dim, heads in product((64, 128), (1, 32)):
         sized = LONG.changed(head_dim=head_dim, heads=heads, kv_heads=heads)
         yield log2(memory_bytes(sized.changed(seq=2**15, seq_kv=2**15)) / memory_bytes(sized))
 
 
-def _flops() -> Iterator[float]:
-    """2 products a tile forward, and those of the backward pass."""
-    return ((2 + PRODUCTS[way]) / (2 + PRODUCTS[STORED]) for way in (ONE_KERNEL, TWO_KERNELS))
-
-
 def _faster(h200: Recording) -> Iterator[float | None]:
     shapes = product((128, 256, 512, 1024, 2048), (64, 128), MASKS)
     return (speedup(h200, FUSED, *shape) for shape in shapes)
-
-
-def _passes() -> list[int]:
-    return [passes(online_weights)]
 
 
 def _blocks(*both: Recording) -> Iterator[int]:
@@ -253,7 +234,9 @@ CLAIMS = (
         FLASH1,
         "On-chip SRAM is an order of magnitude faster than HBM.",
         *("traffic", LONG.changed(hardware="a100"), "shared memory of all SMs over HBM, bytes per second"),
-        *("×", (10, 10), _memories, DEPENDS),
+        *("×", (10, 10)),
+        lambda: (gpu.shared_bytes_per_second / gpu.memory_bytes_per_second for gpu in GPUS.values()),
+        DEPENDS,
         "It is right for the A100 that the paper used: 9.6 times, if the shared memory of all SMs works at "
         "its peak. The other GPUs that this program knows lie on both sides of that.",
         DATASHEET,
@@ -273,7 +256,10 @@ CLAIMS = (
         "It recomputes scores in the backward pass, so that it needs 13% more FLOPs than unfused attention, "
         "and is faster nevertheless.",
         *("backward", GPT2.changed(algorithm="backward", batch=1)),
-        *("FLOPs of both passes, FlashAttention over unfused", "×", (1.13, 1.13), _flops, DEPENDS),
+        *("FLOPs of both passes, FlashAttention over unfused", "×", (1.13, 1.13)),
+        # 2 products a tile forward, and those of the backward pass
+        lambda: ((2 + PRODUCTS[way]) / (2 + PRODUCTS[STORED]) for way in (ONE_KERNEL, TWO_KERNELS)),
+        DEPENDS,
         "It is right for the paper's single backward kernel, which does one more product per tile. This "
         "project divides the backward pass between two kernels, which both compute S and dP.",
         COUNTED,
@@ -293,7 +279,9 @@ CLAIMS = (
         ONLINE,
         "Safe softmax passes over a row three times. Online softmax needs two, because it finds the maximum "
         "and the sum in one.",
-        *("softmax", SMALL, "passes of online softmax over a row", "", (2, 2), _passes, RIGHT),
+        *("softmax", SMALL, "passes of online softmax over a row", "", (2, 2)),
+        lambda: [passes(online_weights)],
+        RIGHT,
         "A running sum is corrected whenever the maximum rises. FlashAttention needs one pass only, because "
         "it corrects O in the same way and stores no weights.",
         COUNTED,

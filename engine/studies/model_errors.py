@@ -94,7 +94,7 @@ def held_calls(recording: Recording) -> tuple[Held, ...]:
 
 def _recorded(recording: Recording) -> Iterator[Held]:
     hardware = gpu_named(recording.device.gpu).key
-    for find in (_in_own_blocks, _swept, _decoded):
+    for find in (_in_turns, _swept):
         for one, kind, seconds in find(recording, hardware):
             yield Held(one, kind, simulate(one).modelled.seconds, seconds)
     yield from _backward(recording, hardware)
@@ -124,14 +124,18 @@ def _layers(recording: Recording | None) -> Iterator[Held]:
 Found = Iterator[tuple[Experiment, str, float]]
 
 
-def _in_own_blocks(recording: Recording, hardware: str) -> Found:
-    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS."""
+def _in_turns(recording: Recording, hardware: str) -> Found:
+    """Medians in turns with others, in the kernel's own blocks or MODEL_BLOCKS; of split keys in theirs."""
     rows = [(TIMED, row, row.problem) for row in recording.timings]
     rows += [(MASKED, row, row.whole) for row in recording.variants]
     for kind, row, problem in rows:
         if row.provider in offered() and row.direction == FORWARD and row.times:
             one = experiment_of(problem, row.provider, *MODEL_BLOCKS, hardware).in_own_tiling()
             yield one, kind, row.times.p50
+    for row in recording.decoding:
+        if row.provider == SPLIT_KV.key and row.times and row.splits and not row.page_size:
+            one = experiment_of(row.problem, SPLIT_KV.key, row.block_q, row.block_kv, hardware)
+            yield one.changed(splits=row.splits), DECODED, row.times.p50
 
 
 def _swept(recording: Recording, hardware: str) -> Found:
@@ -143,14 +147,6 @@ def _swept(recording: Recording, hardware: str) -> Found:
                 one = experiment_of(row.problem, row.algorithm, row.block_q, row.block_kv, hardware)
                 found.setdefault(one, []).append((not _launched_so(one, row), row.times.p50))
     yield from ((one, SWEPT, min(times)[1]) for one, times in found.items())
-
-
-def _decoded(recording: Recording, hardware: str) -> Found:
-    """One query for each head, its keys split."""
-    for row in recording.decoding:
-        if row.provider == SPLIT_KV.key and row.times and row.splits and not row.page_size:
-            one = experiment_of(row.problem, SPLIT_KV.key, row.block_q, row.block_kv, hardware)
-            yield one.changed(splits=row.splits), DECODED, row.times.p50
 
 
 def _backward(recording: Recording, hardware: str) -> Iterator[Held]:
