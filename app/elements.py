@@ -1,15 +1,21 @@
-"""What every page shows in one way: a chart, a row of buttons, whether what was compared agrees."""
+"""What every page shows in one way: a chart, a table, controls, whether what was compared agrees."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import streamlit as st
 from plotly.basedatatypes import BaseFigure
 
+from app import scenario
 from app.figures.base import CONFIG, Figure
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_range_text
+from app.figures.units import bytes_range_text, bytes_text
+from app.scenario.page_values import OWN
+from engine.experiment import Experiment
 from engine.model.traffic import Traffic
 from engine.problem.problem import Problem
+from engine.studies.survey import growth
 
 GREY = {"delta_color": "off", "delta_arrow": "off"}  # of a metric, whose words below are no change
 
@@ -28,26 +34,43 @@ class Unchecked(BaseFigure):
         return self._figure
 
 
-def chart(figure: Figure, alt: str, key: str = "") -> None:
+def chart(figure: Figure, alt: str, key: str = "", where: Any = st, **asked) -> Any:
     """A Plotly figure; `alt` says what it shows, and keeps its zoom unless a key does."""
-    st.plotly_chart(Unchecked(figure), theme=None, config=CONFIG, key=key or alt, alt=alt)
+    look = {"theme": None, "config": CONFIG, "key": key or alt, "alt": alt}
+    return where.plotly_chart(Unchecked(figure), **look, **asked)
 
 
-def selected(figure: Figure, alt: str, key: str) -> tuple | None:
-    """The custom data of the point that is pressed in a figure; None where none is."""
-    asked = {"on_select": "rerun", "selection_mode": "points"}
-    found = st.plotly_chart(Unchecked(figure), theme=None, config=CONFIG, key=key, alt=alt, **asked)
-    points = found.selection.points
-    return tuple(points[0]["customdata"]) if points else None
+def plot(
+    title: str,
+    figure: Figure,
+    notice: str = "",
+    *,
+    after: str = "",
+    alt: str = "",
+    key: str = "",
+    where: Any = st,
+) -> None:
+    """A chart below its title, which words may follow, and above what there is to notice."""
+    where.markdown(f"**{title}**{after}")
+    chart(figure, alt or title, key, where)
+    if notice:
+        where.caption(notice)
 
 
-def numbers(head, rows, title: str, *, words: Sequence[int] = (0,), height: int = 0) -> None:
+def numbers(
+    rows: Sequence[Mapping[str, str]],
+    title: str,
+    *,
+    words: Sequence[int] = (0,),
+    height: int = 0,
+    where: Any = st,
+) -> None:
     """A table of numbers, as `table` makes it; with a height in a box that scrolls."""
-    content = table(head, rows, words=words, title=title)
-    st.html(scrolled(content, height) if height else content)
+    content = table(rows, words=words, title=title)
+    where.html(scrolled(content, height) if height else content)
 
 
-def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "", **tied) -> str:
+def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, first: str = "") -> str:
     """The option whose button is pressed in a row of them, at first the first; a mapping has their names."""
     return st.segmented_control(
         label,
@@ -57,8 +80,24 @@ def one_of(label: str, options: Sequence[str] | Mapping[str, str], key: str, fir
         required=True,
         key=key,
         label_visibility="collapsed",
-        **tied,
     )
+
+
+def own_one_of(label: str, name: str, options: Mapping[str, str], key: str = "") -> str:
+    """The same of a value of the page's own; the first where what is asked is not to be had."""
+    value = scenario.own(name) if scenario.own(name) in options else next(iter(options))
+    return one_of(label, options, first=value, **scenario.tie(name, value, key))
+
+
+def own_slider(label: str, name: str, text: Callable[[Any], str] = str, where: Any = st) -> Any:
+    """A slider of a value of the page's own."""
+    value = scenario.own(name)
+    return where.select_slider(label, OWN[name].options, value, format_func=text, **scenario.tie(name, value))
+
+
+def placed(here: bool) -> AbstractContextManager:
+    """Where something is drawn later: here, or else where it is drawn."""
+    return st.container() if here else nullcontext()
 
 
 def fold(key: str, draw: Callable[[], None], label: str = "How is this counted?") -> None:
@@ -85,3 +124,15 @@ def smaller_sibling(run: Problem, scenario: Problem) -> str:
     if (run.seq_q, run.seq_kv) == (scenario.seq_q, scenario.seq_kv):
         return ""
     return f", scaled down from the scenario's {scenario.seq_q:,} and {scenario.seq_kv:,}"
+
+
+def too_large(experiment: Experiment) -> str:
+    """That unfused attention's S and P have no room in the GPU's memory; empty where they have."""
+    need, gpu = growth(experiment), experiment.gpu
+    if need.unfused <= need.capacity:
+        return ""
+    return (
+        f" Unfused attention could not run here: it needs {bytes_text(need.unfused)}, and "
+        f"{gpu.with_article} has {bytes_text(need.capacity)}. Its time and bytes are what it would take with "
+        "enough memory."
+    )

@@ -5,7 +5,7 @@ import numpy as np
 from app.figures.base import EDGE, Figure, drawn, marks
 from app.figures.colours import Palette
 from app.figures.shared_tables import tensor_name
-from app.figures.tables import Cell, grid, scrolled, table
+from app.figures.tables import Cell, grid, scrolled
 from engine.measuring.agreement import Agreement
 from engine.measuring.kernel_traffic import RealTraffic
 from engine.schedule.schedule import Schedule
@@ -74,15 +74,18 @@ def _skipped(where: np.ndarray, colours: Palette) -> list[dict]:
     return [marks(columns, rows, colours.grid, words, **look)] if len(rows) else []
 
 
-def by_tensor(counted: RealTraffic) -> str:
-    """Bytes read and written of every tensor, the kernel's and the schedule's."""
-    rows = [
-        [f"{tensor_name(tensor)} {verb}", f"{kernel:,}", f"{schedule:,}", _verdict(kernel, schedule)]
+def by_tensor(counted: RealTraffic) -> list[dict[str, str]]:
+    """Bytes read and written of every tensor, the kernel's and the schedule's, in rows."""
+    return [
+        {
+            "bytes": f"{tensor_name(tensor)} {verb}",
+            "Triton kernel, watched": f"{kernel:,}",
+            "schedule, counted": f"{schedule:,}",
+            "": _verdict(kernel, schedule),
+        }
         for verb, moved in (("read", counted.read), ("written", counted.written))
         for tensor, (kernel, schedule) in moved.items()
     ]
-    head = ["bytes", "Triton kernel, watched", "schedule, counted", ""]
-    return table(head, rows, title="Bytes of the kernel and of the schedule")
 
 
 def by_tile(counted: RealTraffic, colours: Palette) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 
 from app.figures.colours import Palette
-from app.figures.tables import image, table
+from app.figures.tables import image
 from engine.studies.paging import Paging
 
 WIDTH, HEIGHT, GAP = 1024, 300, 6  # units of a picture, the same for any number of sequences
@@ -18,7 +18,6 @@ STYLE = """
   .paging figcaption { font-size: 1rem; line-height: 1.35; padding-bottom: 6px; }
   .paging figcaption b { display: block; }
   .paging-key { display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 0.93rem; margin-top: 8px; }
-  .paging-tables { min-height: 19rem; }  /* of eight sequences */
   .paging-key img { width: 1.07rem; height: 1.07rem; margin-right: 6px; vertical-align: -2px; }
   @media (max-width: 900px) { .paging { grid-template-columns: 1fr; } }
 </style>
@@ -39,15 +38,19 @@ def pictures(paging: Paging, titles: Mapping[str, str], colours: Palette) -> str
     return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>{_key(colours)}"
 
 
-def block_tables(paging: Paging) -> str:
-    """Keys, block table and unused slots of every sequence."""
+def block_tables(paging: Paging) -> list[dict[str, str]]:
+    """Keys, block table and unused slots of every sequence, in rows."""
     columns = zip(paging.table, paging.lengths, paging.unused, strict=True)
-    rows = [
-        [name(sequence), f"{keys:,}", f"{len(pages):,}", _entries(pages), f"{unused:,}"]
+    return [
+        {
+            "sequence": name(sequence),
+            "keys": f"{keys:,}",
+            "pages": f"{len(pages):,}",
+            "block table: numbers of its pages": _entries(pages),
+            "unused slots": f"{unused:,}",
+        }
         for sequence, (pages, keys, unused) in enumerate(columns)
     ]
-    head = ("sequence", "keys", "pages", "block table: numbers of its pages", "unused slots")
-    return f"<div class='paging-tables'>{table(head, rows, words=(0, 3), title='Block tables')}</div>"
 
 
 def _entries(pages: tuple[int, ...]) -> str:

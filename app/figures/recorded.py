@@ -1,18 +1,17 @@
-"""Figures of a recording: its block sizes, and its times and hardware counters against the model."""
+"""Figures of a recording: its block sizes, and its hardware counters against the model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import log10
+from operator import attrgetter
 
 from app.figures import tables
 from app.figures.algorithms import look, short
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
-from app.figures.speed import LEGEND
 from app.figures.units import bytes_text, log_ticks, seconds_text
 from engine.algorithms import ALGORITHMS
 from engine.recordings.counters import RecordedCounters
 from engine.recordings.timing import TilingTiming
-from engine.studies.comparison import HERE, Call
 
 
 def heat_grid(
@@ -39,50 +38,32 @@ def heat_grid(
 def counters(
     rows: Sequence[RecordedCounters], real: str, modelled: str, origin: str, colours: Palette
 ) -> Figure:
-    """Recorded over modelled bytes; `real` and `modelled` are attributes of a row."""
-    calls = [
-        Call(row.experiment.algorithm, origin, row.what, getattr(row, real), getattr(row, modelled))
-        for row in rows
-    ]
-    room = {"height": 300, "legend": {"font": {"size": 12}}}
-    return _against_model(calls, "B", bytes_text, "recorded by the counters", colours, **room)
-
-
-def model_against_time(calls: Sequence[Call], colours: Palette) -> Figure:
-    """Real over modelled seconds."""
-    title = " or ".join(dict.fromkeys(call.origin.split(" ")[0] for call in calls))
-    room = {"height": 250, "legend": {**LEGEND, "entrywidth": 55}}
-    return _against_model(calls, "s", seconds_text, title, colours, every=2, **room)
-
-
-def _against_model(
-    calls: Sequence[Call], unit: str, words: Callable, title: str, colours: Palette, every: int = 1, **look
-) -> Figure:
-    """Both axes logarithmic; on the diagonal both are equal. Filled is what was measured here."""
-    amounts = [amount for call in calls for amount in (call.real, call.modelled)]
+    """Recorded over modelled bytes, both axes logarithmic; `real` and `modelled` are attributes of a row."""
+    groups: dict[str, list[RecordedCounters]] = {name: [] for name in ALGORITHMS}
+    for row in rows:
+        groups[row.experiment.algorithm].append(row)
+    of = attrgetter(real), attrgetter(modelled)
+    amounts = [amount(row) for row in rows for amount in of]
     low, high = min(amounts) / 2, max(amounts) * 2
-    groups: dict[tuple[str, str], list[Call]] = {}
-    for call in sorted(calls, key=lambda call: [*ALGORITHMS].index(call.algorithm)):
-        groups.setdefault((call.origin, call.algorithm), []).append(call)
-    ticks = (log_ticks(low, high, unit, words, step) for step in (every, 1))
-    x, y = ({"title_text": name, **axis} for name, axis in zip(("modelled", title), ticks, strict=True))
-    points = [_points(own, own[0].origin == calls[0].origin, words, colours) for own in groups.values()]
+    points = [
+        _points(name, own, [*map(of[1], own)], [*map(of[0], own)], origin, colours)
+        for name, own in groups.items()
+        if own
+    ]
     equal = line([low, high], [low, high], colours.muted, width=1, dash="dot", name="equal")
-    return drawn([equal, *points], colours, x=x, y=y, **look)
+    x, y = (
+        {"title_text": title, **log_ticks(low, high, "B", bytes_text)}
+        for title in ("modelled", "recorded by the counters")
+    )
+    return drawn([equal, *points], colours, x=x, y=y, height=300, legend={"font": {"size": 12}})
 
 
-def _points(calls: Sequence[Call], legend: bool, words: Callable, colours: Palette) -> dict:
-    """The calls of one algorithm and origin; of several origins the first is in the legend."""
-    algorithm, origin, *_ = calls[0]
-    drawn_as, filled = look(algorithm), origin == HERE
+def _points(name: str, rows: list, x: list[float], y: list[float], origin: str, colours: Palette) -> dict:
+    """The calls of one algorithm."""
+    told = zip((row.what for row in rows), map(bytes_text, y), map(bytes_text, x), strict=True)
     return marks(
-        [call.modelled for call in calls],
-        [call.real for call in calls],
-        drawn_as.colour(colours),
+        *(x, y, look(name).colour(colours)),
         f"%{{customdata[0]}}: %{{customdata[1]}} {origin}, %{{customdata[2]}} modelled",
-        symbol=drawn_as.symbol + "-open" * (not filled),
-        edge=None if filled else {"width": 2},
-        name=short(algorithm),
-        showlegend=legend,
-        customdata=[(call.what, words(call.real), words(call.modelled)) for call in calls],
+        **{"symbol": f"{look(name).symbol}-open", "edge": {"width": 2}, "name": short(name)},
+        customdata=list(told),
     )

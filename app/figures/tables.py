@@ -15,31 +15,24 @@ USUAL_TYPE = 14  # px of the page's type, without a presenter
 LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 
 
-def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[int] = (0,), title: str = ""
-) -> str:
-    """A table of numbers: monospaced, right-aligned; the columns in `words` are text.
+def table(rows: Sequence[Mapping[str, str]], title: str = "", words: Sequence[int] = (0,)) -> str:
+    """A table of rows by their columns' names, of which a row may lack some: monospaced, right-aligned.
 
-    The title names its file among those to take home, which holds raw numbers.
+    Columns in `words` are text. The title names its file among those to take home, which holds raw numbers.
     """
+    head = list(max(rows, key=len, default=()))
+    cells = [[row.get(name, "") for name in head] for row in rows]
     looks = [TEXT * (column in words) for column in range(len(head))]
     heads = "".join(
         f"<th scope='col'{look}>{escape(name)}</th>" if name else "<td></td>"
         for name, look in zip(head, looks, strict=True)
     )
-    lines = [
-        "".join(f"<td{look}>{escape(text)}</td>" for text, look in zip(row, looks, strict=True))
-        for row in rows
-    ]
-    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in lines)}</tbody>"
-    return f"<table class='numbers'{_to_take(title, sheet(head, rows))}>{body}</table>"
-
-
-def records(rows: Sequence[Mapping[str, str]], title: str) -> str:
-    """A table of rows by their columns' names, some of which a row may lack; first and last are text."""
-    head = list(max(rows, key=len))
-    cells = [[row.get(name, "") for name in head] for row in rows]
-    return table(head, cells, words=(0, len(head) - 1), title=title)
+    lines = "".join(
+        f"<tr>{''.join(f'<td{look}>{escape(text)}</td>' for text, look in zip(row, looks, strict=True))}</tr>"
+        for row in cells
+    )
+    body = f"<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody>"
+    return f"<table class='numbers'{_to_take(title, sheet(head, cells))}>{body}</table>"
 
 
 def _to_take(title: str, values: list[list]) -> str:

@@ -24,7 +24,7 @@ from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.spread import METHODS
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import modelled_timings, nearest_shape, timings_of
-from engine.studies.comparison import modelled_rows, recorded_pairs
+from engine.studies.comparison import modelled_rows
 from engine.studies.recorded_clusters import cluster_recordings, held
 from engine.studies.several_gpus import CHOICES, ORDERS, over_gpus, rounds_by_tokens, runs_of, spread_of
 from engine.studies.survey import by_length
@@ -90,7 +90,7 @@ def settle() -> None:
 def foresee() -> None:
     """Compute what takes longest of the usual scenario while nobody is there, so that no first visitor waits.
 
-    Across GPUs holds its model against every recording, and Speed against every recorded call.
+    Across GPUs holds its model against every recording.
     """
     usual, clusters = Experiment(), cluster_recordings(None)
     held(clusters)
@@ -101,6 +101,5 @@ def foresee() -> None:
     rounds_by_tokens(several)
     runs_of(several, ORDERS)
     if recording := recording_of(usual.hardware):
-        recorded_pairs(recording)
         modelled_timings(timings_of(recording, *nearest_shape(recording, usual)), usual.hardware)
     modelled_rows(by_length(usual))

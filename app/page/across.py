@@ -1,37 +1,42 @@
 """The page Across GPUs: a sequence that outgrows one GPU, who holds what, what travels, and what waits."""
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
 
 import streamlit as st
 
 from app import scenario
 from app.across import ACROSS
-from app.across.payload import build, name_of
-from app.elements import one_of
-from app.figures.units import bytes_text, heads_text, scaled, seconds_text, short
+from app.across.payload import NAMES, build, name_of
+from app.elements import fold, numbers, own_one_of, own_slider, placed, plot
+from app.figures import across as figures
+from app.figures.colours import Palette
+from app.figures.tables import scrolled, table
+from app.figures.units import bytes_text, heads_text, scaled, seconds_text, share_text, short, tokens_text
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
-from app.page.parts import live, scaling
-from app.scenario import theme
+from app.page.parts import live
+from app.page.parts.job import sentence
+from app.scenario import page_values, theme
 from app.scenario.offers import TRACE, offer
-from app.scenario.page_values import OWN
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
+from engine.measuring.live import Live
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.kernel import BACKWARD as BACKWARD_TIMES
 from engine.model.cluster.lanes import Lanes
 from engine.model.cluster.seconds import modelled
-from engine.model.cluster.spread import RING_SEND, Spread
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.timeline import MODELLED
-from engine.problem.hardware import GPUS, LINKS
+from engine.problem.cache import kept_with
+from engine.problem.gpu import Reached
+from engine.problem.hardware import GPUS, LINKS, gpu_named
+from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
+from engine.studies import recorded_clusters as clusters
 from engine.studies import several_gpus as studies
-from engine.studies.recorded_clusters import cluster_recordings, held, with_lanes
+from engine.studies.recorded_clusters import Held, cluster_recordings, held
 from engine.studies.timeline_files import cluster_trace
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
@@ -42,6 +47,7 @@ BESIDE = {
     studies.ALONE: "Ring alone",
     studies.RECORDED: "Modelled beside recorded",
 }
+FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
 
 
 def show() -> None:
@@ -49,73 +55,58 @@ def show() -> None:
     head = st.container(key="across_head")
     unused("This page has tokens and masks of its own.", "seq", "seq_kv", "causal", "window", "documents")
     unused("Every GPU runs the kernel that suits it, in its own blocks.", "algorithm", "block_q", "block_kv")
-    recordings = cluster_recordings(chosen_recording())
-    above = st.container() if presenting() else None  # in a room the picture has the first screen
+    recordings, colours = cluster_recordings(chosen_recording()), theme.colours()
+    found, above = held(recordings), placed(presenting())  # in a room the picture has the first screen
     spread, beside, backward = _asked(recordings)
     runs = studies.runs_of(spread, beside, backward, recordings)
     with head:
         st.header(_headline(runs[0]), anchor=False)
         alone = {"One GPU with all tokens": studies.alone(spread, backward)}
-        here = live.show(alone, gpus=spread.gpus, more=partial(scaling.ring_here, held(recordings)))
-    with above or nullcontext():
+        here = live.show(alone, gpus=spread.gpus, more=lambda measured: _ring_here(found, measured))
+    with above:
         ACROSS.show(build(runs), key="across")
     for run in runs:
-        title = f"{name_of(run, runs)}, {run.spread.gpus} GPUs"
-        offer(title, partial(cluster_trace, run), TRACE)
+        offer(f"{name_of(run, runs)}, {spread.gpus} GPUs", lambda run=run: cluster_trace(run), TRACE)
     st.caption(_what_is_drawn(spread, runs, recordings))
-    found, colours = held(recordings), theme.colours()
-    scaling.links(spread, recordings, here, colours)
+    _links(spread, recordings, here, colours)
     curve, rounds = st.columns(2, gap="large")
     with curve:
-        scaling.efficiency(spread, found, colours)
+        _efficiency(spread, found, colours)
     with rounds:
-        scaling.hidden(spread, colours)
-    scaling.memory(spread)
-    scaling.beside_recorded(recordings, found)
+        _hidden(spread, colours)
+    _memory(spread)
+    st.subheader("The model beside recorded figures", anchor=False)
+    if not found:
+        st.markdown("There is no recording of several GPUs to hold the model against.")
+    for recording in recordings:
+        if own := tuple(one for one in found if one.recording is recording):
+            _recorded(recording, own)
 
 
 def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
     """What the page's own controls ask for, with the scenario's heads, head dimension, data type and GPU."""
-    experiment = scenario.current()
     with st.container(horizontal=True, vertical_alignment="center"):
-        mask = _chosen("Mask", "mask", MASKS)
-        direction = _chosen("Pass", "pass", PASSES)
+        mask = own_one_of("Mask", "mask", MASKS)
+        backward = own_one_of("Pass", "pass", PASSES) == BACKWARD
         row = st.container(width="content")
     with st.container(key="across_sliders"):
-        gpus, tokens, link = st.columns(3, gap="medium")
-    with gpus:
-        count = _slid("GPUs", "gpus", studies.DRAWN)
-    with tokens:
-        length = _slid("Tokens of the sequence", "tokens", studies.TOKENS, short)
-    with link:
-        rates = {name: f"{name}: {scaled(rate, 'B/s')}" for name, rate in LINKS.items()}
-        name = _slid("Links within a host", "link", list(LINKS), rates.get)
-    spread = studies.spread_of(experiment, length, count, mask == studies.CAUSAL, Fabric(peak=LINKS[name]))
-    backward = direction == BACKWARD
+        columns = st.columns(3, gap="medium")
+    count = own_slider("GPUs", "gpus", where=columns[0])
+    length = own_slider("Tokens of the sequence", "tokens", short, columns[1])
+    rates = {name: f"{name}: {scaled(rate, 'B/s')}" for name, rate in LINKS.items()}
+    fabric = Fabric(peak=LINKS[own_slider("Links within a host", "link", rates.get, columns[2])])
+    spread = studies.spread_of(scenario.current(), length, count, mask == studies.CAUSAL, fabric)
     choices = studies.beside_of(spread, backward, recordings)
     with row:
-        beside = _chosen("Beside", "beside", {key: BESIDE[key] for key in choices}, f"beside {choices}")
-    return spread, beside, backward
-
-
-def _chosen(label: str, name: str, options: dict[str, str], key: str = "") -> str:
-    """A row of buttons for a value of the page's own; the first where what is asked is not to be had."""
-    value = scenario.own(name) if scenario.own(name) in options else next(iter(options))
-    return one_of(label, options, first=value, **scenario.tie(name, value, key))
-
-
-def _slid(label: str, name: str, options: Sequence, text: Callable[[Any], str] = str) -> Any:
-    """A slider of a value of the page's own."""
-    value = scenario.own(name)
-    return st.select_slider(label, options, value, format_func=text, **scenario.tie(name, value))
+        named = {key: BESIDE[key] for key in choices}
+        return spread, own_one_of("Beside", "beside", named, f"beside {choices}"), backward
 
 
 def _headline(run: Lanes) -> str:
     time, spread = modelled(run.spread, run.backward), run.spread
-    gpu = GPUS[spread.hardware]
     what = "The backward pass of attention" if run.backward else "Attention"
     return (
-        f"{what} over {short(spread.problem.seq_q)} tokens takes one {gpu.name} "
+        f"{what} over {short(spread.problem.seq_q)} tokens takes one {GPUS[spread.hardware].name} "
         f"{seconds_text(time.one_gpu)}; {spread.gpus} of them need {seconds_text(time.seconds)} (modelled). "
         "Each keeps its own queries, and the keys and values pass by."
     )
@@ -133,8 +124,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
             "In plain order the first GPUs run out of visible keys and idle. Zigzag order gives every GPU "
             "an early and a late chunk, so all have the same work."
         )
-    hosts = spread.fabric.hosts(spread.gpus)
-    if hosts > 1:
+    if (hosts := spread.fabric.hosts(spread.gpus)) > 1:
         words.append(
             f"{spread.gpus} GPUs fill {hosts} hosts of {spread.fabric.host}; between hosts each GPU has "
             f"one network card of {scaled(spread.fabric.network, 'B/s')}. A ring of hosts sends each block "
@@ -152,36 +142,225 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
             f"Launching this takes the host {seconds_text(host.host)}, longer than the GPUs need; the times "
             "shown are those of a CUDA graph, which removes that wait."
         )
-    return " ".join([*words, _where_lanes_are_from(runs, recordings)])
-
-
-def _where_lanes_are_from(runs: tuple[Lanes, ...], recordings: tuple[Recording, ...]) -> str:
-    if found := [run for run in runs if run.origin != MODELLED]:
-        named = "' and '".join(name_of(run, runs) for run in found)
-        words = (
-            f"The lanes of '{named}' were {found[0].origin}, by "
-            "PyTorch's profiler. A recorded call lays K and V out before its first round, which is not "
-            "modelled."
+    if recorded := [run for run in runs if run.origin != MODELLED]:
+        words.append(
+            f"The lanes of {' and '.join(repr(name_of(run, runs)) for run in recorded)} were "
+            f"{recorded[0].origin}, by PyTorch's profiler. A recorded call lays K and V out before its first "
+            "round, which is not modelled."
         )
-        if any(run.spread.method == RING_SEND for run in found):
-            words += (
-                " NCCL sends by kernels that need SMs of their own. The attention kernel holds them all "
+        if any(run.spread.method == RING_SEND for run in recorded):
+            words.append(
+                "NCCL sends by kernels that need SMs of their own. The attention kernel holds them all "
                 "until its round ends, so that transfer comes late; copy engines need none."
             )
-        return words
-    every = {(one.gpus, one.problem.seq_q) for one in with_lanes(recordings)}
-    if not every:
-        return "All lanes are modelled."
-    shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in sorted(every))
-    return f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
+    elif every := sorted({(one.gpus, one.problem.seq_q) for one in clusters.with_lanes(recordings)}):
+        shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in every)
+        words.append(
+            f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
+        )
+    else:
+        words.append("All lanes are modelled.")
+    return " ".join(words)
 
 
-def _drawn(experiment: Experiment, **asked: str) -> Drawn:
+def _ring_here(recorded: tuple[Held, ...], found: Live) -> list[str]:
+    """A ring that was measured here, beside the model of it and its recordings."""
+    if found.ring is None:
+        return []
+    row, sent = found.ring
+    name = f"{row.label}, {row.gpus} GPUs{'' if row.direction == FORWARD else ', forward and backward'}"
+    if row.times is None:
+        return [sentence(f"{name}: {row.skipped}")]
+    gpu = gpu_named(found.device)
+    beside = [f"*modelled* {seconds_text(clusters.seconds_of(row, gpu.key))}"] if gpu else []
+    asked = (row.provider, row.direction, row.problem, row.gpus)
+    beside += [
+        f"*{one.recording.origin}* {seconds_text(one.row.times.median)}"
+        for one in recorded
+        if (one.row.provider, one.row.direction, one.row.problem, one.row.gpus) == asked
+    ]
+    lines = [f"{name}: **{seconds_text(row.times.median)}** ({'; '.join(beside)})"]
+    missed = f"bytes over NVLink were not measured: {sent.skipped}"
+    return [*lines, *[sentence(missed)] * bool(sent.skipped)]
+
+
+def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, colours: Palette) -> None:
+    """What each GPU sends over NVLink while a ring runs, over time: as it was measured here, and recorded."""
+    found = clusters.recorded_links(spread, recordings)
+    if here and here.ring and here.ring[1].interval:
+        found = [(here.ring[1], here.origin), *found]
+    for column, (row, origin) in zip(st.columns(len(found) or 1, gap="large"), found, strict=False):
+        of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
+        counted = " and ".join(map(bytes_text, clusters.sent_bytes(of)))
+        sent = " and ".join(bytes_text(each.sent_bytes) for each in row.marks)
+        plot(
+            f"Bytes over NVLink: {NAMES[row.provider]}, {row.gpus} GPUs",
+            figures.sent(row, spread.fabric.peak, colours),
+            f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the "
+            "mask hides from a GPU are not sent to it. Each line begins with its own GPU's work; the "
+            "dotted line is what a link carries.",
+            **{"after": f", {origin}", "key": f"links {row.provider} {origin}", "where": column},
+        )
+
+
+def _efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> None:
+    """Methods over the number of GPUs; recorded points where there are any of this length."""
+    methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
+    lines = {method: studies.over_gpus(spread.by(method)) for method in methods}
+    lines = {method: found for method, found in lines.items() if len(found) > 1}
+    # forward passes of methods on several GPUs, all heads with keys of their own
+    every = [
+        one
+        for one in found
+        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
+        if one.row.problem.heads == one.row.problem.kv_heads
+    ]
+    asked = spread.problem.seq_q, spread.problem.mask
+    points = [one for one in every if (one.row.problem.seq_q, one.row.problem.mask) == asked]
+    words = (
+        "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
+        "round; a ring of hosts waits only once per host."
+    )
+    if points:
+        problem = points[0].row.problem
+        words += (
+            f" Diamonds were {_origins(points)}: {problem.heads} heads, head dimension {problem.head_dim}, "
+            f"{problem.dtype}."
+        )
+    drawn = (
+        one.efficiency for found in (*(each.values() for each in lines.values()), points) for one in found
+    )
+    if any(each > 1 for each in drawn):
+        reached = GPUS[spread.hardware].reached
+        words += (
+            " Above 100% one GPU alone is slowed down: its power limit leaves it "
+            f"{share_text(reached.sustained_clock)} of its clock in a call, after "
+            f"{reached.sustained_from * 1000:.0f} ms of it."
+        )
+    if every and not points:
+        words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
+    figure, after = (
+        figures.efficiency(lines, points, spread.gpus, colours),
+        ": one GPU's time over that of all GPUs together",
+    )
+    plot("Efficiency over the number of GPUs", figure, words, after=after, key="across efficiency")
+
+
+def _origins(points: list[Held]) -> str:
+    """Where and when, and on how many GPUs."""
+    gpus: dict[str, list[int]] = {}
+    for one in points:
+        gpus.setdefault(one.recording.origin, []).append(one.row.gpus)
+    return " and ".join(f"{origin}, on {_listed(counts)} GPUs" for origin, counts in gpus.items())
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """Each once, in order, in words."""
+    *some, last = (f"{each:,}" for each in sorted(set(numbers)))
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _hidden(spread: Spread, colours: Palette) -> None:
+    """When a round's transfer fits under its computing."""
+    found, problem = studies.hiding(spread.by(RING)), spread.problem
+    verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
+    plot(
+        "When a ring hides its transfers",
+        figures.rounds(studies.rounds_by_tokens(spread), found.tokens, found.needed, colours),
+        f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "
+        f"and needs {found.needed:,.0f} (dashed), {verdict}.",
+        after=": a round's computing beside its transfer, modelled",
+        key="across rounds",
+    )
+    st.latex(FORMULA)
+    st.caption(
+        f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
+        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')} of the link's peak of "
+        f"{scaled(found.of_link, 'B/s')}), e the bytes of a number "
+        f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
+    )
+
+
+def _memory(spread: Spread) -> None:
+    """What each GPU holds, and the longest context."""
+    gpu = GPUS[spread.hardware]
+    st.markdown(f"**Memory per GPU**, one layer's attention, {gpu.name}, modelled")
+    rows = [
+        {
+            "": "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
+            "this sequence": bytes_text(room.bytes),
+            "of it buffers": bytes_text(room.others),
+            "longest that fits": tokens_text(room.longest),
+        }
+        for room in studies.rooms(spread)
+    ]
+    numbers(rows, "", height=330)
+    st.caption(
+        f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
+        "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
+        "sequence."
+    )
+
+
+def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
+    """How far the model is from what was recorded."""
+    gpus = max(one.row.gpus for one in found)
+    st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
+    fold(f"rows {recording.heading}", lambda: st.html(_table(recording)), "Recorded numbers")
+    half, most = map(share_text, clusters.errors(found))
+    st.caption(
+        "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
+        f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "
+        f"less than {most} in 95% of them; what NVLink reaches in it comes from such GPUs. It has that the "
+        f"card's power limit holds its clock down in calls of over {Reached.sustained_from * 1000:.0f} ms; "
+        "it leaves out what the host takes to launch."
+    )
+
+
+@kept_with(1)
+def _table(recording: Recording) -> str:
+    """Every recorded row beside the model's."""
+    found = held((recording,))
+    known = {one.row.provider for one in found}
+    rows = [
+        _about(one.row) | {
+            "efficiency": share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else "",
+            "modelled": seconds_text(one.modelled),
+            "error": _signed(one.error),
+            "note": "",
+        }
+        for one in found
+    ]  # fmt: skip
+    rows += [
+        _about(row) | {"note": row.skipped or ""} for row in recording.cluster if row.provider not in known
+    ]
+    return scrolled(table(rows, words=(0, 10)), 420)
+
+
+def _about(row: ClusterTiming) -> dict[str, str]:
+    """What was measured, and its median; nothing where there was none."""
+    return {
+        "method": row.label,
+        "tokens": f"{row.problem.seq_q:,}",
+        "mask": "causal" if row.problem.mask.causal else "none",
+        "KV heads": f"{row.problem.kv_heads}",
+        "pass": "forward" if row.direction == FORWARD else "both",
+        "GPUs": f"{row.gpus}",
+        "recorded": seconds_text(row.times.median) if row.times else "",
+    }
+
+
+def _signed(error: float) -> str:
+    """An error in per cent, with a sign unless it is none."""
+    size = f"{abs(error):.1%}"
+    return size if size == "0.0%" else f"{'+' if error > 0 else '−'}{size}"
+
+
+def _drawn(experiment: Experiment, **link: str) -> Drawn:
     """The runs that the page draws for what it asks beside the scenario."""
-    of = {name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.CHOICES.items()}
+    of, recorded = page_values.asked("across", link), cluster_recordings(None)
     fabric, backward = Fabric(peak=LINKS[of["link"]]), of["pass"] == BACKWARD
     spread = studies.spread_of(experiment, of["tokens"], of["gpus"], of["mask"] == studies.CAUSAL, fabric)
-    recorded = cluster_recordings(None)
     choices = studies.beside_of(spread, backward, recorded)
     beside = of["beside"] if of["beside"] in choices else choices[0]
     return Drawn(moving=ACROSS, data=build(studies.runs_of(spread, beside, backward, recorded)))

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, numbers, one_of, smaller_sibling
+from app.elements import chart, fold, numbers, one_of, placed, smaller_sibling
 from app.figures import agreement as figures
 from app.figures.units import moment
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
@@ -35,7 +35,7 @@ QUANTITIES = {  # what each is called, and where it is compared
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current()
+    experiment, recording = scenario.current(), chosen_recording()
     sibling = small_sibling(experiment)
     unused("One head is compared; the others are computed likewise.", "batch", "heads", "kv_heads")
     st.header(
@@ -44,70 +44,59 @@ def show() -> None:
         "rounding can explain.",
         anchor=False,
     )
-    above = None if presenting() else st.container()  # in a room the picture has the first screen
-    job_panel(AGREE, sibling.flat(), "Compare on this machine", lambda job: _draw(sibling, job))
-    with above or st.container():
-        st.caption(_what_runs(experiment, sibling))
-    fold("agreement traffic", partial(_traffic, sibling), "Does the kernel move the bytes that are counted?")
-    if recording := chosen_recording():
-        counters = partial(chip.show, recording, theme.colours())
-        fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
-    model_errors.show("agreement", chosen_recording(), experiment.gpu)
-    fold("agreement", partial(_origins, sibling))
-
-
-def _what_runs(experiment: Experiment, sibling: Experiment) -> str:
+    above = placed(not presenting())  # in a room the picture has the first screen
+    job_panel(AGREE, sibling.flat(), "Compare on this machine", partial(_draw, sibling))
     run, length = sibling.problem, f"{sibling.problem.seq_q:,} queries and {sibling.problem.seq_kv:,} keys"
     if smaller := smaller_sibling(run, experiment.problem):
         length += (f", a window of {run.mask.window:,}" if run.mask.window else "") + smaller
     instead = ""
     if sibling.algorithm != experiment.algorithm:
         instead = f"{sibling.record.label} stands in here, because its kernel can report every tile. "
-    return (
-        f"{instead}This runs one head of {length}, with head dimension {run.head_dim}, {run.dtype} and "
-        f"blocks of {sibling.tiling.block_q} × {sibling.tiling.block_kv}. It takes a few seconds even "
-        "without a GPU."
-    )
+    with above:
+        st.caption(
+            f"{instead}This runs one head of {length}, with head dimension {run.head_dim}, {run.dtype} and "
+            f"blocks of {sibling.tiling.block_q} × {sibling.tiling.block_kv}. It takes a few seconds even "
+            "without a GPU."
+        )
+    fold("agreement traffic", partial(_traffic, sibling), "Does the kernel move the bytes that are counted?")
+    if recording:
+        counters = partial(chip.show, recording, theme.colours())
+        fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
+    model_errors.show("agreement", recording, experiment.gpu)
+    fold("agreement", partial(_origins, sibling))
 
 
 def _draw(sibling: Experiment, job: Job | None) -> None:
     """The verdict, and every tile; before there is a result the tiles that will be compared."""
     agreement: Agreement | None = job.result if job is not None else None
-    where = "Measured here"
+    where, under_way = "Measured here", job is not None and job.under_way
     if job is None and kept().experiment == sibling:
         agreement, where = kept(), "Not measured here, but kept from another machine"
     with st.container(key="agreement_verdict"):
         if agreement is None:
             now = "Nothing has been compared yet: after the comparison each tile shows"
-            if job is not None and job.under_way:
+            if under_way:
                 now = "The three are computed now; each tile then shows"
             st.caption(f"{now} how far two of them are apart.")
         else:
             verdict(agreement, where)
-    names = {quantity: QUANTITIES[quantity][0] for quantity in _compared(sibling)}
+    names, colours = {name: QUANTITIES[name][0] for name in _compared(sibling)}, theme.colours()
     quantity = one_of("Quantity", names, "agreement_quantity", first="m")
     for column, pair in zip(st.columns(len(PAIRS), gap="medium"), PAIRS, strict=True):
-        with column:
-            _pair(sibling, agreement, job, quantity, pair)
+        title = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}"
+        if agreement is None:
+            told = "computed now" if under_way else "not compared yet"
+            figure = figures.awaited(schedule_of(sibling), colours)
+        else:
+            told = f"≤ {agreement.largest(quantity, pair):.1e}"
+            figure = figures.differences(agreement, quantity, pair, colours)
+        if presenting():
+            figure["layout"]["height"] *= 0.65
+        column.markdown(f"**{title}**, {told}")
+        chart(figure, f"{quantity}: {title}", title, column)
     if agreement is not None:
         named = {key: name + ", relative" * (key == "l") for key, (name, _) in QUANTITIES.items()}
         differences(agreement, named, "Largest differences and tolerances")
-
-
-def _pair(
-    sibling: Experiment, agreement: Agreement | None, job: Job | None, quantity: str, pair: tuple[str, str]
-) -> None:
-    """How far two of the three are apart in every tile."""
-    title, colours = f"{NAMES[pair[0]]} − {NAMES[pair[1]]}", theme.colours()
-    if agreement is None:
-        st.markdown(f"**{title}**, {'computed now' if job and job.under_way else 'not compared yet'}")
-        figure = figures.awaited(schedule_of(sibling), colours)
-    else:
-        st.markdown(f"**{title}**, ≤ {agreement.largest(quantity, pair):.1e}")
-        figure = figures.differences(agreement, quantity, pair, colours)
-    if presenting():
-        figure["layout"]["height"] *= 0.65
-    chart(figure, f"{quantity}: {title}", title)
 
 
 def _traffic(sibling: Experiment) -> None:
@@ -134,7 +123,7 @@ def _draw_traffic(job: Job | None) -> None:
             "itself keeps none."
         )
     by_tensor, by_tile = st.columns([1, 1.4], gap="large")
-    by_tensor.html(figures.by_tensor(counted))
+    numbers(figures.by_tensor(counted), "Bytes of the kernel and of the schedule", where=by_tensor)
     by_tile.markdown("**kB of Q, K and V read for each tile**, by both; struck out where they differ")
     by_tile.html(figures.by_tile(counted, theme.colours()))
 
@@ -146,9 +135,9 @@ def _origins(sibling: Experiment) -> None:
         "program's own execution through its counting memory, and float64 is a dense softmax. The rounding "
         "unit u of float32 is 2⁻²³."
     )
-    head = ["what is compared", "where", "how far apart two may be"]
-    rows = [[*QUANTITIES[name], ORIGIN[name]] for name in _compared(sibling)]
-    numbers(head, rows, "What is compared", words=(0, 1, 2))
+    head = ("what is compared", "where", "how far apart two may be")
+    rows = [dict(zip(head, (*QUANTITIES[name], ORIGIN[name]), strict=True)) for name in _compared(sibling)]
+    numbers(rows, "What is compared", words=(0, 1, 2))
     if sibling.record.unfused:
         st.caption(
             f"Unfused attention stores S in {sibling.problem.dtype}, so m's bound includes that rounding."
@@ -176,4 +165,4 @@ NO_KERNELS = (
 SITE_FILE = SiteFile(
     "agreement.html", "Agreement", ABOUT, lambda: Drawn(f"<p>{NO_KERNELS}</p>{_counters(EXAMPLE).html}")
 )
-PICTURE = Picture(_counters, lambda: [SITE_FILE] if recordings() else [])
+PICTURE = Picture(_counters, lambda: [SITE_FILE] * bool(recordings()))

@@ -1,6 +1,5 @@
 """The Backward page: the gradients tile by tile, what recomputing P costs, and whether they are right."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -23,32 +22,17 @@ from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine import simulate
-from engine.algorithms import backward, flash3
+from engine.algorithms import backward
 from engine.experiment import Experiment
 from engine.measuring.agreement import Agreement
 from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
-from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.recording import Recording
-from engine.recordings.timing import Timing
-from engine.studies.recomputation import (
-    FLOPS_RATIO,
-    ONE_KERNEL,
-    PRODUCTS,
-    STORED,
-    TWO_KERNELS,
-    Recomputation,
-    recomputation,
-)
+from engine.studies import recomputation as study
+from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS
 from engine.worker.client import Job
 
-COUNTERS = (
-    "kernel",
-    *("requested reads, counted", "recorded"),
-    *("requested writes, counted", "recorded"),
-    *("time, modelled", "recorded"),
-)
 FORMULAS = (
     r"P = e^{S - \mathrm{lse}}",
     r"dV = P^\top dO",
@@ -57,12 +41,6 @@ FORMULAS = (
     r"dS = P \circ (dP - \delta)",
     r"dQ = \tfrac{1}{\sqrt d}\,dS\,K",
     r"dK = \tfrac{1}{\sqrt d}\,dS^\top Q",
-)
-
-
-TERMS = (
-    "The modelled time leaves out most of what a cap and slopes cost backward: with them FlashAttention-2's "
-    "kernels took 1.45 and 1.7 times as long as modelled (recorded on an H200)."
 )
 
 
@@ -78,38 +56,36 @@ def show() -> None:
     live.show(live.named(experiment))
     play(experiment, lambda: build(experiment), "backward")
     if experiment.problem.terms & {"softcap", "slopes"}:
-        st.caption(TERMS)
-    recording = chosen_recording()
-    costs = partial(_costs, experiment, recomputation(experiment))
-    fold("backward costs", costs, "What does recomputing P cost, and what does it save?")
-    fold("backward times", partial(_recorded, experiment, recording), "How long does it take?")
+        st.caption(
+            "The modelled time leaves out most of what a cap and slopes cost backward: with them "
+            "FlashAttention-2's kernels took 1.45 and 1.7 times as long as modelled (recorded on an H200)."
+        )
+    fold(
+        "backward costs", partial(_costs, experiment), "What does recomputing P cost, and what does it save?"
+    )
+    fold("backward times", partial(_recorded, experiment, chosen_recording()), "How long does it take?")
     fold("backward check", partial(_check, experiment), "Are the gradients right?")
-    fold("backward", partial(_derivation, experiment, recording))
+    fold("backward", partial(_derivation, experiment))
 
 
-def _costs(experiment: Experiment, costs: Recomputation) -> None:
+def _costs(experiment: Experiment) -> None:
     """What recomputing P costs in FLOPs, and what it saves in bytes."""
-    simulation = simulate(experiment)
+    costs = study.recomputation(experiment)
     for column, (name, ratio) in zip(st.columns(3), costs.saved.items(), strict=True):
         label, times = ("saving", times_text(ratio)) if ratio >= 1 else ("more", times_text(1, ratio))
         column.metric(f"{name}: {label}", times, border=True)
+    cells = {
+        "products per tile": {way: str(count) for way, count in PRODUCTS.items()},
+        "× forward": {way: times_text(ratio) for way, ratio in study.FLOPS_RATIO.items()},
+        "FLOPs": {way: scaled(costs.flops[way], "FLOP") for way in PRODUCTS},
+    }
     amounts = {"kept in memory": costs.kept, "crosses HBM": costs.moved, "requested from L2": costs.requested}
-    rows = [
-        ["products per tile", *map(str, PRODUCTS.values())],
-        ["× forward", *map(times_text, FLOPS_RATIO.values())],
-        ["FLOPs", *(scaled(costs.flops[way], "FLOP") for way in PRODUCTS)],
-        *(
-            [name, *(bytes_text(known[way]) if way in known else "" for way in PRODUCTS)]
-            for name, known in amounts.items()
-        ),
-        ["time, modelled", "", "", seconds_text(simulation.modelled.seconds)],
-    ]
-    numbers(["all heads", *PRODUCTS], rows, "What recomputing P costs and saves", height=460)
-    st.caption("\n".join(f"- {sentence}" for sentence in _compared(experiment, costs)))
-
-
-def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
-    """What the large numbers and the table compare, in words."""
+    for name, known in amounts.items():
+        cells[name] = {way: bytes_text(known[way]) if way in known else "" for way in PRODUCTS}
+    seconds = seconds_text(simulate(experiment).modelled.seconds)
+    cells["time, modelled"] = {**dict.fromkeys(PRODUCTS, ""), TWO_KERNELS: seconds}
+    rows = [{"all heads": name, **told} for name, told in cells.items()]
+    numbers(rows, "What recomputing P costs and saves", height=460)
     tilings = backward.own_tilings(experiment.problem, experiment.gpu.device)
     blocks = " and ".join(f"{queries} × {keys} for {name}" for name, (queries, keys, *_) in tilings.items())
     own = f"blocks of {blocks} on {experiment.gpu.with_article}"
@@ -132,11 +108,11 @@ def _compared(experiment: Experiment, costs: Recomputation) -> list[str]:
             f"{experiment.gpu.with_article} has {bytes_text(experiment.gpu.memory_bytes)}. The numbers of "
             "the stored P are what it would take with enough memory."
         )
-    return said
+    st.caption("\n".join(f"- {sentence}" for sentence in said))
 
 
-def _derivation(experiment: Experiment, recording: Recording | None) -> None:
-    """Where the numbers come from: the formulas, what is counted, and the chip's own counters."""
+def _derivation(experiment: Experiment) -> None:
+    """Where the numbers come from: the formulas, and what is counted."""
     with st.container(horizontal=True, horizontal_alignment="center", gap="medium"):
         for formula in FORMULAS:
             st.latex(formula, width="content")
@@ -149,8 +125,6 @@ def _derivation(experiment: Experiment, recording: Recording | None) -> None:
         "*counted*, and L2 answers most of it. What an SM holds is *modelled*. "
         f"{simulate(experiment).footprint.sentence}"
     )
-    if recording:
-        _counters(recording)
 
 
 def _recorded(experiment: Experiment, recording: Recording | None) -> None:
@@ -168,57 +142,18 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
     figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
     chart(figure, "Recorded backward times over N", "backward times")
-    shares, off = timed.modelled_over_recorded(model, timings) if model else None, ""
-    if shares:
-        off = f", {shares[0]:.2f} to {shares[1]:.2f} times the recorded time"
-    dotted = f"The dotted line is the model of {kernel(timed.BACKWARD_PROVIDER)}{off}." * bool(model)
-    told = (dotted, _ratio(recording, shape, keys), _fused(timings), commits_text(recording, timings))
-    st.caption(" ".join(filter(None, told)))
-
-
-def _fused(timings: Sequence[Timing]) -> str:
-    """What flash3's backward pass does otherwise; empty if it was not recorded."""
-    timed_so = any(row.provider == flash3.ALGORITHM.key and row.times for row in timings)
-    if not timed_so or timings[0].problem.head_dim not in flash3.FUSED_HEAD_DIMS:
-        return ""
-    return (
-        f"{kernel(flash3.ALGORITHM.key)} is one kernel with {PRODUCTS[ONE_KERNEL]} products per tile "
-        f"instead of {PRODUCTS[TWO_KERNELS]}, because every block adds its part of dQ to the sum in memory."
-    )
-
-
-def _ratio(recording: Recording, shape: tuple[int, bool], keys: int) -> str:
-    """How the backward time compares with the forward one, beside the FLOPs; empty if not recorded."""
-    found = timed.pass_times(recording, *shape, keys)
-    if found is None:
-        return ""
-    length, forward, backward_alone, ratio = found
-    return (
-        f"At N = {length:,}, *recorded*, {kernel(timed.BACKWARD_PROVIDER)} takes {seconds_text(forward)} "
-        f"forward and {seconds_text(backward_alone)} backward: {digits(ratio)} times as "
-        f"long, with {digits(FLOPS_RATIO[TWO_KERNELS])} times the FLOPs."
-    )
-
-
-def _counters(recording: Recording) -> None:
-    """What the tiles ask for, kernel by kernel, against the GPU's own counters."""
-    rows = []
-    for one in recorded_backward_kernels(recording):
-        problem, chip = one.problem, one.counters
-        mask = ", causal" if problem.mask.causal else ""
-        shape = f"N {problem.seq_kv:,}, d {problem.head_dim}{mask}, {one.block_q}×{one.block_kv}"
-        moved = (one.modelled_read, chip.tile_read, one.modelled_written, chip.tile_written)
-        seconds = (one.modelled_seconds, chip.seconds)
-        rows.append([f"{one.name}, {shape}", *map(bytes_text, moved), *map(seconds_text, seconds)])
-    if not rows:
-        return
-    st.markdown("**The chip's own counters, kernel by kernel**")
-    numbers(COUNTERS, rows, "Backward kernels, modelled and recorded", height=330)
-    st.caption(
-        f"The counters, {recording.origin}, report bytes between L2 and the SMs, and times under the "
-        "profiler. Where the kernel of dK and dV moves more, registers spill to memory; where it "
-        "reads less, the L1 cache answers part of the requests for lse and δ."
-    )
+    told, name = [], kernel(timed.BACKWARD_PROVIDER)
+    if model and (shares := timed.modelled_over_recorded(model, timings)):
+        off = f"{shares[0]:.2f} to {shares[1]:.2f} times the recorded time"
+        told.append(f"The dotted line is the model of {name}, {off}.")
+    if found := timed.pass_times(recording, *shape, keys):
+        length, forward, alone, ratio = found
+        told.append(
+            f"At N = {length:,}, *recorded*, {name} takes {seconds_text(forward)} "
+            f"forward and {seconds_text(alone)} backward: {digits(ratio)} times as "
+            f"long, with {digits(study.FLOPS_RATIO[TWO_KERNELS])} times the FLOPs."
+        )
+    st.caption(" ".join(filter(None, (*told, commits_text(recording, timings)))))
 
 
 def _check(experiment: Experiment) -> None:

@@ -11,14 +11,12 @@ from app.figures.units import seconds_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gpu import REPLAY
 from app.gpu.payload import ORDER_NAMES, build
-from app.page.parts import live, model_errors
+from app.page.parts import live
 from app.page.parts.recorded import LAST_TILES
-from app.scenario import theme
 from app.scenario.offers import TRACE, offer, set_subject
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
-from app.tour.file import PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.measuring.live import Live
@@ -48,12 +46,9 @@ OPENING = (
 
 def show() -> None:
     """Draw the page."""
-    experiment, recording = scenario.current(), chosen_recording()
-    opening = st.container()
-    rows = timelines.traced_calls(recording) if recording else []
-    drawn = watchable(experiment)
-    orders = [launch(drawn).order] if drawn.record.traced else []
-    found = live.show(live.named(drawn), orders, page="gpu")
+    experiment, recording, opening = scenario.current(), chosen_recording(), st.container()
+    rows, drawn = timelines.traced_calls(recording) if recording else [], watchable(experiment)
+    found = live.show(live.named(drawn), [launch(drawn).order] * drawn.record.traced, page="gpu")
     here = _here(experiment, found)
     near = bool(rows) and timelines.tells_of(recording, _nearest(rows, experiment), experiment)
     recorded = [BESIDE, RECORDED] * bool(rows)
@@ -61,31 +56,36 @@ def show() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = MODELLED
         if sources != [MODELLED]:
-            source = one_of(
-                "Timeline", {key: SOURCES[key] for key in sources}, f"gpu_source {len(here)} {near}"
-            )
+            offered = {key: SOURCES[key] for key in sources}
+            source = one_of("Timeline", offered, f"gpu_source {len(here)} {near}")
         call = _call(rows, experiment) if source in (BESIDE, RECORDED) else None
         if call is not None:
             lanes = _recorded(recording, rows, call, source)
         else:
-            lanes = here if source == HERE else _modelled(experiment)
+            lanes = here if source == HERE else _modelled(drawn)
+    told = [] if presenting() else [OPENING]
     if call is not None:
         unused(
             "This shows a recorded call as it ran. Choose 'this scenario' to change it.",
             *("block_q", "block_kv", "kv_heads", "dtype", "documents"),
         )
+        if (call.provider, call.problem) != (experiment.algorithm, experiment.problem):
+            told.append(
+                f"**The numbers are of a recorded call, {_named(call)}**, and not of your scenario, "
+                f"{experiment.record.label} with {_shape(experiment.problem)}."
+            )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
-    opening.markdown(" ".join(filter(None, ("" if presenting() else OPENING, _whose(experiment, call)))))
+    opening.markdown(" ".join(told))
     REPLAY.show(build(lanes), key="gpu")
     if source == HERE:
         hbm.show(experiment, measured=live.sampled(found, experiment))
     for timeline in lanes:
-        drawn, order = timeline.experiment, ORDER_NAMES[timeline.order]
-        title = f"{drawn.record.label}, N {drawn.problem.seq_kv}, {order}, {timeline.origin}"
+        one, order = timeline.experiment, ORDER_NAMES[timeline.order]
+        title = f"{one.record.label}, N {one.problem.seq_kv}, {order}, {timeline.origin}"
         offer(title, partial(chrome_trace, timeline), TRACE)
-    _notes(experiment, recording, call, lanes[0].experiment)
-    crossing = partial(PICTURES["hbm"], lanes[0].experiment, theme.colours())
-    fold("gpu hbm", crossing, "What crosses HBM, while it happens")
+    if notes := [*filter(None, _notes(experiment, recording, call, lanes[0].experiment))]:
+        st.caption("  \n".join(notes))
+    fold("gpu hbm", partial(hbm.show, lanes[0].experiment), "What crosses HBM, while it happens")
 
 
 def _here(experiment: Experiment, found: Live | None) -> tuple[Timeline, ...]:
@@ -99,16 +99,6 @@ def _here(experiment: Experiment, found: Live | None) -> tuple[Timeline, ...]:
     )
 
 
-def _whose(experiment: Experiment, call: TracedCall | None) -> str:
-    """That a recorded call is another than the scenario, where it is; its numbers are its own."""
-    if call is None or (call.provider, call.problem) == (experiment.algorithm, experiment.problem):
-        return ""
-    return (
-        f"**The numbers are of a recorded call, {_named(call)}**, and not of your scenario, "
-        f"{experiment.record.label} with {_shape(experiment.problem)}."
-    )
-
-
 def _nearest(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call nearest to the scenario, of those in the kernel's own order."""
     return timelines.nearest_call([row for row in rows if row.times is not None], experiment)
@@ -117,8 +107,7 @@ def _nearest(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
 def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call to show: the one nearest to the scenario unless another is chosen."""
     usual = [row for row in rows if row.times is not None]
-    nearest = _named(_nearest(rows, experiment))
-    names = list(dict.fromkeys(map(_named, usual)))
+    nearest, names = _named(_nearest(rows, experiment)), list(dict.fromkeys(map(_named, usual)))
     chosen = st.selectbox(
         "Recorded call",
         names,  # and not the calls, as Streamlit copies every option in every run
@@ -139,14 +128,12 @@ def _shape(problem: Problem) -> str:
     return f"N {problem.seq_kv:,}, {heads} head{'s' * (heads > 1)}, d {problem.head_dim}, {problem.mask.text}"
 
 
-def _modelled(experiment: Experiment) -> tuple[Timeline, ...]:
+def _modelled(drawn: Experiment) -> tuple[Timeline, ...]:
     """The scenario in one order, or in both where the mask makes blocks unequal."""
-    drawn = watchable(experiment)
     if launch(drawn).order == NATURAL:
         return (simulate_timeline(drawn, NATURAL),)
     order = one_of("Order of the blocks", ORDERS, "gpu_order")
-    orders = (HEAVY_FIRST, NATURAL) if order == BOTH else (order,)
-    return tuple(simulate_timeline(drawn, order) for order in orders)
+    return tuple(simulate_timeline(drawn, each) for each in (HEAVY_FIRST, NATURAL) if order in (BOTH, each))
 
 
 def _recorded(
@@ -168,34 +155,31 @@ def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
 
 def _notes(
     experiment: Experiment, recording: Recording | None, call: TracedCall | None, shown: Experiment
-) -> None:
-    """What is drawn instead of what was asked, and how far the model is from what was recorded."""
-    drawn, label, words = watchable(experiment), experiment.record.label, []
-    if call is None and drawn != experiment:
-        words.append(
+) -> list[str]:
+    """What is drawn instead of what was asked, and whose times it has."""
+    drawn, label = watchable(experiment), experiment.record.label
+    if call is None:
+        smaller = (
             f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."
         )
-    if call is not None and call.provider != experiment.algorithm:
-        words.append(
+        return [smaller * (drawn != experiment), caveats([drawn.algorithm])]
+    modelled, notes = seconds_text(simulate(shown).modelled.seconds), []
+    if call.provider != experiment.algorithm:
+        notes.append(
             f"No run of {label} was recorded, so this shows the nearest recorded call. "
             f"'{SOURCES[MODELLED]}' plays the model of {label}."
         )
-    if call is not None:
-        modelled = seconds_text(simulate(shown).modelled.seconds)
-        words.append(
-            f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
-            f"(median), {recording.origin}, and {modelled} as modelled. "
-            f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)}"
-        )
-    if call is not None and call.commit:
-        words.append(
+    notes.append(
+        f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
+        f"(median), {recording.origin}, and {modelled} as modelled. "
+        f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)}"
+    )
+    if call.commit:
+        notes.append(
             f"This call ran the kernel as it was at commit {call.commit[:7]}; "
             f"the rest of the recording is of commit {recording.device.commit[:7]}."
         )
-    words.append(caveats([call.provider if call else drawn.algorithm]))
-    if any(words):
-        st.caption("  \n".join(filter(None, words)))
-    model_errors.show("gpu", recording, experiment.gpu)
+    return [*notes, caveats([call.provider])]
 
 
 def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app import command_line, scenario, serving
-from app.elements import fold, one_of, smaller_sibling
+from app.elements import fold, numbers, one_of, smaller_sibling
 from app.figures import watched as figures
 from app.figures.units import heads_text
 from app.page.parts import live
@@ -19,9 +19,9 @@ from engine.measuring.user_kernel import WATCH, WatchedFile, asked_for, saved, w
 from engine.watch.labs import Lab, labs
 from engine.watch.process import Limits
 
-OWN = "own"
-AGAIN = "kernel_again"
+OWN, AGAIN = "own", "kernel_again"
 SOURCE_HEIGHT = 520  # px
+LOW, TALL = 330, 900  # px that a long table takes, and one that scrolls sideways only, on narrow screens
 LOOK_SECONDS = 2.0  # between looks at whether the file was saved
 NOT_ASKED = ("algorithm", "window", "documents", "batch")
 BEGUN = (
@@ -48,18 +48,13 @@ def show() -> None:
         unused("A lab has a scenario of its own.", *CONTROLS)
         _task(what.lab, what.file)
     shown, payload = _shown(), what.payload
-    apart = (
-        "file",
-        "experiment",
-        "lab",
-    )  # by which runs differ that are not only of another state of the file
+    apart = ("file", "experiment", "lab")  # else runs differ in the state of the file alone
     if not shown or any(shown["payload"][name] != payload[name] for name in apart):
         shown.update(payload=payload, refused=ask(WATCH, payload, again=False))
     with status:
         _status(what)
     found = _found(shown)
-    with head:
-        st.header(_headline(found), anchor=False)
+    head.header(_headline(found), anchor=False)
     with st.container(key="kernel_lab_picture" if what.lab else "kernel_picture"):
         if not found:
             st.caption("The tiles that the kernel touches are drawn here, beside FlashAttention-2's.")
@@ -86,17 +81,17 @@ def _task(lab: Lab, file: Path) -> None:
     given = scenario.kept(f"hints of lab {lab.number}", [])
     with st.container(border=True, key="kernel_lab"):
         task, hints = st.columns([1.4, 1], gap="large")
-        task.text(f"Lab {lab.number}: {lab.title}. {' '.join(lab.task.split())}")
-        where = (
-            f"This is the lab as it stands, with its hole. Copy assets/labs/{lab.file.name} into the folder "
-            "of your file, under the same name, and complete the marked lines there."
-        )
-        task.caption(f"Watched is your own {file}." if file != lab.file else where)
-        for hint in lab.hints[: len(given)]:
-            hints.text(f"Hint: {hint}")
-        left = len(given) < len(lab.hints)
-        label = f"Show hint {len(given) + 1} of {len(lab.hints)}" if left else "All hints are shown"
-        hints.button(label, key="kernel_hint", disabled=not left, on_click=given.append, args=(True,))
+    task.text(f"Lab {lab.number}: {lab.title}. {' '.join(lab.task.split())}")
+    where = (
+        f"This is the lab as it stands, with its hole. Copy assets/labs/{lab.file.name} into the folder "
+        "of your file, under the same name, and complete the marked lines there."
+    )
+    task.caption(f"Watched is your own {file}." if file != lab.file else where)
+    for hint in lab.hints[: len(given)]:
+        hints.text(f"Hint: {hint}")
+    left = len(given) < len(lab.hints)
+    label = f"Show hint {len(given) + 1} of {len(lab.hints)}" if left else "All hints are shown"
+    hints.button(label, key="kernel_hint", disabled=not left, on_click=given.append, args=(True,))
 
 
 def _shown() -> dict[str, Any]:
@@ -159,14 +154,13 @@ def _headline(found: dict[str, Any] | None) -> str:
         return BEGUN
     if "failed" in found:
         return sentence(f"It cannot be run. {found['failed']}")
-    name, first = Path(found["file"]).name, found["findings"][:1]
+    name, findings = Path(found["file"]).name, found["findings"]
     if "passed" in found:
         verdict = "passed." if found["passed"] else f"not yet. {found['reason']}"
         return sentence(f"Lab {found['lab']}, {found['title']}: {verdict}")
-    if first:
-        count = len(found["findings"])
-        many = "One finding" if count == 1 else f"{count} findings"
-        return sentence(f"{many} in {name}. {first[0]['sentence']}")
+    if findings:
+        many = "One finding" if len(findings) == 1 else f"{len(findings)} findings"
+        return sentence(f"{many} in {name}. {findings[0]['sentence']}")
     return sentence(
         f"Right: O of {name} is off by at most {found['largest_error']:.2g}, which rounding explains "
         f"(up to {found['tolerance']:.2g}). Nothing was found in its tiles, bytes and order."
@@ -186,22 +180,21 @@ def _tables(found: dict[str, Any]) -> None:
     for note in found["notes"]:
         st.text(note)
     left, right = st.columns([1.1, 1], gap="large")
-    with left:
-        st.markdown("**Findings**" if found["findings"] else "**No findings**")
-        if found["findings"]:
-            st.html(figures.findings(found))
-        if first := found.get("first_wrong"):
-            i, j = first["tile"]
-            st.markdown(
-                f"**The first tile that goes wrong: ({i}, {j})**, row {first['row']} of head {found['head']}"
-            )
-            st.html(figures.first_wrong(found))
-            st.caption("Found is what the finding's cause makes of the row: it gives the kernel's own O.")
-    with right:
-        st.markdown("**Bytes by tensor**, all heads, counted")
-        st.html(figures.by_tensor(found))
+    left.markdown("**Findings**" if found["findings"] else "**No findings**")
+    if found["findings"]:
+        numbers(figures.findings(found), "Findings", height=TALL, where=left)
+    if first := found.get("first_wrong"):
+        i, j = first["tile"]
+        left.markdown(
+            f"**The first tile that goes wrong: ({i}, {j})**, row {first['row']} of head {found['head']}"
+        )
+        numbers(figures.first_wrong(first), "The first tile that goes wrong", where=left)
+        left.caption("Found is what the finding's cause makes of the row: it gives the kernel's own O.")
+    right.markdown("**Bytes by tensor**, all heads, counted")
+    numbers(figures.by_tensor(found), "Bytes by tensor", height=TALL, where=right)
     if "by_program" in found:
-        fold("kernel programs", lambda: st.html(figures.by_program(found)), "Bytes by program")
+        title = "Bytes by program"
+        fold("kernel programs", lambda: numbers(figures.by_program(found), title, height=LOW), title)
 
 
 def _what_runs(what: WatchedFile) -> str:

@@ -1,7 +1,6 @@
 """The Masks page: which tiles a mask spares, and what that saves."""
 
 from functools import partial
-from itertools import chain
 
 import numpy as np
 import streamlit as st
@@ -23,19 +22,12 @@ from engine.problem.problem import Mask
 from engine.recordings.recording import Recording
 from engine.recordings.timing import VariantTiming
 from engine.studies import masks as studies
-from engine.studies.terms import FAINT, Ramp, ramps
+from engine.studies.terms import FAINT, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
 TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
-NONE = "–"  # of a kernel that was not timed so
 TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
 RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
-COLUMNS = (
-    "mask",
-    *("visited", "full", "partial", "skipped"),
-    *("share visited", "pairs left", "wasted"),
-    *("bytes, counted", "FLOPs, counted", "time, modelled"),
-)
 
 
 def show() -> None:
@@ -60,129 +52,18 @@ def show() -> None:
     fold("alibi", partial(_alibi, experiment), "What does ALiBi's slope do to the tiles?")
 
 
-def _counted(found: tuple[studies.Masked, ...]) -> None:
-    """Every mask's tiles, bytes, work and time, and what the columns mean."""
-    rows = []
-    for one in found:
-        counts, traffic = one.simulation.per_head, one.simulation.traffic
-        tiles = (counts.tiles_visited, counts.tiles_full, counts.tiles_partial, counts.tiles_skipped)
-        rows.append(
-            [
-                _title(one) + ", the scenario's" * one.own,
-                *(f"{count:,}" for count in tiles),
-                *(share_text(share, 1) for share in (one.visited, one.seen, one.wasted)),
-                bytes_text(traffic.requested.total),
-                scaled(traffic.flops, "FLOP"),
-                seconds_text(one.simulation.modelled.seconds),
-            ]
-        )
-    numbers(COLUMNS, rows, "Tiles, bytes and time by mask", height=TALL)
-    st.caption(
-        "'Pairs left' is the share of query–key pairs that the mask allows. A partial tile, crossed by the "
-        "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
-        "Tile counts are for one head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the "
-        "scenario's blocks. Where all thread blocks run at once, the call lasts as long as its longest "
-        "block, so time falls less than work, not at all, or rises with what masking costs. Unfused "
-        "attention computes every tile. "
-        "The kernels take all of these masks; the Speed page times them under the scenario's."
-    )
-
-
-def _recorded(recording: Recording | None) -> None:
-    """Times of the kernel under masks and terms, beside the plain ones of the same run."""
-    ways = (FORWARD, BACKWARD) if recording else ()
-    found = {way: costs for way in ways if (costs := studies.variant_costs(recording, way))}
-    if not found:
-        return st.markdown("No recording shown here has times of masks and terms.")
-    kernels = dict.fromkeys(cost.row.provider for way in found.values() for cost in way)
-    names = [ALGORITHMS[kernel].label for kernel in kernels]
-    for direction, costs in found.items():
-        rows: dict[str, list[str]] = {}
-        for number, kernel in enumerate(kernels):
-            for cost in (cost for cost in costs if cost.row.provider == kernel):
-                name, row = ", ".join(_variant(cost.row)), cost.row
-                cells = rows.setdefault(name, [name, share_text(cost.seen, 1)])
-                cells += [NONE] * (2 + 3 * number - len(cells))
-                cells += [seconds_text(row.times.p50), f"{row.tflops:.0f}", share_text(cost.over)]
-        of_kernels = chain(*((name, "TFLOP/s", "of plain") for name in names))
-        columns = (f"{direction}: mask or term", "pairs left", *of_kernels)
-        full = [[*cells, *[NONE] * (len(columns) - len(cells))] for cells in rows.values()]
-        numbers(columns, full, f"Recorded {direction} times of masks and terms", height=TALL)
-    told = next(iter(found.values()))
-    problem, commits = told[0].row.problem, {cost.commit[:7] for way in found.values() for cost in way}
-    st.caption(
-        f"{recording.heading}, at commit {' and '.join(sorted(commits))}: times of "
-        f"{' and '.join(names)}, {problem.heads} heads, {problem.seq_kv:,} tokens, {problem.dtype}, head "
-        "dimension 128 unless another is given. FLOPs count only the pairs that the mask leaves; 'of plain' "
-        "is that rate over the same kernel's without mask, or with a causal one where the mask looks back "
-        "only, timed in turns."
-    )
-
-
-def _variant(row: VariantTiming) -> tuple[str, ...]:
-    """A recorded row's mask, and what it has besides."""
-    name, extent = _name(row.problem.mask, row.problem.seq_kv)
-    if row.term:
-        return f"{name} with {TERM_NAMES[row.term]}", extent
-    if row.prefix:
-        return name, f"and a prefix of {row.prefix:,} keys"
-    if row.v_dim:
-        return f"{name}, head dims {row.problem.head_dim} and {row.v_dim}", extent
-    return (name if row.problem.head_dim == 128 else f"{name}, head dim {row.problem.head_dim}"), extent
-
-
-def _alibi(experiment: Experiment) -> None:
-    """The slope's ramp on the tile grid, for heads with slopes that differ most."""
-    found, colours = ramps(experiment), theme.colours()
-    st.markdown(f"**{_fading(found)}**")
-    panels = []
-    for one in found:
-        shades = np.where(one.left < FAINT, 0.0, one.left)
-        costs = (
-            f"halved every {one.halves:.3g} keys",
-            f"{share_text(one.faint)} of the tiles keep under 0.1%",
-        )
-        density = studies.Density(shades, shades, 2)
-        panels.append(figures.Panel(f"Head {one.head:,}", f"slope {one.slope:.3g}", density, costs))
-    with st.container(key="masks_ramp"):
-        title = "Weight that ALiBi leaves in each tile"
-        st.html(figures.multiples(panels, experiment.problem, colours, title))
-    st.html(figures.key(False, colours, RAMP_KEY))
-    st.caption(
-        "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
-        "exp(−slope · distance) before the softmax divides. Each tile shows the most that one of its weights "
-        f"keeps, computed exactly under the scenario's mask on {counted(found[0].keys, 'key')}. The slopes "
-        "are a geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The "
-        "kernels lower the scores on the chip, so hardly a byte more is moved."
-    )
-
-
-def _fading(found: tuple[Ramp, ...]) -> str:
-    first, last = found[0], found[-1]
-    heads = f"head 1, and every {last.halves:.3g} in head {last.head:,}"
-    return (
-        "ALiBi lowers a score by the head's slope per key of distance, so the weights fade by half every "
-        f"{first.halves:.3g} keys in {'the only head' if first is last else heads}."
-    )
-
-
 def _headline(found: tuple[studies.Masked, ...]) -> str:
-    none, causal = found[:2]
-    spared = causal.spares(none)
-    skips = f"{share_text(causal.skipped)} of the tiles ({times_text(spared)} less work)"
-    if spared == 1:
+    """What a causal mask spares, and the others: no diagonal where the queries are one row of tiles."""
+    none, causal, window, documents, _ = found[:5]
+    skips = f"{share_text(causal.skipped)} of the tiles ({times_text(causal.spares(none))} less work)"
+    if causal.spares(none) == 1:
         skips = "no tile here, because every tile holds a score that it allows"
-    return f"A causal mask lets the kernel skip {skips}. {_others(found)}"
-
-
-def _others(found: tuple[studies.Masked, ...]) -> str:
-    """What the other pictures show: no diagonal where the queries are one row of tiles."""
-    none, _, window, documents, _ = found[:5]
+    others = "A sliding window leaves a diagonal band; packed documents leave blocks on the diagonal."
     if window.spares(none) == 1 and documents.spares(none) == 1:
-        return "Nor do the window and the documents below."
-    if none.density.visited.shape[0] == 1:
-        return "A sliding window and packed documents leave only a part of the keys."
-    return "A sliding window leaves a diagonal band; packed documents leave blocks on the diagonal."
+        others = "Nor do the window and the documents below."
+    elif none.density.visited.shape[0] == 1:
+        others = "A sliding window and packed documents leave only a part of the keys."
+    return f"A causal mask lets the kernel skip {skips}. {others}"
 
 
 def _assumed(experiment: Experiment) -> str:
@@ -212,11 +93,6 @@ def _panels(found: tuple[studies.Masked, ...]) -> list[figures.Panel]:
     return panels
 
 
-def _title(one: studies.Masked) -> str:
-    """A mask's name with its extent: there may be two windows."""
-    return ": ".join(_name(one.mask, one.keys))
-
-
 def _name(mask: Mask, keys: int) -> tuple[str, str]:
     """A mask's name, and its extent."""
     window = ""
@@ -226,22 +102,17 @@ def _name(mask: Mask, keys: int) -> tuple[str, str]:
         window = f"{counted(mask.window - 1, 'key')} before, {mask.ahead:,} after"
     name, extent = ("Causal", "keys up to its own") if mask.causal else ("None", "every key")
     if mask.packed:
+        lengths = mask.document_lengths(keys)
+        least, most = min(lengths), max(lengths)
+        length = f"{short(least)} key{'s' * (least > 1)}"
+        if least < most:
+            length = f"{least:,} {'or' if isinstance(mask.documents, int) else 'to'} {most:,} keys"
         name = "Documents, window" if mask.window else "Documents, causal" if mask.causal else "Documents"
-        extent = ", ".join(filter(None, (_documents(mask, keys), window)))
+        extent = ", ".join(filter(None, (f"{len(lengths):,} of {length}", window)))
     elif mask.window:
         name, extent = "Window", window
     prefix = f"and the first {mask.prefix:,}" if mask.prefix and mask.causal else ""
     return name, ", ".join(filter(None, (extent, prefix, mask.others)))
-
-
-def _documents(mask: Mask, keys: int) -> str:
-    """How many documents, and how long."""
-    lengths = mask.document_lengths(keys)
-    least, most = min(lengths), max(lengths)
-    length = f"{short(least)} key{'s' * (least > 1)}"
-    if least < most:
-        length = f"{least:,} {'or' if isinstance(mask.documents, int) else 'to'} {most:,} keys"
-    return f"{len(lengths):,} of {length}"
 
 
 def _scale(none: studies.Masked, experiment: Experiment) -> str:
@@ -250,12 +121,114 @@ def _scale(none: studies.Masked, experiment: Experiment) -> str:
     rows, columns = len(none.simulation.schedule.query_rows), len(none.simulation.schedule.key_rows)
     grid = (
         f"Rows are queries and columns are keys: {rows:,} × {columns:,} tiles of {tiling.block_q} queries × "
-        f"{tiling.block_kv} keys, {short(problem.seq_q)} × {short(problem.seq_kv)} in all"
+        f"{tiling.block_kv} keys, {short(problem.seq_q)} × {short(problem.seq_kv)} in all."
     )
-    if none.density.exact:
-        return f"{grid}. Counted."
-    tiles = f"{none.density.tiles:,} tiles"
-    return f"{grid}. Each pixel stands for up to {tiles}; its shade is the share visited. Counted."
+    if not none.density.exact:
+        tiles = f"{none.density.tiles:,} tiles"
+        grid += f" Each pixel stands for up to {tiles}; its shade is the share visited."
+    return f"{grid} Counted."
+
+
+def _counted(found: tuple[studies.Masked, ...]) -> None:
+    """Every mask's tiles, bytes, work and time, and what the columns mean."""
+    rows = []
+    for one in found:
+        counts, traffic = one.simulation.per_head, one.simulation.traffic
+        rows.append({
+            "mask": ": ".join(_name(one.mask, one.keys)) + ", the scenario's" * one.own,
+            "visited": f"{counts.tiles_visited:,}",
+            "full": f"{counts.tiles_full:,}",
+            "partial": f"{counts.tiles_partial:,}",
+            "skipped": f"{counts.tiles_skipped:,}",
+            "share visited": share_text(one.visited, 1),
+            "pairs left": share_text(one.seen, 1),
+            "wasted": share_text(one.wasted, 1),
+            "bytes, counted": bytes_text(traffic.requested.total),
+            "FLOPs, counted": scaled(traffic.flops, "FLOP"),
+            "time, modelled": seconds_text(one.simulation.modelled.seconds),
+        })  # fmt: skip
+    numbers(rows, "Tiles, bytes and time by mask", height=TALL)
+    st.caption(
+        "'Pairs left' is the share of query–key pairs that the mask allows. A partial tile, crossed by the "
+        "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
+        "Tile counts are for one head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the "
+        "scenario's blocks. Where all thread blocks run at once, the call lasts as long as its longest "
+        "block, so time falls less than work, not at all, or rises with what masking costs. Unfused "
+        "attention computes every tile. "
+        "The kernels take all of these masks; the Speed page times them under the scenario's."
+    )
+
+
+def _recorded(recording: Recording | None) -> None:
+    """Times of the kernel under masks and terms, beside the plain ones of the same run."""
+    ways = (FORWARD, BACKWARD) if recording else ()
+    found = {way: costs for way in ways if (costs := studies.variant_costs(recording, way))}
+    if not found:
+        return st.markdown("No recording shown here has times of masks and terms.")
+    every = [cost for costs in found.values() for cost in costs]
+    kernels = {cost.row.provider: ALGORITHMS[cost.row.provider].label for cost in every}
+    for direction, costs in found.items():
+        rows: dict[str, dict[str, str]] = {}
+        for cost in costs:
+            name, row, kernel = ", ".join(_variant(cost.row)), cost.row, kernels[cost.row.provider]
+            empty = {
+                f"{each}{what}": "–" for each in kernels.values() for what in ("", ", TFLOP/s", ", of plain")
+            }
+            start = {f"{direction}: mask or term": name, "pairs left": share_text(cost.seen, 1), **empty}
+            rows.setdefault(name, start).update({
+                kernel: seconds_text(row.times.p50),
+                f"{kernel}, TFLOP/s": f"{row.tflops:.0f}",
+                f"{kernel}, of plain": share_text(cost.over),
+            })  # fmt: skip
+        numbers([*rows.values()], f"Recorded {direction} times of masks and terms", height=TALL)
+    problem, commits = every[0].row.problem, sorted({cost.commit[:7] for cost in every})
+    st.caption(
+        f"{recording.heading}, at commit {' and '.join(commits)}: times of "
+        f"{' and '.join(kernels.values())}, {problem.heads} heads, {problem.seq_kv:,} tokens, "
+        f"{problem.dtype}, head dimension 128 unless another is given. FLOPs count only the pairs that the "
+        "mask leaves; 'of plain' is that rate over the same kernel's without mask, or with a causal one "
+        "where the mask looks back only, timed in turns."
+    )
+
+
+def _variant(row: VariantTiming) -> tuple[str, ...]:
+    """A recorded row's mask, and what it has besides."""
+    name, extent = _name(row.problem.mask, row.problem.seq_kv)
+    if row.term:
+        return f"{name} with {TERM_NAMES[row.term]}", extent
+    if row.prefix:
+        return name, f"and a prefix of {row.prefix:,} keys"
+    if row.v_dim:
+        return f"{name}, head dims {row.problem.head_dim} and {row.v_dim}", extent
+    return (name if row.problem.head_dim == 128 else f"{name}, head dim {row.problem.head_dim}"), extent
+
+
+def _alibi(experiment: Experiment) -> None:
+    """The slope's ramp on the tile grid, for heads with slopes that differ most."""
+    found, colours = ramps(experiment), theme.colours()
+    first, last = found[0], found[-1]
+    heads = f"head 1, and every {last.halves:.3g} in head {last.head:,}"
+    st.markdown(
+        "**ALiBi lowers a score by the head's slope per key of distance, so the weights fade by half every "
+        f"{first.halves:.3g} keys in {'the only head' if first is last else heads}.**"
+    )
+    panels = []
+    for one in found:
+        shades, faint = np.where(one.left < FAINT, 0.0, one.left), share_text(one.faint)
+        costs = f"halved every {one.halves:.3g} keys", f"{faint} of the tiles keep under 0.1%"
+        density = studies.Density(shades, shades, 2)
+        panels.append(figures.Panel(f"Head {one.head:,}", f"slope {one.slope:.3g}", density, costs))
+    with st.container(key="masks_ramp"):
+        title = "Weight that ALiBi leaves in each tile"
+        st.html(figures.multiples(panels, experiment.problem, colours, title))
+    st.html(figures.key(False, colours, RAMP_KEY))
+    st.caption(
+        "A score falls by the slope for each key between it and its query, so its weight is multiplied by "
+        "exp(−slope · distance) before the softmax divides. Each tile shows the most that one of its weights "
+        f"keeps, computed exactly under the scenario's mask on {counted(first.keys, 'key')}. The slopes "
+        "are a geometric sequence over the heads that ends at 2⁻⁸ (Press et al., arXiv 2108.12409). The "
+        "kernels lower the scores on the chip, so hardly a byte more is moved."
+    )
 
 
 def _drawn(experiment: Experiment) -> Drawn:

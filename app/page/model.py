@@ -1,20 +1,18 @@
 """The page Your model: what attention takes of a model's time and memory, from its config.json."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
 from app import scenario, serving
-from app.elements import chart, fold, numbers, one_of
+from app.elements import chart, fold, numbers, one_of, own_one_of, own_slider, placed
 from app.figures import model as figures
 from app.figures.colours import Palette
 from app.figures.units import counted, seconds_text, share_text, short, times_text
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.scenario import theme
-from app.scenario.page_values import OWN
+from app.scenario import page_values, theme
 from app.scenario.presentation import presenting
 from app.sidebar.unused import CONTROLS, unused
 from engine.algorithms import ALGORITHMS
@@ -25,9 +23,10 @@ from engine.layers.phase import DECODE, PREFILL, TRAIN, Evaluated, Phase
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies import your_model as studies
-from engine.studies.recorded_layers import RecordedLayer, layers_on, nearest_layer, recorded_layers
+from engine.studies.recorded_layers import layers_on, nearest_layer, recorded_layers
 
 PHASES = {PREFILL: "Prefill", DECODE: "Decoding", TRAIN: "Training step"}
+WHAT = {PREFILL: "a prefill of", DECODE: "a decoding step at", TRAIN: "a training step on"}
 OPENED = {
     "tiles": "Tiles",
     "traffic": "Traffic",
@@ -35,7 +34,6 @@ OPENED = {
     "gpu": "On the GPU",
     "decoding": "Decoding",
 }
-PASTED = "model config"
 PASTE_HELP = (
     "The numbers of any model: the config.json that its publisher gives with the weights. It is read field "
     "by field, stays in this window, and goes when the window does."
@@ -44,11 +42,9 @@ PASTE_HELP = (
 
 def show() -> None:
     """Draw the page."""
-    head = st.container(key="model_head")
-    unused("The model says this; its page has a phase, tokens and a batch of its own.", *(
-        name for name in CONTROLS if name != "hardware"
-    ))  # fmt: skip
-    above = st.container() if presenting() else None  # in a room the picture has the first screen
+    head, others = st.container(key="model_head"), [name for name in CONTROLS if name != "hardware"]
+    unused("The model says this; its page has a phase, tokens and a batch of its own.", *others)
+    above = placed(presenting())  # in a room the picture has the first screen
     model, phase = _asked()
     try:
         found = phase.of(model)
@@ -58,7 +54,7 @@ def show() -> None:
     with head:
         st.header(_headline(found), anchor=False)
         st.markdown(_beside(found))
-    with above or nullcontext():
+    with above:
         _picture(found, theme.colours())
     _open(found)
     fold("model said", partial(_said, found), "What is taken, and what is left out?")
@@ -69,30 +65,18 @@ def show() -> None:
 def _asked() -> tuple[Model, Phase]:
     """The controls' model and phase."""
     with st.container(horizontal=True, vertical_alignment="center", key="model_row"):
-        name = one_of(
-            "Phase", PHASES, first=scenario.own("phase"), **scenario.tie("phase", scenario.own("phase"))
-        )
-        model = _model()
+        name, model = own_one_of("Phase", "phase", PHASES), _model()
     with st.container(key="model_sliders"):
         columns = st.columns(3, gap="medium")
-    labels = {
-        "context": ("Tokens of a sequence", short),
-        "together": ("Sequences", str),
-        "parallel": ("GPUs", str),
-    }
-    values = {}
-    for column, (own, (label, text)) in zip(columns, labels.items(), strict=True):
-        value = scenario.own(own)
-        values[own] = column.select_slider(
-            label, OWN[own].options, value, format_func=text, **scenario.tie(own, value)
-        )
-    gpu = scenario.current().hardware
-    return model, Phase(name, values["context"], values["together"], values["parallel"], gpu)
+    tokens = own_slider("Tokens of a sequence", "context", short, columns[0])
+    batch = own_slider("Sequences", "together", where=columns[1])
+    gpus = own_slider("GPUs", "parallel", where=columns[2])
+    return model, Phase(name, tokens, batch, gpus, scenario.current().hardware)
 
 
 def _model() -> Model:
     """The shipped model that is chosen, or the one whose config was pasted."""
-    pasted = scenario.kept(PASTED, {})
+    pasted = scenario.kept("model config", {})
     options = [*names(), *[studies.OWN] * ("model" in pasted)]
     value = scenario.own("model") if scenario.own("model") in options else options[0]
     titles = {name: shipped(name).title for name in names()} | {studies.OWN: "Your config.json"}
@@ -125,12 +109,9 @@ def _paste(pasted: dict) -> None:
 
 def _headline(found: Evaluated) -> str:
     phase = found.phase
-    what = {
-        PREFILL: f"a prefill of {counted(phase.tokens, 'token')}",
-        DECODE: f"a decoding step at {counted(phase.tokens, 'token')}",
-        TRAIN: f"a training step on {counted(phase.tokens, 'token')}",
-    }[phase.name]
-    many = f", {phase.batch:,} sequences" * (phase.batch > 1)
+    what, many = f"{WHAT[phase.name]} {counted(phase.tokens, 'token')}", ""
+    if phase.batch > 1:
+        many = f", {phase.batch:,} sequences"
     return f"In {found.model.title}, attention takes {share_text(found.attention_share)} of {what}{many}."
 
 
@@ -155,26 +136,25 @@ def _beside(found: Evaluated) -> str:
 def _picture(found: Evaluated, colours: Palette) -> None:
     """Layers, one layer's time with its share over the length, and memory."""
     stack, time, memory = st.columns([1, 1.5, 0.9], gap="large")
-    with stack:
-        st.html(figures.stack(found, colours))
-    with time:
-        plain = studies.by_standard(found.model, found.phase)
-        part, other = max(
-            zip(found.parts, plain.parts, strict=True), key=lambda pair: pair[0].attention_seconds
+    stack.html(figures.stack(found, colours))
+    plain = studies.by_standard(found.model, found.phase)
+    pairs = zip(found.parts, plain.parts, strict=True)
+    part, other = max(pairs, key=lambda pair: pair[0].attention_seconds)
+    runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
+    time.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
+    nearest = nearest_layer(found.model.name, part.layer, found.phase)
+    if nearest and not presenting():  # a room sees the curves first
+        row, origin = nearest.row, layers_on(found.phase.hardware).origin
+        time.caption(
+            f"At {counted(row.tokens, 'token')} ({counted(row.batch, 'sequence')}) this layer takes "
+            f"{seconds_text(row.times.p50)}, {share_text(row.attention_share)} of it attention ({origin}, "
+            f"weights of 16 bits). The model of the same says {seconds_text(nearest.modelled.seconds)} and "
+            f"{share_text(nearest.modelled_share)}."
         )
-        runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
-        st.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
-        nearest = nearest_layer(found.model.name, part.layer, found.phase)
-        if nearest and not presenting():  # a room sees the curves first
-            st.caption(_beside_recorded(nearest, layers_on(found.phase.hardware).origin))
-        curves = studies.by_algorithm(found.model, found.phase)
-        chart(
-            figures.share(curves, found.phase.tokens, colours),
-            "Attention's share of the time over the length, modelled", key="model share",
-        )  # fmt: skip
-    with memory:
-        st.html(figures.memory(found, colours))
-        st.caption(figures.memory_words(found))
+    curves = figures.share(studies.by_algorithm(found.model, found.phase), found.phase.tokens, colours)
+    chart(curves, "Attention's share of the time over the length, modelled", "model share", time)
+    memory.html(figures.memory(found, colours))
+    memory.caption(figures.memory_words(found))
 
 
 def _open(found: Evaluated) -> None:
@@ -199,39 +179,21 @@ def _open(found: Evaluated) -> None:
             scenario.turn_to("tiles")
 
 
-def _beside_recorded(one: RecordedLayer, origin: str) -> str:
-    """The nearest recorded layer in two sentences, with the model of the same."""
-    row = one.row
-    recorded, modelled = seconds_text(row.times.p50), seconds_text(one.modelled.seconds)
-    return (
-        f"At {counted(row.tokens, 'token')} ({counted(row.batch, 'sequence')}) this layer takes {recorded}, "
-        f"{share_text(row.attention_share)} of it attention ({origin}, weights of 16 bits). The model of the "
-        f"same says {modelled} and {share_text(one.modelled_share)}."
-    )
-
-
 def _recorded(recording: Recording) -> None:
     """Every recorded layer beside the model of it, and with PyTorch's own attention."""
     rows = [
-        [
-            f"{shipped(one.row.model).title}: {one.row.kind}",
-            f"{PHASES[one.row.phase]}, {one.row.tokens:,} × {one.row.batch}",
-            *(seconds_text(seconds) for seconds in (one.row.times.p50, one.modelled.seconds)),
-            *(share_text(share) for share in (one.row.attention_share, one.modelled_share)),
-            seconds_text(one.row.pytorch.p50) if one.row.pytorch else "",
-        ]
+        {
+            "layer": f"{shipped(one.row.model).title}: {one.row.kind}",
+            "phase, tokens × sequences": f"{PHASES[one.row.phase]}, {one.row.tokens:,} × {one.row.batch}",
+            "recorded": seconds_text(one.row.times.p50),
+            "modelled": seconds_text(one.modelled.seconds),
+            "attention": share_text(one.row.attention_share),
+            "attention, modelled": share_text(one.modelled_share),
+            "by PyTorch's": seconds_text(one.row.pytorch.p50) if one.row.pytorch else "",
+        }
         for one in recorded_layers(recording)
     ]
-    heads = [
-        "layer",
-        "phase, tokens × sequences",
-        "recorded",
-        "modelled",
-        "attention",
-        "modelled",
-        "by PyTorch's",
-    ]
-    numbers(heads, rows, "Layers recorded and modelled", height=460)
+    numbers(rows, "Layers recorded and modelled", height=460)
     st.caption(
         f"{recording.heading}, with random weights of 16 bits, several layers in one CUDA graph: PyTorch's "
         "products and this project's attention, or PyTorch's own in the last column, which has no latents, "
@@ -240,7 +202,6 @@ def _recorded(recording: Recording) -> None:
 
 
 def _said(found: Evaluated) -> None:
-    model = found.model
     st.markdown(
         "Attention's time is that of the scenario which the buttons open, modelled as on Speed; in a prefill "
         "and a training step at the clock that power leaves to a GPU that goes on computing. Matrix products "
@@ -250,8 +211,8 @@ def _said(found: Evaluated) -> None:
     )
     for sentence in found.said:
         st.text(sentence)
-    if model.source:
-        st.caption(f"The config was read on {model.date}: {model.source}")
+    if found.model.source:
+        st.caption(f"The config was read on {found.model.date}: {found.model.source}")
 
 
 def _elsewhere(found: Evaluated, _: Experiment, colours: Palette) -> None:
@@ -259,18 +220,13 @@ def _elsewhere(found: Evaluated, _: Experiment, colours: Palette) -> None:
     _picture(found, colours)
 
 
-def _drawn(experiment: Experiment, **asked: str) -> Drawn:
+def _drawn(experiment: Experiment, **link: str) -> Drawn:
     """What phones and files show."""
-    values = {
-        name: OWN[name].read(asked.get(name, "")) or usual for name, (_, usual) in studies.CHOICES.items()
-    }
-    if values["model"] == studies.OWN:
+    of = page_values.asked("model", link)
+    if of["model"] == studies.OWN:
         return Drawn(says="A config.json of one's own stays in the window where it was pasted.")
-    asked_phase = Phase(
-        values["phase"], values["context"], values["together"], values["parallel"], experiment.hardware
-    )
-    found = asked_phase.of(shipped(values["model"]))
-    return in_both_themes(partial(_elsewhere, found), experiment)
+    phase = Phase(of["phase"], of["context"], of["together"], of["parallel"], experiment.hardware)
+    return in_both_themes(partial(_elsewhere, phase.of(shipped(of["model"]))), experiment)
 
 
 ABOUT = "What attention takes of a model's time and memory, modelled."

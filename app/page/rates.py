@@ -17,47 +17,59 @@ HOW = (
     "a GPU where the dashboard is started with `-- --gpu my-gpu.json`, or it lies in `assets/calibrations`."
 )
 
-POWER = (
-    "Attention does more beside its products than the benchmark of power, so its clock is taken to fall "
-    "no less than an H200's counters said of attention."
-)
-
 
 def show() -> None:
     """Draw the page."""
     gpu = scenario.current().gpu
     unused("These figures are the GPU's alone.", *(name for name in CONTROLS if name != "hardware"))
     found = CALIBRATIONS.get(gpu.key)
-    st.header(
-        f"What the {gpu.name} reaches of its vendor's figures: each rate is measured by a kernel that keeps "
-        "one unit busy and does nothing else."
-        if found
-        else f"The {gpu.name} was never calibrated: the model takes shares of its vendor's figures that "
-        "another GPU reaches, or that are published.",
-        anchor=False,
+    told = (
+        f"The {gpu.name} was never calibrated: the model takes shares of its vendor's figures that another "
+        "GPU reaches, or that are published."
     )
+    if found:
+        told = (
+            f"What the {gpu.name} reaches of its vendor's figures: each rate is measured by a kernel that "
+            "keeps one unit busy and does nothing else."
+        )
+    st.header(told, anchor=False)
     st.caption(f"{calibrated.origin(found)}. {HOW}" if found else HOW)
     for sentence in REFUSED.values():
         st.warning(sentence)
     if found:
         _measured(found, gpu)
     st.markdown("**What the model takes** of the vendor's figures, and waits")
-    rows = [[what, _text(own, unit), _text(by, unit)] for what, unit, own, by in calibrated.taken(gpu)]
-    numbers(["", "taken", "by this calibration"], rows, "What the model takes")
-    st.caption(POWER)
+    rows = [
+        {"": what, "taken": _text(own, unit), "by this calibration": _text(by, unit)}
+        for what, unit, own, by in calibrated.taken(gpu)
+    ]
+    numbers(rows, "What the model takes")
+    st.caption(
+        "Attention does more beside its products than the benchmark of power, so its clock is taken to fall "
+        "no less than an H200's counters said of attention."
+    )
 
 
 def _measured(found: Calibration, gpu: Gpu) -> None:
     """The picture of one benchmark, and a table of all."""
     key = one_of("Benchmark", {key: one.title for key, one in BENCHMARKS.items()}, "rates_benchmark")
-    shown, rows, clock = BENCHMARKS[key], [], _text(gpu.clock_hz, "Hz")
+    shown, clock = BENCHMARKS[key], _text(gpu.clock_hz, "Hz")
     chart(benchmark(key, found, gpu, theme.colours()), f"{shown.title}, measured", f"rates {key}")
     st.caption(f"{shown.sentence} Dotted is the vendor's figure, where there is one, at its {clock}.")
-    for title, name, unit, least, most, vendor in calibrated.measured(found, gpu):
-        span = _text(most, unit) if least == most else f"{_text(least, unit)} to {_text(most, unit)}"
-        rows.append([title, name, span, _text(vendor, unit), times_text(most, vendor) if vendor else ""])
+    rows = [
+        {
+            "benchmark": title,
+            "series": name,
+            "measured": _text(most, unit)
+            if least == most
+            else f"{_text(least, unit)} to {_text(most, unit)}",
+            "vendor's": _text(vendor, unit),
+            "ratio": times_text(most, vendor) if vendor else "",
+        }
+        for title, name, unit, least, most, vendor in calibrated.measured(found, gpu)
+    ]
     st.markdown("**Measured**, beside the vendor's figures")
-    numbers(["benchmark", "series", "measured", "vendor's", "ratio"], rows, "Measured rates", words=(0, 1))
+    numbers(rows, "Measured rates", words=(0, 1))
     if found.refused:
         st.caption(f"The chip's own counters were not read: {found.refused}.")
 

@@ -6,9 +6,8 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold
+from app.elements import fold, numbers, plot
 from app.figures import softmax as figures
-from app.figures.tables import table
 from app.figures.units import counted, number_text
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.markup import mathml
@@ -72,33 +71,31 @@ def _row(experiment: Experiment) -> None:
         return
     (typed if name == OWN else st).caption(what)
     RESCALE.show(packed, key=f"softmax {name}", title=f"Online softmax, {name}")
-    comparison = partial(_comparison, row.scores, row.block, row.dtype)
-    fold("softmax", comparison, "Why subtract the maximum? How is this counted?")
+    fold("softmax", partial(_comparison, row), "Why subtract the maximum? How is this counted?")
     if name == OWN:
         fold("rescales", partial(rescales.show, experiment), "How often do these heads rescale?")
 
 
 def _chosen(experiment: Experiment, name: str, typed, size) -> tuple[Rescaling, str, bytes]:
     """The row, what it is, and its payload; ValueError of what was typed."""
-    dtype = experiment.problem.dtype
     if name == OWN:
         found, row, packed = row_of_head(experiment)
         return row, _whose(found, experiment, drawable(experiment)), packed
+    preset = online.PRESETS[name]
     text = typed.text_input(
         "Scores (edit them); -inf masks a key",
-        " ".join(f"{score:g}" for score in online.PRESETS[name].scores),
+        " ".join(f"{score:g}" for score in preset.scores),
         key=f"softmax scores {name}",
     )
     block = size.select_slider("Scores per step", BLOCKS, EXAMPLE_BLOCK)
     scores = online.parse(text)
-    mine = list(online.PRESETS[name].scores) != scores.tolist()
-    what = "These are your own scores; the values are drawn." if mine else online.PRESETS[name].what
-    row = row_of(scores, block, dtype)
-    return row, what, payload(row)
+    mine = list(preset.scores) != scores.tolist()
+    row = row_of(scores, block, experiment.problem.dtype)
+    return row, "These are your own scores; the values are drawn." if mine else preset.what, payload(row)
 
 
 def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
-    """Which of the scenario's scores are shown."""
+    """Which of the scenario's scores are shown, and whose numbers they are."""
     shown, block = int(np.isfinite(found.scores).sum()), drawn.tiling.block_kv
     keys = counted(found.seen, "key")
     part = f"its {keys}" if shown == found.seen else f"{shown:,} of the {keys} it sees"
@@ -110,44 +107,40 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
     steps = f"one key block of {block:,} per step"
     if found.step < block:
         steps = f"all in one step, as a key block has {block:,}"
-    first = f"; score 0 is of key {found.first:,}" * (found.first > 0)
+    first, whose = f"; score 0 is of key {found.first:,}" * (found.first > 0), rescales.NUMBERS
+    if fits(drawn.problem):  # where tokens are known, which of them raised the maximum
+        rises, tokens = raised_at(found.scores) + found.first, written(tokens_of(drawn.problem))
+        row = f" in the row of {tokens[found.row]!r}" if len(tokens) > found.row else ""
+        last = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if tokens else []
+        raised = f", last at {', '.join(last)}" if last else ""
+        whose = (
+            f"The numbers are a real head's:{row} the maximum rises {counted(len(rises), 'time')}{raised}."
+        )
     return (
         "Read in pieces, a softmax must correct what it has whenever a larger score comes. "
         f"This is query row {found.row:,} of {head}{scaled} with {part}, {steps}{first}. "
-        f"{_numbers(found, drawn)} Choose another row to type scores of your own."
+        f"{whose} Choose another row to type scores of your own."
     )
-
-
-def _numbers(found: HeadRow, drawn: Experiment) -> str:
-    """Whose numbers they are, and where tokens are known which of them raised the maximum."""
-    if not fits(drawn.problem):
-        return rescales.NUMBERS
-    rises = raised_at(found.scores) + found.first
-    tokens = written(tokens_of(drawn.problem))
-    row = f" in the row of {tokens[found.row]!r}" if len(tokens) > found.row else ""
-    named = [repr(tokens[key]) for key in rises[-MOST_NAMED:]] if tokens else []
-    raised = f", last at {', '.join(named)}" if named else ""
-    return f"The numbers are a real head's:{row} the maximum rises {counted(len(rises), 'time')}{raised}."
 
 
 def _terms(experiment: Experiment) -> None:
     """Rows that sum below one, and the curve of the cap, on the scenario's scores."""
-    found = score_terms(experiment)
+    found, colours = score_terms(experiment), theme.colours()
     sinks, caps = st.columns(2, gap="large")
-    with sinks:
-        st.markdown(f"**{_beside_a_sink(found)}**")
-        chart(figures.sums(found, theme.colours()), "Sum of every row's weights beside a sink")
-        st.caption(
-            "A sink is a learned logit per head: it stands in the sum l like one more score, but has no "
-            "value. A head that has found nothing may so attend to nothing. Rows with few keys lose most."
-        )
-    with caps:
-        st.markdown(f"**{_under_a_cap(found)}**")
-        chart(figures.caps(found, theme.colours()), "The curve of the cap over the scenario's scores")
-        st.caption(
-            "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move; the "
-            "bars are how the scores are spread. Gemma 2 caps at 50 (arXiv 2408.00118)."
-        )
+    plot(
+        _beside_a_sink(found),
+        figures.sums(found, colours),
+        "A sink is a learned logit per head: it stands in the sum l like one more score, but has no "
+        "value. A head that has found nothing may so attend to nothing. Rows with few keys lose most.",
+        **{"alt": "Sum of every row's weights beside a sink", "where": sinks},
+    )
+    plot(
+        _under_a_cap(found),
+        figures.caps(found, colours),
+        "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move; the "
+        "bars are how the scores are spread. Gemma 2 caps at 50 (arXiv 2408.00118).",
+        **{"alt": "The curve of the cap over the scenario's scores", "where": caps},
+    )
     st.caption(
         "Computed here in float64 from the scores of up to 256 rows of the first head, on "
         f"{counted(found.keys, 'key')}, under the scenario's mask."
@@ -173,24 +166,22 @@ def _under_a_cap(found: ScoreTerms) -> str:
     )
 
 
-def _comparison(scores: np.ndarray, block: int, dtype: str) -> None:
+def _comparison(row: Rescaling) -> None:
+    """The formulas, and the largest error of each softmax in the row's dtype."""
     st.latex(r"\begin{aligned}" + r" \\ ".join(FORMULAS) + r"\end{aligned}")
-    st.html(_errors(scores, block, dtype, "largest error", title="Errors of the weights"))
+    rows = []
+    for name, off in online.errors(row.scores, row.block, row.dtype).items():
+        told = f"{off:.1e}" if off else "0"
+        rows.append(
+            {row.dtype: f"{name} softmax", "largest error": told if np.isfinite(off) else "inf / inf"}
+        )
+    numbers(rows, "Errors of the weights")
     st.caption(
         "The picture's numbers are computed in float64, in your browser. The table has the largest error of "
         "any weight against float64, computed here: m, l and sums are in float32, as in kernels; weights, "
-        f"and the exponentials that naive and safe store, are in {dtype}. Naive takes exp(s) as it is; safe "
-        "finds the maximum first; online needs no pass for it."
+        f"and the exponentials that naive and safe store, are in {row.dtype}. Naive takes exp(s) as it is; "
+        "safe finds the maximum first; online needs no pass for it."
     )
-
-
-def _errors(scores: np.ndarray, block: int, dtype: str, what: str, title: str = "") -> str:
-    """The largest error of each softmax in a dtype."""
-    rows = []
-    for name, off in online.errors(scores, block, dtype).items():
-        told = f"{off:.1e}" if off else "0"
-        rows.append([f"{name} softmax", told if np.isfinite(off) else "inf / inf"])
-    return table([dtype, what], rows, title=title)
 
 
 def _own(experiment: Experiment) -> Drawn:
@@ -208,13 +199,8 @@ def _example(name: str) -> Drawn:
 def _files() -> list[SiteFile]:
     """The first example, by which the page is found, and the others."""
     return [
-        SiteFile(
-            "softmax.html" if not number else f"softmax-{name}.html",
-            preset.name,
-            ABOUT,
-            partial(_example, name),
-        )
-        for number, (name, preset) in enumerate(online.PRESETS.items())
+        SiteFile(f"softmax{f'-{name}' * bool(at)}.html", preset.name, ABOUT, partial(_example, name))
+        for at, (name, preset) in enumerate(online.PRESETS.items())
     ]
 
 

@@ -1,43 +1,66 @@
 """The Speed page: measured on this machine when asked, beside recordings of a GPU and the model."""
 
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import lru_cache, partial
 
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, one_of
+from app.elements import GREY, chart, fold, numbers, one_of, plot, too_large, unsure
 from app.figures import roofline as roofs
 from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
+from app.figures.algorithms import short as short_name
 from app.figures.colours import Palette
 from app.figures.decoding import TIME
-from app.figures.recorded import model_against_time
-from app.figures.tables import records, scrolled
-from app.figures.units import moment, scaled, seconds_text, share_text, tokens_text
+from app.figures.hardware import unchecked
+from app.figures.units import (
+    digits,
+    gain_text,
+    moment,
+    ratio_digits,
+    scaled,
+    seconds_text,
+    share_text,
+    tokens_text,
+)
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import bottleneck, decoded, gains, live, model_errors, recorded, two_gpus
+from app.page.parts import decoded, live, model_errors, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
 from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload
-from engine.problem.hardware import same_machine
+from engine.model.simulation import simulate
+from engine.problem.hardware import GPUS, gpu_named, same_machine
+from engine.problem.problem import Problem
+from engine.recordings import counters
 from engine.recordings.file import recording_of, recordings
+from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies.comparison import (
     HERE,
     measured_rows,
     modelled_rows,
-    pairs,
-    recorded_pairs,
     roofline,
     under_roof,
 )
+from engine.studies.counter_gaps import busiest
 from engine.studies.decoding import decoding_of
-from engine.studies.gains import fused_of, modelled_gain, products_share
+from engine.studies.gains import (
+    Gain,
+    fused_of,
+    gain_at,
+    modelled_gain,
+    modelled_gains,
+    products_share,
+    recorded_gains,
+)
+from engine.studies.published import median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
+from engine.studies.two_gpus import modelled_on, recorded_on
 from engine.worker.client import Job
 
 METRICS = {"speedup": "speed-up", "p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s"}
@@ -51,47 +74,111 @@ MEANINGS = {
     "speedup": "Measured speed-ups are over PyTorch's unfused attention, modelled ones over the standard "
     "algorithm.",
 }
+UNITS = {  # what each is called in the table, and in the sentence on what bounds
+    "tensor core": ("tensor cores", "tensor cores"),
+    "exp": ("exp and float32", "exponentials and float32 arithmetic"),
+    "L2": ("L2 to SMs", "L2-to-SM bandwidth"),
+    "HBM": ("HBM", "HBM bandwidth"),
+    "issue": ("issue slots", "issue slots"),
+    "launch": ("launch and waiting", "launch and waiting"),
+    "tail": ("tail: SMs idle", "the tail, in which SMs are idle"),
+}
+# where no tensor core takes the dtype
+PLAIN = ("matrix products", "matrix products, which run on the float32 units in this data type")
 LONGEST = 65536  # keys of the axis, unless something longer is shown
+LITTLE = 1.5  # times fewer bytes that are no reason for less time
 
 
 def show() -> None:
     """Draw the page."""
-    experiment = scenario.current()
+    experiment, recording, colours = scenario.current(), chosen_recording(), theme.colours()
     st.header(_headline(experiment), anchor=False)
     live.show(live.named(experiment))
-    gains.show(experiment, chosen_recording())
+    _gains(experiment, recording, colours)
     st.caption(
         "Press Measure all lengths to time the real kernels on this machine; a result is timed only after it "
         "matches float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of "
         "memory, because it stores two N × N matrices."
     )
-    label = "Measure all lengths on this machine"
-    job_panel(SWEEP, sweep_payload(experiment), label, lambda job: _draw(experiment, job))
+    label, draw = "Measure all lengths on this machine", partial(_draw, experiment, recording, colours)
+    job_panel(SWEEP, sweep_payload(experiment), label, draw)
+
+
+def _times(ratio: float, less: str) -> str:
+    """A ratio as "16.9 times fewer" or, below 1, as "1.2 times more"; `less` is fewer or less."""
+    return f"{ratio_digits(1, ratio)} times more" if ratio < 1 else f"{digits(ratio)} times {less}"
 
 
 def _headline(experiment: Experiment) -> str:
     """Why fewer bytes are less time, in the scenario's own numbers."""
-    fused, gain = fused_of(experiment), modelled_gain(experiment)
-    title = fused.record.label
-    if gain.bytes < gains.LITTLE:
+    gain, title = modelled_gain(experiment), fused_of(experiment).record.label
+    share, less = products_share(experiment), _times(gain.seconds, "less")
+    if gain.bytes < LITTLE:
         return (
             f"Here S and P are small, so {title} moves about as many bytes across HBM as unfused attention, "
-            f"and takes {gains.times(gain.seconds, 'less')} time (modelled)."
+            f"and takes {less} time (modelled)."
         )
-    share, less = products_share(experiment), gains.times(gain.seconds, "less")
     work = "computes the same matrix products as unfused attention, but"
     if share < 1:
         work = f"skips hidden tiles: it computes {share_text(share)} of unfused attention's products, and"
     return (
-        f"{title} {work} moves {gains.times(gain.bytes, 'fewer')} bytes across HBM. It takes {less} time "
+        f"{title} {work} moves {_times(gain.bytes, 'fewer')} bytes across HBM. It takes {less} time "
         "(modelled)."
     )
 
 
-def _draw(experiment: Experiment, job: Job | None) -> None:
+def _gains(experiment: Experiment, recording: Recording | None, colours: Palette) -> None:
+    """How many times fewer bytes and less time than unfused attention: at this length, and over N."""
+    problem, fused = experiment.problem, fused_of(experiment)
+    keys, curve = problem.seq_kv, modelled_gains(experiment, max(LONGEST, problem.seq_kv))
+    rows = recorded_gains(recording, experiment) if recording else ()
+    modelled, real = modelled_gain(experiment), gain_at(rows, keys)
+    figures_column, lines = st.columns([1, 2.4], gap="large")
+    with figures_column, st.container(key="gains_numbers"):
+        for name, less, ratio in (
+            ("Bytes across HBM", "fewer", lambda gain: gain.bytes),
+            ("Time", "less", lambda gain: gain.seconds),
+        ):
+            beside = f"{_times(ratio(modelled), less)}, modelled" if real else "not recorded at this scenario"
+            value = gain_text(ratio(real or modelled), less)
+            label = f"{name}, {'recorded' if real else 'modelled'}"
+            st.metric(label, value, beside, border=True, **GREY)
+        unsure({short_name(fused.algorithm): simulate(fused).traffic})
+    origin = recording.origin if recording else ""
+    marks = "Nothing was recorded for this shape."
+    if rows:
+        marks = (
+            f"Diamonds are {origin} by the chip's counters, under the profiler, for this shape and these "
+            "tiles; the counters miss what still lay in L2 when a kernel ended."
+        )
+    plot(
+        "Bytes and time over the length",
+        figures.gains_by_length(curve, rows, origin, keys, colours),
+        f"Lines are modelled. {marks} {_shape(curve, problem)}{too_large(experiment)}",
+        after=f": {short_name(fused.algorithm)} against unfused attention",
+        where=lines,
+    )
+
+
+def _shape(modelled: Sequence[Gain], problem: Problem) -> str:
+    """What to see in the lines, as they run at this scenario."""
+    last = modelled[-1]
+    if last.bytes < LITTLE and problem.seq_q < problem.seq_kv:
+        return "With so few queries S and P are small beside K and V at every N, so fusing saves little."
+    if last.seconds < 1:
+        return "Where the time lies below 1×, the fused kernel moves fewer bytes and yet takes longer."
+    hidden = "; unfused attention computes what the mask hides too" if problem.mask.hides else ""
+    return (
+        "The bytes saved grow with N as long as L2 holds the K and V that are read again. The time saved "
+        "levels off: once HBM is no longer the fused kernel's bottleneck, its arithmetic "
+        f"is{hidden or ', and unfused attention has as much'}."
+    )
+
+
+def _draw(experiment: Experiment, recording: Recording | None, colours: Palette, job: Job | None) -> None:
+    """The scenario over the length beside a recording, what bounds it, rooflines, and tables in folds."""
     rows = list(job.result or job.rows) if job is not None else []
-    measured, colours = measured_rows(rows), theme.colours()
-    recording = chosen_recording()
+    measured = measured_rows(rows)
     here, there = st.columns([1, 1.25], gap="medium") if recording else (st.container(), None)
     with here:
         metric = one_of("Metric", METRICS, "speed_metric")
@@ -100,59 +187,99 @@ def _draw(experiment: Experiment, job: Job | None) -> None:
         if measured:
             figure = _speed_by_length(experiment, measured, metric, colours)
         chart(figure, "Speed over the length")
-        st.caption(f"{_caption(metric, measured)} {caveats(side_by_side(experiment))}")
+        told = MEANINGS[metric]
+        if measured:
+            versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
+            told += f" Measured with {versions}, {moment(measured[0]['date'])}."
+        st.caption(f"{told} {caveats(side_by_side(experiment))}")
     if recording:
         with there:
             if experiment.algorithm == decoded.OWN:
                 decoded.recorded(recording, decoding_of(experiment), TIME, colours)
             else:
                 recorded.curves(recording, experiment, metric, colours)
-    _second_row(experiment, measured, recording, colours)
-    _rooflines(experiment, measured, recording, colours)
-    if rows:
-        st.html(scrolled(records([_cells(row) for row in reversed(rows)], "Measured times"), 260))
-    model_errors.show("speed", recording, experiment.gpu)
-    model_errors.show_published()
-    two_gpus.show(experiment)
-
-
-def _second_row(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
-    """The scenario's bottleneck; measured against modelled; the recorded block sizes."""
-    compared = (*pairs(experiment, measured), *(recorded_pairs(recording) if recording else ()))
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
     with st.container(key="apart_speed"):
-        held, versus, *blocks = st.columns([1.2, 1, 1.1] if swept else 2, gap="medium")
+        held, blocks = st.columns(2, gap="medium") if swept else (st.container(), None)
     with held:
-        bottleneck.show(recording, experiment)
-    if compared:
-        with versus:
-            marks = "**Time beside the model**: measured filled, recorded open"
-            st.markdown(marks if measured else "**Recorded time beside the model**")
-            if recording:
-                st.caption("Recorded times are of kernels alone, under the profiler.")
-            chart(model_against_time(compared, colours), "Measured against modelled")
+        _bottleneck(recording, experiment)
     if swept:
-        with blocks[0]:
+        with blocks:
             recorded.blocks(recording, experiment, colours)
+    _rooflines(experiment, measured, recording, colours)
+    if rows:
+        numbers([cells(row) for row in reversed(rows)], "Measured times", words=(0, 10), height=260)
+    model_errors.show("speed", recording, experiment.gpu)
+    fold("published", _published, "What did others measure on their GPUs?")
+    fold("two gpus", partial(_two_gpus, experiment), "Two GPUs side by side")
 
 
-def _rooflines(experiment: Experiment, measured: list[dict], recording, colours: Palette) -> None:
+def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
+    """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
+    simulation, gpu = simulate(experiment), experiment.gpu
+    units = UNITS if gpu.has_tensor_cores_for(experiment.problem.dtype) else UNITS | {"tensor core": PLAIN}
+    found = counters.nearest_counters(recording, experiment) if recording else None
+    bound, shares = units[simulation.modelled.bound][1], counters.modelled_shares(simulation)
+    if alike := counters.rivals(simulation):
+        first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
+        bound += f", at {first}; {units[alike[1]][1]} is as near, at {second}"
+    st.markdown(f"**Bottleneck (modelled)**: {bound}")
+    columns = {"modelled": shares}
+    said = (
+        "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
+        "the unit would need at its peak ÷ total time; L2's peak is "
+        f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})."
+    )
+    if shares["L2"] > shares[simulation.modelled.bound]:
+        said += " Copies from L2 run ahead of the products here, so they delay nothing."
+    if found is not None:
+        one, same = found
+        if not same:
+            columns["nearest"] = counters.modelled_shares(one.simulation)
+            said += f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
+        columns["recorded"], (unit, share) = one.utilisation, busiest(one)
+        said += (
+            f" Recorded: Nsight counters for {'this scenario' if same else 'that one'}, {recording.origin}, "
+            "as a share of the same peaks, those of the SM's units at the clock they had (exponentials "
+            f"without float32). The counters saw {UNITS[unit][0]} closest to peak, at {share:.0%}."
+        )
+    rows = []
+    for unit, (name, _) in units.items():
+        busy = {column: each.get(unit) for column, each in columns.items()}
+        told = {column: "" if share is None else share_text(share) for column, share in busy.items()}
+        rows += [{"busy": name, **told}] * any(share is not None for share in busy.values())
+    numbers(rows, "Busy share of each unit")
+    st.caption(said)
+
+
+def _rooflines(
+    experiment: Experiment, measured: list[dict], recording: Recording | None, colours: Palette
+) -> None:
     """The roofline over bytes of DRAM: modelled and measured; over those of both levels: recorded."""
     modelled, counted = st.columns(2, gap="medium")
-    with modelled:
-        st.markdown(f"**Roofline** of the {experiment.gpu.name}, {experiment.problem.dtype}, modelled")
-        gpu, keys = experiment.gpu, experiment.problem.seq_kv
-        rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, keys)))
-        model, points = (under_roof(experiment, each) for each in (rows, measured))
-        shape = roofline(gpu, experiment.problem.dtype)
-        chart(roofs.roofline(shape, gpu.name, model, points, keys, colours), "Roofline")
-        st.caption(
-            "Each diamond is one sequence length, coloured as in the curves above; the filled ones are your "
-            "scenario."
+    gpu, problem = experiment.gpu, experiment.problem
+    rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, problem.seq_kv)))
+    model, points = (under_roof(experiment, each) for each in (rows, measured))
+    shape = roofline(gpu, problem.dtype)
+    plot(
+        "Roofline",
+        roofs.roofline(shape, gpu.name, model, points, problem.seq_kv, colours),
+        "Each diamond is one sequence length, coloured as in the curves above; the filled ones are your "
+        "scenario.",
+        after=f" of the {gpu.name}, {problem.dtype}, modelled",
+        where=modelled,
+    )
+    points = counters.roofline_points(recording, experiment) if recording else ()
+    if points and (gpu := gpu_named(recording.device.gpu)):
+        mask = "no mask" if problem.mask.looks_ahead else "masked"
+        plot(
+            "Roofline of L2 and HBM",
+            roofs.both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours),
+            "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of "
+            "the recorded curves; times are of kernels under the profiler.",
+            after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
+            where=counted,
         )
-    if recording:
-        with counted:
-            bottleneck.rooflines(recording, experiment, colours)
 
 
 @lru_cache(maxsize=256)
@@ -174,24 +301,19 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
     if not measured:
         return f"{model} Nothing has been measured here for this scenario yet."
     row = measured[0]
-    here = f"Marks are *measured here* on {row['device']}."
+    here = f"Marks are *measured here* on {row['device']}. {model}"
     if same_machine(experiment.gpu, row):
-        return f"{here} {model}"
-    other = "a CPU" if not row["cuda"] else "another GPU"
-    interpreted = " Triton is interpreted here, for correctness and not for speed." if not row["cuda"] else ""
-    return f"{here} {model} **These are two machines: this one is {other}.**{interpreted}"
+        return here
+    if row["cuda"]:
+        return f"{here} **These are two machines: this one is another GPU.**"
+    return (
+        f"{here} **These are two machines: this one is a CPU.** Triton is interpreted here, for correctness "
+        "and not for speed."
+    )
 
 
-def _caption(metric: str, measured: list[dict]) -> str:
-    """What the metric means, and with what the measured rows were measured."""
-    if not measured:
-        return MEANINGS[metric]
-    versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
-    return f"{MEANINGS[metric]} Measured with {versions}, {moment(measured[0]['date'])}."
-
-
-def _cells(row: dict) -> dict[str, str]:
-    """A row's figures with units, or why it has none."""
+def cells(row: dict) -> dict[str, str]:
+    """A measured row's figures with units, or why it has none."""
     start = {"implementation": implementation(row), "N": f"{row['keys']:,}"}
     if row["skipped"]:
         return start | {"note": f"skipped: {row['skipped']}"}
@@ -208,6 +330,69 @@ def _cells(row: dict) -> dict[str, str]:
     }
 
 
+def _published() -> None:
+    """What others published of their GPUs, each row beside the model of ours."""
+    found = published()
+    st.markdown(
+        f"{len(found)} published rates of {len(medians())} GPUs, each beside what the kernel of this project "
+        "that is nearest to it is modelled to reach there: kernels differ, so the ratio is no error. Half of "
+        f"the rows are below {digits(median_of())}."
+    )
+    rows = [
+        {
+            "GPU": one.experiment.gpu.name,
+            "kernel": one.kernel,
+            "call": _call(one.experiment.problem),
+            "published": scaled(one.rate, "FLOP/s"),
+            "modelled": scaled(one.modelled, "FLOP/s"),
+            "ratio": f"{one.ratio:.2f}",
+            "source": one.source,
+        }
+        for one in found
+    ]
+    numbers(rows, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
+    by_gpu = ", ".join(f"{name} {ratio:.2f}" for name, ratio in medians().items())
+    st.caption(
+        f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names, such as a T4, an A10, an L4 or an "
+        "RTX 3090, was held against nothing."
+    )
+
+
+def _call(problem: Problem) -> str:
+    keys = f" × {problem.seq_kv:,}" * (problem.seq_q != problem.seq_kv)
+    mask = ", causal" * problem.mask.causal
+    return f"{problem.batch} × {problem.heads} heads, N {problem.seq_q:,}{keys}, d {problem.head_dim}{mask}"
+
+
+def _two_gpus(experiment: Experiment) -> None:
+    """Any two GPUs side by side: as recorded where both were, and as modelled."""
+    names, first = {key: gpu.name for key, gpu in GPUS.items()}, experiment.hardware
+    second = next(key for key in ("h200", "h100") if key != first)
+    with st.container(horizontal=True):
+        keys = tuple(
+            st.selectbox(label, names, list(names).index(key), format_func=names.get, key=f"speed {label}")
+            for label, key in (("One GPU", first), ("Another", second))
+        )
+    one, other = (GPUS[key] for key in keys)
+    both = recorded_on(experiment, keys)
+    rows = [
+        {
+            "kernel": row.label,
+            "origin": "recorded" if row.recorded else "modelled",
+            "N": f"{row.keys:,}",
+            **dict(zip((one.name, other.name), map(seconds_text, row.seconds), strict=True)),
+            "first over second": f"{row.ratio:.2f}",
+        }
+        for row in (*modelled_on(experiment, keys), *both)
+    ]
+    numbers(rows, f"{one.name} and {other.name}", words=(0, 1), height=420)
+    shape = "" if both else f"Not both of {one.name} and {other.name} were recorded, so all is modelled. "
+    st.caption(
+        f"{shape}Modelled rows are of this scenario at other lengths; recorded ones of the recorded shape "
+        f"nearest to it. {' '.join(dict.fromkeys(filter(None, map(unchecked, (one, other)))))}"
+    )
+
+
 def _elsewhere(experiment: Experiment, colours: Palette) -> None:
     """Speed-up and rate over the length as recorded, and the tour's roofline."""
     recording = recording_of(experiment.hardware)
@@ -215,13 +400,11 @@ def _elsewhere(experiment: Experiment, colours: Palette) -> None:
     groups = [(recording.origin, recorded_rows(timings))]
     lengths = sorted({row.problem.seq_kv for row in timings})
     st.markdown(f"The times were {recording.origin}: {recorded.shape_text(timings, 'forward')}.")
-    for metric, alt in (
+    for metric, title in (
         ("speedup", "Times as fast as unfused PyTorch, recorded"),
         ("tflops", "Rate over the sequence length, recorded"),
     ):
-        st.markdown(f"**{alt}**")
-        linear = metric == "tflops"
-        chart(figures.speed_by_length(groups, metric, lengths, colours, linear=linear), alt)
+        plot(title, figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops"))
     PICTURES["roofline"](experiment, colours)
 
 
@@ -230,8 +413,7 @@ def _drawn(experiment: Experiment) -> Drawn:
     return in_both_themes(_elsewhere, experiment) if recording_of(experiment.hardware) else Drawn()
 
 
-ABOUT = "Recorded kernels over the sequence length."
-PICTURE = Picture(
-    _drawn,
-    lambda: [SiteFile("speed.html", "Speed", ABOUT, lambda: _drawn(EXAMPLE))] if recordings() else [],
+SITE_FILE = SiteFile(
+    "speed.html", "Speed", "Recorded kernels over the sequence length.", lambda: _drawn(EXAMPLE)
 )
+PICTURE = Picture(_drawn, lambda: [SITE_FILE] * bool(recordings()))

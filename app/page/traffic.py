@@ -5,14 +5,14 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import hbm, memory, scenario
-from app.elements import chart, numbers, one_of, unsure
+from app.elements import numbers, one_of, plot, unsure
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
 from app.figures.units import Quantity, bytes_text, digits, times_text
 from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import chip, live, model_errors
+from app.page.parts import chip, live
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
 from app.tour.file import PICTURES
@@ -41,8 +41,7 @@ MEANINGS = (
 def show() -> None:
     """Draw the page."""
     experiment, colours = scenario.current(), theme.colours()
-    simulations = by_algorithm(experiment)
-    picture = st.container()
+    simulations, picture = by_algorithm(experiment), st.container()
     unfused = experiment.changed(algorithm=standard.ALGORITHM.key)
     found = live.show(live.named(unfused, fused_of(experiment)), page="traffic")
     with picture:
@@ -59,9 +58,9 @@ def show() -> None:
         _totals(simulations, kind)
     with st.container(key="apart_traffic"):
         length, blocks, filled = st.columns(3, gap="medium")
-    with length:
-        st.markdown(f"**Over the length**: {ORIGINS[kind]}")
-        chart(_bytes_by_length(experiment, kind, colours), "Bytes over the sequence length")
+    figure = _bytes_by_length(experiment, kind, colours)
+    told = {"after": f": {ORIGINS[kind]}", "alt": "Bytes over the sequence length"}
+    plot("Over the length", figure, **told, where=length)
     with blocks:
         _blocks(experiment, colours)
     with filled:
@@ -70,7 +69,6 @@ def show() -> None:
         memory.show(experiment.gpu)
     if recording := chosen_recording():
         chip.show_bytes(recording, experiment)
-        model_errors.show("traffic", recording, experiment.gpu)
 
 
 @lru_cache(maxsize=256)
@@ -79,37 +77,39 @@ def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
 
 
 def _headline(simulations) -> str:
-    moved = [bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)]
-    times = times_less(simulations, "dram")
-    unfused = simulations[standard.ALGORITHM.key].experiment
+    stored, fused = (
+        bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)
+    )
+    times, unfused = times_less(simulations, "dram"), simulations[standard.ALGORITHM.key].experiment
     if unfused.problem.seq_q == 1:
         return (
             f"With a single query, S and P are one row per head, so there is little to save: both algorithms "
-            f"must read all of K and V. Standard attention moves {moved[0]} through HBM and FlashAttention-2 "
-            f"{moved[1]} (modelled)."
+            f"must read all of K and V. Standard attention moves {stored} through HBM and FlashAttention-2 "
+            f"{fused} (modelled)."
         )
     less = f"{digits(times)} times less (modelled), because it never writes S and P"
     if times < 1.005:
         less = "no less (modelled), because S and P are small here"
-    moves = f"moves {moved[0]} through HBM"
+    moves = "moves"
     if memory_bytes(unfused) > unfused.gpu.memory_bytes:
-        moves = f"does not fit {unfused.gpu.with_article}; it would move {moved[0]} through HBM"
+        moves = f"does not fit {unfused.gpu.with_article}; it would move"
     return (
-        f"Standard attention {moves} and FlashAttention-2 {moved[1]}, {less}, the matrices with one number "
-        "per query and key."
+        f"Standard attention {moves} {stored} through HBM and FlashAttention-2 {fused}, {less}, the matrices "
+        "with one number per query and key."
     )
 
 
 def _totals(simulations, kind: str) -> None:
     st.metric(f"Standard ÷ Flash 2, {ORIGINS[kind]}", times_text(times_less(simulations, kind)))
+    moved = {short(name): one.traffic for name, one in simulations.items()}
     rows = [
-        [KINDS[key], *(bytes_text(getattr(one.traffic, key).total) for one in simulations.values())]
+        {"": KINDS[key], **{name: bytes_text(getattr(one, key).total) for name, one in moved.items()}}
         for key in ("requested", "dram", "compulsory")
     ]
-    intensities = [one.traffic.intensity("dram") for one in simulations.values()]
-    rows.append(["FLOP per byte of HBM", *(Quantity(digits(each), each) for each in intensities)])
-    numbers(["", *map(short, simulations)], rows, "Bytes by algorithm and level")
-    unsure({short(name): one.traffic for name, one in simulations.items()})
+    shares = {name: one.intensity("dram") for name, one in moved.items()}
+    told = {name: Quantity(digits(each), each) for name, each in shares.items()}
+    numbers([*rows, {"": "FLOP per byte of HBM", **told}], "Bytes by algorithm and level")
+    unsure(moved)
 
 
 def _blocks(experiment: Experiment, colours: Palette) -> None:
@@ -140,21 +140,20 @@ def _memory(experiment: Experiment) -> None:
     )
 
 
-def _elsewhere(experiment: Experiment, colours: Palette, measured: Live | None = None) -> None:
-    """What phones show: the tour's pictures of HBM, of bytes and of the memory that the tensors take."""
+def _elsewhere(
+    experiment: Experiment, colours: Palette, measured: Live | None = None, more: bool = False
+) -> None:
+    """What phones show: the tour's pictures of HBM, of bytes and of memory; more: bytes over block sizes."""
     hbm.show(experiment, measured=live.sampled(measured, experiment))
     for name in ("bytes", "length", "memory"):
         PICTURES[name](experiment, colours)
-
-
-def _with_blocks(experiment: Experiment, colours: Palette) -> None:
-    """The same, and bytes over block sizes."""
-    _elsewhere(experiment, colours)
-    _blocks(experiment, colours)
+    if more:
+        _blocks(experiment, colours)
 
 
 ABOUT = f"{tokens(EXAMPLE)} {EXAMPLE.problem.all_heads} heads, causal."
+WHOLE = partial(in_both_themes, partial(_elsewhere, more=True), EXAMPLE)
 PICTURE = Picture(
     lambda one, measured=None: in_both_themes(partial(_elsewhere, measured=measured), one),
-    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, lambda: in_both_themes(_with_blocks, EXAMPLE))],
+    lambda: [SiteFile("traffic.html", "Traffic", ABOUT, WHOLE)],
 )

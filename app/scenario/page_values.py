@@ -86,3 +86,10 @@ def own_values(page: str) -> dict[str, str]:
     """What a link to a page says of its own values: those that are not the usual ones."""
     asked = {name: own(name) for name, one in OWN.items() if one.page == page}
     return {name: str(value) for name, value in asked.items() if value != OWN[name].usual}
+
+
+def asked(page: str, link: Mapping[str, str]) -> dict[str, Any]:
+    """What a link asks of a page, by name; the usual where it asks nothing."""
+    own = {name: one for name, one in OWN.items() if one.page == page}
+    read = {name: one.read(link.get(name, "")) for name, one in own.items()}
+    return {name: own[name].usual if value is None else value for name, value in read.items()}

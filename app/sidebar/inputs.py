@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import scenario, serving
-from app.elements import selected
+from app.elements import chart
 from app.figures import heads as figures
 from app.scenario import theme
 from app.scenario.widgets import TEXT
@@ -84,7 +84,11 @@ def _map() -> None:
     experiment = scenario.current()
     found = of_all_layers(experiment)
     st.markdown("**What does each head look at, and how often does it rescale?** Press a head to see it.")
-    point = selected(figures.heads_map(found, theme.colours()), "All heads by layer", "heads map")
+    figure, asked = (
+        figures.heads_map(found, theme.colours()),
+        {"on_select": "rerun", "selection_mode": "points"},
+    )
+    pressed = chart(figure, "All heads by layer", "heads map", **asked).selection.points
     named = text_of(experiment.problem.inputs)
     st.caption(
         "Means over the rows of each head, computed here in float64: the weight on the first key, how many "
@@ -93,8 +97,8 @@ def _map() -> None:
         + " The model has 1.9 million numbers and has read Jane Austen's novels; what its heads do is told "
         "in assets/heads/small.md." * bool(named)
     )
-    if point is not None:
-        layer, head = point
+    if pressed:
+        layer, head = pressed[0]["customdata"]
         prefix = experiment.problem.inputs.split(":")[0]
         name = f"text:{layer}.{head}:{named[2]}" if named else f"{prefix}:{head}"
         if name != experiment.problem.inputs:

@@ -16,7 +16,6 @@ from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import MASK, all_heads, doublings, head_dim, length, nearest, sharing_heads
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import experiment_of
-from engine.schedule.step import Tensor
 
 ALIKE = 0.15  # shares of peaks within which two units are equally near
 MOST_ROWS = 512  # of a file that are held to the model
@@ -78,18 +77,6 @@ class RecordedCounters:
     def left_in_cache(self) -> float:
         """Bytes that lay dirty in L2 when the kernels ended: in the model, not in the counter. At least 0."""
         return max(0.0, self.modelled_dram_written - self.dram_written)
-
-    @property
-    def keys_bytes(self) -> int:
-        """Bytes of K and V of one head that are in use at a time: all, or what a window spans."""
-        problem = self.experiment.problem
-        return 2 * problem.mask.span(problem.seq_kv) * problem.head_dim * problem.itemsize
-
-    @property
-    def scores_bytes(self) -> int:
-        """Bytes of S and P, all heads; 0 where they are not in memory."""
-        written = self.simulation.traffic.compulsory.written
-        return written[Tensor.S] + written[Tensor.P]
 
     @property
     def what(self) -> str:

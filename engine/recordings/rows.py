@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
@@ -12,7 +11,7 @@ from engine.model.simulation import simulate
 from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.hardware import GPUS
-from engine.problem.problem import Mask, Problem
+from engine.problem.problem import Problem
 from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest, nearest_length
 from engine.recordings.recording import Recording
 from engine.recordings.timing import TilingTiming, Timing
@@ -87,39 +86,6 @@ def baseline(timings: Sequence[Timing]) -> str | None:
     """The provider that speed-ups of these timings are over; None where neither was timed."""
     timed = {row.provider for row in timings if row.times is not None}
     return next((name for name in (BASELINE, STAND_IN) if name in timed), None)
-
-
-def overtaking_length(rows: Sequence[Row], provider: str, other: str = BASELINE) -> int | None:
-    """The length from which on a provider is the faster of two; None if it never is, or one is missing."""
-    times = [
-        {row["keys"]: row["p50"] for row in rows if row["provider"] == name} for name in (provider, other)
-    ]
-    first = None
-    for keys in sorted(times[0].keys() & times[1].keys()):
-        faster = times[0][keys] < times[1][keys]
-        first = (first or keys) if faster else None
-    return first
-
-
-def out_of_memory(timings: Sequence[Timing]) -> list[Timing]:
-    """The shortest row of each provider that ran out of memory."""
-    found: dict[str, Timing] = {}
-    for row in sorted(timings, key=lambda row: row.problem.seq_kv):
-        if row.skipped is not None and "out of memory" in row.skipped:
-            found.setdefault(row.provider, row)
-    return list(found.values())
-
-
-@kept_with(1)
-def artefacts(recording: Recording) -> tuple[Timing, ...]:
-    """This project's rows that ran out of memory where the same with another mask, of equal need, ran."""
-
-    def unmasked(row: Timing) -> tuple:
-        return row.provider, row.direction, replace(row.problem, mask=Mask())
-
-    ran = {unmasked(row) for row in recording.timings if row.times is not None}
-    own = [row for row in recording.timings if row.provider in ALGORITHMS and row.times is None]
-    return tuple(row for row in own if "out of memory" in (row.skipped or "") and unmasked(row) in ran)
 
 
 def experiment_of(problem: Problem, algorithm: str, block_q, block_kv, hardware: str) -> Experiment:

@@ -2,18 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from engine.algorithms import ALGORITHMS, offered
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
-from engine.problem.cache import kept_with
 from engine.problem.flops import field_flops
 from engine.problem.hardware import Gpu
-from engine.recordings.counters import recorded_counters
-from engine.recordings.recording import Recording
 from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.drawable import at_length
 from engine.studies.survey import ByLength
@@ -51,36 +47,6 @@ def intensity(experiment: Experiment, provider: str, keys: int) -> float:
 def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
     """The rows with their intensity, FLOP/byte, modelled."""
     return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
-
-
-class Call(NamedTuple):
-    """What a call took, measured or recorded, beside the same modelled: seconds, or bytes."""
-
-    algorithm: str
-    origin: str
-    what: str
-    real: float
-    modelled: float
-
-
-@kept_with(1)
-def recorded_pairs(recording: Recording) -> tuple[Call, ...]:
-    """Recorded times of kernels whose blocks are known, with the modelled ones of the same scenario."""
-    return tuple(
-        Call(one.experiment.algorithm, recording.origin, one.what, one.seconds, one.modelled_seconds)
-        for one in recorded_counters(recording)
-    )
-
-
-def pairs(experiment: Experiment, rows: Iterable[Row]) -> list[Call]:
-    """The rows that have a model, with the modelled seconds of the same algorithm and length beside them."""
-    found = []
-    for row in rows:
-        if (name := row["provider"]) in offered():
-            seconds = simulate(at_length(experiment.changed(algorithm=name), row["keys"])).modelled.seconds
-            what = f"{row['label']}, N = {row['keys']:,}"
-            found.append(Call(name, HERE, what, row["p50"], seconds))
-    return found
 
 
 @dataclass(frozen=True)

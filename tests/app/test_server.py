@@ -26,8 +26,6 @@ from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
 from engine.model.cluster.kernel import _call
-from engine.recordings.file import recording_of
-from engine.studies.comparison import recorded_pairs
 from engine.studies.recorded_clusters import _held, cluster_recordings
 from engine.studies.survey import _by_length
 from tests.dashboard import served
@@ -210,8 +208,7 @@ def test_products_of_small_matrices_are_not_shared_between_threads_that_spin():
 
 def test_a_first_visitor_waits_for_none_of_it(open_app):
     startup.foresee()
-    compared, of_several = recorded_pairs.results(recording_of("h200")), cluster_recordings(None)
-    kept = (_call, _by_length, compared, *map(_held.results, of_several))
+    kept = (_call, _by_length, *map(_held.results, cluster_recordings(None)))
     before = [each.cache_info().misses for each in kept]
     assert not open_app("across").exception
     assert not open_app("speed").exception

@@ -6,7 +6,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS, same_machine
 from engine.recordings.file import recordings
-from engine.studies.comparison import intensity, measured_rows, modelled_rows, pairs
+from engine.studies.comparison import intensity, measured_rows, modelled_rows
 from engine.studies.gains import (
     fused_of,
     gain_at,
@@ -34,14 +34,6 @@ def test_modelled_rows_are_the_simulation():
     own = next(r for r in rows if r["provider"] == "flash2" and r["keys"] == 256)
     assert own["p50"] == simulate(experiment).modelled.seconds
     assert own["tokens_per_second"] == pytest.approx(256 / own["p50"])
-
-
-def test_only_the_projects_kernels_have_a_model():
-    experiment = Experiment.of(seq=256, heads=2)
-    found = pairs(experiment, [row("eager", 64, 1.0), row("flash1", 256, 1.0)])
-    assert [call.modelled for call in found] == [
-        simulate(experiment.changed(algorithm="flash1")).modelled.seconds
-    ]
 
 
 def test_a_gpu_is_known_by_its_name():

@@ -10,12 +10,9 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import (
-    artefacts,
     modelled_backward,
     modelled_timings,
     nearest_shape,
-    out_of_memory,
-    overtaking_length,
     recorded_rows,
     timings_by_commit,
     timings_of,
@@ -34,30 +31,10 @@ def timing(provider: str, seq: int, seconds: float | None, **problem) -> Timing:
     return Timing(provider, provider, "forward", problem, times)
 
 
-def test_overtaking_counts_from_where_it_lasts():
-    seconds = {128: (1, 2), 256: (2, 1), 512: (1, 2), 1024: (2, 1), 2048: (3, 1)}
-    pairs = [(timing("eager", n, slow), timing("flash2", n, fast)) for n, (slow, fast) in seconds.items()]
-    rows = recorded_rows([row for pair in pairs for row in pair])
-    assert overtaking_length(rows, "flash2") == 1024
-    assert overtaking_length(rows, "eager", "flash2") is None
-    assert overtaking_length(rows, "flash3") is None
-
-
-def test_speed_up_and_memory():
+def test_speed_up():
     timings = [timing("eager", 128, 4.0), timing("eager", 256, None), timing("eager", 512, None)]
     timings += [timing("flash2", 128, 1.0), timing("flash2", 256, 1.0)]
     assert [row["speedup"] for row in recorded_rows(timings)] == [1.0, 4.0, None]
-    assert out_of_memory(timings) == [timings[1]]
-
-
-def test_a_row_out_of_memory_beside_one_of_equal_need_that_ran_is_an_artefact():
-    """The H200's own: S and P of 32 heads are 138 GB of 150, and the causal run of as many succeeded."""
-    (row,) = artefacts(recordings()[0])
-    found = (row.provider, row.problem.head_dim, row.problem.seq_kv, row.problem.mask.causal)
-    assert found == ("standard", 64, 32_768, False)
-    need = 2 * row.problem.batch * row.problem.heads * row.problem.seq_kv**2 * 2
-    assert need == pytest.approx(137.4e9, rel=0.001)
-    assert need < recordings()[0].device.memory_bytes
 
 
 def test_the_nearest_shape_has_the_mask_first():

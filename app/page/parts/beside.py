@@ -74,5 +74,6 @@ def _numbers(both: dict[str, Experiment]) -> None:
         unit, origin, of = OF[name]
         values = [of(one) for one in both.values()]
         over = times_text(*values[::-1]) if all(values) else ""
-        rows.append([f"{words}, {origin}", *map(TEXTS.get(unit, digits), values), over])
-    numbers(["", *both, "B over A"], rows, "Numbers of A and B")
+        told = dict(zip(both, map(TEXTS.get(unit, digits), values), strict=True))
+        rows.append({"": f"{words}, {origin}", **told, "B over A": over})
+    numbers(rows, "Numbers of A and B")

@@ -4,21 +4,17 @@ from functools import partial
 
 import streamlit as st
 
-from app import inside
 from app.elements import GREY, fold, numbers
 from app.figures.units import bytes_text, digits, ratio_digits, seconds_text, share_text, times_text
 from app.page.parts import rescales
-from app.scenario.presentation import presenting
+from app.scenario.offers import set_subject
+from app.sidebar.unused import unused
 from engine.algorithms import flash4
 from engine.experiment import Experiment
-from engine.studies import tensor_memory as study
-from engine.studies.tensor_memory import ALL, TECHNIQUES, Variant, variant
+from engine.studies.tensor_memory import ALL, TECHNIQUES, Variant, beside_published, on_blackwell, variant
+from engine.studies.warp_groups import Inside
 
 NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
-WORTH = (
-    *("without", "rate, modelled", "factor", "shared memory busy"),
-    *("requested from L2, counted", "on Hopper, measured", "what happens instead"),
-)
 ON_HOPPER = {  # of this project's kernels on an H200, against the same without; November 2026
     "turns": "0 to 5% faster",
     "threshold": "1 to 13% slower",
@@ -36,96 +32,55 @@ KERNEL_WORDS = (
     "This project's kernel of this schedule, `kernels/blackwell/forward.py` in Gluon, is compiled for sm_100 "
     "and run thread by thread on a CPU, where its results are float64's. It was never run on the chip."
 )
-PUBLISHED = ("what", "published", "here, modelled or counted", "source")
 PAPER, KERNEL = "arXiv 2603.05451, B200, bfloat16", "flash_attn/cute, public kernel"
 AUTHORS = "its authors' announcement, March 2026"
 TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 
 
-def show(experiment: Experiment) -> None:
-    """Draw the generation's part of the page."""
-    full, head = variant(experiment), st.container(key="flash3_head")
-    above = None if presenting() else st.container()  # in a room the picture has the first screen
-    with st.container(key="apart_inside"):
-        picture, beside = st.columns([2.6, 1], gap="large")
-    first = picture.container()
-    with above or picture:
-        shown = variant(experiment, _toggles(full))
-        with st.container(key="flash3_words"):
-            st.caption(_what_runs(experiment, shown, full))
-    head.header(_headline(shown, full), anchor=False)
-    with first:
-        _picture(shown)
-    with beside:
-        _numbers(shown, full)
-    st.markdown(
-        "**What each is worth**: FlashAttention-4 with this technique, and those that need it, left out"
-    )
-    rows = [_worth_row(variant(experiment, ALL - {key}), full, key) for key in TECHNIQUES]
-    numbers(WORTH, rows, "What each technique of FlashAttention-4 is worth", words=(0, 5, 6), height=TALL)
-    st.caption(_neither(experiment, full))
-    st.markdown(HOPPER)
-    st.markdown("**Beside what was published**")
-    st.caption(KERNEL_WORDS)
-    numbers(PUBLISHED, _published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
-    own = full.block.experiment
-    fold("rescales", partial(rescales.show, own), "How often must these heads rescale?")
+def begin(experiment: Experiment) -> Variant:
+    """All techniques; the page's subject."""
+    set_subject(on_blackwell(experiment))
+    unused("This page shows FlashAttention-4 in its own blocks.", "algorithm", "block_q", "block_kv")
+    return variant(experiment)
 
 
-def _toggles(full: Variant) -> frozenset[str]:
-    """The techniques in use; each can be switched off."""
-    chosen = st.pills(
-        "Techniques in use: press one to switch it off",
-        [key for key in NAMES if key in full.techniques],
-        format_func=NAMES.get,
-        selection_mode="multi",
-        default=[key for key in NAMES if key in full.techniques],
-        key="flash3_techniques_blackwell",
-    )
-    return frozenset(chosen)
-
-
-def _headline(shown: Variant, full: Variant) -> str:
+def head(_: Experiment, shown: Variant, full: Variant) -> None:
     """What everything together reaches or, where something is off, what that costs."""
     gpu, peak = full.block.experiment.gpu, share_text(full.of_peak)
-    if shown.techniques == full.techniques:
-        return (
-            "In FlashAttention-4 one warp issues all products, and two softmax groups take turns under "
-            f"them: {peak} of the tensor cores' peak on {gpu.with_article} (modelled). One tile at a time "
-            f"would reach {share_text(variant(full.block.experiment, ALL - {'tiles'}).of_peak)}."
-        )
-    return (
+    told = (
         f"With these techniques off, attention reaches {share_text(shown.of_peak)} of the tensor cores' "
         f"peak, {times_text(shown.tflops, full.tflops)} what FlashAttention-4 does with all "
         f"that it has here, {peak} (both modelled)."
     )
+    if shown.techniques == full.techniques:
+        told = (
+            "In FlashAttention-4 one warp issues all products, and two softmax groups take turns under "
+            f"them: {peak} of the tensor cores' peak on {gpu.with_article} (modelled). One tile at a time "
+            f"would reach {share_text(variant(full.block.experiment, ALL - {'tiles'}).of_peak)}."
+        )
+    st.header(told, anchor=False)
 
 
-def _what_runs(experiment: Experiment, shown: Variant, full: Variant) -> str:
+def words(experiment: Experiment, shown: Variant, full: Variant) -> str:
     """What is off and what that means, and whose numbers these are."""
-    off = [
-        key for key in full.techniques - shown.techniques if full.techniques.issuperset(TECHNIQUES[key].needs)
-    ]
-    words = [f"Without {NAMES[key].lower()}: {TECHNIQUES[key].off}" for key in NAMES if key in off]
+    off = full.techniques - shown.techniques
+    off = [key for key in NAMES if key in off and full.techniques.issuperset(TECHNIQUES[key].needs)]
+    told = [f"Without {NAMES[key].lower()}: {TECHNIQUES[key].off}" for key in off]
     if not off:
-        words.append("Everything is on: this is FlashAttention-4's forward pass.")
+        told.append("Everything is on: this is FlashAttention-4's forward pass.")
     if "pairs" not in full.techniques:
-        words.append(
+        told.append(
             "Pairs of blocks are for no mask and d = 128 (or 192 beside 128), so none share K and V here."
         )
     if experiment.gpu != full.block.experiment.gpu:
-        words.append(f"A B200 is shown: {experiment.gpu.with_article} has no tensor memory.")
-    return " ".join(words)
+        told.append(f"A B200 is shown: {experiment.gpu.with_article} has no tensor memory.")
+    return " ".join(told)
 
 
-def _picture(shown: Variant) -> None:
-    """The lanes of a block."""
+def picture(_: Experiment, shown: Variant, __: Variant) -> tuple[Inside, str, str]:
+    """The lanes of a block, whose it is, and what they show."""
     block, gpu = shown.block, shown.block.experiment.gpu
-    if not presenting():  # in a room every line counts
-        st.markdown(f"**Inside one thread block** of FlashAttention-4, {gpu.name}, modelled")
-    with st.container(key="flash3_picture"):
-        inside.INSIDE.show(inside.payload(block), key="inside blackwell")
-    st.caption(
+    told = (
         f"The picture shows {block.visits} of {block.visits_in_all:,} key blocks, the last first, and the "
         "start of the next tiles. Q₁ and Q₂ are two tiles of 128 queries; S, P and O lie in tensor memory, P "
         f"where S was. In steady state one key block of all tiles takes {seconds_text(block.period)}, of "
@@ -134,79 +89,88 @@ def _picture(shown: Variant) -> None:
         f"{share_text(gpu.reached.matrix)} of their peak, as large products do on an H200, and handing over "
         "costs no time here, so the rate is an upper bound of the model."
     )
+    return block, f" of FlashAttention-4, {gpu.name}", told
 
 
-def _numbers(shown: Variant, full: Variant) -> None:
+def beside(shown: Variant, full: Variant, block: Inside) -> None:
     """Rate, busy units and bytes of what is switched on, beside FlashAttention-4's."""
-    rate, whole = (each.tflops for each in (shown, full))
-    beside = f"{share_text(shown.of_peak)} of peak"
-    if rate != whole:
-        beside += f", not {share_text(full.of_peak)}"
-    st.metric("Rate in the loop, modelled", f"{rate:,.0f} TFLOP/s", beside, **GREY)
-    for label, value in (
-        ("Tensor cores busy in the loop, modelled", shown.block.tensor_busy),
-        ("Exponentials busy, modelled", shown.block.softmax_busy),
-        ("Shared memory busy, modelled", shown.shared_busy),
+    rate, moved, usual = shown.tflops, shown.requested.total, full.requested.total
+    peak = f"{share_text(shown.of_peak)} of peak"
+    if rate != full.tflops:
+        peak += f", not {share_text(full.of_peak)}"
+    same = "as FlashAttention-4" if moved == usual else f"{times_text(moved, usual)} FlashAttention-4's"
+    for label, value, *more in (
+        ("Rate in the loop, modelled", f"{rate:,.0f} TFLOP/s", peak),
+        ("Tensor cores busy in the loop, modelled", share_text(block.tensor_busy)),
+        ("Exponentials busy, modelled", share_text(block.softmax_busy)),
+        ("Shared memory busy, modelled", share_text(shown.shared_busy)),
+        ("Requested from L2, counted", bytes_text(moved), same),
     ):
-        st.metric(label, share_text(value))
-    moved, usual = shown.requested.total, full.requested.total
-    beside = "as FlashAttention-4" if moved == usual else f"{times_text(moved, usual)} FlashAttention-4's"
-    st.metric("Requested from L2, counted", bytes_text(moved), beside, **GREY)
+        st.metric(label, value, *more, **GREY)
 
 
-def _worth_row(left: Variant, full: Variant, key: str) -> list[str]:
-    if key not in full.techniques:
-        return [NAMES[key], "not here", "", "", "", ON_HOPPER.get(key, "–"), TECHNIQUES[key].off]
-    return [
-        NAMES[key],
-        f"{left.tflops:,.0f} TFLOP/s",
-        times_text(left.tflops, full.tflops),
-        share_text(left.shared_busy),
-        bytes_text(left.requested.total),
-        ON_HOPPER.get(key, "–"),
-        TECHNIQUES[key].off,
-    ]
-
-
-def _neither(experiment: Experiment, full: Variant) -> str:
-    """That a correction group and a threshold spare the same thing."""
+def below(experiment: Experiment, full: Variant) -> None:
+    """Each technique left out alone, and published figures beside the model's."""
+    st.markdown(
+        "**What each is worth**: FlashAttention-4 with this technique, and those that need it, left out"
+    )
+    rows = [worth_row(variant(experiment, ALL - {key}), full, key) for key in TECHNIQUES]
+    numbers(rows, "What each technique of FlashAttention-4 is worth", words=(0, 5, 6), height=TALL)
     neither = variant(experiment, ALL - {"correction", "threshold"})
-    return (
+    st.caption(
         "A correction group apart and a threshold keep the same work off the softmax groups, so either alone "
         "is enough in this model; without both the rate is "
         f"{ratio_digits(neither.tflops, full.tflops)} times FlashAttention-4's."
     )
+    st.markdown(HOPPER)
+    st.markdown("**Beside what was published**")
+    st.caption(KERNEL_WORDS)
+    numbers(published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
+    fold("rescales", partial(rescales.show, full.block.experiment), "How often must these heads rescale?")
 
 
-def _published() -> list[list[str]]:
+def worth_row(left: Variant, full: Variant, key: str) -> dict[str, str]:
+    """A technique left out alone; of one that these blocks cannot have, no numbers."""
+    here = key in full.techniques
+    return {
+        "without": NAMES[key],
+        "rate, modelled": f"{left.tflops:,.0f} TFLOP/s" if here else "not here",
+        "factor": times_text(left.tflops, full.tflops) if here else "",
+        "shared memory busy": share_text(left.shared_busy) if here else "",
+        "requested from L2, counted": bytes_text(left.requested.total) if here else "",
+        "on Hopper, measured": ON_HOPPER.get(key, "–"),
+        "what happens instead": TECHNIQUES[key].off,
+    }
+
+
+def published() -> list[dict[str, str]]:
     """Published figures, each beside what is modelled or counted here of the same."""
-    found = study.beside_published()
+    found = beside_published()
     products, exponentials, operands = (f"{each:,.0f}" for each in found.clocks.values())
-    return [
-        [
-            "Forward, best",
-            "1,613 TFLOP/s, 71% of peak",
+    rows = (
+        (
+            *("Forward, best", "1,613 TFLOP/s, 71% of peak"),
             f"{found.tflops:,.0f} TFLOP/s, {share_text(found.of_peak)}: a whole call, N = 32,768",
             PAPER,
-        ],
-        [
-            "Over Triton's kernel",
-            "up to 2.7 times as fast",
+        ),
+        (
+            *("Over Triton's kernel", "up to 2.7 times as fast"),
             f"{digits(found.over_second)} times as fast as FlashAttention-2",
             PAPER,
-        ],
-        [
+        ),
+        (
             "Clocks for 128 × 128 scores at d = 128",
             "1,024 of tensor cores, 1,024 of exponentials, 768 of shared memory",
             f"{products}, {exponentials} and {operands}, at the peaks",
             PAPER,
-        ],
-        [
-            "Exponentials by polynomials",
-            "10 to 25%; off by 8.8e-5 at most",
+        ),
+        (
+            *("Exponentials by polynomials", "10 to 25%; off by 8.8e-5 at most"),
             f"{share_text(flash4.POLYNOMIALS)} as in the public kernel without a mask; off by 8.6e-5",
             PAPER,
-        ],
-        ["More polynomials, FP8, causal", "3.4% (4k tokens) to 5.5% (16k) faster", "not modelled", KERNEL],
-        ["Rescales that the threshold leaves", "about a tenth", "of these heads: below", AUTHORS],
-    ]
+        ),
+        ("More polynomials, FP8, causal", "3.4% (4k tokens) to 5.5% (16k) faster", "not modelled", KERNEL),
+        ("Rescales that the threshold leaves", "about a tenth", "of these heads: below", AUTHORS),
+    )
+    head = "what", "published", "here, modelled or counted", "source"
+    return [dict(zip(head, row, strict=True)) for row in rows]

@@ -8,7 +8,6 @@ from app.elements import numbers
 from app.figures.units import moment
 from engine.measuring.agreement import PAIRS, Agreement
 
-TALL = 260  # pixels: it scrolls sideways only, on narrow screens
 NAMES = {"kernel": "Triton kernel", "trace": "scheduler", "float64": "float64"}
 
 
@@ -22,10 +21,16 @@ def verdict(found: Agreement, where: str = "Measured here") -> None:
 
 def differences(found: Agreement, names: Mapping[str, str], title: str) -> None:
     """Every quantity, by its name, with its largest differences, its tolerance and the verdict."""
-    head = ["largest difference", *(f"{NAMES[a]} − {NAMES[b]}" for a, b in PAIRS), "allowed", "verdict"]
-    rows = []
-    for quantity in found.quantities:
-        apart = (f"{off:.1e}" if (off := found.largest(quantity, pair)) else "0" for pair in PAIRS)
-        verdict = "agrees" if found.holds(quantity) else "differs"
-        rows.append([names[quantity], *apart, f"{found.tolerance[quantity]:.1e}", verdict])
-    numbers(head, rows, title, height=TALL)
+    rows = [
+        {
+            "largest difference": names[quantity],
+            **{
+                f"{NAMES[a]} − {NAMES[b]}": f"{off:.1e}" if (off := found.largest(quantity, (a, b))) else "0"
+                for a, b in PAIRS
+            },
+            "allowed": f"{found.tolerance[quantity]:.1e}",
+            "verdict": "agrees" if found.holds(quantity) else "differs",
+        }
+        for quantity in found.quantities
+    ]
+    numbers(rows, title, height=260)  # it scrolls sideways only, on narrow screens

@@ -17,14 +17,12 @@ from engine.recordings.timing import Decoding
 from engine.studies import decoding as studies
 
 OWN = split_kv.ALGORITHM.key
-RECORDED = ("implementation", "splits", "p20", "median", "p80", "K and V over time", "of a copy", "note")
 
 
 def speed_by_splits(lines, metric: str, splits, mark: int | None, colours: Palette) -> None:
     """A chart of lines over the number of splits, and what they are."""
-    alt = f"{lines[0].origin.capitalize()}: {metric} over the number of splits"
     figure = figures.speed_by_splits(lines, metric, splits, mark, colours)
-    chart(figure, alt)
+    chart(figure, f"{lines[0].origin.capitalize()}: {metric} over the number of splits")
     with st.container(key=f"decoding_key_{lines[0].origin[:8]}"):
         st.html(figures.key(lines, metric))
 
@@ -46,7 +44,7 @@ def recorded(recording: Recording, decoding: Experiment, metric: str, colours: P
     timed = [row for row in rows if row.times is not None]
     if not timed:
         return
-    problem = timed[0].problem
+    problem, commit = timed[0].problem, timed[0].commit or ""
     st.markdown(f"**{recording.heading}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
     like = studies.recorded_decoding(rows, (gpu or decoding.gpu).key)
@@ -61,15 +59,12 @@ def recorded(recording: Recording, decoding: Experiment, metric: str, colours: P
         f"One query with {heads_text(problem.heads, problem.kv_heads)}, d {problem.head_dim}, "
         f"{problem.dtype}, reads {bytes_text(studies.key_reads(simulate(like)))} of K and V. The dotted "
         f"line is modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A "
-        f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written.{_commit(timed[0])}"
+        f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written."
+        + f" These rows are of commit {commit[:7]}."
+        * bool(commit)
     )
-    cells = [_recorded_row(row, copy) for row in rows]
-    numbers(RECORDED, cells, "Recorded decoding times by splits", words=(0, len(RECORDED) - 1), height=330)
-
-
-def _commit(row: Decoding) -> str:
-    """Of which commit rows are, where it is not the recording's."""
-    return f" These rows are of commit {row.commit[:7]}." if row.commit else ""
+    found = [cells(row, copy) for row in rows]
+    numbers(found, "Recorded decoding times by splits", words=(0, 7), height=330)
 
 
 def _recorded_lines(timed: list[Decoding], origin: str, colours: Palette) -> list[figures.Line]:
@@ -90,11 +85,16 @@ def _recorded_lines(timed: list[Decoding], origin: str, colours: Palette) -> lis
     return lines
 
 
-def _recorded_row(row: Decoding, copy: float) -> list[str]:
-    """The cells of RECORDED, beside a copy's bytes per second; 0: not recorded."""
-    splits = str(row.splits or "auto") * (row.provider == OWN)
+def cells(row: Decoding, copy: float) -> dict[str, str]:
+    """A recorded row's figures, beside a copy's bytes per second; 0: not recorded."""
+    start = {"implementation": row.label, "splits": str(row.splits or "auto") * (row.provider == OWN)}
     if row.times is None:
-        return [row.label, splits, "", "", "", "", "", row.skipped]
-    times = map(seconds_text, (row.times.p20, row.times.p50, row.times.p80))
-    share = percent_text(row.bytes_per_second, copy) if copy else ""
-    return [row.label, splits, *times, scaled(row.bytes_per_second, "B/s"), share, ""]
+        return start | {"note": row.skipped}
+    times = {"p20": row.times.p20, "median": row.times.p50, "p80": row.times.p80}
+    return {
+        **start,
+        **{name: seconds_text(seconds) for name, seconds in times.items()},
+        "K and V over time": scaled(row.bytes_per_second, "B/s"),
+        "of a copy": percent_text(row.bytes_per_second, copy) if copy else "",
+        "note": "",
+    }

@@ -16,29 +16,31 @@ MEASURED = (  # see assets/heads/small.md
     "them in 72 heads of SmolLM2-135M (2% in heads with a sink), and at 61% in this project's small model, "
     "most of whose heads look at their nearest keys."
 )
-HEAD = "head", "blocks that rescale", "below 2⁸", "rescale above 2⁸", "error", "weight on key 0"
 
 
 def show(experiment: Experiment) -> None:
     """Every head's rises of the maximum, what a threshold spares, and what a window would lose."""
     layers = of_all_layers(experiment)
-    named = [(f"{layer}.{one.head}" if len(layers) > 1 else f"{one.head}", one)
-             for layer, heads in enumerate(layers) for one in heads]  # fmt: skip
-    found = [one for _, one in named]
-    rises, left = map(share_text, in_all(found))
+    several = len(layers) > 1
+    found = [(f"{layer}." * several, one) for layer, heads in enumerate(layers) for one in heads]
+    rises, left = map(share_text, in_all([one for _, one in found]))
     st.markdown(
         f"**The maximum rises at {rises} of the key blocks after a row's first. With FlashAttention-4's "
         f"threshold, what is summed is rescaled at {left} of them.**"
     )
     rows = [
-        (name, share_text(each.rises, 1), share_text(each.kept), share_text(each.rescaled, 1),
-         f"{each.error:.1e}", share_text(each.first, 1),
-         *(share_text(each.outside[window], 1) for window in WINDOWS))
-        for name, each in named
-    ]  # fmt: skip
-    head = ("layer.head" if len(layers) > 1 else HEAD[0], *HEAD[1:])
-    columns = (*head, *(f"beyond {window:,} keys" for window in WINDOWS))
-    numbers(columns, rows, "How often heads rescale", height=420 if len(rows) > 12 else 0)
+        {
+            "layer." * several + "head": f"{layer}{each.head}",
+            "blocks that rescale": share_text(each.rises, 1),
+            "below 2⁸": share_text(each.kept),
+            "rescale above 2⁸": share_text(each.rescaled, 1),
+            "error": f"{each.error:.1e}",
+            "weight on key 0": share_text(each.first, 1),
+            **{f"beyond {window:,} keys": share_text(each.outside[window], 1) for window in WINDOWS},
+        }
+        for layer, each in found
+    ]
+    numbers(rows, "How often heads rescale", height=420 if len(rows) > 12 else 0)
     st.caption(
         "Executed here on up to 128 rows of each head. FlashAttention-4 leaves m, l and O as they are where "
         f"the maximum is at most {THRESHOLD:g} in log2 above m (arXiv 2603.05451): the result stays exact "

@@ -50,7 +50,7 @@ def test_what_a_cell_says_is_read_as_a_number_or_left_as_words(text, head, value
 
 def test_an_empty_table_has_its_head():
     assert sheet(["a", "b"], []) == [["a", "b"]]
-    assert "data-sheet" in table(["a", "b"], [])
+    assert "data-sheet" in table([])
 
 
 def test_a_pages_table_carries_the_engines_bytes():

@@ -10,13 +10,13 @@ from plotly.graph_objects import Figure
 from app.figures import speed
 from app.figures.colours import palette
 from app.figures.flash3 import INPUTS, NAMES, error_by_speed, waterfall
-from app.figures.recorded import counters, heat_grid, model_against_time
+from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels, roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Fp8Timing, TilingTiming, Times
-from engine.studies.comparison import Call, Roofline
+from engine.studies.comparison import Roofline
 from engine.studies.gains import Gain
 
 COLOURS = palette(False)
@@ -64,14 +64,6 @@ def test_a_linear_axis_begins_at_zero_and_the_scenario_is_marked_at_its_length()
     assert [chart.shapes[0].x0, chart.shapes[0].x1] == [1024, 1024]
     assert 10 ** chart.annotations[0].x == pytest.approx(1024)
     assert chart.annotations[0].text == "N = 1k"
-
-
-def test_what_was_slower_than_modelled_stands_above_the_line():
-    row = Call("flash2", "recorded on a GPU", "a call", 3e-3, 2e-3)
-    equal, point = Figure(model_against_time([row], COLOURS)).data
-    assert list(equal.x) == list(equal.y)
-    assert (point.x[0], point.y[0]) == (2e-3, 3e-3)
-    assert list(point.customdata[0]) == ["a call", "3 ms", "2 ms"]
 
 
 def test_bytes_that_were_counted_stand_over_those_that_are_modelled():

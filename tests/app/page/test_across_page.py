@@ -11,7 +11,7 @@ from app.across.payload import build, name_of, owner_colours
 from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
-from app.page.parts import scaling
+from app.page import across as page_of
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
@@ -194,7 +194,7 @@ def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app
     ("error", "text"), [(0.0004, "0.0%"), (-0.0004, "0.0%"), (-0.0118, "−1.2%"), (0.5, "+50.0%")]
 )
 def test_no_error_has_a_sign_that_says_nothing(error, text):
-    assert scaling._signed(error) == text
+    assert page_of._signed(error) == text
 
 
 def test_memory_and_hidden_transfers_by_hand():

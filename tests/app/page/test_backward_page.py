@@ -10,7 +10,6 @@ from app.player import backward
 from engine import simulate
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
-from engine.recordings.backward_counters import recorded_backward_kernels
 from engine.recordings.file import recordings
 from engine.recordings.rows import pass_times, timings_of
 from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
@@ -103,19 +102,6 @@ def test_the_gradients_are_checked_when_asked(session_worker, mask):
     page = until_done(press(page, CHECK))
     assert page.success[0].value.startswith("All three agree. Measured here:")
     assert html(page).count("<td>agrees</td>") == 3
-
-
-def test_the_chips_counters_stand_beside_the_model(own_worker):
-    text = html(unfolded(opened("backward"), "backward"))
-    kernels = recorded_backward_kernels(recordings()[0])
-    assert kernels
-    for one in kernels:
-        cells = (
-            *map(bytes_text, (one.modelled_read, one.counters.tile_read)),
-            *map(bytes_text, (one.modelled_written, one.counters.tile_written)),
-            *map(seconds_text, (one.modelled_seconds, one.counters.seconds)),
-        )
-        assert "".join(f"<td>{cell}</td>" for cell in cells) in text
 
 
 def test_the_page_taken_home_is_the_backward_pass(open_app, download):

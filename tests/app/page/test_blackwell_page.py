@@ -67,22 +67,22 @@ def test_what_a_mask_forbids_is_not_offered(open_app):
     app = opened(open_app, causal="true")
     assert "pairs" not in pills(app).options
     assert "none share K and V here" in words(app)
-    assert blackwell._worth_row(None, variant(Experiment.of(causal=True)), "pairs")[1] == "not here"
+    assert [*blackwell.worth_row(None, variant(Experiment.of(causal=True)), "pairs").values()][
+        1
+    ] == "not here"
 
 
 def test_what_was_tried_on_hopper_stands_beside_the_techniques_that_cost_there(open_app):
-    rows = {
-        key: blackwell._worth_row(variant(Experiment.of()), variant(Experiment.of()), key)
-        for key in TECHNIQUES
-    }
-    assert [key for key, row in rows.items() if "slower" in row[5]] == ["threshold", "polynomials"]
+    full = variant(Experiment.of())
+    rows = {key: blackwell.worth_row(full, full, key)["on Hopper, measured"] for key in TECHNIQUES}
+    assert [key for key, told in rows.items() if "slower" in told] == ["threshold", "polynomials"]
     assert "On Hopper two of these cost more than they bring." in words(opened(open_app))
 
 
 def test_published_figures_have_a_source_each():
-    rows = blackwell._published()
-    assert all(row[3] in (blackwell.PAPER, blackwell.KERNEL, blackwell.AUTHORS) for row in rows)
-    assert rows[0][1] == "1,613 TFLOP/s, 71% of peak"
+    rows = blackwell.published()
+    assert all(row["source"] in (blackwell.PAPER, blackwell.KERNEL, blackwell.AUTHORS) for row in rows)
+    assert rows[0]["published"] == "1,613 TFLOP/s, 71% of peak"
 
 
 def test_the_fold_says_how_often_the_scenarios_heads_rescale(open_app):

@@ -9,8 +9,8 @@ from plotly.graph_objects import Figure
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page.parts import kv_cache
-from app.page.parts.decoded import RECORDED, _commit, _recorded_row, recorded
+from app.page import decoding as page_of
+from app.page.parts.decoded import cells, recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
 from engine.recordings.timing import Decoding, Times
@@ -26,7 +26,7 @@ def test_recorded_rows_stand_below_their_names():
     times = Times(0.9e-4, 1e-4, 1.3e-4, 9)
     problem = decoding_of(Experiment.of(heads=32, kv_heads=8, seq_kv=65536, head_dim=128)).problem
     row = Decoding("split_kv", "Triton, split keys", problem, 16, times, 8 * 65536 * 128 * 4 / 1e-4)
-    assert dict(zip(RECORDED, _recorded_row(row, 4e12), strict=True)) == {
+    assert cells(row, 4e12) == {
         "implementation": "Triton, split keys",
         "splits": "16",
         "p20": "90 µs",
@@ -143,9 +143,8 @@ def test_recorded_pages_stand_beside_a_whole_cache(monkeypatch):
     pages = [replace(whole, provider="attention_paged", page_size=size, bytes_per_second=rate)
              for size, rate in ((256, 3.9e12), (16, 3.5e12))]  # fmt: skip
     said = []
-    monkeypatch.setattr("app.page.parts.kv_cache.st.caption", said.append)
-    kv_cache._recorded_pages(replace(recording, decoding=(whole, *pages)), decoding)
-    assert _commit(replace(whole, commit="0123456789")) == " These rows are of commit 0123456."
+    monkeypatch.setattr("app.page.decoding.st.caption", said.append)
+    page_of._recorded_pages(replace(recording, decoding=(whole, *pages)), decoding)
     shares = [f"{rate / whole.bytes_per_second:.0%}" for rate in (3.5e12, 3.9e12)]
     assert f"3.5 TB/s from pages of 16 ({shares[0]}), 3.9 TB/s from pages of 256 ({shares[1]})." in said[0]
 

@@ -6,8 +6,7 @@ import pytest
 
 from app.figures.units import bytes_range_text, bytes_text, seconds_text
 from app.inside import payload
-from app.page import flash3
-from app.page.parts import fp8
+from app.page.parts import hopper
 from engine import simulate
 from engine.experiment import Experiment
 from engine.problem.problem import Mask, Problem
@@ -22,7 +21,7 @@ KEYS = list(TECHNIQUES)
 
 
 def pills(app):
-    return app.button_group(key="flash3_techniques")
+    return app.button_group(key="flash3_techniques_hopper")
 
 
 def metrics(app) -> dict[str, str]:
@@ -102,7 +101,7 @@ def test_all_techniques_off_is_unfused_attention(open_app):
     pills(app).set_value([]).run()
     assert not app.exception
     standard = simulate(Experiment.of(algorithm="standard", seq=4096, head_dim=128))
-    assert metrics(app)["Time, modelled"] == flash3.seconds_text(standard.modelled.seconds)
+    assert metrics(app)["Time, modelled"] == seconds_text(standard.modelled.seconds)
     assert metrics(app)["Crosses HBM, modelled"] == bytes_text(standard.traffic.dram.total)
     assert app.header[0].value.startswith(f"Unfused attention takes {metrics(app)['Time, modelled']}")
 
@@ -119,7 +118,7 @@ def test_recorded_kernels_have_their_medians():
             for each in recording.timings
             if (each.provider, each.problem, each.direction) == (row.kernel, row.problem, "forward")
         ]
-        cells = dict(zip(flash3.KERNELS, flash3._kernel_row(row, frozenset()), strict=True))
+        cells = hopper.kernel_row(row, frozenset())
         assert cells["recorded"] == seconds_text(timing)
         assert cells["rate"] == f"{4 * 4 * 16 * 4096**2 * 128 / timing / 1e12:,.0f} TFLOP/s"
 
@@ -131,12 +130,10 @@ def test_fp8_is_listed_with_its_time_over_float16s_and_its_error():
         Fp8Timing("flash3", "", "forward", problem, half, relative_error=0.0003),
         Fp8Timing("fp8", "", "forward", problem, eighth, relative_error=0.04, numbers="block"),
     ]
-    assert fp8._cells(rows) == [
+    assert [[*row.values()] for row in hopper.fp8_cells(rows)] == [
         ["float16", "normal inputs", "1.25 ms", "110 TFLOP/s", "1.00", "0.03%"],
         ["FP8, scales by block", "normal inputs", "1 ms", "137 TFLOP/s", "1.25", "4.00%"],
     ]
-    assert "recorded at commit 0123456." in fp8._origin(["0123456"])
-    assert "commit" not in fp8._origin([])
 
 
 def test_the_payload_holds_the_lanes_marks_in_seconds():
@@ -150,11 +147,11 @@ def test_each_left_out_technique_has_a_row_with_its_factor():
     experiment = Experiment.of(seq=4096, head_dim=128)
     full = variant(experiment, ALL)
     left = variant(experiment, without("overlapped"))
-    row = flash3._worth_row(left, full, "overlapped")
-    assert row[:3] == ["Softmax under products", flash3.seconds_text(left.seconds), "1.21×"]
+    row = hopper.worth_row(left, full, "overlapped")
+    assert [*row.values()][:3] == ["Softmax under products", seconds_text(left.seconds), "1.21×"]
     unfused = simulate(experiment.changed(algorithm="standard")).traffic
-    alone = flash3._worth_row(variant(experiment, without("fusion")), full, "fusion")
-    moved = dict(zip(flash3.WORTH, alone, strict=True))
+    moved = hopper.worth_row(variant(experiment, without("fusion")), full, "fusion")
     assert moved["requested from L2, counted"] == bytes_text(unfused.requested.total)
     assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
-    assert flash3._worth_row(variant(experiment, without("tiling")), full, "tiling")[1] == "does not fit"
+    tiling = hopper.worth_row(variant(experiment, without("tiling")), full, "tiling")
+    assert tiling["time, modelled"] == "does not fit"

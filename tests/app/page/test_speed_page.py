@@ -59,7 +59,7 @@ def test_measured_numbers_stand_below_their_names():
     row = {"provider": "flash2", "label": "Triton, FlashAttention-2", "keys": 4096, "skipped": None}
     row |= {"p20": 1e-3, "p50": 2e-3, "p80": 4e-3, "repeats": 7, "tflops": 123.0, "tokens_per_second": 4.5e6}
     row |= {"error": 1e-4, "allowed": 4e-4, "note": "interpreted"}
-    assert list(speed._cells(row).items())[1:] == [
+    assert list(speed.cells(row).items())[1:] == [
         ("N", "4,096"),
         ("median", "2 ms"),
         ("p20", "1 ms"),

@@ -10,7 +10,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.schedule.step import Tensor
 from engine.studies.survey import by_algorithm, by_tiling
-from tests.app.worker_page import again, html, opened
+from tests.app.worker_page import again, html, opened, words
 
 COLOURS = palette(True)
 
@@ -24,7 +24,7 @@ def test_the_headline_and_the_table_are_the_models_numbers():
     page_text = html(page)
     for simulation in simulations.values():
         assert f"<td>{bytes_text(simulation.traffic.requested.total)}</td>" in page_text
-    assert "Longest sequence that fits in 150 GB: Standard " in page.caption[-1].value
+    assert "Longest sequence that fits in 150 GB: Standard " in words(page)
 
 
 def test_flops_per_byte_and_what_tensors_take_by_hand():
@@ -38,7 +38,7 @@ def test_flops_per_byte_and_what_tensors_take_by_hand():
     assert any("for what they load: S and O are in registers" in said.value for said in page.caption)
     taken = (2 * matrix + 4 * tensor + row, 4 * tensor + 2 * row, 4 * tensor + row)
     needs = ", ".join(map(bytes_text, taken))
-    assert page.caption[-1].value.endswith(f"This scenario needs {needs}, in the same order.")
+    assert f"This scenario needs {needs}, in the same order." in words(page)
 
 
 def test_the_kind_of_bytes_changes_the_ratio():
@@ -79,7 +79,7 @@ def test_blocks_that_do_not_fit_are_struck_out_and_the_scenarios_are_framed():
 
 
 def test_a_table_shows_what_it_is_given_as_text():
-    cells = table(["", "<b>"], [["a & b", "1 < 2"]])
+    cells = table([{"": "a & b", "<b>": "1 < 2"}])
     assert "<th scope='col'>&lt;b&gt;</th>" in cells
     assert "a &amp; b</td><td>1 &lt; 2</td>" in cells
 

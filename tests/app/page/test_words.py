@@ -16,16 +16,12 @@ SAID = (
     # the rate of a link beside its peak, of one host and of two
     ("across?gpus=4", "350 GB/s of the link's peak of 450"),
     ("across?gpus=16", "45 GB/s of"),
-    *((f"across?gpus={gpus}", f"fetched, {blocks} of others on the way")
-      for gpus, blocks in ((2, "one block"), (3, "two blocks"), (4, "three blocks"))),
     ("across?heads=1", "gives 1 head on 1 KV head, head dimension 64"),
     ("agreement?seq=65536", "scaled down from the scenario's 65,536 and 65,536"),
     # P is N numbers per row against three statistics of four bytes
     ("backward?seq=1#backward costs", "Memory: more: 6×"),
     ("backward?seq=65536&heads=8&kv_heads=2#backward check", "4 heads that share one KV head",
      "scaled down from the scenario's 65,536 and 65,536"),
-    # at N = 128, d = 64 the recorded medians are 317 µs in two kernels and 356 in one
-    ("backward?seq=4096&head_dim=64#backward times", "is one kernel with 5 products per tile instead of 7"),
     ("backward?seq=1048576&heads=16#backward costs",
      "P could not be stored here", "it takes 35.2 TB, and an H200 has 150 GB."),
     # 1,024 keys of a window, 715 of the last of 7 documents of 5,000 keys; one block of 64 keys
@@ -53,7 +49,7 @@ SAID = (
     ("flash3?seq=256&head_dim=96&dtype=float32&hardware=t4",
      "A block of it needs 288 KiB of shared memory, but a T4 allows 64 KiB per block:",
      "In float32 the products run on the float32 units, which stand here for tensor cores.",
-     "The picture shows both key blocks of a tile, the last first"),
+     "The picture shows 2 of 2 key blocks of a tile, the last first"),
     ("flash3?seq=64", "The picture shows a tile's only key block, and the start of the next tile."),
     ("flash3?seq=64&causal=true", "also computes what the mask hides"),
     ("flash3?seq=64&block_q=16&block_kv=32", "unfused attention in the scenario's 16 × 32."),
@@ -98,8 +94,6 @@ SAID = (
     ("speed?seq=1024&causal=true",
      "skips hidden tiles: it computes 53% of unfused attention's products, and moves 16.9 times",
      "its arithmetic is; unfused attention computes what the mask hides too."),
-    ("speed?seq=1003&window=77",
-     "Bytes and time saved grow with N: unfused attention also computes all that the window"),
     ("speed?algorithm=flash1", "the fused kernel moves fewer bytes and yet takes longer"),
     ("speed?seq=1&seq_kv=4096&hardware=b200", "fusing saves little"),
     ("speed?seq=1048576&head_dim=64", "could not run here: it needs 70.4 TB, and an H200 has 150 GB."),
