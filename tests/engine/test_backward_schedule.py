@@ -47,10 +47,6 @@ def run(experiment: Experiment, seed: int = 1) -> tuple[GradientTrace, tuple]:
     return execute_backward(experiment, q, k[0], v[0], out, lse, d_out), (q, k[0], v[0], d_out)
 
 
-def fits(experiment: Experiment) -> bool:
-    return simulate(experiment).footprint.fits
-
-
 def test_finite_differences_agree_with_the_formulas_that_the_others_are_held_to():
     problem = Problem(heads=1, kv_heads=1, seq_q=7, seq_kv=9, head_dim=4)
     generator = np.random.default_rng(3)
@@ -67,12 +63,16 @@ def test_finite_differences_agree_with_the_formulas_that_the_others_are_held_to(
 
 
 @given(BACKWARD)
-def test_the_gradients_are_those_of_float64(experiment):
+def test_the_gradients_are_those_of_float64_of_the_bytes_that_the_traffic_says(experiment):
     experiment = one_key_head(experiment)
-    if not fits(experiment):
+    problem, simulation = experiment.problem, simulate(experiment)
+    if not simulation.footprint.fits:
         return
-    problem = experiment.problem
     trace, (q, k, v, d_out) = run(experiment)
+    assert trace.counted == simulation.traffic.requested  # with heads that share keys
+    assert trace.peak_sram_bytes <= simulation.footprint.sram_bytes
+    if simulation.traffic.tiles_visited:
+        assert trace.peak_sram_bytes == simulation.footprint.sram_bytes
     exact = [exact_gradients(problem, head, k, v, own) for head, own in zip(q, d_out, strict=True)]
     d_q = np.stack([gradients[0] for gradients in exact])
     d_k, d_v = (sum(gradients[at] for gradients in exact) for at in (1, 2))
@@ -112,19 +112,6 @@ def test_p_is_rounded_before_it_gives_dv(dtype):
 
 
 @given(BACKWARD)
-def test_the_memory_counts_what_the_traffic_says_with_heads_that_share_keys(experiment):
-    experiment = one_key_head(experiment)
-    simulation = simulate(experiment)
-    if not simulation.footprint.fits:
-        return
-    trace, _ = run(experiment)
-    assert trace.counted == simulation.traffic.requested
-    assert trace.peak_sram_bytes <= simulation.footprint.sram_bytes
-    if simulation.traffic.tiles_visited:
-        assert trace.peak_sram_bytes == simulation.footprint.sram_bytes
-
-
-@given(BACKWARD)
 def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experiment):
     seen = list(map(tuple, np.argwhere(tile_counts(experiment)[0])))
     schedule = simulate(experiment).schedule
@@ -138,13 +125,13 @@ def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experim
 
 
 @given(experiments(algorithms=("backward",), masked=False, terms=False))
-def test_the_tiles_ask_for_what_the_formula_of_two_kernels_says(experiment):
-    own_keys = experiment.changed(kv_heads=experiment.problem.heads)
-    assert simulate(own_keys).traffic.per_head.requested.total == two_kernel_backward_bytes(experiment)
-    assert simulate(own_keys).traffic.requested.total == (
-        two_kernel_backward_bytes(experiment) * experiment.problem.batch * experiment.problem.heads
-    )
-    assert simulate(experiment).traffic.per_head.flops == backward_flops(experiment)[2]
+def test_the_tiles_ask_for_what_the_formulas_of_two_kernels_and_of_one_say(experiment):
+    own_keys = simulate(experiment.changed(kv_heads=experiment.problem.heads)).traffic
+    assert own_keys.per_head.requested.total == two_kernel_backward_bytes(experiment)
+    assert own_keys.requested == own_keys.per_head.requested.times(own_keys.heads)
+    found = simulate(experiment)
+    assert found.traffic.per_head.flops == backward_flops(experiment)[2]
+    assert one_kernel_bytes(found.schedule) == one_kernel_backward_bytes(experiment)
 
 
 def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():
@@ -203,7 +190,7 @@ def test_rows_followed_alone_are_those_of_float64(experiment):
 
 
 @given(BACKWARD)
-def test_recomputation_trades_flops_for_the_matrix(experiment):
+def test_recomputation_trades_flops_for_the_matrix_and_moves_shared_keys_once(experiment):
     costs, problem = recomputation(experiment), experiment.problem
     heads = problem.batch * problem.heads
     assert costs.flops[TWO_KERNELS] == simulate(experiment).traffic.flops
@@ -218,21 +205,9 @@ def test_recomputation_trades_flops_for_the_matrix(experiment):
     if not problem.mask.hides:
         assert costs.saved["FLOPs"] == 4 / 7 or problem.head_dim_v
     assert costs.saved["Memory"] == problem.seq_kv * problem.itemsize / 12
-
-
-@given(experiments(algorithms=("backward",), masked=False, terms=False))
-def test_one_kernel_asks_for_what_the_paper_says(experiment):
-    schedule = simulate(experiment).schedule
-    assert one_kernel_bytes(schedule) == one_kernel_backward_bytes(experiment)
-
-
-@given(BACKWARD)
-def test_all_ways_back_move_shared_keys_once(experiment):
-    """Element by element: P-sized passes and rows a head; K, V, dK and dV a key head."""
-    costs, problem = recomputation(experiment), experiment.problem
-    heads, key_heads = problem.batch * problem.heads, problem.batch * problem.kv_heads
-    n, m, d = problem.seq_q, problem.seq_kv, (problem.head_dim + problem.v_dim) / 2
-    must = heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d
-    assert costs.moved[STORED] == must * problem.itemsize
+    # element by element: P-sized passes and rows a head; K, V, dK and dV a key head
+    key_heads, n, m = problem.batch * problem.kv_heads, problem.seq_q, problem.seq_kv
+    d = (problem.head_dim + problem.v_dim) / 2
+    assert costs.moved[STORED] == (heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d) * problem.itemsize
     rows = one_kernel_bytes(simulate(experiment).schedule) - 4 * m * d * problem.itemsize
     assert costs.requested[ONE_KERNEL] == heads * rows + key_heads * 4 * m * d * problem.itemsize

@@ -22,50 +22,36 @@ def tile_counts(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(experiments())
-def test_visited_full_and_partial_tiles_are_those_of_the_dense_mask(experiment):
+def test_bounds_and_counts_name_exactly_the_tiles_that_the_mask_shows(experiment):
     seen, size = tile_counts(experiment)
-    counts = simulate(experiment).traffic.per_head
+    counts, bounds = simulate(experiment).traffic.per_head, key_bounds(experiment.problem, experiment.tiling)
     assert counts.tiles_full == (seen == size).sum()
     assert counts.tiles_partial == ((seen > 0) & (seen < size)).sum()
     assert counts.tiles_visited + counts.tiles_skipped == seen.size
-    if experiment.algorithm == "standard":
-        assert (counts.tiles_visited, counts.tiles_masked) == (seen.size, (seen == 0).sum())
-    else:
-        assert (counts.tiles_visited, counts.tiles_masked) == ((seen > 0).sum(), 0)
-
-
-@given(experiments())
-def test_bounds_name_exactly_the_tiles_that_the_mask_shows(experiment):
-    seen, size = tile_counts(experiment)
-    bounds = key_bounds(experiment.problem, experiment.tiling)
-    keys = np.arange(seen.shape[1])
+    hidden = (seen == 0).sum() if experiment.algorithm == "standard" else 0
+    assert (counts.tiles_visited, counts.tiles_masked) == ((seen > 0).sum() + hidden, hidden)
+    keys, queries = np.arange(seen.shape[1]), np.arange(seen.shape[0])[:, None]
     visited = (keys >= bounds.first[:, None]) & (keys < bounds.stop[:, None])
     full = (keys >= bounds.full_first[:, None]) & (keys < bounds.full_stop[:, None])
+    first, stop = query_bounds(bounds, seen.shape[1])
     np.testing.assert_array_equal(visited, seen > 0)
     np.testing.assert_array_equal(full, seen == size)
-    first, stop = query_bounds(bounds, seen.shape[1])
-    queries = np.arange(seen.shape[0])[:, None]
     np.testing.assert_array_equal((queries >= first) & (queries < stop), seen > 0)
 
 
 @given(experiments(algorithms=("flash2",)))
-def test_every_row_sees_one_stretch_of_keys_the_mask_shows(experiment):
+def test_every_row_sees_one_stretch_of_keys_whose_edges_the_outline_has(experiment):
     problem = experiment.problem
     low, high = visible_keys(problem, np.arange(problem.seq_q))
-    keys = np.arange(problem.seq_kv)
+    keys, pieces = np.arange(problem.seq_kv), outline(problem)
     np.testing.assert_array_equal((keys >= low[:, None]) & (keys < high[:, None]), dense_mask(problem))
-
-
-@given(experiments(algorithms=("flash2",)))
-def test_the_outline_has_the_edges_of_what_every_row_sees(experiment):
-    problem, pieces = experiment.problem, outline(experiment.problem)
     ends = [first for first, *_ in pieces[1:]] + [problem.seq_q]
     drawn = [
         (low + at * low_slope, stop + at * stop_slope)
         for (first, low, low_slope, stop, stop_slope), end in zip(pieces, ends, strict=True)
         for at in range(end - first)
     ]
-    assert drawn == list(zip(*visible_keys(problem, np.arange(problem.seq_q)), strict=True))
+    assert drawn == list(zip(low, high, strict=True))
     assert {slope for _, _, *edges in pieces for slope in edges[::2]} <= {0, 1}
     assert len(pieces) <= 8 * len(problem.mask.document_edges(problem.seq_kv))
 

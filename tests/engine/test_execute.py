@@ -53,39 +53,28 @@ def check(found_out, found_lse, problem, tensors, rounds=2, stored=EPSILON["floa
 
 
 @given(experiments())
-def test_the_trace_is_attention_as_float64_has_it(experiment):
+def test_a_trace_is_attention_as_float64_has_it_of_the_bytes_that_are_asked_for_and_row_by_row(experiment):
     problem, tensors = experiment.problem, tuple(one_head(experiment))
-    trace = execute(experiment, *tensors)
+    trace, simulation = execute(experiment, *tensors), simulate(experiment)
     # flash1 rounds O once a key block, the others once; unfused S has the dtype
-    rounds = 2 + len(simulate(experiment).schedule.key_rows) if experiment.algorithm == "flash1" else 2
+    rounds = 2 + len(simulation.schedule.key_rows) if experiment.algorithm == "flash1" else 2
     stored = EPSILON[problem.dtype if experiment.algorithm == "standard" else "float32"]
     polynomials = POLYNOMIAL_ERROR * (experiment.record.pipeline.polynomials > 0)
     check(trace.out, trace.lse, problem, tensors, rounds, stored, polynomials)
-
-
-@given(experiments())
-def test_the_memory_counts_what_the_schedule_asks_for(experiment):
-    simulation = simulate(experiment)
-    trace = execute(experiment, *one_head(experiment))
+    # bytes
     assert trace.counted == simulation.traffic.per_head.requested
     assert trace.peak_sram_bytes <= simulation.footprint.sram_bytes
     if simulation.traffic.tiles_visited:
         assert trace.peak_sram_bytes == simulation.footprint.sram_bytes
-
-
-@given(experiments())
-def test_rows_followed_alone_are_the_rows_of_the_trace(experiment):
-    problem = experiment.problem
-    q, k, v = one_head(experiment)
-    trace, rows = execute(experiment, q, k, v), row_statistics(experiment, q, k, np.arange(problem.seq_q))
+    # rows followed alone
+    rows = row_statistics(experiment, *tensors[:2], np.arange(problem.seq_q))
     for name in ("m", "l", "alpha"):
         visits = getattr(trace, name)
         by_row = visits.transpose(0, 2, 1).reshape(-1, visits.shape[1])[: problem.seq_q]
         np.testing.assert_allclose(getattr(rows, name), by_row, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(rows.lse, trace.lse, rtol=1e-5, atol=1e-5)
-    shares = rows.weight.sum(1)
     left = np.exp(SINK - trace.lse) if problem.sinks else 0  # what a sink takes
-    np.testing.assert_allclose(shares, np.isfinite(trace.lse) - left, atol=1e-5)
+    np.testing.assert_allclose(rows.weight.sum(1), np.isfinite(trace.lse) - left, atol=1e-5)
 
 
 def test_weights_of_the_tiles_are_shares_of_the_exact_softmax():

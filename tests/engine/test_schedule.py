@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import Experiment
-from engine.algorithms import flash2, ring
+from engine.algorithms import ring
 from engine.model import block_seconds, l2
 from engine.model.launch import launch, schedule_of
 from engine.model.simulation import simulate
@@ -44,20 +44,13 @@ def rows_of(rows: np.ndarray, block: int) -> int:
 
 
 @given(on_one_gpu())
-def test_columns_are_the_loops_walked_step_by_step(experiment):
-    schedule = schedule_of(experiment)
-    columns = schedule.columns
+def test_columns_are_the_loops_walked_step_by_step_and_add_up_to_the_totals(experiment):
+    schedule, problem = schedule_of(experiment), experiment.problem
+    columns, steps, totals = schedule.columns, walked(schedule), counts(schedule)
     names = (columns.phase, columns.operation, columns.tensor, columns.query_block, columns.key_block)
-    steps = [step[:-1] for step in walked(schedule)]
-    assert list(zip(*(column.tolist() for column in names), strict=True)) == steps
+    assert list(zip(*(column.tolist() for column in names), strict=True)) == [step[:-1] for step in steps]
     assert schedule.steps == len(columns)
-
-
-@given(on_one_gpu())
-def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
-    schedule = schedule_of(experiment)
-    columns, problem = schedule.columns, experiment.problem
-    for at, (_, operation, tensor, query, key, times) in enumerate(walked(schedule)):
+    for at, (_, operation, tensor, query, key, times) in enumerate(steps):
         rows, keys = rows_of(schedule.query_rows, query), rows_of(schedule.key_rows, key)
         box = experiment.algorithm in ("flash3", "flash4") and operation == Operation.LOAD  # whole, by TMA
         asked = (schedule.tiling.block_q, schedule.tiling.block_kv) if box else (rows, keys)
@@ -66,14 +59,8 @@ def test_every_step_moves_its_block_and_multiplies_its_tile(experiment):
         assert columns.read_bytes[at] == (moved if operation == Operation.LOAD else 0)
         assert columns.written_bytes[at] == (moved if operation == Operation.STORE else 0)
         assert columns.flops[at] == (matrix_flops(problem, operation).of(rows, keys) if product else 0)
-
-
-@given(on_one_gpu())
-def test_totals_from_the_loop_nests_are_the_sums_over_all_steps(experiment):
-    schedule = schedule_of(experiment)
-    totals = counts(schedule)
-    assert totals.requested == schedule.columns.moved()
-    assert totals.flops == int(schedule.columns.flops.sum(dtype=np.int64))
+    assert totals.requested == columns.moved()
+    assert totals.flops == int(columns.flops.sum(dtype=np.int64))
 
 
 def test_a_step_larger_than_two_gigabytes_does_not_overflow():
@@ -194,9 +181,3 @@ def test_only_some_windows_have_key_blocks_that_begin_where_query_blocks_stand()
     assert like(**long, window=1024).copies_elsewhere
     assert not any(like(**long, window=window).copies_elsewhere for window in (None, 1088, (1023, 8)))
     assert not like("flash2", seq=2048, window=1024).copies_elsewhere
-
-
-def test_an_algorithm_that_nobody_knew_is_told_by_its_schedule():
-    problem = Experiment.of(seq=256, causal=True)
-    schedule = flash2.schedule(problem.problem, problem.tiling)
-    assert traits(schedule) == like("flash2", causal=True)

@@ -66,13 +66,17 @@ def test_splits_share_the_key_blocks_of_a_row_block_evenly_and_in_order(experime
 
 
 @given(split())
-def test_the_combined_parts_are_attention_as_float64_has_it(experiment):
-    problem = experiment.problem
+def test_the_combined_parts_are_attention_of_the_bytes_that_are_asked_for(experiment):
     rows, k, v, q = one_key_head(experiment)
-    found = execute(experiment, rows, k, v)
+    found, simulation = execute(experiment, rows, k, v), simulate(experiment)
     for head, mine in enumerate(q):
         rows_of_head = slice(head, None, len(q))
-        check(found.out[rows_of_head], found.lse[rows_of_head], problem, (mine, k, v))
+        check(found.out[rows_of_head], found.lse[rows_of_head], experiment.problem, (mine, k, v))
+    asked = simulation.traffic.per_head.requested
+    assert found.counted == asked == simulation.schedule.columns.moved()
+    assert found.peak_sram_bytes <= simulation.footprint.sram_bytes
+    heads = experiment.problem.batch * experiment.problem.kv_heads
+    assert simulation.traffic.requested == asked.times(heads)  # keys of a key head once a row block
 
 
 @given(split(most_heads=1, terms=False))
@@ -98,26 +102,11 @@ def test_every_part_is_attention_over_its_own_keys(experiment):
         np.testing.assert_allclose(found.parts[1][part][own], expected, rtol=1e-4, atol=1e-4)
 
 
-@given(split())
-def test_the_memory_counts_what_the_schedule_asks_for(experiment):
-    simulation = simulate(experiment)
-    found = execute(experiment, *one_key_head(experiment)[:3])
-    assert found.counted == simulation.traffic.per_head.requested == simulation.schedule.columns.moved()
-    assert found.peak_sram_bytes <= simulation.footprint.sram_bytes
-
-
 @given(split(masked=False, terms=False))
 def test_the_bytes_are_those_of_the_formula(experiment):
     for causal in (False, True):
         one = experiment.changed(causal=causal)
         assert simulate(one).traffic.per_head.requested.total == split_kv_bytes(one)
-
-
-@given(split())
-def test_totals_over_heads_count_the_keys_of_a_key_head_once_a_row_block(experiment):
-    problem, traffic = experiment.problem, simulate(experiment).traffic
-    heads = problem.batch * problem.kv_heads
-    assert traffic.requested == traffic.per_head.requested.times(heads)
 
 
 def test_one_split_leaves_no_parts_and_needs_no_second_kernel():

@@ -72,16 +72,16 @@ def test_warps_share_a_tile_out_and_none_has_a_score_twice(rows, keys, warps):
 
 
 def test_every_depth_lies_within_the_one_before_and_its_numbers_are_the_scenarios():
-    experiment = Experiment.of(seq=4096, head_dim=128, heads=16, block_q=128, block_kv=64, causal=True)
+    experiment = Experiment.of(seq=1024, head_dim=128, heads=4, block_q=128, block_kv=64, causal=True)
     packed = payload(experiment)
     header = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
     for outer, inner in zip(header["levels"], header["levels"][1:], strict=False):
         for side in "xy":
             assert outer[side][0] - 1e-9 <= inner[side][0] < inner[side][1] <= outer[side][1] + 1e-9
     told = {name: words for frame in header["frames"] for name, words, _ in frame["facts"]}
-    assert told["scores"] == "268,435,456"  # 16 heads of 4096²
-    assert told["tiles visited"] == "1,056 of 2,048"  # 2 + 4 + ... + 64 in 32 rows of 64
-    assert told["thread blocks"] == "512"
+    assert told["scores"] == "4,194,304"  # 4 heads of 1024²
+    assert told["tiles visited"] == "72 of 128"  # 2 + 4 + ... + 16 in 8 rows of 16
+    assert told["thread blocks"] == "32"
     assert (told["scores of a tile"], told["its scores"], told["scores of a thread"]) == (
         "8,192",
         "1,024",
