@@ -18,7 +18,6 @@ from engine.model.placement import Lengths, Visits, Work
 from engine.model.rates import (
     BLOCK_INSTRUCTIONS,
     FEW_ROWS_CYCLES,
-    SCHEDULED,
     SCORE_OPERATIONS,
     WAITS_ALONE,
     Rates,
@@ -209,7 +208,7 @@ def _instructed(blocks: _Blocks) -> Cost:
     """Online softmax between asynchronous products, whose instructions are counted (flash2 on Hopper)."""
     launch, phase, every = blocks.launch, blocks.kernel.phase, blocks.every
     visit, rows = visit_of(launch, phase, blocks.rates), rows_of(launch.schedule, phase)
-    around = block_instructions(launch, phase) / SCHEDULED / launch.gpu.running_clock
+    around = block_instructions(launch, phase) / launch.gpu.issued_per_second
     pipeline = _pipeline(launch, phase)
     return Cost(
         _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
@@ -241,7 +240,7 @@ def _loops(blocks: _Blocks) -> Cost:
     visit, pipeline = visit_of(launch, phase, blocks.rates), _pipeline(launch, phase)
     taken = np.array([visit.taken(pipeline, n, rows) for n in blocks.every])
     cycles = FEW_ROWS_CYCLES if in_few_rows(launch.schedule, phase, launch.gpu) else 1.0
-    around = cycles * block_instructions(launch, phase) / SCHEDULED / launch.gpu.running_clock
+    around = cycles * block_instructions(launch, phase) / launch.gpu.issued_per_second
     return Cost(
         _visits(launch, blocks.kernel, visit.cut(pipeline, blocks.places, rows)),
         taken,

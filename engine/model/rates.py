@@ -20,7 +20,6 @@ POWER = 2.5  # the norm in which times add that hide under one another in part: 
 BOUND_BY_SOFTMAX = 64  # head dim up to which exponentials take longer than the products
 
 # Figures of the architecture (CUDA C++ Programming Guide; PTX ISA, wgmma).
-SCHEDULED = 128  # threads of an SM for which an instruction is issued per clock
 WARP_GROUP_ROWS = 64  # of a product that a warp group issues asynchronously, from which on there are such
 
 # Instructions of a thread, counted in compiled code. Of a visit of online softmax: by 16 bytes that it copies
@@ -61,7 +60,7 @@ class Rates:
         return cls(
             matrix=reached.matrix * gpu.products_per_second(dtype),
             exponentials=slower * gpu.exponentials_per_second,
-            vector=slower * gpu.matrix_flops["float32"] / 2,
+            vector=min(slower * gpu.matrix_flops["float32"] / 2, gpu.sms * gpu.issued_per_second),
             cache=reached.cache * gpu.cache_bytes_per_second,
             memory=reached.reads * gpu.memory_bytes_per_second,
             written=2 * reached.reads / reached.copies - 1,

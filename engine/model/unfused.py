@@ -6,7 +6,7 @@ number by number, which takes more of them; see `engine.model.unfused_rows`.
 
 from engine.model.launch import Launch
 from engine.model.occupancy import WARP, columns, threads_of
-from engine.model.rates import COPY_INSTRUCTIONS, SCHEDULED, VISIT_INSTRUCTIONS, Rates
+from engine.model.rates import COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, Rates
 from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
 from engine.model.visit import copied_at_once, loads, moved, peak_seconds
 from engine.schedule.nest import TILE, Phase
@@ -50,7 +50,7 @@ def issued_seconds(launch: Launch, phase: Phase) -> float:
     else:
         instructions = (ROW_NUMBER + apart) * phase.rows * padded_row(schedule)
     instructions += BLOCK_REST * threads_of(schedule, phase)
-    return instructions / SCHEDULED / launch.gpu.running_clock
+    return instructions / launch.gpu.issued_per_second
 
 
 def fetch_wait(launch: Launch, phase: Phase) -> float:
@@ -72,4 +72,4 @@ def fetching_seconds(launch: Launch, phase: Phase) -> float:
         copied += amounts[Tensor.P].of(launch.tiling.block_q, launch.tiling.block_kv)
     instructions += COPY_INSTRUCTIONS * copied / 16
     instructions += VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase)
-    return (instructions / SCHEDULED + clocks) / launch.gpu.running_clock
+    return instructions / launch.gpu.issued_per_second + clocks / launch.gpu.running_clock

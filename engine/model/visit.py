@@ -29,7 +29,6 @@ from engine.model.rates import (
     COPY_INSTRUCTIONS,
     FEW_ROWS_CYCLES,
     POWER,
-    SCHEDULED,
     SCORE_OPERATIONS,
     VISIT_INSTRUCTIONS,
     WAITS_ALONE,
@@ -142,7 +141,7 @@ class Visit:
 def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     """The cost of a kernel's visits, whichever way it makes them."""
     tensor, softmax, copies = visit_seconds(launch, phase, rates)
-    masking = mask_instructions(launch) / SCHEDULED / launch.gpu.running_clock
+    masking = mask_instructions(launch) / launch.gpu.issued_per_second
     if launch.pipeline.specialised:
         return Visit(tensor, softmax, copies, masking=masking)
     if by_instructions(launch, phase):
@@ -154,7 +153,7 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
         issued = few_rows_seconds(launch, phase)  # each warp waits by itself
         return Visit(0.0, issued, copies, 0.0, FEW_ROWS_CYCLES * masking, 1, apart=1.0)
     if is_online(phase) or launch.pipeline.returning:
-        issued = VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase) / SCHEDULED
+        issued = VISIT_INSTRUCTIONS * threads_of(launch.schedule, phase) / launch.gpu.scheduled
         softmax += issued / launch.gpu.clock_hz
     # a word that finds no register waits for L1 by itself
     softmax += L1_LATENCY * spilled_words(launch.algorithm, launch.schedule, phase)
@@ -223,10 +222,10 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's instructions, of which exponentials take a unit of their own."""
     exponentials = _scores(launch) / launch.gpu.exponentials_per_clock
     if launch.pipeline.overlapped:
-        more = term_instructions(launch.problem) * _scores(launch) / SCHEDULED / launch.gpu.running_clock
+        more = term_instructions(launch.problem) * _scores(launch) / launch.gpu.issued_per_second
         asked = exponentials_of(launch.problem) * exponentials
         return UNDER_PRODUCTS * asked / launch.gpu.running_clock + more
-    issued = visit_instructions(launch, phase) / SCHEDULED
+    issued = visit_instructions(launch, phase) / launch.gpu.scheduled
     hidden = is_gradient(phase)
     return max(issued, 0.0 if hidden else exponentials) / launch.gpu.running_clock
 

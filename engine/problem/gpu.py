@@ -90,6 +90,7 @@ class Gpu:
         sources: where each group of figures comes from, by what it is of.
         limits: what the model cannot say of it, in a sentence; empty where it is as of others.
         reached: what it reaches of all that.
+        scheduled: threads of an SM for which an instruction is issued per clock.
         target: its architecture as compilers name it.
     """
 
@@ -113,6 +114,7 @@ class Gpu:
     sources: MappingProxyType
     limits: str = ""
     reached: Reached = Reached()
+    scheduled: int = 128
     target: str = Device().architecture
 
     @property
@@ -134,6 +136,11 @@ class Gpu:
     def running_clock(self) -> float:
         """Hz at which it runs a kernel that leaves its power alone."""
         return self.reached.clock * self.clock_hz
+
+    @property
+    def issued_per_second(self) -> float:
+        """Instructions of threads that an SM issues in a second of a kernel that leaves its power alone."""
+        return self.scheduled * self.running_clock
 
     @property
     def exponentials_per_second(self) -> float:
