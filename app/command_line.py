@@ -13,8 +13,8 @@ from pathlib import Path
 import streamlit as st
 
 from app import serving
+from engine.decoded import FileError
 from engine.problem import hardware
-from engine.problem.calibration import CalibrationError
 
 
 def kernel() -> Path | None:
@@ -48,7 +48,7 @@ def _refused(calibration: Path | None) -> str:
     if calibration is not None:
         try:
             hardware.offer(calibration)
-        except CalibrationError as error:
+        except FileError as error:
             return f"--gpu is refused: {error}."
         os.environ[hardware.OWN] = str(calibration.absolute())
     return ""

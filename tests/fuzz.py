@@ -18,7 +18,7 @@ from engine.experiment import PARAMETERS, Experiment
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.parser import Parser, ended, whole
-from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import Recording
 from tests.dashboard import chromium, served
 
@@ -55,7 +55,7 @@ def judged(read: Callable[..., object], *given) -> str:
     """Whether something is shown, or refused in a sentence."""
     try:
         read(*given)
-    except (RecordingError, TourError) as error:
+    except (FileError, TourError) as error:
         short(str(error))
         return "refused"
     return "shown"

@@ -43,9 +43,9 @@ ORDER = {
         *("dispatch", "pages", "distributed"),
     ),
     "engine": (
-        *("root", "process_tree", "small", "problem", "schedule", "algorithms", "parameter", "experiment"),
-        *("parser", "model", "trace", "recordings", "layers", "studies", "watch", "worker", "measuring"),
-        "capture",
+        *("root", "process_tree", "small", "decoded", "problem", "schedule", "algorithms", "parameter"),
+        *("experiment", "parser", "model", "trace", "recordings", "layers", "studies", "watch", "worker"),
+        *("measuring", "capture"),
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),

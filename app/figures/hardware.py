@@ -6,7 +6,7 @@ from app.figures.base import Figure, drawn, line
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, digits, scaled
 from engine.problem.calibration import BENCHMARKS, FROM_DRAM, ORDER, Calibration
-from engine.problem.hardware import CALIBRATIONS, KIB, MIB, REACHES, Gpu
+from engine.problem.hardware import KIB, MIB, REACHES, Gpu
 from engine.recordings.file import is_of, recordings
 
 CHART, FEW = 340, 5  # pixels, and places of a benchmark that are all named
@@ -19,7 +19,7 @@ def unchecked(gpu: Gpu, brief: bool = False) -> str:
         return ""
     if brief:
         return f"Nothing modelled was ever checked on {gpu.with_article}."
-    if gpu.key in CALIBRATIONS:
+    if gpu.calibration:
         return f"Nothing modelled was ever checked on it. Its rates: {gpu.sources[REACHES]}."
     return (
         f"Nothing modelled was ever checked on {gpu.with_article}: times and DRAM bytes take what an H200 "

@@ -9,12 +9,13 @@ from app.figures.units import scaled, seconds_text, share_text, times_text
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.problem.calibration import BENCHMARKS, Calibration
-from engine.problem.hardware import CALIBRATIONS, REFUSED, Gpu
+from engine.problem.hardware import REFUSED, Gpu
 from engine.studies import calibrated
 
 HOW = (
     "`python -m engine calibrate --out my-gpu.json` measures a GPU in half a minute. The file is offered as "
-    "a GPU where the dashboard is started with `-- --gpu my-gpu.json`, or it lies in `assets/calibrations`."
+    "a GPU where it is uploaded in the sidebar, under More, where the dashboard is started with `-- --gpu "
+    "my-gpu.json`, or where it lies in `assets/calibrations`."
 )
 
 
@@ -22,7 +23,7 @@ def show() -> None:
     """Draw the page."""
     gpu = scenario.current().gpu
     unused("These figures are the GPU's alone.", *(name for name in CONTROLS if name != "hardware"))
-    found = CALIBRATIONS.get(gpu.key)
+    found = gpu.calibration
     told = (
         f"The {gpu.name} was never calibrated: the model takes shares of its vendor's figures that another "
         "GPU reaches, or that are published."
@@ -39,10 +40,8 @@ def show() -> None:
     if found:
         _measured(found, gpu)
     st.markdown("**What the model takes** of the vendor's figures, and waits")
-    rows = [
-        {"": what, "taken": _text(own, unit), "by this calibration": _text(by, unit)}
-        for what, unit, own, by in calibrated.taken(gpu)
-    ]
+    whose = "by this calibration" if found else "taken"
+    rows = [{"": what, whose: _text(value, unit)} for what, unit, value in calibrated.taken(gpu)]
     numbers(rows, "What the model takes")
     st.caption(
         "Attention does more beside its products than the benchmark of power, so its clock is taken to fall "

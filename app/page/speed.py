@@ -366,7 +366,8 @@ def _call(problem: Problem) -> str:
 
 def _two_gpus(experiment: Experiment) -> None:
     """Any two GPUs side by side: as recorded where both were, and as modelled."""
-    names, first = {key: gpu.name for key, gpu in GPUS.items()}, experiment.hardware
+    first = experiment.hardware
+    names = {key: gpu.name for key, gpu in GPUS.items()} | {first: experiment.gpu.name}
     second = next(key for key in ("h200", "h100") if key != first)
     with st.container(horizontal=True):
         keys = tuple(

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import scenario
+from app import scenario, serving
 from app.elements import fold
 from app.figures.hardware import figures_lines, unchecked
 from app.scenario.offers import subject
@@ -66,7 +66,8 @@ def show() -> None:
         _row(_number("Heads", "heads", 1, 1024, required=True), _select("KV heads", "kv_heads", heads))
         mask = _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get)
         _row(mask, _keys("before", "all", BEFORE_HELP))
-        gpu = _select("GPU", "hardware", tuple(GPUS), format_func=lambda key: GPUS[key].name)
+        gpus = inputs.gpus()
+        gpu = _select("GPU", "hardware", tuple(gpus), format_func=gpus.get)
         _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
         _more()
         with st.container(border=True, key="footprint"):
@@ -150,7 +151,10 @@ def _more() -> None:
         with more:
             for fields in _further():
                 _row(*fields)
-            inputs.upload()
+            if serving.may_run():
+                inputs.upload()
+            else:
+                st.caption(serving.REFUSED)
             recording.show()
 
 

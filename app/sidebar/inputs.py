@@ -1,12 +1,18 @@
-"""Whose numbers the pages show: drawn ones, heads of the small model on a sentence, or those of a file."""
+"""Whose numbers and GPU the pages show: those that are offered, or of a file; or heads on a sentence."""
+
+from collections.abc import Callable
 
 import streamlit as st
 
-from app import scenario, serving
+from app import scenario
 from app.elements import chart
 from app.figures import heads as figures
+from app.figures.units import plain
 from app.scenario import theme
 from app.scenario.widgets import TEXT
+from engine.decoded import FileError
+from engine.experiment import Experiment
+from engine.problem.hardware import GPUS, bring
 from engine.problem.heads import HeadsError, keep, kept, read, text_of
 from engine.problem.problem import DRAWN
 from engine.small.model import MOST_TYPED, small
@@ -23,6 +29,10 @@ UPLOAD_HELP = (
     "q [heads, tokens, d], k and v [kv_heads, tokens, d], and maybe tokens and scale, as `engine.capture` "
     "writes them. The file stays on this server while it runs, under a key that only its link names."
 )
+CALIBRATION_HELP = (
+    "A file that `python -m engine calibrate --out my-gpu.json` wrote on your GPU. The scenario is then "
+    "modelled on it. The file stays on this server while it runs, under a key that only its link names."
+)
 
 
 def choice() -> tuple[str, str, dict]:
@@ -38,24 +48,41 @@ def choice() -> tuple[str, str, dict]:
 
 
 def upload() -> None:
-    """Heads of the reader's own."""
-    if not serving.may_run():
-        st.caption(serving.REFUSED)
-        return
-    file = st.file_uploader(
-        "Your heads", type=["npz", "safetensors"], max_upload_size=16, help=UPLOAD_HELP, key="heads file"
+    """Heads and a calibration of the reader's own, each of which the scenario then has."""
+    _taken(
+        *("Your heads", ["npz", "safetensors"], 16, UPLOAD_HELP),
+        lambda data, _: scenario.current().on(f"{keep(read(data))}:0"),
     )
-    taken = scenario.kept("heads taken", {})
-    if file is None or taken.get("file") == file.file_id:
+    _taken(
+        *("Your GPU's calibration", ["json"], 1, CALIBRATION_HELP),
+        lambda data, name: scenario.current().changed(hardware=bring(data, name).key),
+    )
+
+
+def _taken(
+    label: str, kinds: list[str], most: int, why: str, scenario_of: Callable[[bytes, str], Experiment]
+) -> None:
+    """A place for files of at most so many MB: one is in the scenario then, or a sentence says why not."""
+    file = st.file_uploader(label, type=kinds, max_upload_size=most, help=why, key=f"{label} file")
+    taken = scenario.kept("files taken", {})
+    if file is None or taken.get(label) == file.file_id:
         return
-    taken["file"] = file.file_id
+    taken[label] = file.file_id
     try:
-        key = keep(read(file.getvalue()))
-    except HeadsError as error:
-        st.warning(f"{error}.")
+        found = scenario_of(file.getvalue(), file.name)
+    except (HeadsError, FileError) as error:
+        st.warning(plain(f"{error}."))
         return
-    scenario.replace(scenario.current().on(f"{key}:0"))
+    scenario.replace(found)
     st.rerun()
+
+
+def gpus() -> dict[str, str]:
+    """The GPUs that are offered, and those of calibrations that this visitor brought, by their keys."""
+    own, now = scenario.kept("gpus brought", {}), scenario.current().gpu
+    if now.key not in set(GPUS):
+        own[now.key] = now.name
+    return {key: gpu.name for key, gpu in GPUS.items()} | own
 
 
 def show(brief: bool = False) -> None:

@@ -5,8 +5,9 @@ import streamlit as st
 from app import scenario, serving
 from app.figures.units import plain
 from app.scenario import widgets
+from engine.decoded import FileError
 from engine.problem.hardware import gpu_named
-from engine.recordings.file import LARGEST_FILE, RecordingError, loads, recording_of, recordings, refused
+from engine.recordings.file import LARGEST_FILE, loads, recording_of, recordings, refused
 from engine.recordings.recording import Recording
 
 CHOICE_HELP = (
@@ -40,7 +41,6 @@ def show() -> None:
     for words in filter(None, (sentence, *refused())):
         st.warning(plain(words))
     if not serving.may_run():
-        st.caption(serving.REFUSED)
         return
     st.file_uploader(
         "Your GPU's recording",
@@ -114,6 +114,6 @@ def _own() -> tuple[Recording | None, str]:
         read.clear()
         try:
             read[file.file_id] = loads(file.getvalue(), file.name), ""
-        except RecordingError as error:
+        except FileError as error:
             read[file.file_id] = None, str(error)
     return read[file.file_id]

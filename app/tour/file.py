@@ -44,8 +44,8 @@ from urllib.parse import parse_qsl
 
 from app.figures.colours import Palette
 from app.tour.step_words import Choice, Said
+from engine.decoded import leads_elsewhere
 from engine.experiment import Experiment, ExperimentError
-from engine.recordings.decoded import leads_elsewhere
 from engine.root import ROOT
 from engine.studies.answers import AnswerError
 

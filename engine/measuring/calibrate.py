@@ -240,7 +240,7 @@ def _tiles(size: float) -> int:
 
 def measured(say: Callable[[str], None]) -> Calibration:
     """This GPU's calibration, told benchmark by benchmark; raises JobError."""
-    begin, where = time.monotonic(), device()
+    begin, where = time.monotonic(), device(why="only the rates of a CUDA GPU are measured")
     bench, reason = attempt(Bench, cuda=True)
     if bench is None:
         raise JobError(reason)

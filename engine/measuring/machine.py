@@ -60,11 +60,11 @@ def machine() -> Machine:
     return Machine(torch.cuda.get_device_name(), True, versions, "cold", has_triton)
 
 
-def device(commit: str | None = None) -> Device:
+def device(commit: str | None = None, why: str = "only a GPU is recorded") -> Device:
     """This machine's GPU, now; raises JobError where PyTorch can use none."""
     here = machine()
     if not here.cuda:
-        raise JobError("there is no GPU here that PyTorch can use, and only a GPU is recorded")
+        raise JobError(f"there is no GPU here that PyTorch can use, and {why}")
     versions = here.versions | _installed(*PEERS)
     read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
     driver, clocks = read.pop("driver", versions.pop("driver", "unknown")), {}

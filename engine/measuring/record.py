@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
+from engine.decoded import FileError
 from engine.measuring import cluster, layers, sampling, scenarios, sections, timelines
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
@@ -31,7 +32,6 @@ from engine.measuring.trial import training_problem
 from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
-from engine.recordings.file import RecordingError
 from engine.recordings.recording import Counters, Row
 from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, TilingTiming, Timing
@@ -246,7 +246,7 @@ def main(arguments: list[str]) -> int:
         with closing(recorder):
             for name in dict.fromkeys(sections):
                 RECORD[name](recorder)
-    except (JobError, RecordingError) as error:
+    except (JobError, FileError) as error:
         print(error, file=sys.stderr)
         return 2
     counts = ", ".join(f"{len(rows)} {name}" for name, rows in recorder.rows.items())

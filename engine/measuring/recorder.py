@@ -9,8 +9,9 @@ from itertools import chain
 from pathlib import Path
 
 from engine.algorithms import ALGORITHMS
+from engine.decoded import FileError
 from engine.measuring.precompile import Kernel, compile_all
-from engine.recordings.file import SECTIONS, RecordingError, load, save
+from engine.recordings.file import SECTIONS, load, save
 from engine.recordings.recording import Device, Recording, Row, identity
 
 COMPILING = 0.5  # of the time left, at most
@@ -19,7 +20,7 @@ COMPILING = 0.5  # of the time left, at most
 class Recorder:
     """A recording that grows: rows by what they are about, written as they come, until the time is up.
 
-    Raises RecordingError where the file cannot be written, is another machine's or version's, or is held by
+    Raises FileError where the file cannot be written, is another machine's or version's, or is held by
     another process.
     """
 
@@ -121,12 +122,10 @@ class Recorder:
         except (BlockingIOError, FileNotFoundError):
             pass
         held.close()
-        raise RecordingError(f"{self.path} is being recorded by another process: name another file")
+        raise FileError(f"{self.path} is being recorded by another process: name another file")
 
-    def _refusal(self, error: OSError) -> RecordingError:
-        return RecordingError(
-            f"{self.path} cannot be written: {error.strerror}; what was measured before is kept"
-        )
+    def _refusal(self, error: OSError) -> FileError:
+        return FileError(f"{self.path} cannot be written: {error.strerror}; what was measured before is kept")
 
     def _resume(self) -> None:
         """Take what is there; refuse to mix rows of two GPUs, drivers, versions or commits."""
@@ -136,7 +135,7 @@ class Recorder:
         for what in ("gpu", "driver", "versions", "commit"):
             then, now = getattr(before.device, what), getattr(self.device, what)
             if then != now:
-                raise RecordingError(
+                raise FileError(
                     f"{self.path.name} was recorded with {what} {_shown(then)}, here it is {_shown(now)}:"
                     " name another file"
                 )

@@ -1,61 +1,46 @@
 """A calibration: what micro-benchmarks measured on one GPU, from a file, and what it is found to reach.
 
 `python -m engine calibrate` writes such a file. No figure comes from attention's own times. A file may come
-from a stranger: whatever is wrong with it becomes one sentence (CalibrationError).
+from a stranger: whatever is wrong with it becomes one sentence (FileError).
 """
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
-from typing import Any
 
+from engine.decoded import Format
 from engine.problem.gpu import MIB, Gpu, Reached
 
-FORMAT, VERSION = "GPU calibration", 1
-LARGEST_FILE = 2**20  # bytes
-MOST_POINTS, LARGEST_NUMBER = 4096, 1e18
-TEXT = re.compile(r"[\w .:+,()/-]{0,120}")
+FORMAT = Format("GPU calibration", 1, "a calibration of a GPU", MIB, ": calibrate anew")
 DTYPES = ("float16", "bfloat16", "float32", "float8_e4m3fn")
 READ, COPIED, FROM_DRAM = "read", "copied", "share from DRAM"
 APART, TOGETHER = "L2, each its own", "L2, 64 the same"
 ORDER, BESIDE = "SM", "beside the blocks"
 MIXED = "products and exponentials"
-NOT_SAID = ("clock_hz", "memory_bytes_per_second")  # which not every driver says
 STREAMED, WAITED, LIGHT, FULL = "float16, from L2", "a tile", "exponentials alone", "products alone"
+FROM_ZERO = (FROM_DRAM, ORDER)  # series whose numbers may be 0
 FALLEN = 0.98  # of the clock it began with, under which a GPU is at its power limit
 
 Points = tuple[tuple[float, float], ...]
 Series = Mapping[str, Points]
 
 
-class CalibrationError(ValueError):
-    """Why a file is no calibration, in one sentence."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
-    """One micro-benchmark.
+    """One micro-benchmark."""
 
-    Attributes:
-        title: what it measures.
-        unit: of its numbers.
-        over: what they stand over.
-        sentence: what runs, and what that should come to by the vendor's figures.
-        expected: what the vendor's figures lead one to expect of a GPU, by series, where they say it.
-        needed: series that a calibration has to have, of at least `fewest` points.
-    """
-
-    title: str
-    unit: str
-    over: str
-    sentence: str
+    title: str  # what it measures
+    unit: str  # of its numbers
+    over: str  # what they stand over
+    sentence: str  # what runs, and what that should come to by the vendor's figures
+    # what the vendor's figures lead one to expect of a GPU, by series, where they say it
     expected: Callable[[Gpu], Mapping[str, float]]
-    needed: tuple[str, ...]
+    needed: tuple[str, ...]  # series that a calibration has to have, of at least `fewest` points
     fewest: int = 1
 
 
@@ -132,36 +117,26 @@ BENCHMARKS = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What was measured on one GPU.
-
-    Attributes:
-        gpu, driver, versions, commit, date: on what, and when.
-        capability: of compute, as 9.0.
-        sms, shared_bytes_block, shared_bytes_sm, register_bytes_sm, l2_bytes, memory_bytes: by the driver.
-        clock_hz, memory_bytes_per_second: the highest clock, and the memory's by its clock and width; 0 where
-            the driver does not say.
-        seconds: that it took.
-        refused: why the chip's own counters were not read; empty where they were.
-        series: the points of each benchmark, by its key in `BENCHMARKS` and the series' name.
-    """
+    """What was measured on one GPU, and on what and when."""
 
     gpu: str
     driver: str
     versions: str
     commit: str
     date: str
-    capability: str
+    capability: str  # of compute, as 9.0
+    # by the driver, bytes
     sms: int
     shared_bytes_block: int
     shared_bytes_sm: int
     register_bytes_sm: int
     l2_bytes: int
     memory_bytes: int
-    clock_hz: float
-    memory_bytes_per_second: float
-    seconds: float
-    refused: str
-    series: Mapping[str, Series]
+    clock_hz: float  # the highest; 0 where the driver does not say
+    memory_bytes_per_second: float  # by the memory's clock and width; 0 where the driver does not say
+    seconds: float  # that it took
+    refused: str  # why the chip's own counters were not read; empty where they were
+    series: Mapping[str, Series]  # the points of each benchmark, by its key in `BENCHMARKS`
 
     def best(self, benchmark: str, series: str) -> float:
         """The highest number of a series."""
@@ -220,7 +195,7 @@ def _power(points: list[tuple[float, float]], running: float, clock_hz: float) -
 
     Attention does more beside its products than they do: it gives up no less than an H200's counters say.
     """
-    if len(points) < 2:
+    if len(points) < 2 or min(points)[0] == max(points)[0]:
         return Reached.power_from, Reached.power_slope
     (low, high), (x, y) = min(points), max(points)
     slope = max(high - y, 1.0) / (x - low)
@@ -229,90 +204,43 @@ def _power(points: list[tuple[float, float]], running: float, clock_hz: float) -
     return max(found, least, key=lambda each: each[1] * (1 - each[0]))
 
 
-FIELDS = fields(Calibration)
-
-
-def _rounded(number: float) -> float:
-    return float(f"{number:.6g}")
-
-
 def dumps(calibration: Calibration) -> str:
     """The file's text."""
-    values = {"format": FORMAT, "version": VERSION, **vars(calibration)}
+
+    def rounded(points: Points) -> list[list[float]]:
+        return [[float(f"{number:.6g}") for number in point] for point in points]
+
+    values = {"format": FORMAT.name, "version": FORMAT.version, **vars(calibration)}
     values["series"] = {
-        key: {name: [[_rounded(x), _rounded(y)] for x, y in points] for name, points in series.items()}
+        key: {name: rounded(points) for name, points in series.items()}
         for key, series in calibration.series.items()
     }
     return json.dumps(values) + "\n"
 
 
 def load(path: Path) -> Calibration:
-    """A calibration from a file; raises CalibrationError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise CalibrationError(f"{path.name} cannot be read: {error.strerror}") from None
-    return loads(data, path.name)
+    """A calibration from a file; raises FileError."""
+    return FORMAT.load(path, Calibration, _fault)
 
 
 def loads(data: bytes, name: str = "the file") -> Calibration:
-    """The same from a file's bytes; raises CalibrationError."""
-    if len(data) > LARGEST_FILE:
-        raise CalibrationError(f"{name} is larger than {LARGEST_FILE // MIB} MB")
-    try:
-        content = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError):
-        raise CalibrationError(f"{name} is damaged: it is not JSON, or ends too early") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise CalibrationError(f"{name} is not a calibration of a GPU")
-    if content.get("version") is not VERSION:
-        said = f"{content.get('version')!r:.20}; this program reads version {VERSION}: calibrate anew"
-        raise CalibrationError(f"{name} is of version {said}")
-    try:
-        return Calibration(**{one.name: _value(one.type, content.get(one.name), one.name) for one in FIELDS})
-    except CalibrationError as error:
-        raise CalibrationError(f"{name} is damaged: {error}") from None
+    """The same from a file's bytes; raises FileError."""
+    return FORMAT.loads(data, name, Calibration, _fault)
 
 
-def _value(kind: Any, value: Any, name: str) -> Any:
-    """A field from its JSON."""
-    if name == "series":
-        return _series(value)
-    if kind is str:
-        if not isinstance(value, str) or not TEXT.fullmatch(value):
-            raise CalibrationError(f"{name} is {value!r:.60}; it must be a line of plain text")
-        return value
-    least = 0 if name in NOT_SAID else 1e-9
-    whole = kind is float or type(value) is int
-    if type(value) not in (int, float) or not whole or not least <= value <= LARGEST_NUMBER:
-        must = f"a {'whole ' * (kind is int)}number above 0"
-        raise CalibrationError(f"{name} is {value!r:.60}; it must be {must}")
-    return kind(value)
-
-
-def _series(value: Any) -> Mapping[str, Series]:
-    """The points, each benchmark's with those that it has to have."""
-    found = {}
+def _fault(found: Calibration) -> str | None:
+    """What is wrong with numbers that must be above 0, or with series that must be there."""
+    for name, value in vars(found).items():
+        if value == 0 and name not in ("clock_hz", "memory_bytes_per_second"):
+            return f"has 0 for {name}, which must be above 0"
     for key, benchmark in BENCHMARKS.items():
-        series = value.get(key) if isinstance(value, dict) else None
-        series = series if isinstance(series, dict) else {}
-        if missing := [one for one in benchmark.needed if one not in series]:
-            raise CalibrationError(f"it lacks {missing[0]} of {benchmark.title}")
-        points = {one: _points(each, benchmark, one[:40]) for one, each in series.items()}
-        found[key] = MappingProxyType(points)
-    return MappingProxyType(found)
-
-
-def _points(value: Any, benchmark: Benchmark, name: str) -> Points:
-    least = 0 if name in (FROM_DRAM, ORDER) else 1e-12
-    fewest = benchmark.fewest if name in benchmark.needed else 1
-    if not isinstance(value, list) or not fewest <= len(value) <= MOST_POINTS:
-        must = f"it must be {fewest} to {MOST_POINTS} pairs of numbers"
-        raise CalibrationError(f"{name} of {benchmark.title} is cut short: {must}")
-    for point in value:
-        pair = isinstance(point, list) and len(point) == 2 and all(type(one) in (int, float) for one in point)
-        if not pair or not 0 <= point[0] <= LARGEST_NUMBER or not least <= point[1] <= LARGEST_NUMBER:
-            must = "it must be two numbers above 0"
-            raise CalibrationError(f"{name} of {benchmark.title} has {point!r:.60}; {must}")
-    return tuple((float(x), float(y)) for x, y in value)
+        series = found.series.get(key, {})
+        for name in (*benchmark.needed, *series):
+            points, fewest = series.get(name, ()), benchmark.fewest if name in benchmark.needed else 1
+            if len(points) < fewest:
+                return f"is cut short: {name} of {benchmark.title} must be {fewest} or more pairs of numbers"
+            if not all(len(point) == 2 and (name in FROM_ZERO or point[1] > 0) for point in points):
+                return f"must have pairs of numbers above 0 in {name} of {benchmark.title}"
+            if fewest > 1 and not all(one[0] < other[0] for one, other in pairwise(points)):
+                return f"must have rising places in {name} of {benchmark.title}"
+    return None

@@ -1,7 +1,8 @@
 """A GPU: what one streaming multiprocessor and one memory system hold, and how fast they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from engine.problem.dtype import dtype_named
 from kernels.tilings.device import Device
@@ -21,30 +22,22 @@ class Reached:
     """What a GPU reaches of its vendor's figures, and how long it waits; of one never measured, an H200's.
 
     `python -m engine calibrate` measures each, see `engine.problem.calibration`.
-
-    Attributes:
-        matrix: share of the tensor cores' peak that long products reach.
-        reads, copies: of the memory's bandwidth; copies turn it from reading to writing.
-        cache: of what L2 delivers, where the blocks of a head request the same at once.
-        latency, l2_latency: seconds that a loop takes for a tile of 8 KiB, each loaded when it has the last,
-            where DRAM, or L2, has them.
-        launch: seconds from one kernel to the next, and `between_events` more between two events.
-        clock: of `Gpu.clock_hz` while tensor cores work, but leave the card's power alone.
-        power_from, power_slope: what it gives up of that as its tensor cores work beyond a share of the time.
-        sustained_from, sustained_clock: seconds after which it goes on at a share of the clock it began with.
     """
 
-    matrix: float = 0.804
-    reads: float = 0.95
-    copies: float = 0.848
-    cache: float = 0.916
+    matrix: float = 0.804  # share of the tensor cores' peak that long products reach
+    reads: float = 0.95  # of the memory's bandwidth
+    copies: float = 0.848  # the same of copies, which turn it from reading to writing
+    cache: float = 0.916  # of what L2 delivers, where the blocks of a head request the same at once
+    # seconds that a loop takes for a tile of 8 KiB, loaded when it has the last, where DRAM, or L2, has it
     latency: float = 0.69e-6
     l2_latency: float = 0.353e-6
-    launch: float = 2.33e-6
-    between_events: float = 1.42e-6
-    clock: float = 0.979
+    launch: float = 2.33e-6  # seconds from one kernel to the next
+    between_events: float = 1.42e-6  # seconds more between two events
+    clock: float = 0.979  # of `Gpu.clock_hz` while tensor cores work, but leave the card's power alone
+    # what it gives up of that as its tensor cores work beyond a share of the time
     power_from: float = 0.5
     power_slope: float = 0.35
+    # seconds after which it goes on at a share of the clock it began with
     sustained_from: float = 0.063
     sustained_clock: float = 0.875
 
@@ -64,58 +57,36 @@ class Reached:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as its vendor states it; where nobody does, `sources` says what is assumed.
+    """One GPU as its vendor states it; where nobody does, `sources` says what is assumed."""
 
-    Attributes:
-        key: name in URLs and on the command line.
-        name: name on a page.
-        architecture: its generation.
-        sms: streaming multiprocessors (an AMD GPU's compute units).
-        blocks_sm: thread blocks that one SM can hold at most.
-        shared_bytes_block: shared memory that one thread block can have, bytes.
-        shared_bytes_sm: shared memory of one SM, bytes.
-        register_bytes_sm: register file of one SM, bytes.
-        exponentials_per_clock: of one SM.
-        shared_bytes_per_clock: what one SM can load from its shared memory, bytes/clock.
-        l2_bytes: the cache before device memory, bytes: level 2 (on an MI300X the Infinity Cache).
-        l2_effective_bytes: room in it for what all SMs use, bytes. Where the chip has two L2 partitions each
-            keeps its own copy: all SMs of an H100 with 50 MiB can walk over 23.75 again and again without a
-            byte from DRAM, over 25 at a loss of a fifth, over 30 with nothing left.
-        l2_bytes_per_clock: what it delivers to all SMs together, bytes/clock.
-        memory_bytes: device memory that programs find, as the driver reports it, bytes.
-        memory_bytes_per_second: peak bandwidth of device memory, bytes/s.
-        clock_hz: the clock at which the tensor cores' peak is stated, Hz.
-        matrix_flops: dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for
-            float16 and bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
-        sources: where each group of figures comes from, by what it is of.
-        limits: what the model cannot say of it, in a sentence; empty where it is as of others.
-        reached: what it reaches of all that.
-        scheduled: threads of an SM for which an instruction is issued per clock.
-        target: its architecture as compilers name it.
-    """
-
-    key: str
-    name: str
-    architecture: str
-    sms: int
-    blocks_sm: int
-    shared_bytes_block: int
-    shared_bytes_sm: int
-    register_bytes_sm: int
-    exponentials_per_clock: int
-    shared_bytes_per_clock: int
-    l2_bytes: int
+    key: str  # name in URLs and on the command line
+    name: str  # on a page
+    architecture: str  # its generation
+    sms: int  # streaming multiprocessors (an AMD GPU's compute units)
+    blocks_sm: int  # thread blocks that one SM can hold at most
+    shared_bytes_block: int  # shared memory that one thread block can have
+    shared_bytes_sm: int  # shared memory of one SM
+    register_bytes_sm: int  # register file of one SM
+    exponentials_per_clock: int  # of one SM
+    shared_bytes_per_clock: int  # what one SM can load from its shared memory
+    l2_bytes: int  # the cache before device memory: level 2 (on an MI300X the Infinity Cache)
+    # Room in it for what all SMs use. Where the chip has two L2 partitions each keeps its own copy: all SMs
+    # of an H100 with 50 MiB can walk over 23.75 again and again without a byte from DRAM, over 25 at a loss
+    # of a fifth, over 30 with nothing left.
     l2_effective_bytes: int
-    l2_bytes_per_clock: float
-    memory_bytes: int
-    memory_bytes_per_second: float
-    clock_hz: float
+    l2_bytes_per_clock: float  # what it delivers to all SMs together
+    memory_bytes: int  # device memory that programs find, as the driver reports it
+    memory_bytes_per_second: float  # peak bandwidth of device memory
+    clock_hz: float  # at which the tensor cores' peak is stated
+    # Dense peak of a matrix product by dtype, FLOP/s, summed in float32: tensor cores for float16 and
+    # bfloat16, plain fused multiply-adds for float32 (and for bfloat16 on a T4).
     matrix_flops: MappingProxyType
-    sources: MappingProxyType
-    limits: str = ""
-    reached: Reached = Reached()
-    scheduled: int = 128
-    target: str = Device().architecture
+    sources: MappingProxyType  # where each group of figures comes from, by what it is of
+    limits: str = ""  # what the model cannot say of it, in a sentence; empty where it is as of others
+    reached: Reached = Reached()  # what it reaches of all that
+    scheduled: int = 128  # threads of an SM for which an instruction is issued per clock
+    target: str = Device().architecture  # as compilers name it
+    calibration: Any = field(default=None, compare=False, repr=False)  # what was measured of it, if anything
 
     @property
     def device(self) -> Device:

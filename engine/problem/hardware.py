@@ -17,46 +17,46 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.problem.calibration import READ, TOGETHER, Calibration, CalibrationError, load
+from engine.decoded import FileError
+from engine.problem.calibration import READ, TOGETHER, Calibration, load, loads
 from engine.problem.gpu import GB, KIB, MIB, Gpu, Reached
+from engine.problem.kept_files import keep_file, kept_file
 from engine.root import ROOT
 
 __all__ = ["GB", "GPUS", "KIB", "LINKS", "MIB", "Gpu", "gpu_named", "offer", "same_machine"]
 
 SHELF = ROOT / "assets" / "calibrations"  # of what lies here, a file under a preset's key is that preset's
 OWN = "ATTENTION_TILES_GPU"  # in the environment: a calibration that is offered, here and in what this starts
+BROUGHT = "own-"  # keys of GPUs whose calibration a visitor uploaded, which are listed nowhere
 
 A100_L2_CLOCK, HOPPER_L2_CLOCK = 5120, 13.5e12 / 1.83e9  # bytes/clock
 L2_OF_AN_SM = HOPPER_L2_CLOCK / 132  # where nobody states it
-CAPABILITIES = {  # by compute capability: blocks per SM, KiB of shared memory of an SM and of a block
-    "7.5": (16, 64, 64),
-    "8.0": (32, 164, 163),
-    "8.6": (16, 100, 99),
-    "8.9": (24, 100, 99),
-    "9.0": (32, 228, 227),
-    "10.0": (32, 228, 227),
-    "10.3": (32, 228, 227),
-    "12.0": (24, 100, 99),
+# by compute capability, or AMD's target: generation, blocks per SM, KiB of shared memory of an SM and a block
+FAMILIES = {
+    "7.5": ("Turing", 16, 64, 64),
+    "8.0": ("Ampere", 32, 164, 163),
+    "8.6": ("Ampere", 16, 100, 99),
+    "8.7": ("Ampere", 16, 164, 163),
+    "8.9": ("Ada", 24, 100, 99),
+    "9.0": ("Hopper", 32, 228, 227),
+    "10.0": ("Blackwell", 32, 228, 227),
+    "10.3": ("Blackwell Ultra", 32, 228, 227),
+    "12.0": ("Blackwell", 24, 100, 99),
+    "12.1": ("Blackwell", 24, 100, 99),
+    "gfx942": ("CDNA 3", 32, 64, 64),
 }
-ARCHITECTURES = {
-    "7.5": "Turing", "8.0": "Ampere", "8.6": "Ampere", "8.7": "Ampere", "8.9": "Ada", "9.0": "Hopper",
-    "10.0": "Blackwell", "10.3": "Blackwell Ultra", "12.0": "Blackwell", "12.1": "Blackwell",
-}  # fmt: skip
 REACHES = "what it reaches"  # of the sources
 EXPONENTIALS = {"10.3": 32}  # per clock and SM; 16 elsewhere
 SHARED_BYTES = {"7.5": 64}  # per clock and SM; 128 elsewhere: 32 banks of 4 bytes; Turing has 16 load units
-SMI = "nvidia-smi: {:,} MiB, "
 ASSUMED = "assumed: as much per SM as an H200's"
 A100_L2 = A100_L2_CLOCK, "A100 architecture whitepaper: 5,120 B per clock"
 H200_L2 = HOPPER_L2_CLOCK, "measured at the SMs of an H200, where one answer of L2 serves several"
 HOPPER_L2 = HOPPER_L2_CLOCK, "taken: what the SMs of an H200 were measured to get"
-WHOLE = "assumed: all of L2"
-HALF = "assumed: half of L2, which has two partitions"
-COUNTED_HALF = "half of L2, which has two partitions: by DRAM counters of an H100 and an H200"
 # bytes/s in one direction of what joins two GPUs: NVIDIA's data sheets; PCI Express at 16 lanes
 LINKS = MappingProxyType(
     {
@@ -68,54 +68,52 @@ LINKS = MappingProxyType(
         "NVLink 5": 900e9,
     }
 )
+MODAL = "by nvidia-smi, among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
+CLUB = "by nvidia-smi, as printed in reports on club-3090, 2026"
+LOGS = "by nvidia-smi, as printed in public logs of several machines"
 PRESETS = (
-    # key, name, architecture, compute capability, SMs, GHz, TFLOP/s of float16, bfloat16 and float32, GB/s of
-    # memory, MiB of it, MiB of L2 and what of them serves all SMs
-    ("t4", "T4", "Turing", "7.5", 40, 1.59, (65.1, 8.1, 8.1), 320, 15_360, (4, 4)),
-    ("a10", "A10", "Ampere", "8.6", 72, 1.695, (125, 125, 31.2), 600, 23_028, (6, 6)),
-    ("a100-40gb", "A100 40 GB", "Ampere", "8.0", 108, 1.41, (312, 312, 19.5), 1555, 40_960, (40, 20)),
-    ("a100", "A100", "Ampere", "8.0", 108, 1.41, (312, 312, 19.5), 2039, 81_920, (40, 20)),
-    ("rtx3090", "RTX 3090", "Ampere", "8.6", 82, 1.695, (71.2, 71.2, 35.6), 936, 24_576, (6, 6)),
-    ("rtx4090", "RTX 4090", "Ada", "8.9", 128, 2.52, (165.2, 165.2, 82.6), 1008, 24_564, (72, 72)),
-    ("l4", "L4", "Ada", "8.9", 58, 2.04, (121, 121, 30.3), 300, 23_034, (48, 48)),
-    ("l40s", "L40S", "Ada", "8.9", 142, 2.52, (366.5, 366.5, 91.6), 864, 46_068, (96, 96)),
-    ("h100", "H100 SXM", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 3350, 81_079, (50, 25)),
-    ("h200", "H200", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4800, 143_155.9375, (60, 30)),
-    ("gh200", "GH200", "Hopper", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4000, 97_871, (60, 30)),
-    ("b200", "B200", "Blackwell", "10.0", 148, 1.86, (2250, 2250, 75), 8000, 183_359, (126, 63)),
-    ("b300", "B300", "Blackwell Ultra", "10.3", 148, 1.86, (2250, 2250, 75), 7700, 275_040, (126, 63)),
-    ("rtx5090", "RTX 5090", "Blackwell", "12.0", 170, 2.407, (209.5, 209.5, 104.8), 1792, 32_607, (96, 96)),
-)
-SHEETS = {  # of SMs, clock, peaks and bandwidth
-    "t4": "NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)",
-    "a10": "NVIDIA A10 datasheet; GA102 architecture whitepaper",
-    "a100-40gb": "NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper",
-    "a100": "NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper",
-    "rtx3090": "NVIDIA GA102 architecture whitepaper, GeForce RTX 3090",
-    "rtx4090": "NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090",
-    "l4": "NVIDIA L4 datasheet (242 TFLOP/s with sparsity); Ada architecture whitepaper",
-    "l40s": "NVIDIA L40S datasheet (733 TFLOP/s with sparsity, of which half is dense; it also prints 362)",
-    "h100": "NVIDIA H100 SXM datasheet; H100 architecture whitepaper",
-    "h200": "NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)",
-    "gh200": "NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone",
-    "b200": "NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them",
-    "b300": (
-        "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); "
-        "SMs and L2 as its driver reports them; exponentials twice a B200's"
-    ),
-    "rtx5090": "NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090",
-}
-LISTED = SMI + "among the totals that Modal lists of its GPUs (modal-client, pull request 2797)"
-MEMORY = {  # where it is not listed
-    "rtx3090": SMI + "as printed in reports on club-3090, 2026",
-    "rtx4090": SMI + "as printed in a report on RLinf, November 2025",
-    "h100": "PyTorch, in the recording: {:,.0f} MiB (80 GB on the data sheet)",
-    "h200": "PyTorch, in the recording: {:,.0f} MiB (141 GB on the data sheet)",
-    "gh200": SMI + "as printed in public logs of several machines",
-    "b200": SMI + "as printed in public logs of several machines",
-    "b300": SMI + "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
-    "rtx5090": SMI + "as printed in reports on club-3090, 2026",
-}
+    # key, name, compute capability, SMs, GHz, TFLOP/s of float16, bfloat16 and float32, GB/s of memory, MiB
+    # of L2 and what of them serves all SMs, MiB of memory and by whose printout, source of the rest
+    ("t4", "T4", "7.5", 40, 1.59, (65.1, 8.1, 8.1), 320, (4, 4), 15_360, MODAL,
+     "NVIDIA T4 datasheet; Turing architecture whitepaper (no bfloat16 tensor cores)"),
+    ("a10", "A10", "8.6", 72, 1.695, (125, 125, 31.2), 600, (6, 6), 23_028, MODAL,
+     "NVIDIA A10 datasheet; GA102 architecture whitepaper"),
+    ("a5000", "RTX A5000", "8.6", 64, 1.695, (111.1, 111.1, 27.8), 768, (6, 6), 24_564,
+     "by nvidia-smi, as printed in akash-network/provider-configs, pull request 83",
+     "NVIDIA RTX A5000 datasheet (222.2 TFLOP/s with sparsity); GA102 architecture whitepaper"),
+    ("a100-40gb", "A100 40 GB", "8.0", 108, 1.41, (312, 312, 19.5), 1555, (40, 20), 40_960, MODAL,
+     "NVIDIA A100 datasheet, 40 GB SXM; A100 architecture whitepaper"),
+    ("a100", "A100", "8.0", 108, 1.41, (312, 312, 19.5), 2039, (40, 20), 81_920, MODAL,
+     "NVIDIA A100 datasheet, 80 GB SXM; A100 architecture whitepaper"),
+    ("rtx3090", "RTX 3090", "8.6", 82, 1.695, (71.2, 71.2, 35.6), 936, (6, 6), 24_576, CLUB,
+     "NVIDIA GA102 architecture whitepaper, GeForce RTX 3090"),
+    ("rtx4090", "RTX 4090", "8.9", 128, 2.52, (165.2, 165.2, 82.6), 1008, (72, 72), 24_564,
+     "by nvidia-smi, as printed in a report on RLinf, November 2025",
+     "NVIDIA Ada GPU architecture whitepaper, GeForce RTX 4090"),
+    ("l4", "L4", "8.9", 58, 2.04, (121, 121, 30.3), 300, (48, 48), 23_034, MODAL,
+     "NVIDIA L4 datasheet (242 TFLOP/s with sparsity); Ada architecture whitepaper"),
+    ("l40s", "L40S", "8.9", 142, 2.52, (366.5, 366.5, 91.6), 864, (96, 96), 46_068, MODAL,
+     "NVIDIA L40S datasheet (733 TFLOP/s with sparsity, of which half is dense; it also prints 362)"),
+    ("h100", "H100 SXM", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 3350, (50, 25), 85_017_493_504 / MIB,
+     "by PyTorch, in the recording (80 GB on the data sheet)",
+     "NVIDIA H100 SXM datasheet; H100 architecture whitepaper"),
+    ("h200", "H200", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4800, (60, 30), 143_155.9375,
+     "by PyTorch, in the recording (141 GB on the data sheet)",
+     "NVIDIA H200 SXM datasheet; L2 as its driver reports it (50 MB in the H100 whitepaper)"),
+    ("gh200", "GH200", "9.0", 132, 1.83, (989.4, 989.4, 66.9), 4000, (60, 30), 97_871, LOGS,
+     "NVIDIA GH200 datasheet, 96 GB HBM3: the GPU alone"),
+    ("b200", "B200", "10.0", 148, 1.86, (2250, 2250, 75), 8000, (126, 63), 183_359, LOGS,
+     "NVIDIA HGX B200 datasheet (1,000 W); SMs and L2 as its driver reports them"),
+    ("b300", "B300", "10.3", 148, 1.86, (2250, 2250, 75), 7700, (126, 63), 275_040,
+     "as NVIDIA's aiconfigurator has it (b300_sxm.yaml)",
+     "NVIDIA Blackwell Ultra datasheet, HGX B300: 7.7 TB/s, 62 for eight (8 TB/s is a GB300's); SMs and L2 "
+     "as its driver reports them; exponentials twice a B200's"),
+    ("rtx5090", "RTX 5090", "12.0", 170, 2.407, (209.5, 209.5, 104.8), 1792, (96, 96), 32_607, CLUB,
+     "NVIDIA RTX Blackwell GPU architecture whitepaper, GeForce RTX 5090"),
+    ("mi300x", "MI300X", "gfx942", 304, 2.1, (1307.4, 1307.4, 163.4), 5325, (256, 256), 206_141_652_992 / MIB,
+     "by rocm-smi, as printed in a report on ROCm, 2025",
+     "AMD Instinct MI300X data sheet; an SM is a compute unit"),
+)  # fmt: skip
 AT_FULL_RATE = {"matrix": 1.0, "power_slope": 0.0, "sustained_clock": 1.0}
 HALVED = "products summed in float32 run at half of the tensor cores' rate, and nothing else limits them"
 REACHED = {  # of GPUs that this project never measured, where something published says more than an H200
@@ -137,8 +135,20 @@ REACHED = {  # of GPUs that this project never measured, where something publish
         "AMD, Measuring Max-Achievable FLOPs, part 2: 654 TFLOP/s in float16, at 1,115 MHz",
     ),
 }
-L2_CLOCK = {"a100-40gb": A100_L2, "a100": A100_L2, "h100": HOPPER_L2, "h200": H200_L2, "gh200": HOPPER_L2}
+L2_CLOCK = {
+    **{"a100-40gb": A100_L2, "a100": A100_L2, "h100": HOPPER_L2, "h200": H200_L2, "gh200": HOPPER_L2},
+    "mi300x": (8192, "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock"),
+}
 COUNTED = ("h100", "h200")  # whose L2 was seen to keep two copies
+AMD_SOURCES = {
+    "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS each; blocks assumed",
+    "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
+}
+AMD_LIMITS = (
+    "Counts of tiles, bytes requested and FLOPs hold for an MI300X. Its DRAM bytes take the Infinity Cache "
+    "for L2 and leave out the eight L2 caches of 4 MB; its times take AMD's own rate of matrix products. "
+    "This project's kernels are compiled for one, and were never run."
+)
 
 
 def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
@@ -148,11 +158,23 @@ def _peaks(float16: float, bfloat16: float, float32: float) -> MappingProxyType:
     )
 
 
-def _nvidia(key, name, architecture, capability, sms, ghz, tflops, gigabytes_per_second, mib, l2) -> Gpu:
+def _preset(key, name, family, sms, ghz, tflops, gigabytes_per_second, l2, mib, printed, sheet) -> Gpu:
     """One of PRESETS with its sources."""
-    blocks, shared, block = CAPABILITIES[capability]
+    architecture, blocks, shared, block = FAMILIES[family]
+    amd = not family[0].isdigit()
     clock, stated = L2_CLOCK.get(key, (L2_OF_AN_SM * sms, ASSUMED))
-    effective = WHOLE if l2[0] == l2[1] else COUNTED_HALF if key in COUNTED else HALF
+    halves = "by DRAM counters of an H100 and an H200" if key in COUNTED else "assumed"
+    sources = {
+        "SMs, clock, peaks, bandwidth": sheet,
+        "blocks and shared memory": f"CUDA C++ Programming Guide, compute capability {family}",
+        "memory": f"{mib:,.0f} MiB, {printed}",
+        "L2 to SMs": stated,
+        "L2 for what all SMs share": (
+            "assumed: all of L2" if l2[0] == l2[1] else f"half of L2, which has two partitions: {halves}"
+        ),
+    }
+    reached, published = REACHED.get(key, (Reached(), ""))
+    sources |= (AMD_SOURCES if amd else {}) | ({REACHES: published} if published else {})
     return Gpu(
         key=key,
         name=name,
@@ -161,86 +183,70 @@ def _nvidia(key, name, architecture, capability, sms, ghz, tflops, gigabytes_per
         blocks_sm=blocks,
         shared_bytes_block=block * KIB,
         shared_bytes_sm=shared * KIB,
-        register_bytes_sm=256 * KIB,
-        exponentials_per_clock=EXPONENTIALS.get(capability, 16),
-        shared_bytes_per_clock=SHARED_BYTES.get(capability, 128),
+        register_bytes_sm=(512 if amd else 256) * KIB,
+        exponentials_per_clock=EXPONENTIALS.get(family, 16),
+        shared_bytes_per_clock=SHARED_BYTES.get(family, 128),
         l2_bytes=l2[0] * MIB,
         l2_effective_bytes=l2[1] * MIB,
         l2_bytes_per_clock=clock,
-        memory_bytes=int(mib * MIB),
+        memory_bytes=round(mib * MIB),
         memory_bytes_per_second=gigabytes_per_second * 1e9,
         clock_hz=ghz * 1e9,
         matrix_flops=_peaks(*tflops),
-        sources=MappingProxyType(
-            {
-                "SMs, clock, peaks, bandwidth": SHEETS[key],
-                "blocks and shared memory": f"CUDA C++ Programming Guide, compute capability {capability}",
-                "memory": MEMORY.get(key, LISTED).format(mib),
-                "L2 to SMs": stated,
-                "L2 for what all SMs share": effective,
-                **({REACHES: REACHED[key][1]} if key in REACHED else {}),
-            }
-        ),
-        reached=REACHED[key][0] if key in REACHED else Reached(),
-        target=f"sm_{capability.replace('.', '')}",
+        sources=MappingProxyType(sources),
+        reached=reached,
+        scheduled=64 if amd else 128,  # a wave of 64 takes one of four units of 16 lanes for four clocks
+        target=family if amd else f"sm_{family.replace('.', '')}",
+        limits=AMD_LIMITS if amd else "",
     )
 
 
-_ALL = (
-    *(_nvidia(*figures) for figures in PRESETS),
-    Gpu(
-        key="mi300x",
-        name="MI300X",
-        architecture="CDNA 3",
-        sms=304,
-        blocks_sm=32,
-        shared_bytes_block=64 * KIB,
-        shared_bytes_sm=64 * KIB,
-        register_bytes_sm=512 * KIB,
-        exponentials_per_clock=16,
-        shared_bytes_per_clock=128,
-        l2_bytes=256 * MIB,
-        l2_effective_bytes=256 * MIB,
-        l2_bytes_per_clock=8192,
-        memory_bytes=206_141_652_992,
-        memory_bytes_per_second=5.325e12,
-        clock_hz=2.1e9,
-        matrix_flops=_peaks(1307.4, 1307.4, 163.4),
-        sources=MappingProxyType(
-            {
-                "SMs, clock, peaks, bandwidth": "AMD Instinct MI300X data sheet; an SM is a compute unit",
-                "blocks and shared memory": "CDNA 3 whitepaper: 64 KiB of LDS each; blocks assumed",
-                "memory": "rocm-smi: 206,141,652,992 B, as printed in a report on ROCm, 2025",
-                "L2 to SMs": "CDNA 3 whitepaper: 17.2 TB/s of the Infinity Cache, 8,192 B per clock",
-                "L2 for what all SMs share": "CDNA 3 whitepaper: 256 MB of Infinity Cache, taken whole",
-                REACHES: REACHED["mi300x"][1],
-            }
-        ),
-        reached=REACHED["mi300x"][0],
-        target="gfx942",
-        limits=(
-            "Counts of tiles, bytes requested and FLOPs hold for an MI300X. Its DRAM bytes take the Infinity "
-            "Cache for L2 and leave out the eight L2 caches of 4 MB; its times take AMD's own rate of matrix "
-            "products. This project's kernels are compiled for one, and were never run."
-        ),
-    ),
-)
-PRESET = MappingProxyType({gpu.key: gpu for gpu in _ALL})
-_OFFERED = dict(PRESET)
+PRESET = MappingProxyType({figures[0]: _preset(*figures) for figures in PRESETS})
+
+
+class _Offered(dict):
+    """GPUs by their keys. One that a visitor brought is found by its key, here and in what this starts."""
+
+    def __missing__(self, key: str) -> Gpu:
+        return _brought(str(key))
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return bool(self[key])
+        except KeyError:
+            return False
+
+
+@lru_cache(64)
+def _brought(key: str) -> Gpu:
+    """The GPU of an uploaded calibration; raises KeyError."""
+    if not re.fullmatch(BROUGHT + "[0-9a-f]{12}", key):
+        raise KeyError(key)
+    try:
+        return calibrated(load(kept_file(key.removeprefix(BROUGHT), ".json")), key)
+    except FileError as error:
+        raise KeyError(key) from error
+
+
+_OFFERED = _Offered(PRESET)
 GPUS = MappingProxyType(_OFFERED)  # presets, and what was calibrated
-CALIBRATIONS: dict[str, Calibration] = {}  # by the key of its GPU
 REFUSED: dict[Path, str] = {}  # why a file is not offered
 
 
 def offer(path: Path) -> Gpu:
-    """Offer the GPU of a calibration under its file's name; raises CalibrationError."""
+    """Offer the GPU of a calibration under its file's name; raises FileError."""
     found, key = load(path), re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-") or "calibrated"
     named = gpu_named(found.gpu)
     if key in PRESET and (named is None or named.key != key):
-        raise CalibrationError(f"{path.name} is of another GPU than it is named for, {found.gpu}")
-    CALIBRATIONS[key] = found
+        raise FileError(f"{path.name} is of another GPU than it is named for, {found.gpu}")
     _OFFERED[key] = calibrated(found, key)
     return _OFFERED[key]
+
+
+def bring(data: bytes, name: str) -> Gpu:
+    """The GPU of a calibration that a visitor uploaded, for whoever knows its key; raises FileError."""
+    loads(data, name)
+    return GPUS[BROUGHT + keep_file(data, ".json")]
 
 
 def calibrated(found: Calibration, key: str) -> Gpu:
@@ -250,7 +256,9 @@ def calibrated(found: Calibration, key: str) -> Gpu:
     when = f"calibrated {found.date[:10]}"
     own = {} if key == base.key else {"key": key, "name": f"{base.name}, {when}"}
     sources = {**base.sources, REACHES: f"{when}, {found.gpu}, driver {found.driver}"}
-    return replace(base, **own, sources=MappingProxyType(sources), reached=found.reached(base))
+    return replace(
+        base, **own, sources=MappingProxyType(sources), reached=found.reached(base), calibration=found
+    )
 
 
 def _measured(found: Calibration) -> Gpu:
@@ -261,12 +269,13 @@ def _measured(found: Calibration) -> Gpu:
     names = {field.name for field in fields(Gpu)} - {"reached"}
     alike = {name: getattr(found, name) for name in names if hasattr(found, name)} | {"clock_hz": clock}
     alike["memory_bytes_per_second"] = found.memory_bytes_per_second or found.series["memory"][READ][-1][1]
+    architecture, blocks, *_ = FAMILIES.get(found.capability, ("", 32))
     return replace(
         PRESET["h200"],
         **alike,
         name=found.gpu.removeprefix("NVIDIA "),
-        architecture=ARCHITECTURES.get(found.capability, ""),
-        blocks_sm=CAPABILITIES.get(found.capability, (32,))[0],
+        architecture=architecture,
+        blocks_sm=blocks,
         exponentials_per_clock=int(per_clock("exponentials", "exp2")),
         shared_bytes_per_clock=int(per_clock("shared", "load")),
         l2_bytes_per_clock=found.best("memory", TOGETHER) / clock,
@@ -295,7 +304,7 @@ def _offer_all() -> None:
     for path in (*files, *(Path(name) for name in os.environ.get(OWN, "").split(os.pathsep) if name)):
         try:
             offer(path)
-        except CalibrationError as error:
+        except FileError as error:
             REFUSED[path] = str(error)
 
 

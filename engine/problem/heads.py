@@ -4,37 +4,29 @@ A scenario names its numbers by the text, or by the key that a file is kept by, 
 the process that runs kernels mean the same ones.
 """
 
-import atexit
-import hashlib
 import json
 import math
-import os
 import re
 import zipfile
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
-from secrets import token_hex
-from shutil import rmtree
-from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
 
+from engine.problem.kept_files import keep_file, kept_file
 from engine.small import tensor_file
 from engine.small.model import layers_of, small
 
 MOST_BYTES = 256 * 2**20  # of a file, and of what it unpacks to
 MOST_TOKENS, MOST_HEADS, MOST_HEAD_DIM = 16384, 256, 256
-MOST_KEPT, MOST_IN_MEMORY = 32, 4
-FOLDER = "ATTENTION_TILES_HEADS"  # of the kept files: processes that this one starts find it there
+MOST_IN_MEMORY = 4
 KEY = re.compile(r"([0-9a-f]{12})(?::(\d{1,3}))?")
 TYPED = re.compile(r"text:(\d)\.(\d)(?::(.*))?", re.DOTALL)  # a layer and a head of the small model, a text
 SENTENCE = "It is a truth universally acknowledged, that a single man must be in want of a wife."
 TENSORS = ("q", "k", "v")
-os.environ.setdefault(FOLDER, str(Path(gettempdir(), f"attention-heads-{token_hex(8)}")))
 
 
 class HeadsError(ValueError):
@@ -169,25 +161,14 @@ def _safetensors(file: bytes) -> dict[str, Any]:
         raise HeadsError("The file is neither an .npz nor a .safetensors that can be read") from None
 
 
-_in_memory: OrderedDict[str, Heads] = OrderedDict()
-
-
 def keep(heads: Heads) -> str:
     """The name of heads in a scenario: their own, or a key by which they are known while this server runs."""
-    if heads.name:
-        return heads.name
-    packed = heads.packed()
-    key, folder = hashlib.sha256(packed).hexdigest()[:12], Path(os.environ[FOLDER])
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700)
-        atexit.register(rmtree, folder, ignore_errors=True)
-    written = folder / f"{key}.npz"
-    if not written.is_file():
-        written.write_bytes(packed)
-    oldest = sorted(folder.glob("*.npz"), key=lambda path: path.stat().st_mtime)
-    for path in oldest[:-MOST_KEPT]:
-        path.unlink(missing_ok=True)
-    return key
+    return heads.name or keep_file(heads.packed(), ".npz")
+
+
+@lru_cache(MOST_IN_MEMORY)
+def _of_key(key: str) -> Heads:
+    return read(kept_file(key, ".npz"))
 
 
 def kept(inputs: str) -> tuple[Heads, int] | None:
@@ -200,15 +181,10 @@ def kept(inputs: str) -> tuple[Heads, int] | None:
     named = KEY.fullmatch(inputs)
     if named is None:
         return None
-    key, first = named[1], int(named[2] or 0)
-    if key not in _in_memory:
-        try:
-            _in_memory[key] = read(Path(os.environ[FOLDER], f"{key}.npz"))
-        except (OSError, HeadsError):
-            return None
-        while len(_in_memory) > MOST_IN_MEMORY:
-            _in_memory.popitem(last=False)
-    heads = _in_memory[key]
+    try:
+        heads, first = _of_key(named[1]), int(named[2] or 0)
+    except (OSError, HeadsError):
+        return None
     return (heads, first) if first < len(heads.q) else None
 
 

@@ -1,13 +1,12 @@
 """Recordings in and out of files: JSON, packed by gzip where the name says so.
 
 A file may come from a stranger, so loading trusts nothing: whatever is wrong with it becomes one sentence
-(RecordingError), what stands in it is checked by `decoded`.
+(FileError), what stands in it is checked by `decoded`.
 """
 
 import gzip
 import json
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
@@ -15,16 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.decoded import FileError, Format
 from engine.experiment import Experiment
 from engine.problem.hardware import gpu_named
 from engine.problem.problem import Problem
-from engine.recordings.decoded import RecordingError, decoded
+from engine.recordings.decoded import fault_of
 from engine.recordings.recording import Recording
 from engine.root import ROOT
 
-FORMAT = "attention recording"
-VERSION = 1
 LARGEST_FILE = 16 * 2**20  # bytes, unpacked
+FORMAT = Format("attention recording", 1, "a recording of attention", LARGEST_FILE)
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
 JUDGES = SHELF / "judges"  # calls drawn by lot, on which no constant of the model may be set
@@ -33,7 +32,8 @@ SECTIONS = tuple(field.name for field in fields(Recording) if field.name != "dev
 
 def dumps(recording: Recording) -> str:
     """The file's text: one row a line."""
-    lines = [f'"format": "{FORMAT}"', f'"version": {VERSION}', f'"device": {_line(recording.device)}']
+    lines = [f'"format": "{FORMAT.name}"', f'"version": {FORMAT.version}']
+    lines.append(f'"device": {_line(recording.device)}')
     for name in SECTIONS:
         rows = ",\n".join(map(_line, getattr(recording, name)))
         lines.append(f'"{name}": [\n{rows}\n]' if rows else f'"{name}": []')
@@ -65,28 +65,13 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def loads(data: bytes, name: str = "the file") -> Recording:
-    """A recording from a file's bytes, packed or not; raises RecordingError."""
-    content = _parsed(_unpacked(data, name), name)
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise RecordingError(f"{name} is not a recording of attention")
-    version = content.pop("version", None)
-    if version != VERSION or isinstance(version, bool):
-        said = str(version)[:20] if isinstance(version, int) else "unreadable"
-        raise RecordingError(f"{name} is a recording of version {said}; this program reads version {VERSION}")
-    try:
-        return decoded(Recording, content, "the recording")
-    except RecordingError as error:
-        raise RecordingError(f"{name} is damaged: {error}") from None
+    """A recording from a file's bytes, packed or not; raises FileError."""
+    return FORMAT.loads(data, name, Recording, fault_of)
 
 
 def load(path: Path) -> Recording:
-    """A recording from a file; raises RecordingError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise RecordingError(f"{path.name} cannot be read: {error.strerror}") from None
-    return loads(data, path.name)
+    """A recording from a file; raises FileError."""
+    return FORMAT.load(path, Recording, fault_of)
 
 
 def recordings(folder: Path = SHELF) -> tuple[Recording, ...]:
@@ -134,7 +119,7 @@ def _read(path: Path, version: tuple[int, int, int]) -> Recording | str:
     """`version` is there so that a file which is written again is read again, at the same time too."""
     try:
         return load(path)
-    except RecordingError as error:
+    except FileError as error:
         return str(error)
 
 
@@ -154,31 +139,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _unpacked(data: bytes, name: str) -> bytes:
-    too_large = RecordingError(f"{name} is larger than {LARGEST_FILE // 2**20} MB")
-    if len(data) > LARGEST_FILE:
-        raise too_large
-    if data[:2] != b"\x1f\x8b":
-        return data
-    unpacking = zlib.decompressobj(wbits=31)  # gzip
-    try:
-        text = unpacking.decompress(data, LARGEST_FILE + 1)
-    except zlib.error:
-        raise RecordingError(f"{name} is damaged: it cannot be unpacked") from None
-    if len(text) > LARGEST_FILE:
-        raise too_large
-    if not unpacking.eof:
-        raise RecordingError(f"{name} is damaged: it ends too early")
-    return text
-
-
-def _parsed(text: bytes, name: str) -> Any:
-    def refuse(constant: str):
-        raise ValueError(constant)
-
-    try:
-        return json.loads(text.decode("utf-8"), parse_constant=refuse)
-    except (ValueError, RecursionError):
-        raise RecordingError(f"{name} is damaged: it is not JSON") from None

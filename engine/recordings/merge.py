@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from engine.decoded import FileError
 from engine.parser import Parser
-from engine.recordings.file import SECTIONS, RecordingError, load, save
+from engine.recordings.file import SECTIONS, load, save
 from engine.recordings.recording import Recording, Row, identity
 
 
 def merged(recordings: Sequence[Recording]) -> Recording:
-    """All rows of recordings of one GPU; raises RecordingError for those of several.
+    """All rows of recordings of one GPU; raises FileError for those of several.
 
     A row of an older recording keeps that one's commit, where it has a place for it.
     """
     oldest_first = sorted(recordings, key=lambda one: one.device.date)
     names = list(dict.fromkeys(one.device.gpu for one in oldest_first))
     if len(names) > 1:
-        raise RecordingError(f"the recordings are of {' and '.join(names)}, they must be of one GPU")
+        raise FileError(f"the recordings are of {' and '.join(names)}, they must be of one GPU")
     rows: dict[str, dict[tuple, Row]] = {name: {} for name in SECTIONS}
     for one in oldest_first:
         for name in SECTIONS:
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
     try:
         found = merged([load(path) for path in options.files])
         save(found, options.out)
-    except RecordingError as error:
+    except FileError as error:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:

@@ -1,10 +1,9 @@
 """What a GPU was measured to reach, beside its vendor's figures, and what the model takes of it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from engine.problem.calibration import BENCHMARKS, FROM_DRAM, ORDER, READ, Calibration
-from engine.problem.hardware import CALIBRATIONS, Gpu
+from engine.problem.hardware import Gpu
 
 BETWEEN = ("s", "Hz")  # of what has no best: the least and the most
 Row = tuple[str, str, str, float, float, float | None]
@@ -26,14 +25,8 @@ def measured(found: Calibration, gpu: Gpu) -> Iterator[Row]:
             yield one.title, name, one.unit, least, max(numbers), one.expected(gpu).get(name)
 
 
-def taken(gpu: Gpu) -> list[tuple[str, str, float, float | None]]:
-    """(what it is, its unit, what the model takes of a GPU, what was measured); shares have no unit."""
-    found, own = CALIBRATIONS.get(gpu.key), _taken(gpu)
-    by = _taken(replace(gpu, reached=found.reached(gpu))) if found else [(None,) * 3] * len(own)
-    return [(what, unit, value, each[2]) for (what, unit, value), each in zip(own, by, strict=True)]
-
-
-def _taken(gpu: Gpu) -> list[tuple[str, str, float]]:
+def taken(gpu: Gpu) -> list[tuple[str, str, float]]:
+    """(what it is, its unit, what the model takes of a GPU); shares have no unit."""
     reached = gpu.reached
     return [
         ("tensor cores' peak, by long products", "", reached.matrix),

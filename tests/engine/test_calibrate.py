@@ -14,12 +14,13 @@ import torch
 
 from app import command_line
 from engine import Experiment, simulate
+from engine.decoded import FileError
 from engine.measuring import calibrate
 from engine.problem import calibration as file
 from engine.problem import hardware
-from engine.problem.calibration import CalibrationError, dumps, loads
+from engine.problem.calibration import dumps, loads
 from engine.problem.gpu import MIB, Reached
-from engine.problem.hardware import CALIBRATIONS, GPUS, PRESET, calibrated
+from engine.problem.hardware import GPUS, PRESET, calibrated
 from engine.recordings.recording import Device
 from engine.worker.jobs import JobError, LostError
 
@@ -110,7 +111,7 @@ def chip(monkeypatch):
     monkeypatch.setattr(calibrate, "torch", fake)
     monkeypatch.setattr("engine.measuring.trial.torch", fake)
     monkeypatch.setattr(calibrate, "kernels", SimpleNamespace(Benchmarks=lambda device, size: one))
-    monkeypatch.setattr(calibrate, "device", lambda: WHERE)
+    monkeypatch.setattr(calibrate, "device", lambda why: WHERE)
     monkeypatch.setattr(calibrate.time, "sleep", lambda seconds: setattr(one, "powered", 0.0))
 
     def refuse(*given, **more):
@@ -192,8 +193,7 @@ def test_the_command_writes_what_is_offered(chip, capsys, tmp_path, monkeypatch)
     monkeypatch.setattr(hardware, "_OFFERED", dict(PRESET))
     gpu = hardware.offer(path)
     assert gpu.key == "my-gpu"
-    assert gpu.device.architecture == f"sm_{CALIBRATIONS[gpu.key].capability.replace('.', '')}"
-    CALIBRATIONS.pop(gpu.key)
+    assert gpu.device.architecture == f"sm_{gpu.calibration.capability.replace('.', '')}"
 
 
 def changed(**values) -> bytes:
@@ -203,43 +203,37 @@ def changed(**values) -> bytes:
 
 def series(key: str, **points) -> dict:
     every = json.loads((hardware.SHELF / "h100.json").read_text())["series"]
-    return {**every, key: {name.replace("_", " "): value for name, value in points.items()} or {}}
+    return {**every, key: {name.replace("_", " "): value for name, value in points.items()}}
 
 
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", "is damaged: it is not JSON, or ends too early"),
-        (changed()[:3000], "is damaged: it is not JSON, or ends too early"),
+        (b"", "is damaged: it is not JSON"),
+        (changed()[:3000], "is damaged: it is not JSON"),
         (b"[1]", "is not a calibration of a GPU"),
         (changed(format="attention recording"), "is not a calibration of a GPU"),
-        (changed(version=0), "is of version 0; this program reads version 1: calibrate anew"),
-        (changed(sms=0), "is damaged: sms is 0; it must be a whole number above 0"),
-        (changed(sms=1.5), "is damaged: sms is 1.5; it must be a whole number above 0"),
-        (changed(gpu="<b>"), "is damaged: gpu is '<b>'; it must be a line of plain text"),
-        (changed(gpu=None), "is damaged: gpu is None; it must be a line of plain text"),
-        (changed(series=None), "is damaged: it lacks float16 of Matrix products"),
         (
-            changed(series=series("waits", a_tile=[[1, 1]])),
-            "a tile of Waits is cut short: it must be 3 to 4096 pairs",
+            changed(version=0),
+            "is a calibration of version 0; this program reads version 1: calibrate anew",
         ),
-        (
-            changed(series=series("shared", load=[[8, 0]])),
-            "load of Shared memory has [8, 0]; it must be two numbers",
-        ),
-        (
-            changed(series=series("shared", load=[[8, True]])),
-            "load of Shared memory has [8, True]; it must be",
-        ),
-        (
-            changed(series=series("shared", load=[8])),
-            "load of Shared memory has 8; it must be two numbers above 0",
-        ),
+        (changed(sms=0), "is damaged: the calibration has 0 for sms, which must be above 0"),
+        (changed(sms=1.5), "is damaged: sms of the calibration must be a whole number"),
+        (changed(gpu="<b>"), "is damaged: gpu of the calibration must hold no link, picture, address or tag"),
+        (changed(gpu=None), "is damaged: the calibration lacks gpu"),
+        (changed(series=None), "is damaged: the calibration lacks series"),
+        (changed(series={}), "is cut short: float16 of Matrix products must be 1 or more pairs of numbers"),
+        (changed(series=series("waits", a_tile=[[1, 1]])), "a tile of Waits must be 3 or more pairs"),
+        (changed(series=series("waits", a_tile=[[1, 1]] * 3)), "must have rising places in a tile of Waits"),
+        (changed(series=series("shared", load=[[8, 0]])), "numbers above 0 in load of Shared memory"),
+        (changed(series=series("shared", load=[[8]])), "numbers above 0 in load of Shared memory"),
+        (changed(series=series("shared", load=[[8, True]])), "load of shared of series"),
+        (changed(series=series("shared", load=[8])), "load of shared of series"),
         (b" " * (1 << 20) + b" ", "is larger than 1 MB"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(data, sentence):
-    with pytest.raises(CalibrationError) as caught:
+    with pytest.raises(FileError) as caught:
         loads(data, "my-gpu.json")
     assert str(caught.value).startswith("my-gpu.json is ")
     assert sentence in str(caught.value)
@@ -248,11 +242,9 @@ def test_what_is_wrong_with_a_file_is_one_sentence(data, sentence):
 def test_a_calibration_of_another_gpu_is_refused_under_a_presets_name(tmp_path):
     path = tmp_path / "h200.json"
     path.write_bytes(changed())
-    with pytest.raises(
-        CalibrationError, match=r"h200\.json is of another GPU than it is named for, NVIDIA H100"
-    ):
+    with pytest.raises(FileError, match=r"h200\.json is of another GPU than it is named for, NVIDIA H100"):
         hardware.offer(path)
-    with pytest.raises(CalibrationError, match=r"none\.json cannot be read: No such file"):
+    with pytest.raises(FileError, match=r"none\.json cannot be read: No such file"):
         hardware.offer(tmp_path / "none.json")
 
 
@@ -268,7 +260,7 @@ def test_a_file_of_a_known_gpu_keeps_its_vendors_figures():
 
 @pytest.mark.parametrize("key", ["h100", "h200"])
 def test_a_preset_that_was_calibrated_takes_all_that_was_measured(key):
-    assert GPUS[key].reached == CALIBRATIONS[key].reached(PRESET[key])
+    assert GPUS[key].reached == GPUS[key].calibration.reached(PRESET[key])
     assert GPUS[key].sources[hardware.REACHES].startswith(f"calibrated 2026-11-27, NVIDIA {key.upper()}")
 
 
@@ -306,7 +298,7 @@ def test_a_command_takes_a_gpu_of_ones_own_or_says_why_not(tmp_path):
     refused = run(path, *asked)
     assert refused.returncode == 2
     assert refused.stderr.startswith(
-        "my-gpu.json is of version 0; this program reads version 1: calibrate anew\n"
+        "my-gpu.json is a calibration of version 0; this program reads version 1: calibrate anew\n"
     )
 
 
@@ -317,5 +309,5 @@ def test_the_dashboard_is_not_started_with_a_file_that_is_no_calibration(tmp_pat
     with pytest.raises(SystemExit):
         command_line.check()
     assert capsys.readouterr().err == (
-        "--gpu is refused: my-gpu.json is damaged: sms is 0; it must be a whole number above 0.\n"
+        "--gpu is refused: my-gpu.json is damaged: the calibration has 0 for sms, which must be above 0.\n"
     )

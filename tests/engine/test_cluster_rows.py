@@ -15,7 +15,7 @@ from engine.model.cluster.lanes import KINDS
 from engine.model.cluster.spread import Spread
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
-from engine.recordings.file import CLUSTERS, RecordingError, dumps, loads, recordings
+from engine.recordings.file import CLUSTERS, FileError, dumps, loads, recordings
 from engine.recordings.recording import Recording
 from engine.studies.recorded_clusters import sent_bytes
 from engine.worker.jobs import JobError
@@ -115,7 +115,7 @@ def test_rows_of_several_gpus_come_back_from_a_file_and_old_files_are_read_as_be
 )
 def test_what_cannot_be_is_refused(row, said):
     section = "cluster" if isinstance(row, ClusterTiming) else "cluster_timelines"
-    with pytest.raises(RecordingError, match=said):
+    with pytest.raises(FileError, match=said):
         loads(dumps(Recording(recordings()[0].device, **{section: (row,)})).encode())
 
 

@@ -10,7 +10,7 @@ from engine.measuring import clock, sections
 from engine.measuring.scenarios import together
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import identity
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
 from engine.studies.fp8 import fp8_worth, head_errors, recorded_fp8, round_e4m3, rounding_errors
@@ -87,7 +87,7 @@ def test_rows_survive_a_file(recording):
 
 @pytest.mark.parametrize("wrong", [{"numbers": "e5m2"}, {"inputs": "zeros"}])
 def test_unknown_kinds_are_refused(recording, wrong):
-    with pytest.raises(RecordingError, match="must have numbers of float16, tensor, block, rotated"):
+    with pytest.raises(FileError, match="must have numbers of float16, tensor, block, rotated"):
         loads(dumps(replace(recording, fp8=(replace(row(), **wrong),))).encode())
 
 

@@ -15,7 +15,7 @@ from engine.measuring import record, scenarios
 from engine.measuring import recorder as making
 from engine.measuring.recorder import Recorder
 from engine.recordings import file
-from engine.recordings.file import RecordingError, load, recordings, refused, save
+from engine.recordings.file import FileError, load, recordings, refused, save
 from engine.recordings.recording import unmeasured
 from engine.recordings.timing import Decoding, Times
 from tests.engine.test_recording import DEVICE
@@ -52,7 +52,7 @@ def test_rows_are_there_after_kill_nine(tmp_path):
 
 def test_two_recorders_do_not_write_one_file(tmp_path):
     first = recorder(tmp_path / "mine.json")
-    with pytest.raises(RecordingError, match="is being recorded by another process"):
+    with pytest.raises(FileError, match="is being recorded by another process"):
         recorder(tmp_path / "mine.json")
     first.add("timings", ROWS[:2])
     first.close()
@@ -70,7 +70,7 @@ def test_what_another_recorder_finishes_meanwhile_is_not_lost(tmp_path, monkeypa
     held = []
 
     def loaded(path: Path):
-        with pytest.raises(RecordingError, match="is being recorded by another process"):
+        with pytest.raises(FileError, match="is being recorded by another process"):
             Recorder(path, DEVICE, 60.0)
         held.append(path)
         return load(path)
@@ -89,7 +89,7 @@ def test_a_lock_that_its_holder_removes_meanwhile_is_not_held(tmp_path, monkeypa
         Path(held.name).unlink()
 
     monkeypatch.setattr(making.fcntl, "flock", removed)
-    with pytest.raises(RecordingError, match="is being recorded by another process"):
+    with pytest.raises(FileError, match="is being recorded by another process"):
         recorder(path)
 
 
@@ -108,7 +108,7 @@ def test_two_that_write_one_file_each_write_it_whole(tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_noticed_before_anything_is_measured(tmp_path):
-    with pytest.raises(RecordingError, match="cannot be written: No such file or directory"):
+    with pytest.raises(FileError, match="cannot be written: No such file or directory"):
         recorder(tmp_path / "nowhere" / "mine.json")
 
 
@@ -117,14 +117,14 @@ def test_a_full_disk_is_a_sentence_and_keeps_what_there_was(tmp_path, monkeypatc
     sentence = "cannot be written: No space left on device; what was measured before is kept"
     if moment == "before":
         monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(RecordingError, match=sentence):
+        with pytest.raises(FileError, match=sentence):
             recorder(tmp_path / "mine.json")
         assert not list(tmp_path.iterdir())
         return
     first = recorder(tmp_path / "mine.json")
     first.add("timings", ROWS[:2])
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(RecordingError, match=sentence):
+    with pytest.raises(FileError, match=sentence):
         first.add("timings", ROWS[2:3])
     first.close()
     assert os.listdir(tmp_path) == ["mine.json"]

@@ -17,7 +17,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import (
     LARGEST_FILE,
     SHELF,
-    RecordingError,
+    FileError,
     dumps,
     load,
     loads,
@@ -147,7 +147,7 @@ def spoiled(text: str, change) -> bytes:
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileError) as caught:
         loads(spoiled(dumps(recording), change), "f")
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
     ],
 )
 def test_what_is_no_recording_is_refused_in_a_sentence(data, sentence):
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileError) as caught:
         loads(data, "f")
     assert str(caught.value) == sentence
 
@@ -227,7 +227,7 @@ def test_a_run_that_was_cut_short_goes_on_where_it_stopped(quick, tmp_path):
 )
 def test_what_was_recorded_otherwise_does_not_add_to_a_recording(tmp_path, recording, changed, said):
     save(recording, tmp_path / "h200.json")
-    with pytest.raises(RecordingError, match=f"was recorded {said}: name another file"):
+    with pytest.raises(FileError, match=f"was recorded {said}: name another file"):
         Recorder(tmp_path / "h200.json", replace(DEVICE, **changed), 1.0)
 
 

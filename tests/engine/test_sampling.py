@@ -13,7 +13,7 @@ from engine.measuring import record, sampling
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import call, plan
 from engine.problem.problem import Problem
-from engine.recordings.file import SHELF, RecordingError, dumps, load, loads, recording_of, recordings
+from engine.recordings.file import SHELF, FileError, dumps, load, loads, recording_of, recordings
 from engine.recordings.recording import Device, Recording, identity
 from engine.recordings.samples import Samples, nearest_samples
 from engine.recordings.timing import Times
@@ -177,7 +177,7 @@ def test_a_row_comes_back_from_a_file_with_the_stretches_in_which_kernels_ran():
 def test_a_row_that_no_chip_gives_is_refused(wrong):
     content = json.loads(dumps(recording(ROW)))
     content["samples"][0] |= wrong
-    with pytest.raises(RecordingError, match="must have"):
+    with pytest.raises(FileError, match="must have"):
         loads(json.dumps(content).encode())
 
 

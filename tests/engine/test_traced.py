@@ -12,7 +12,7 @@ from engine.measuring.timelines import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError
-from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import Recording, TracedCall, identity, unmeasured
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import Times
@@ -111,7 +111,7 @@ def written(recording) -> str:
     ],
 )  # fmt: skip
 def test_a_damaged_timeline_is_refused_with_the_place(written, change, sentence):
-    with pytest.raises(RecordingError) as caught:
+    with pytest.raises(FileError) as caught:
         loads(spoiled(written, lambda content: change(content["timelines"][0])), "f")
     assert sentence in str(caught.value)
     assert "timelines of the recording 1" in str(caught.value)

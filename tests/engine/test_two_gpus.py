@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from engine import Experiment, simulate
-from engine.recordings.file import RecordingError, load, save
+from engine.recordings.file import FileError, load, save
 from engine.recordings.merge import main, merged
 from engine.studies.two_gpus import modelled_on, of_hardware, recorded_on
 
@@ -27,7 +27,7 @@ def test_merged_are_all_rows_and_of_a_row_the_newest():
 
 
 def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
-    with pytest.raises(RecordingError, match=r"^the recordings are of NVIDIA H.* they must be of one GPU$"):
+    with pytest.raises(FileError, match=r"^the recordings are of NVIDIA H.* they must be of one GPU$"):
         merged([H200, of_hardware("h100")])
     paths = [tmp_path / "a.json", tmp_path / "b.json.gz"]
     for path in paths:

@@ -10,7 +10,7 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import clock, exact, sections
 from engine.measuring.scenarios import together
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import RecordingError, dumps, loads, recordings
+from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Times, VariantTiming
 from engine.studies.masks import beside, variant_costs
@@ -97,7 +97,7 @@ def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
     rows = [replace(row, times=TIMES, commit="abc") for row in PLAN[FORWARD]]
     text = dumps(Recording(DEVICE, variants=tuple(rows)))
     assert loads(text.encode()).variants == tuple(rows)
-    with pytest.raises(RecordingError, match=r"it must be one of softcap, sinks, alibi$"):
+    with pytest.raises(FileError, match=r"it must be one of softcap, sinks, alibi$"):
         loads(text.replace('"term": "sinks"', '"term": "dropout"').encode())
 
 
