@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -81,7 +81,8 @@ class Numbers:
             flaw = Flaw(base=LN_2) if factor == LN_2 else Flaw(factor)
             yield kind, words, _softmax(s * factor, seen, v)[0], flaw
         yield from self._masks(s, visited, v)
-        out, total = online(s, seen, v, block_kv, True, True)
+        order = [range(first, first + block_kv) for first in range(0, problem.seq_kv, block_kv)]
+        *_, (_, _, total, out) = online(s, seen, v, order, Flaw())
         yield "missing_division", "O is not divided by the sum l of its row", out, None
         yield "missing_division", "O is divided by the sum l of its row twice", self.out / _some(total), None
         for kept, summed, words in (
@@ -89,8 +90,9 @@ class Numbers:
             (True, False, "the running sum l is not multiplied by alpha when the running maximum rises"),
             (False, False, "neither O nor l is multiplied by alpha when the running maximum rises"),
         ):
-            out, total = online(s, seen, v, block_kv, kept, summed)
-            yield "missing_rescale", words, out / _some(total), Flaw(rescale_out=kept, rescale_sum=summed)
+            flaw = Flaw(rescale_out=kept, rescale_sum=summed)
+            *_, (_, _, total, out) = online(s, seen, v, order, flaw)
+            yield "missing_rescale", words, out / _some(total), flaw
         yield "missing_softmax", "the softmax is missing: O is S V", np.where(seen, s, 0.0) @ v, None
         padded = blocks(problem.seq_kv, block_kv) * block_kv - problem.seq_kv
         if padded:
@@ -121,46 +123,36 @@ class Numbers:
         """After which block of keys, in order, a row first differs: its m, alpha, l and O as they must be and
         as the flaw makes them, of O the first number, not yet divided by l. None where it never does.
         """
-        scores, seen = _scores(self.problem, self.q, self.k)[head, row], visible(self.problem)[row]
-        values = _flat(np.repeat(self.v, self.problem.group, 1))[head, :, 0]
-        other = seen if flaw.mask is None else np.broadcast_to(flaw.mask, visible(self.problem).shape)[row]
-        right = _row(np.where(seen, scores, -np.inf), values, order, Flaw())
-        wrong = _row(np.where(other, scores * flaw.factor, -np.inf), values, order, flaw)
-        for at, (must, found) in enumerate(zip(right, wrong, strict=True)):
+        scores, seen = _scores(self.problem, self.q, self.k)[head, row], visible(self.problem)
+        values = _flat(np.repeat(self.v, self.problem.group, 1))[head, :, :1]
+        other = seen if flaw.mask is None else np.broadcast_to(flaw.mask, seen.shape)
+        right, wrong = (
+            online(scores[None, None] * each.factor, mask[row][None], values[None], order, each)
+            for mask, each in ((seen, Flaw()), (other, flaw))
+        )
+        for at, pair in enumerate(zip(right, wrong, strict=True)):
+            must, found = ([float(number.squeeze()) for number in step] for step in pair)
             if not np.allclose(must, found, rtol=1e-6, atol=1e-9):
                 told = ([each if np.isfinite(each) else None for each in side] for side in (must, found))
                 return {"at": at, **dict(zip(("must", "found"), told, strict=True))}
         return None
 
 
-def _row(scores, values, order: Sequence[range], flaw: Flaw) -> list[list[float]]:
-    """m, alpha, l and O of one row after each of its blocks of keys."""
-    m, total, out, steps = -np.inf, 0.0, 0.0, []
-    for keys in order:
-        before, part = m, scores[keys.start : keys.stop]
-        m = max(m, float(part.max()))
-        reference = m if np.isfinite(m) else 0.0
-        alpha, weights = (np.exp(flaw.base * (each - reference)) for each in (before, part))
-        total = total * (alpha if flaw.rescale_sum else 1.0) + float(weights.sum())
-        out = out * (alpha if flaw.rescale_out else 1.0) + float(weights @ values[keys.start : keys.stop])
-        told = float(alpha) if np.isneginf(before) or (flaw.rescale_out and flaw.rescale_sum) else 1.0
-        steps.append([m, told, float(total), float(out)])
-    return steps
-
-
-def online(scores, seen, v, block_kv: int, rescale_out: bool, rescale_sum: bool):
-    """O before the division, and l, by the online softmax, with or without its rescaling."""
-    largest = np.full(scores.shape[:2], -np.inf)
+def online(scores, seen, v, order: Iterable[range], flaw: Flaw) -> Iterator[tuple]:
+    """m, alpha, l and O before its division after each block of keys, by the online softmax with a flaw."""
+    m = np.full(scores.shape[:2], -np.inf)
     out, total = np.zeros((*scores.shape[:2], v.shape[2])), np.zeros(scores.shape[:2])
-    for start in range(0, scores.shape[2], block_kv):
-        part = np.where(seen[:, start : start + block_kv], scores[:, :, start : start + block_kv], -np.inf)
-        higher = np.maximum(largest, part.max(2))
-        reference = np.where(np.isneginf(higher), 0.0, higher)
-        alpha, weights = np.exp(largest - reference), np.exp(part - reference[:, :, None])
-        total = total * (alpha if rescale_sum else 1.0) + weights.sum(2)
-        out = out * (alpha[:, :, None] if rescale_out else 1.0) + weights @ v[:, start : start + block_kv]
-        largest = higher
-    return out, total
+    for keys in order:
+        block = slice(keys.start, keys.stop)
+        part, before = np.where(seen[:, block], scores[:, :, block], -np.inf), m
+        m = np.maximum(m, part.max(2))
+        reference = np.where(np.isneginf(m), 0.0, m)
+        alpha = np.exp(flaw.base * (before - reference))
+        weights = np.exp(flaw.base * (part - reference[:, :, None]))
+        total = total * (alpha if flaw.rescale_sum else 1.0) + weights.sum(2)
+        out = out * (alpha[:, :, None] if flaw.rescale_out else 1.0) + weights @ v[:, block]
+        told = flaw.rescale_out and flaw.rescale_sum
+        yield m, alpha if told else np.where(np.isneginf(before), alpha, 1.0), total, out
 
 
 def _scores(problem: Problem, q, k) -> np.ndarray:
