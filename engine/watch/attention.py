@@ -61,11 +61,10 @@ def run(
     import torch
 
     problem, dtype = numbers.problem, getattr(torch, numbers.problem.dtype)
-    tensors = [torch.from_numpy(each).to(dtype) for each in (numbers.q, numbers.k, numbers.v)]
+    tensors = [torch.from_numpy(each).to(dtype) for each in numbers.tensors.values()]
     known = dict(zip("QKV", (each.double().numpy() for each in tensors), strict=True))
-    given = arguments(attention, tensors, problem, tiling)
     watch = Watch(Memory(known, problem.batch * problem.heads), problem.group, file)
-    returned = observed(attention, given, watch, backwards)
+    returned = observed(attention, arguments(attention, tensors, problem, tiling), watch, backwards)
     out, *extra = returned if isinstance(returned, tuple | list) else (returned,)
     if not isinstance(out, torch.Tensor) or out.shape != tensors[0].shape:
         shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__

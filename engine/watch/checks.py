@@ -153,7 +153,11 @@ def number_findings(
         if kind == "missing_rescale" and first and head == seen.head:
             where = f"first at tile ({first['tile'][0]}, {first['tile'][1]})"
         text = f"O is wrong, {where} of head {head}: {words}."
-        return [Finding(kind, text, _line_of(watch, kind, line), None, "O")], first
+        if kind == "missing_rescale":  # its line is that of P V; of the division O's store, else of Q K
+            line = watch.met or line
+        elif kind != "missing_division" and watch.visits:
+            line = watch.visits[0].line
+        return [Finding(kind, text, line, None, "O")], first
     if found & CAUSES:
         return [], None
     largest = np.nanmax(error) if np.isfinite(out).any() else np.nan
@@ -187,13 +191,6 @@ def _visited(seen: Tiles, problem: Problem) -> np.ndarray:
     for query, key in seen.visits:
         mask[query * high : (query + 1) * high, key * wide : (key + 1) * wide] = True
     return mask if seen.visits else ~mask
-
-
-def _line_of(watch: Watch, kind: str, line: int | None) -> int | None:
-    """The line that a cause belongs to: P V's for alpha, O's store for the division, else Q K's."""
-    if kind == "missing_rescale":
-        return watch.met or line
-    return watch.visits[0].line if kind != "missing_division" and watch.visits else line
 
 
 def root_causes(findings: list[Finding], right: bool) -> list[Finding]:

@@ -45,11 +45,11 @@ class Task:
     written: dict[str, int] = field(default_factory=dict)
 
 
-def delta(experiment: Experiment, stretch: float, seed: int) -> Task:
+def delta(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """What the backward pass needs of every query row: delta = rowsum(dO o O), see `engine.algorithms`."""
     problem = experiment.problem
     shape = (problem.batch, problem.heads, problem.seq_q, problem.head_dim)
-    out = round_to(Numbers.of(problem, stretch, seed).out, problem.dtype)
+    out = round_to(numbers.out, problem.dtype)
     d_out = make_output_gradient(problem, seed, shape[0] * shape[1])
     tensors = {"O": _wide(out, shape), "dO": _wide(d_out, shape)}
     exact = (tensors["O"] * tensors["dO"]).sum(3)
@@ -60,9 +60,8 @@ def delta(experiment: Experiment, stretch: float, seed: int) -> Task:
     return Task(tensors, asked, "delta", exact, tolerance, read, "delta is not rowsum(dO o O)", written)
 
 
-def latent(experiment: Experiment, stretch: float, seed: int) -> Task:
+def latent(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """A query of every head over one latent, which is K, and V in its first half of columns."""
-    numbers = Numbers.of(experiment.problem, stretch, seed)
     tensors = {"Q": numbers.q, "K": numbers.k}
     weights = _weights(numbers.q @ np.repeat(numbers.k, numbers.problem.group, 1).mT * numbers.problem.scale)
     half = numbers.k[..., : numbers.k.shape[3] // 2]
@@ -70,11 +69,9 @@ def latent(experiment: Experiment, stretch: float, seed: int) -> Task:
     return _attending(experiment, tensors, [], exact, "over the latent")
 
 
-def selected(experiment: Experiment, stretch: float, seed: int) -> Task:
+def selected(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """Queries over the blocks of keys that a table names, two for each block of queries, of each head."""
-    numbers, tiling = Numbers.of(experiment.problem, stretch, seed), experiment.asked
-    problem = numbers.problem
-    draw = np.random.Generator(np.random.PCG64(seed + 1))
+    problem, tiling, draw = numbers.problem, experiment.asked, np.random.Generator(np.random.PCG64(seed + 1))
     places, blocks = -(-problem.seq_q // tiling.block_q), -(-problem.seq_kv // tiling.block_kv)
     table = np.stack([draw.permutation(blocks)[:2] for _ in range(problem.heads * places)])
     table = table.reshape(1, problem.heads, places, 2).astype(np.int32)
@@ -83,49 +80,42 @@ def selected(experiment: Experiment, stretch: float, seed: int) -> Task:
     seen = np.repeat(np.repeat(named, tiling.block_q, 2), tiling.block_kv, 3)
     seen = seen[:, :, : problem.seq_q, : problem.seq_kv]
     exact = _weights(np.where(seen, numbers.q @ numbers.k.mT * problem.scale, -np.inf)) @ numbers.v
-    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
-    task = _attending(experiment, tensors, [table], exact, "over the chosen blocks")
+    task = _attending(experiment, numbers.tensors, [table], exact, "over the chosen blocks")
     moved = int(seen[:, :, :: tiling.block_q].sum()) * problem.head_dim * problem.itemsize
     task.read.update(K=moved, V=moved)
     return task
 
 
-def smoothed(experiment: Experiment, stretch: float, seed: int) -> Task:
+def smoothed(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """Attention by products of INT8, of a K with a column that is far from 0 in every token."""
-    problem = experiment.problem
-    numbers = Numbers.of(problem, stretch, seed)
-    k = numbers.k.copy()
+    problem, k = experiment.problem, numbers.k.copy()
     k[..., problem.head_dim // 3] += FAR
     k = _wide(round_to(k, problem.dtype), k.shape)
     exact = _weights(numbers.q @ k.mT * problem.scale) @ numbers.v
     q, *kv = (each[0, 0].astype(np.float32) for each in (numbers.q * problem.scale, k, numbers.v))
     fine = block_scales.attention(block_scales.SMOOTH, q, *kv) - exact[0, 0]
-    task = _attending(experiment, {"Q": numbers.q, "K": k, "V": numbers.v}, [], exact, "over all keys")
+    task = _attending(experiment, numbers.tensors | {"K": k}, [], exact, "over all keys")
     blocks = -(-problem.seq_q // experiment.asked.block_q)
     read = {"K": 2 * blocks * k.size * problem.itemsize, "V": blocks * k.size * problem.itemsize}
     tolerance = 4 * float(np.abs(fine).max()) + 8 * SIXTEEN_BITS * float(np.abs(exact).max())
     return replace(task, tolerance=tolerance, read=task.read | read)
 
 
-def linear(experiment: Experiment, stretch: float, seed: int) -> Task:
+def linear(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """Gated linear attention by chunks of block_q tokens: gates are logarithms, [batch, heads, tokens]."""
-    problem = experiment.problem
-    numbers = Numbers.of(problem, stretch, seed)
-    draw = np.random.Generator(np.random.PCG64(seed + 1))
+    problem, draw = experiment.problem, np.random.Generator(np.random.PCG64(seed + 1))
     gates = -0.2 * draw.random(numbers.q.shape[:3], np.float32)
     given = numbers.q * problem.scale, numbers.k, numbers.v, gates
     heads = (linear_attention.recurrent(*(each[at] for each in given)) for at in np.ndindex(gates.shape[:2]))
     exact = np.stack([*heads]).reshape(numbers.q.shape)
-    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
-    task = _attending(experiment, tensors, [gates], exact, "by the recurrence")
+    task = _attending(experiment, numbers.tensors, [gates], exact, "by the recurrence")
     asked = [gates, problem.scale, experiment.asked.block_q]
     return replace(task, more=asked, tolerance=8 * task.tolerance)
 
 
-def threshold(experiment: Experiment, stretch: float, seed: int) -> Task:
+def threshold(experiment: Experiment, numbers: Numbers, seed: int) -> Task:
     """O before its division by l, of rows whose m stays until a score passes it by more than 2^8."""
     problem, width = experiment.problem, experiment.asked.block_kv
-    numbers = Numbers.of(problem, stretch, seed)
     k, v = (np.repeat(each, problem.group, 1) for each in (numbers.k, numbers.v))
     scores = numbers.q @ k.mT * problem.scale
     m, exact = np.full(scores.shape[:3], -np.inf), np.zeros((*scores.shape[:3], v.shape[3]))
@@ -134,7 +124,7 @@ def threshold(experiment: Experiment, stretch: float, seed: int) -> Task:
         new = raised(m, block.max(-1), THRESHOLD)
         weights = falling(block, new[..., None]) @ v[:, :, start : start + width]
         m, exact = new, exact * falling(m, new)[..., None] + weights
-    tensors = {"Q": numbers.q, "K": numbers.k, "V": numbers.v}
+    tensors = numbers.tensors
     task = _attending(experiment, tensors, [], exact, "where m is kept as the task says")
     blocks = -(-problem.seq_q // experiment.asked.block_q)
     read = {name: blocks * tensors[name].size * problem.group * problem.itemsize for name in "KV"}
@@ -142,7 +132,7 @@ def threshold(experiment: Experiment, stretch: float, seed: int) -> Task:
     return replace(task, read=task.read | read, written=written)
 
 
-TASKS: dict[str, Callable[[Experiment, float, int], Task]] = {
+TASKS: dict[str, Callable[[Experiment, Numbers, int], Task]] = {
     "delta": delta, "latent": latent, "selected": selected, "smoothed": smoothed, "linear": linear,
     "threshold": threshold,
 }  # fmt: skip
@@ -172,18 +162,13 @@ def _attending(
 
 
 def watched(
-    name: str,
-    function: Callable,
-    experiment: Experiment,
-    stretch: float,
-    seed: int,
-    file: str,
-    notes: list[str],
+    name: str, function: Callable, experiment: Experiment, stretch: float, seed: int, file: str, notes: list
 ) -> dict[str, Any]:
     """Run a file's function of a task on one problem, and judge it: plain values; raises NotServedError."""
     import torch
 
-    problem, task = experiment.problem, TASKS[name](experiment, stretch, seed)
+    problem = experiment.problem
+    task = TASKS[name](experiment, Numbers.of(problem, stretch, seed), seed)
     tensors = [torch.from_numpy(each).to(getattr(torch, problem.dtype)) for each in task.tensors.values()]
     more = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in task.more]
     heads = problem.batch * problem.heads

@@ -62,6 +62,11 @@ class Numbers:
         tolerance = rounding * (np.abs(out).max() + np.abs(v).max())
         return cls(problem, q, k, v, out, lse, float(tolerance))
 
+    @property
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Q, K and V by name."""
+        return {"Q": self.q, "K": self.k, "V": self.v}
+
     def forgotten(self, block_kv: int, visited: np.ndarray) -> Iterator[Forgotten]:
         """Kind, what was forgotten, the O [batch * heads, seq_q, head_dim] that comes of it, and its Flaw.
 
