@@ -98,16 +98,11 @@ def _timed_row(row: LayerTiming, layer: Layer, model: Model, weights: list, cuda
 
 
 class Built:
-    """One kind of layer over a batch: `run` puts tokens through it with an attention that is given.
-
-    Attributes:
-        problem: of its attention.
-        rows: tokens that go through it.
-    """
+    """One kind of layer over a batch: `run` puts tokens through it with an attention that is given."""
 
     def __init__(self, layer: Layer, problem: Problem, hidden: int, weights: list, cuda: bool):
         self.layer, self.problem, self.weights = layer, problem, weights
-        self.rows = problem.batch * problem.seq_q
+        self.rows = problem.batch * problem.seq_q  # tokens that go through it
         self.make = partial(_numbers, cuda=cuda)
         self.inputs = self.make(self.rows, hidden), self.make(self.rows, hidden)
         self.lots = self.make(MOST_LAYERS, self.rows, layer.mlp.experts)

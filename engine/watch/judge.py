@@ -23,22 +23,16 @@ LONGEST_FILE, LONGEST_NAME, LONGEST_NOTE, MOST_NOTES = 100_000, 40, 300, 20
 
 
 class Replayed:
-    """A tape as a function of tensors, in the place of the file's own.
-
-    Attributes:
-        line: of the file, where the operation was that is at work.
-    """
+    """A tape as a function of tensors, in the place of the file's own."""
 
     def __init__(self, tape: dict[str, Any]):
         from triton import language
         from triton.runtime import interpreter
 
-        self.memory, self.launches, self.returned = (
-            tape[each] for each in ("memory", "launches", "returned")
-        )
+        self.memory, self.launches, self.returned = tape["memory"], tape["launches"], tape["returned"]
         self.language, self.interpreter = language, interpreter
         self.builder = interpreter.interpreter_builder
-        self.line: int | None = None
+        self.line: int | None = None  # of the file, where the operation was that is at work
         self.storages: list = []
         self.held: list = []
 

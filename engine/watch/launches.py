@@ -66,20 +66,13 @@ def report(file: Path, experiment: Experiment, stretch: float) -> dict[str, Any]
 
 
 class Launches:
-    """What was launched so far.
-
-    Attributes:
-        kernels: their code, each with its number of warps and stages.
-        launches: each one's kernel by number, its grid of three, and its arguments.
-        memory: bytes of each storage, and what it holds before: given (which of Q, K and V), or filled so.
-        returned: where O lies.
-    """
+    """What was launched so far."""
 
     def __init__(self, given: list):
-        self.kernels: list[dict[str, Any]] = []
-        self.launches: list[dict[str, Any]] = []
-        self.memory: list[dict[str, Any]] = []
-        self.returned: list = []
+        self.kernels: list[dict[str, Any]] = []  # their code, each with its number of warps and stages
+        self.launches: list[dict[str, Any]] = []  # each one's kernel by number, grid of three, and arguments
+        self.memory: list[dict[str, Any]] = []  # of each storage its bytes, which input it is, or its fill
+        self.returned: list = []  # where O lies
         self._given = [tensor.data_ptr() for tensor in given]
         self._storages: dict[int, tuple[int, Any]] = {}  # by address: the number, and what keeps it there
 

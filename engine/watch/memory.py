@@ -40,11 +40,7 @@ class View:
 
 @dataclass
 class Region:
-    """One stretch of memory, with the tensors that lie in it.
-
-    Attributes:
-        writer, reader: by element, the program that last wrote or read it in this launch, or -1.
-    """
+    """One stretch of memory, with the tensors that lie in it."""
 
     # start, stop: first address, and one past the last
     start: int
@@ -54,6 +50,7 @@ class Region:
 
     def __post_init__(self):
         size = (self.stop - self.start) // self.itemsize + 1
+        # by element, the program that last wrote or read it in this launch, or -1
         self.writer, self.reader = (np.full(size, -1, np.int32) for _ in range(2))
 
     def view(self, base: int | None) -> View:

@@ -29,23 +29,16 @@ def taken(file: Path, experiment: Experiment, stretch: float, function: str) -> 
 
 
 class Tape:
-    """A file's function, and what it does while it is called for the first time.
-
-    Attributes:
-        memory: how each storage begins, in the order in which kernels were given them.
-        launches: each kernel's name, its tensors, its grid, and the operations of each of its programs.
-        returned: what it returned, as it lies in its storages.
-        running: whether the first call has not ended.
-    """
+    """A file's function, and what it does while it is called for the first time."""
 
     def __init__(self, function: Callable, file: str):
         """file: whose lines are named."""
         update_wrapper(self, function, (*WRAPPER_ASSIGNMENTS, "__self__"), updated=())
         self.function, self.file = function, file
-        self.memory: list[dict[str, Any]] = []
-        self.launches: list[dict[str, Any]] = []
-        self.returned: list[list] = []
-        self.running = True
+        self.memory: list[dict[str, Any]] = []  # how each storage begins, as kernels were given them
+        self.launches: list[dict[str, Any]] = []  # name, tensors, grid, and each program's operations
+        self.returned: list[list] = []  # what it returned, as it lies in its storages
+        self.running = True  # the first call has not ended
         self._given: list[tuple] = []  # the tensors that it was given, and their copies
         self._storages: list[tuple[int, Any, bytes]] = []  # address, memory, what it held after a kernel
         self._numbers: dict[int, int] = {}  # of a handle in its program, by its identity

@@ -73,37 +73,25 @@ class Visit(NamedTuple):
 
 
 class Watch:
-    """A listener to `engine.watch.interpreter.reporting`.
-
-    Attributes:
-        read, written: bytes by tensor, whole run; an atomic is both.
-        by_program: the same by launch and program: [read, written] by tensor.
-        visits: products of Q and K in the order of time.
-        launches: the kernels' names; held: all tensors that they were given, by name.
-        loads: lines of the loads of each tile of Q, K and V, by launch and program.
-        stores: the last line that wrote, by tensor.
-        findings: what was seen to be wrong while it ran; the first of each kind, tensor and line.
-        met: the last line that multiplied P by V.
-        steps: accesses and products in the order of time, the first MOST_NOTED.
-        atomics: whether any program changed memory that others change too.
-    """
+    """A listener to `engine.watch.interpreter.reporting`."""
 
     def __init__(self, memory: Memory, group: int = 1, file: str | None = None):
         """group: heads of Q that share one of K; file: whose lines are named."""
         self.tags, self.memory, self.group, self.file = Tags(), memory, group, file
+        # bytes by tensor, whole run; an atomic is both
         self.read: Counter[str] = Counter()
         self.written: Counter[str] = Counter()
-        self.by_program: dict[tuple[int, Program], dict[str, list[int]]] = defaultdict(
-            lambda: defaultdict(lambda: [0, 0])
-        )
-        self.visits: list[Visit] = []
-        self.launches: list[str] = []
-        self.loads: dict[tuple, list] = {}
-        self.stores: dict[str, int | None] = {}
-        self.held: list[tuple[str, Any]] = []
-        self.steps: list[Step] = []
-        self.atomics, self.met = False, None
-        self._found: dict[tuple, Finding] = {}
+        # the same by launch and program: [read, written] by tensor
+        self.by_program: dict[tuple, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+        self.visits: list[Visit] = []  # products of Q and K in the order of time
+        self.launches: list[str] = []  # the kernels' names
+        self.held: list[tuple[str, Any]] = []  # all tensors that they were given, by name
+        self.loads: dict[tuple, list] = {}  # lines of each tile of Q, K and V, by launch and program
+        self.stores: dict[str, int | None] = {}  # the last line that wrote, by tensor
+        self.steps: list[Step] = []  # accesses and products in the order of time, the first MOST_NOTED
+        self.atomics = False  # whether any program changed memory that others change too
+        self.met: int | None = None  # the last line that multiplied P by V
+        self._found: dict[tuple, Finding] = {}  # the first of each kind, tensor and line
         self._programs: list[Program] = []
         self._program: Program = (0, 0, 0)
         self._last: tuple[View, np.ndarray, int | None] | None = None

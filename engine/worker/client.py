@@ -122,23 +122,14 @@ class QueueFullError(Exception):
 
 
 class Worker:
-    """One process and one queue before it. Starts the process with the first job and after every crash.
-
-    Attributes:
-        changed: held by whoever reads or changes the others, and told of it.
-        waiting: in the order in which they came.
-        current: what the process has.
-        took: seconds of the latest run of each kind.
-        limit: seconds that no run exceeds.
-        ended: runs so far.
-    """
+    """One process and one queue before it. Starts the process with the first job and after every crash."""
 
     def __init__(self, most_waiting: int = MOST_WAITING, limit_seconds: float = LIMIT_SECONDS):
-        self.changed = threading.Condition()
-        self.waiting: list[Run] = []
-        self.current: Run | None = None
-        self.took: dict[str, float] = {}
-        self.limit, self.ended = limit_seconds, 0
+        self.changed = threading.Condition()  # held by whoever reads or changes what follows
+        self.waiting: list[Run] = []  # in the order in which they came
+        self.current: Run | None = None  # what the process has
+        self.took: dict[str, float] = {}  # seconds of the latest run of each kind
+        self.limit, self.ended = limit_seconds, 0  # seconds that no run exceeds; runs so far
         self._most_waiting = most_waiting
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._process: Marked | None = None
