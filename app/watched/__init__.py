@@ -11,8 +11,8 @@ from app.figures.units import number_text
 from app.player.payload import bounds_of, drawn_sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch
-from engine.watch.finding import KINDS
 from engine.watch.steps import NAMED
+from engine.watch.watch import KINDS
 
 # of what `build` packs
 WATCHED = Played("attention_watched", Path(__file__).with_name("watched.js"), "Your kernel")

@@ -26,8 +26,7 @@ from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import plan, together
 from engine.measuring.trial import attempt
 from engine.problem.problem import Problem
-from engine.recordings.layers import LayerTiming, PieceTiming
-from engine.recordings.timing import Times
+from engine.recordings.timing import LayerTiming, PieceTiming, Times
 from engine.worker.jobs import JobError
 
 between, functional = Library("kernels.between"), Library("torch.nn.functional")

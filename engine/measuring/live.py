@@ -10,14 +10,13 @@ from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD, backward, split_kv
 from engine.experiment import Experiment
-from engine.measuring import user_gpu
 from engine.measuring.libraries import torch
 from engine.measuring.machine import machine
 from engine.measuring.ring_here import ring_here, ring_size
 from engine.measuring.sampling import sampled_row
 from engine.measuring.timelines import traced_row
 from engine.measuring.trial import attempt
-from engine.measuring.user_kernel import saved
+from engine.measuring.user_kernel import prepared_on_gpu, saved
 from engine.recordings.cluster import BOTH, ClusterTimeline, ClusterTiming
 from engine.recordings.counters import nearest_counters
 from engine.recordings.recording import Recording, TracedCall
@@ -81,7 +80,7 @@ def live(payload: dict[str, Any]) -> Generator[Update, None, Live]:
     own = None
     if "file" in payload:
         yield Update(0.2, "Compiling the file's kernels where it reaches nothing")
-        own = user_gpu.prepared(payload)
+        own = prepared_on_gpu(payload)
     rows, steps = [], len(calls) + len(payload["orders"])
     for number, row in enumerate(calls):
         what = "Checking the kernel against float64, timing it, and sampling its traffic"

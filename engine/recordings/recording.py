@@ -6,9 +6,17 @@ from dataclasses import dataclass, fields
 
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming
-from engine.recordings.layers import LayerTiming, PieceTiming
 from engine.recordings.samples import Samples
-from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, Times, Timing, VariantTiming
+from engine.recordings.timing import (
+    Decoding,
+    Fp8Timing,
+    LayerTiming,
+    PieceTiming,
+    TilingTiming,
+    Times,
+    Timing,
+    VariantTiming,
+)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from engine.layers.model import Layer
 from engine.layers.phase import Part, Phase
 from engine.problem.hardware import gpu_named
 from engine.recordings.file import SHELF, is_of, recordings
-from engine.recordings.layers import LayerTiming
 from engine.recordings.recording import Recording
+from engine.recordings.timing import LayerTiming
 
 LAYERS = SHELF / "layers"
 

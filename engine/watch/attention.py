@@ -12,14 +12,13 @@ from engine.experiment import Experiment
 from engine.model.traffic import requested_bytes
 from engine.problem.problem import Tiling
 from engine.watch import checks
-from engine.watch.finding import Finding
 from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory, bits_of, poisoned
 from engine.watch.numbers import Numbers
 from engine.watch.steps import NAMED, of_head, of_programs, of_schedule
 from engine.watch.tape import Tape
 from engine.watch.user_file import NotServedError, arguments, ending_in_sentences
-from engine.watch.watch import Watch
+from engine.watch.watch import Finding, Watch
 
 
 def watched(

@@ -11,10 +11,9 @@ from engine.model.traffic import requested_bytes
 from engine.problem.bounds import key_bounds
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Tensor
-from engine.watch.finding import Finding, at, rows, times
 from engine.watch.memory import POISON
 from engine.watch.numbers import LN_2, Flaw, Numbers
-from engine.watch.watch import Watch
+from engine.watch.watch import Finding, Watch, at, rows, times
 
 Tile = tuple[int, int]
 # what makes numbers wrong: after ENOUGH nothing more is asked of them, and after CAUSES no sentence is owed

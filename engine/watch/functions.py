@@ -19,12 +19,11 @@ from engine.schedule.step import STATISTIC_BYTES
 from engine.studies import block_scales, linear_attention
 from engine.trace.softmax import falling, raised
 from engine.watch.attention import observed, renamed, verdict
-from engine.watch.finding import Finding
 from engine.watch.memory import Memory
 from engine.watch.numbers import Numbers
 from engine.watch.steps import of_head
 from engine.watch.user_file import NotServedError
-from engine.watch.watch import Watch
+from engine.watch.watch import Finding, Watch
 
 SIXTEEN_BITS = 2.0**-11  # sums in 16 bits are off by about this, sums in float32 by far less
 FAR = 120.0  # of a column of K from 0, in the lab of smoothing

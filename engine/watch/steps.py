@@ -9,8 +9,7 @@ from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.watch.checks import Tiles
-from engine.watch.finding import KINDS, MOST_NOTED, Step
-from engine.watch.watch import Watch
+from engine.watch.watch import KINDS, MOST_NOTED, Step, Watch
 
 MOST_SHOWN = 5_000  # steps of one head
 NAMED = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)

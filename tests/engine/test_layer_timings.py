@@ -11,7 +11,7 @@ from engine.measuring import clock, layers
 from engine.measuring.recorder import Recorder
 from engine.measuring.scenarios import plan
 from engine.recordings.file import load
-from engine.recordings.layers import LayerTiming, PieceTiming
+from engine.recordings.timing import LayerTiming, PieceTiming
 from tests.engine.test_recording import DEVICE
 
 torch = pytest.importorskip("torch")

@@ -4,8 +4,8 @@ import pytest
 
 import kernels
 from engine import Experiment
-from engine.watch.finding import KINDS
 from engine.watch.user_file import report
+from engine.watch.watch import KINDS
 from tests.kernels.watched_kernels import PLAIN
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
