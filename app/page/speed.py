@@ -353,8 +353,10 @@ def _published() -> None:
     numbers(rows, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
     by_gpu = ", ".join(f"{name} {ratio:.2f}" for name, ratio in medians().items())
     st.caption(
-        f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names, such as a T4, an A10, an L4 or an "
-        "RTX 3090, was held against nothing."
+        f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names, such as a T4, an A10 or an L4, was "
+        "held against nothing. FlashAttention-2 on a B200 multiplies by Ampere's instructions. On an MI300X "
+        "each wave reads K and V from shared memory by itself; why its published short calls reach a third "
+        "of what long ones do is not explained."
     )
 
 

@@ -173,7 +173,18 @@ def visit_seconds(launch: Launch, phase: Phase, rates: Rates) -> tuple[float, fl
     each, asked = SCORE_OPERATIONS + term_instructions(launch.problem), exponentials_of(launch.problem)
     weights = exponential_seconds(scores, asked, pipeline.polynomials, rates)
     softmax = weights + (each * scores + rescaled) / rates.vector
-    return sms * _products(launch, phase) / rates.matrix, sms * softmax, copies
+    tensor = sms * _products(launch, phase) / rates.matrix + _operand_seconds(launch, phase)
+    return tensor, sms * softmax, copies
+
+
+def _operand_seconds(launch: Launch, phase: Phase) -> float:
+    """Seconds that an AMD GPU's waves wait for what they multiply: each reads all of what streams by itself.
+
+    A block has a wave for each of a compute unit's four units, so that none multiplies meanwhile.
+    """
+    gpu = launch.gpu
+    waves = threads_of(launch.schedule, phase) / gpu.device.threads * gpu.device.amd
+    return waves * moved(launch, phase.each) / gpu.shared_bytes_per_clock / gpu.running_clock
 
 
 # Matrix products.
