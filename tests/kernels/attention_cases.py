@@ -29,6 +29,7 @@ class Shape:
     block_q: int
     block_kv: int
     batch: int = 1
+    v_dim: int | None = None  # V's, where it is another
 
     @property
     def blocks(self):
@@ -82,14 +83,11 @@ def random_qkv(shape: Shape, dtype, device, seed=0):
     """q, k, v from a generator of their own: the same numbers on every device."""
     generator = torch.Generator().manual_seed(seed)
 
-    def draw(heads, length):
-        tensor = torch.randn(shape.batch, heads, length, shape.head_dim, generator=generator)
-        return tensor.to(device=device, dtype=dtype)
-
-    return (
-        draw(shape.heads, shape.seq_q),
-        draw(shape.kv_heads, shape.seq_kv),
-        draw(shape.kv_heads, shape.seq_kv),
+    sizes = (shape.heads, shape.seq_q), (shape.kv_heads, shape.seq_kv), (shape.kv_heads, shape.seq_kv)
+    columns = shape.head_dim, shape.head_dim, shape.v_dim or shape.head_dim
+    return tuple(
+        torch.randn(shape.batch, *size, each, generator=generator).to(device=device, dtype=dtype)
+        for size, each in zip(sizes, columns, strict=True)
     )
 
 
