@@ -301,10 +301,11 @@ def launch_case(algorithm, dtype, head_dim, block_q, block_kv, mask, direction) 
             attention(many, many, v.repeat(1, 1, 8, 1), **given)
 
 
-def main(cases: list[str]) -> None:
-    stand_in()
-    compiled = []
-    compile_launches(compiled)
+def main(cases: list[str], compiled: list | None = None) -> None:
+    """compiled: where launches are kept already, if they are."""
+    if compiled is None:
+        stand_in()
+        compile_launches(compiled := [])
     for case in cases:
         launch_case(*case.split(":"))
         while compiled:

@@ -1,10 +1,12 @@
 """What an MI300X would be given: launches that Triton makes there, of a driver that writes them down.
 
-Run by test_other_cards.py in a process of its own, as Triton either interprets or compiles; prints JSON, and
-then the sample of `tests.compile_matrix`. The last call finds less shared memory than the rule was told.
+Run by test_compile.py in a process of its own, as Triton either interprets or compiles; prints JSON, the
+sample of `tests.compile_matrix`, and what `compile_for_hopper` prints of the cases given. The last call finds
+less shared memory than the rule was told.
 """
 
 import json
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -75,9 +77,11 @@ def main() -> None:
         warnings.simplefilter("always")
         attention(wide, wide, wide, algorithm="flash2")
     print(json.dumps({"launches": launches, "said": [str(each.message) for each in said]}))
-    from tests.compile_matrix import main as compile_sample  # from then on nothing is launched
+    from tests import compile_matrix  # from then on nothing is launched
 
-    compile_sample(["--sample"])
+    compile_matrix.main(["--sample"])
+    list(compile_matrix.compiled_for("sm_90", []))  # whose the next ones are
+    offline.main(sys.argv[1:], compile_matrix.KERNELS)
 
 
 if __name__ == "__main__":

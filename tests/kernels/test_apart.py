@@ -50,12 +50,14 @@ def untouched(algorithm, mask, gradients):
     return run(tensors(), algorithm, mask, gradients)
 
 
-@pytest.mark.parametrize("where", [slice(9, 20), slice(TOKENS, None)], ids=["sequence", "past the last"])
-@pytest.mark.parametrize(
-    ("algorithm", "mask"),
-    [*(("flash2", mask) for mask in MASKS), *zip(("split_kv", "flash1", "standard"), MASKS, strict=True)],
-)
-def test_one_sequence_never_reaches_another(algorithm, mask, where):
+SEQUENCE, BEHIND = slice(9, 20), slice(TOKENS, None)
+OTHERS = zip(("split_kv", "flash1", "standard"), MASKS, strict=True)
+SPOILT = [(SEQUENCE, *each) for each in (*(("flash2", mask) for mask in MASKS), *OTHERS)]
+SPOILT += [(BEHIND, "flash2", "terms"), (BEHIND, "split_kv", "whole")]
+
+
+@pytest.mark.parametrize(("where", "algorithm", "mask"), SPOILT, ids=str)
+def test_one_sequence_never_reaches_another(where, algorithm, mask):
     gradients = algorithm in ("flash2", "split_kv")
     spoiled = [each.clone() for each in tensors()]
     for each in spoiled:
