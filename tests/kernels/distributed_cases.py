@@ -203,7 +203,7 @@ def checked(case: Case, turns: int) -> dict:
     return errors
 
 
-def ran(case: Case, files: Files, turns: int = 2) -> dict:
+def ran(case: Case, files: Files, turns: int) -> dict:
     """What came of a case on this rank: its worst error, as a share of what the dtype allows."""
     with arranged(case, files), warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -81,7 +81,7 @@ def main() -> None:
 
     compile_matrix.main(["--sample"])
     list(compile_matrix.compiled_for("sm_90", []))  # whose the next ones are
-    offline.main(sys.argv[1:], compile_matrix.KERNELS)
+    compile_matrix.offline.main(sys.argv[1:], compile_matrix.KERNELS)
 
 
 if __name__ == "__main__":

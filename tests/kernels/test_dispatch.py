@@ -11,7 +11,6 @@ from kernels.algorithms import _RECORDS, ALGORITHMS
 from kernels.algorithms import flash2 as flash2_module
 from kernels.algorithms.flash2.forward import flash2
 from kernels.algorithms.record import Algorithm, Backward
-from kernels.call.call import Call
 from kernels.call.key_ranges import Seen
 from kernels.call.terms import Terms
 from kernels.dispatch import dispatch
@@ -63,6 +62,9 @@ CHOICES = {  # shapes of Q and K, what else is given, and what auto takes of it 
     "few queries": ((1, 32, 1, 64), (1, 8, 65536, 64), {}, "split_kv", "start 32 programs on 132 SMs"),
     "no SM is idle": ((16, 32, 1, 64), (16, 8, 4096, 64), {}, "split_kv", SHARED),  # but reads four times
     "more queries": ((16, 32, 33, 64), (16, 8, 4096, 64), {}, "flash3", ""),
+    "few tiles": ((1, 8, 512, 128), (1, 8, 4096, 128), {"causal": False}, "flash3", "of each tile in 4, so"),
+    "few keys": ((1, 8, 1024, 128), (1, 8, 1024, 128), {"causal": False}, "flash3", "auto prefers it"),
+    "too few queries": ((1, 32, 64, 128), (1, 8, 16384, 128), {"causal": False}, "split_kv", ""),
 }
 FASTEST = [  # of few queries of 32 heads, causal, on an H200: each of the others took up to 1.9 times as long
     ((1, 32, 4, 128), (1, 8, 1024, 128), "split_kv"),
@@ -95,49 +97,12 @@ def test_the_reason_counts_the_programs_of_flash2_as_it_would_run(monkeypatch):
     assert chosen() == ("flash2", "for 200 keys and 128 programs flash3 takes longer to start")
 
 
-@pytest.mark.parametrize(
-    ("heads", "kv_heads", "queries", "keys", "algorithm", "splits"),
-    [
-        (8, 8, 512, 4096, "flash3", 4),
-        (2, 2, 4096, 4096, "flash3", 2),
-        (8, 8, 256, 65536, "flash3", 8),
-        (32, 8, 128, 16384, "flash3", 4),
-        (16, 16, 2048, 2048, "flash3", None),  # tiles enough
-        (8, 8, 1024, 1024, "flash3", None),  # too few keys
-        (32, 8, 64, 16384, "split_kv", 8),  # too few queries
-    ],
-)
-def test_auto_splits_the_keys_of_flash3s_tiles(
-    monkeypatch, heads, kv_heads, queries, keys, algorithm, splits
-):
-    """Where an H200 took 0.68 to 0.81 of the time of split_kv."""
-    on_gpu(monkeypatch)
-    one = torch.zeros(1, dtype=torch.float16)
-    q, k = (one.expand(1, *size, 128).as_subclass(OnGpu) for size in ((heads, queries), (kv_heads, keys)))
-    call, reason = dispatch.chosen(q, k, k, False, None, None)
-    assert (call.algorithm, call.splits) == (algorithm, splits)
-    if algorithm == "flash3" and splits:
-        assert reason == f"it splits the keys of each tile in {splits}, so that most SMs have a part"
-        asked, _ = dispatch.chosen(q, k, k, False, None, None, "flash3", None, None)
-        assert asked.splits is None  # by its name it is what the paper describes
-
-
 @pytest.mark.parametrize(("count", "algorithm"), [(100, "flash3"), (101, "flash2")])
 def test_documents_of_few_queries_share_tiles_in_flash2(monkeypatch, count, algorithm):
     on_gpu(monkeypatch)
     q, starts = torch.zeros(1, dtype=torch.float16).expand(1, 32, 4800, 64), torch.zeros(count + 1)
     features = Terms(None, seen=Seen((None, 0), None, starts, starts)).features(4800)
     assert chosen(q, q, features=features)[0] == algorithm
-
-
-def test_auto_and_split_kv_take_the_same_blocks(monkeypatch):
-    on_gpu(monkeypatch)
-    keys = torch.zeros(1, dtype=torch.float16).expand(1, 8, 65536, 64).as_subclass(OnGpu)
-    q = Q[:, :, :5].as_subclass(OnGpu)
-    options = {"causal": False, "window": None, "scale": None, "block_q": None, "block_kv": None}
-    auto, asked = (dispatch.chosen(q, keys, keys, algorithm=a, **options)[0] for a in ("auto", "split_kv"))
-    assert isinstance(auto, Call)
-    assert auto == asked
 
 
 def test_a_choice_holds_for_its_own_layout_only(device):

@@ -77,17 +77,23 @@ def test_masks_and_terms(monkeypatch, given, turn):
     check((1, 2, 1, rows, keys, head_dim), **given)
 
 
-LENGTHS = [[1, 127, 128, 129, 0, 64, 3], [8] * 40, [0, 0, 5, 300, 0]]
+LENGTHS = [[1, 127, 128, 129, 0, 64, 3], [8] * 20, [0, 0, 5, 300, 0]]
 
 
-@pytest.mark.parametrize(("head_dim", "few"), [((64,), 0), ((128,), 10**9), ((192, 128), 0)], ids=str)
-@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}], ids=str)
-def test_documents(monkeypatch, mask, head_dim, few):
+TILED = [((64,), 0), ((128,), 10**9), ((192, 128), 0)]
+OF_DOCUMENTS = [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}]
+
+
+@pytest.mark.parametrize(
+    ("tiled", "mask", "how"),
+    in_turn(TILED, OF_DOCUMENTS, [*zip(LENGTHS, (2, 1, 1), (0, -3, 70), strict=True)], by=2),
+    ids=str,
+)
+def test_documents(monkeypatch, tiled, mask, how):
     """Tiles end where a document does: as many queries as keys, fewer, and more."""
+    (head_dim, few), (lengths, batch, more) = tiled, how
     monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    for lengths, batch, more in zip(LENGTHS, (2, 1, 1), (0, -3, 70), strict=True):
-        total = sum(lengths)
-        check((batch, 2, 1, total + more, total, *head_dim), documents=lengths, **mask)
+    check((batch, 1, 1, sum(lengths) + more, sum(lengths), *head_dim), documents=lengths, **mask)
 
 
 CAPPED = {"causal": True, "softcap": 20.0, "sinks": SINKS}

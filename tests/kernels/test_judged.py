@@ -40,18 +40,17 @@ def judged(request: Asked) -> dict:
 @pytest.mark.parametrize("number", LABS)
 def test_a_lab_fails_with_its_hole_and_passes_without_as_the_judge_sees_it(tmp_path, number):
     """He sees what is seen of the file itself: every finding, byte, tile and line."""
-    lab = LABS[number]
+    lab, file = LABS[number], tmp_path / "mine.py"
     for text in (lab.file.read_text(), solved(lab)):
-        file = tmp_path / "mine.py"
         file.write_text(text)
-        found = judged(asked(file, lab))
-        right = found.pop("right_on_others")
         own, reason = checked(lab, file)
-        assert json.dumps(found) == json.dumps(own)
-        assert right == found["right"]
         assert (reason is None) == (text == solved(lab))
-        kinds = [finding["kind"] for finding in found["findings"]] or ["bytes"]
+        kinds = [finding["kind"] for finding in own["findings"]] or ["bytes"]
         assert reason is None or (reason.endswith(".") and SAID.get(number, kinds[0]) in kinds)
+        if reason is None or number in SAID:  # a hole of each kind
+            found = judged(asked(file, lab))
+            assert found.pop("right_on_others") == found["right"]
+            assert json.dumps(found) == json.dumps(own)
 
 
 COPIED = """
