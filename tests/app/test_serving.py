@@ -16,7 +16,7 @@ from app import command_line, serving
 from app.serving import guard
 from tests.app.worker_page import SCRIPT
 
-NETWORK = "0.0.0.0"
+NETWORK, HERE, LECTURE, PROXY = "0.0.0.0", "localhost:8501", "lecture.example.com", "127.0.0.1"
 
 
 @pytest.fixture
@@ -68,36 +68,36 @@ def answer(
     return status, headers, body.decode()
 
 
+def rules(path: str = "/tiles") -> dict[str, str]:
+    """The Content-Security-Policy of an answer, by directive."""
+    policy = answer(path)[1]["content-security-policy"]
+    return dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+
+
 def test_every_answer_says_what_a_browser_may_do_with_it():
     status, headers, body = answer("/tiles")
-    assert (status, body) == (200, "the page")
-    assert headers["x-content-type-options"] == "nosniff"
+    assert (status, body, headers["x-content-type-options"]) == (200, "the page", "nosniff")
     assert headers["x-frame-options"] == "DENY"  # what the application says stands
-    rules = dict(rule.strip().split(" ", 1) for rule in headers["content-security-policy"].split(";"))
-    assert rules["frame-ancestors"] == rules["default-src"] == "'self'"
+    found = rules()
+    assert found["frame-ancestors"] == found["default-src"] == "'self'"
+    assert found["img-src"] == "'self' data: blob:"
     assert "http" not in headers["content-security-policy"]  # no address outside, for pictures neither
-    assert rules["img-src"] == "'self' data: blob:"
 
 
-def test_a_site_that_is_named_may_show_it_in_a_frame(monkeypatch):
+def test_a_site_that_is_named_may_show_it_in_a_frame(monkeypatch, capsys):
     sites = ["https://lms.example.org", "http://*.host.example:8080"]
-    words = [
-        "app/main.py",
-        serving.EMBED,
-        sites[0],
-        serving.OPENED,
-        f"{serving.EMBED}={sites[1]}",
-        serving.EMBED,
-        "*",
-    ]
-    monkeypatch.setattr(sys, "argv", words)
-    headers = answer("/_stcore/health")[1]
-    rules = dict(rule.strip().split(" ", 1) for rule in headers["content-security-policy"].split(";"))
-    assert rules["frame-ancestors"] == f"'self' {' '.join(sites)}"
-    assert rules["default-src"] == "'self'"
+    words = [serving.EMBED, sites[0], serving.OPENED, f"{serving.EMBED}={sites[1]}", serving.EMBED, "*"]
+    monkeypatch.setattr(sys, "argv", ["app/main.py", *words])
+    assert rules()["frame-ancestors"] == f"'self' {' '.join(sites)}"
+    assert rules()["default-src"] == "'self'"
     assert b"x-frame-options" not in guard._headers()  # which can name no site
-    monkeypatch.setattr(sys, "argv", words[:1])
-    assert "frame-ancestors 'self'" in answer("/tiles")[1]["content-security-policy"]
+    monkeypatch.setattr(sys, "argv", ["app/main.py"])
+    assert rules()["frame-ancestors"] == "'self'"
+    monkeypatch.setenv(serving.EMBED_VARIABLE, "https://a.org *.b.org/x")  # of a host that gives no command
+    assert serving.embedders() == ("https://a.org",)
+    with pytest.raises(SystemExit):
+        command_line.check()
+    assert capsys.readouterr().err.startswith(f"{serving.EMBED_VARIABLE} is '*.b.org/x'; it must be a site")
 
 
 @pytest.mark.parametrize(
@@ -115,15 +115,6 @@ def test_what_is_no_site_ends_the_start_in_one_sentence(monkeypatch, capsys, sit
         said == f"--embed is {site!r}; it must be a site such as https://lms.example.org, without a path.\n"
     )
     assert serving.embedders() == ()
-
-
-def test_a_host_that_gives_no_command_names_sites_in_the_environment(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["app/main.py"])
-    monkeypatch.setenv(serving.EMBED_VARIABLE, "https://a.org *.b.org/x")
-    assert serving.embedders() == ("https://a.org",)
-    with pytest.raises(SystemExit):
-        command_line.check()
-    assert capsys.readouterr().err.startswith(f"{serving.EMBED_VARIABLE} is '*.b.org/x'; it must be a site")
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "::1", "127.9.9.9", "::ffff:127.0.0.1"])
@@ -151,14 +142,7 @@ OWN = {"host": "localhost:8501"}
         (None, OWN, False),
         *(  # a proxy on the machine that asks by the machine's name
             ("127.0.0.1", {**OWN, name: "127.0.0.1"}, False)
-            for name in (
-                "forwarded",
-                "X-Forwarded-For",
-                "x-forwarded-host",
-                "x-forwarded-proto",
-                "X-Real-IP",
-                "via",
-            )
+            for name in ("forwarded", "X-Forwarded-For", "x-forwarded-host", "X-Real-IP", "via")
         ),
     ],
 )
@@ -172,14 +156,6 @@ def test_at_the_machine_is_who_asks_from_it_by_its_name_and_no_proxy(
         assert serving.may_run() == here
         monkeypatch.setattr(sys, "argv", ["app/main.py", serving.OPENED])
         assert serving.may_run()
-
-
-@pytest.mark.parametrize("more", [{"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"}])
-def test_a_visitor_through_a_proxy_that_keeps_the_machines_name_uploads_nothing(listens, more):
-    listens("localhost")
-    upload = "/_stcore/upload_file/session/file", "PUT", "127.0.0.1", "localhost:8501"
-    assert answer(*upload, **more)[::2] == (403, serving.REFUSED)
-    assert answer(*upload)[0] != 403
 
 
 @pytest.mark.parametrize(
@@ -210,12 +186,19 @@ def test_opened_to_the_network_it_is_off_unless_switched_on(listens, monkeypatch
     assert serving.opened()
 
 
-def test_a_visitor_of_the_network_cannot_upload_by_the_address_itself(listens):
+UPLOAD = "/_stcore/upload_file/session/file", "PUT"
+
+
+def test_who_cannot_run_kernels_uploads_nothing(listens):
     listens(NETWORK)
-    status, headers, body = answer("/_stcore/upload_file/session/file", "PUT")
+    status, headers, body = answer(*UPLOAD)
     assert (status, body) == (403, serving.REFUSED)
     assert headers["content-type"].startswith("text/plain")
     assert answer("/_stcore/health")[0] == 200
+    listens("localhost")
+    for more in ({"x_forwarded_for": "192.168.1.7"}, {"via": "1.1 proxy"}):  # that keeps the machine's name
+        assert answer(*UPLOAD, PROXY, HERE, **more)[::2] == (403, serving.REFUSED)
+    assert answer(*UPLOAD, PROXY, HERE)[0] != 403
 
 
 def test_a_page_says_that_its_kernels_are_off(listens, monkeypatch, own_worker):
@@ -246,9 +229,6 @@ def joined(said: dict | None = None, **headers: str) -> list[str]:
     return kinds
 
 
-HERE, LECTURE, PROXY = "localhost:8501", "lecture.example.com", "127.0.0.1"
-
-
 @pytest.mark.parametrize(
     ("address", "headers", "taken"),
     [
@@ -268,13 +248,9 @@ def test_only_windows_of_its_own_pages_join_and_nothing_is_looked_up(listens, ad
     assert joined(**headers) == (["websocket.receive"] if taken else ["websocket.close"])
 
 
-def test_who_sends_text_is_taken_as_gone(listens):
+def test_who_sends_text_or_says_nothing_for_long_is_taken_as_gone(listens, monkeypatch):
     listens("localhost")
     assert joined({"text": "a"}, host=HERE) == ["websocket.disconnect"]
-
-
-def test_who_says_nothing_for_long_is_taken_as_gone(listens, monkeypatch):
-    listens("localhost")
     told = []
 
     async def receive():
@@ -288,11 +264,8 @@ def test_who_says_nothing_for_long_is_taken_as_gone(listens, monkeypatch):
     for says, name in ((0, "FIRST_MESSAGE"), (1, "NEXT_MESSAGE")):
         monkeypatch.setattr(guard, name, 0.05)
         told.clear()
-        _run(
-            guard.Guard(application)(
-                {"type": "websocket", "headers": [(b"host", HERE.encode())]}, receive, None
-            )
-        )
+        scope = {"type": "websocket", "headers": [(b"host", HERE.encode())]}
+        _run(guard.Guard(application)(scope, receive, None))
         assert told == ["websocket.receive"] * says + ["websocket.disconnect"]
         monkeypatch.undo()
         listens("localhost")
@@ -305,10 +278,9 @@ def test_behind_a_proxy_by_a_name_visitors_look_and_run_nothing(monkeypatch):
     assert joined(host=LECTURE, origin=f"https://{LECTURE}") == ["websocket.receive"]
     assert serving.on_network()
     assert not serving.opened()
-    upload = "/_stcore/upload_file/session/file", "PUT"
     for client, host in (("192.168.1.7", LECTURE), (PROXY, LECTURE), (PROXY, "[")):
-        assert answer(*upload, client, host)[::2] == (403, serving.REFUSED)
-    assert answer(*upload, PROXY, HERE)[0] != 403  # the machine's own browser, without the proxy
+        assert answer(*UPLOAD, client, host)[::2] == (403, serving.REFUSED)
+    assert answer(*UPLOAD, PROXY, HERE)[0] != 403  # the machine's own browser, without the proxy
 
 
 def test_a_visitor_is_a_browser_and_is_there_while_a_window_is(monkeypatch):

@@ -18,15 +18,16 @@ def answer(path: str, packed: str = "gzip, br", method: str = "GET") -> tuple[di
     return answered(FromMemory, {"type": "http", "path": path, "method": method, "headers": headers})[1:]
 
 
-@pytest.mark.parametrize("below", ["", "/a/path"])
-def test_scripts_come_packed_and_may_be_kept(below):
-    script = SCRIPTS[0]
-    headers, body = answer(f"{below}/static/js/{script.name}")
-    assert gzip.decompress(body) == script.read_bytes()
-    assert headers["content-encoding"] == "gzip"
-    assert headers["content-type"].startswith("text/javascript")
-    assert "immutable" in headers["cache-control"]
-    assert headers["vary"] == "Accept-Encoding"
+def test_scripts_come_packed_and_may_be_kept_and_faces_are_packed_already():
+    script, face = SCRIPTS[0], next((FOLDER / "static" / "media").glob("*.woff2"))
+    for below in ("", "/a/path"):
+        headers, body = answer(f"{below}/static/js/{script.name}")
+        assert gzip.decompress(body) == script.read_bytes()
+        assert headers["content-type"].startswith("text/javascript")
+        assert (headers["content-encoding"], headers["vary"]) == ("gzip", "Accept-Encoding")
+        assert "immutable" in headers["cache-control"]
+    headers, body = answer(f"/static/media/{face.name}")
+    assert (body, "content-encoding" in headers) == (face.read_bytes(), False)
 
 
 def test_a_browser_compiles_the_script_of_charts_first_and_beside_the_page():
@@ -37,25 +38,11 @@ def test_a_browser_compiles_the_script_of_charts_first_and_beside_the_page():
     assert asked[0] == script.name
 
 
-def test_faces_are_packed_already():
-    face = next((FOLDER / "static" / "media").glob("*.woff2"))
-    headers, body = answer(f"/static/media/{face.name}")
-    assert (body, "content-encoding" in headers) == (face.read_bytes(), False)
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ("/static/js/none.js",),
-        ("/static/../index.html",),
-        ("/static/js/../../index.html",),
-        ("/",),
-        (f"/static/js/{SCRIPTS[0].name}", "identity"),
-        (f"/static/js/{SCRIPTS[0].name}", "gzip", "HEAD"),
-    ],
-)
-def test_all_else_is_streamlits_to_answer(asked):
-    assert answer(*asked)[1] == b"the page"
+def test_all_else_is_streamlits_to_answer():
+    script = f"/static/js/{SCRIPTS[0].name}"
+    for path in ("/static/js/none.js", "/static/../index.html", "/static/js/../../index.html", "/"):
+        assert answer(path)[1] == b"the page"
+    assert answer(script, "identity")[1] == answer(script, "gzip", "HEAD")[1] == b"the page"
 
 
 @pytest.mark.parametrize("charts", [False, True])

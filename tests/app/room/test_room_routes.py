@@ -19,11 +19,10 @@ from app.room.room import MOST_STREAMS, Room, Shown
 from app.room.routes import presenter_route
 from app.room.votes import Question
 from tests import room_load
+from tests.app.room.test_room import ASKED as CHOSEN
+from tests.app.room.test_room import QUESTION
 
-QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
-ASKED = Shown(
-    "Reading", question=QUESTION, choices=QUESTION.choices, hands=(0, 0, 0), picture={"page": "tiles"}
-)
+ASKED = replace(CHOSEN, picture={"page": "tiles"})
 PICTURE = b"<!doctype html><p>a picture"
 PATIENCE = 300  # s
 SECRET = b"of this test's room"
@@ -112,37 +111,41 @@ def result(coroutine):
         return thread.submit(asyncio.run, coroutine).result()
 
 
-@pytest.mark.parametrize("asked_for", ELSEWHERE)
-def test_everything_but_the_rooms_own_addresses_is_404(room, asked_for):
-    method, path = asked_for.split()
-    assert ask(room, path, method)[0] == 404
+def test_everything_but_the_rooms_own_addresses_is_404(room):
+    for method, path in map(str.split, ELSEWHERE):
+        assert ask(room, path, method)[0] == 404, path
 
 
-@pytest.mark.parametrize(
-    ("client", "headers"),
-    [
-        ("127.0.0.1", {"host": "evil.example.com"}),
-        ("192.168.1.7", {"host": "localhost:8501"}),
-        ("127.0.0.1", {"host": "localhost:8501", "x-forwarded-for": "192.168.1.7"}),
-    ],
-)
-def test_what_the_presenter_hears_is_told_at_the_machine_alone(client, headers):
+def live(room, client="127.0.0.1", method="GET", body=b"", **headers: str):
+    """What the address of the presenter's own browser answers."""
+    given = {"host": "localhost:8501", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    asked = {"type": "http", "method": method, "path": "/room/live", "client": (client, 1)}
+    asked["headers"] = [(name.encode(), value.encode()) for name, value in given.items()]
+
+    async def sent():
+        return {"type": "http.request", "body": body}
+
+    return result(presenter_route(room).endpoint(Request(asked, sent))).status_code
+
+
+def test_what_the_presenter_hears_is_told_at_the_machine_alone():
     """The right answer is in it."""
-    given = [(name.encode(), value.encode()) for name, value in headers.items()]
-    asked = {"type": "http", "method": "GET", "path": "/room/live", "headers": given, "client": (client, 1)}
-    live = presenter_route(Room()).endpoint
-    assert result(live(Request(asked))).status_code == 404
-    asked |= {"headers": [(b"host", b"localhost:8501")], "client": ("127.0.0.1", 1)}
-    assert result(live(Request(asked))).status_code == 200
+    assert live(Room()) == 200
+    for client, headers in (
+        ("127.0.0.1", {"host": "evil.example.com"}),
+        ("192.168.1.7", {}),
+        ("127.0.0.1", {"x_forwarded_for": "192.168.1.7"}),
+    ):
+        assert live(Room(), client, **headers) == 404
 
 
 @pytest.mark.parametrize(
     ("body", "site", "status"),
     [
-        (b'{"what": "Player", "part": 0.5, "playing": true, "state": {}}', b"same-origin", 204),
-        (b'{"part": 1}', b"cross-site", 403),
-        (b"[" * 9000, b"same-origin", 413),
-        (b"no JSON", b"same-origin", 400),
+        (b'{"what": "Player", "part": 0.5, "playing": true, "state": {}}', "same-origin", 204),
+        (b'{"part": 1}', "cross-site", 403),
+        (b"[" * 9000, "same-origin", 413),
+        (b"no JSON", "same-origin", 400),
     ],
 )
 def test_the_phones_picture_moves_as_the_presenters_does(body, site, status):
@@ -150,14 +153,8 @@ def test_the_phones_picture_moves_as_the_presenters_does(body, site, status):
     moved.lead(session)
     moved.publish(session, replace(ASKED, question=None))
 
-    async def sent():
-        return {"type": "http.request", "body": body}
-
-    headers = [(b"host", b"localhost:8501"), (b"sec-fetch-site", site)]
-    asked = {"type": "http", "method": "POST", "path": "/", "headers": headers, "client": ("127.0.0.1", 1)}
-    answer = result(presenter_route(moved).endpoint(Request(asked, sent)))
-    told = json.loads(moved.stage.text)["moment"]
-    assert (answer.status_code, told) == (status, json.loads(body) if status == 204 else None)
+    assert live(moved, method="POST", body=body, sec_fetch_site=site) == status
+    assert json.loads(moved.stage.text)["moment"] == (json.loads(body) if status == 204 else None)
     moved.publish(session, replace(ASKED, question=None, picture={"page": "gpu"}))
     assert json.loads(moved.stage.text)["moment"] is None  # it was of another picture
 
@@ -203,13 +200,13 @@ NO_VOTES = (
 NO_CURVES = ([], [1], [0] * 65, [0, 1001], [0, -1], [0, 0.5], [0, True], [0, "1"], [0, None], {"0": 1}, "01")
 
 
-@pytest.mark.parametrize("body", [*NO_VOTES, *(drawn(curve) for curve in NO_CURVES)])
-def test_a_body_that_is_no_vote_is_400_and_hears_what_is_one(room, body):
-    status, _, said = ask(room, "/CODE/vote", "POST", body, Cookie=COOKIE)
-    assert status == 400
-    assert said.decode().startswith(
-        'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 250]}'
-    )
+def test_a_body_that_is_no_vote_is_400_and_hears_what_is_one(room):
+    for body in (*NO_VOTES, *map(drawn, NO_CURVES)):
+        status, _, said = ask(room, "/CODE/vote", "POST", body, Cookie=COOKIE)
+        assert status == 400, body
+        assert said.startswith(
+            b'A vote is {"question": 3, "choice": 0}, or {"question": 3, "curve": [0, 250]}'
+        )
 
 
 def test_a_curve_is_an_answer_where_the_room_draws_and_nowhere_else(room):
@@ -290,37 +287,29 @@ def test_a_request_that_is_none_ends_its_own_connection_alone_and_is_not_logged(
     assert not [record for record in caplog.records if record.name in ("room", "uvicorn.error")]
 
 
-def test_a_connection_that_asks_nothing_is_closed(monkeypatch):
+def answered(connection: socket.socket) -> bool:
+    """Whether it is served, not closed."""
+    connection.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
+    return connection.recv(12) == b"HTTP/1.1 404"
+
+
+def test_who_asks_nothing_is_let_go_and_of_too_many_one_of_the_address_that_has_most(monkeypatch):
     monkeypatch.setattr(server, "IDLE", 0.05)
     opened = Room()
     with room_load.served(opened), connected(opened) as silent:
         assert ended(silent)
-
-
-def test_of_too_many_connections_one_is_closed_of_the_address_that_has_most(monkeypatch):
+    monkeypatch.undo()
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
-    opened = Room()
     with room_load.served(opened), connected(opened) as first, connected(opened) as second:
-        for each in (first, second):
-            each.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-            assert each.recv(12) == b"HTTP/1.1 404"
-        to, other = ("127.0.0.1", opened.port), ("127.0.0.2", 0)
-        with socket.create_connection(to, PATIENCE, other) as third:
-            third.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-            assert third.recv(12) == b"HTTP/1.1 404"
+        assert answered(first)
+        assert answered(second)
+        to = "127.0.0.1", opened.port
+        with socket.create_connection(to, PATIENCE, ("127.0.0.2", 0)) as third:
+            assert answered(third)
             with socket.create_connection(to, PATIENCE, ("127.0.0.3", 0)) as fourth:
-                fourth.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-                assert fourth.recv(12) == b"HTTP/1.1 404"
-
-
-def test_of_too_many_connections_of_one_address_the_last_is_closed(monkeypatch):
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
-    opened = Room()
-    with room_load.served(opened), connected(opened) as first:
-        first.sendall(b"GET / HTTP/1.1\r\nhost: here\r\n\r\n")
-        assert first.recv(12) == b"HTTP/1.1 404"
-        with connected(opened) as second:
-            assert ended(second)
+                assert answered(fourth)
+                with connected(opened) as fifth:
+                    assert ended(fifth)
 
 
 def ended(connection: socket.socket) -> bool:
