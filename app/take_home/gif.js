@@ -1,4 +1,4 @@
-// A small GIF89a encoder: one palette for all pictures, of each picture only what differs from the last, LZW.
+// A small GIF89a encoder: one palette for all pictures, of each picture only the lines that differ from the last, LZW.
 // The format: www.w3.org/Graphics/GIF/spec-gif89a.txt
 
 const COLOURS = 255; // the 256th entry of the palette means: as in the picture before
@@ -48,47 +48,28 @@ export class GifEncoder {
 
   /** Adds a picture, a Uint32Array of RGBA, shown for some hundredths of a second. */
   add(picture, hundredths) {
-    const box = this.last ? this.changed(picture) : { x: 0, y: 0, w: this.width, h: this.height };
     this.write([0x21, 0xf9, 4, this.last ? 5 : 4, ...short(hundredths), UNCHANGED, 0]); // 4: leave it standing
-    this.write([0x2c, ...short(box.x), ...short(box.y), ...short(box.w), ...short(box.h), 0, 8]);
-    this.compress(this.indexed(picture, box));
+    const { width } = this,
+      [top, bottom] = this.changed(picture);
+    this.write([0x2c, 0, 0, ...short(top), ...short(width), ...short(bottom - top + 1), 0, 8]);
+    this.compress(this.indexed(picture, top * width, (bottom + 1) * width));
     this.last = picture;
   }
 
-  /** The smallest box around the pixels that differ from the picture before; one pixel where none do. */
+  /** The first and the last line that differ from the picture before; one line where none do. */
   changed(picture) {
-    const { last, width, height } = this;
-    let left = width,
-      right = -1,
-      top = -1,
-      bottom = 0;
-    for (let y = 0; y < height; y++) {
-      const start = y * width,
-        end = start + width;
-      let from = start,
-        to = end - 1;
-      while (from < end && picture[from] === last[from]) from++;
-      if (from === end) continue;
-      while (picture[to] === last[to]) to--;
-      if (top < 0) top = y;
-      bottom = y;
-      left = Math.min(left, from - start);
-      right = Math.max(right, to - start);
-    }
-    return right < 0
-      ? { x: 0, y: 0, w: 1, h: 1 }
-      : { x: left, y: top, w: right - left + 1, h: bottom - top + 1 };
+    const { last, width } = this;
+    let [from, to] = [0, picture.length - 1];
+    while (from < to && picture[from] === last?.[from]) from++;
+    while (from < to && picture[to] === last?.[to]) to--;
+    return [Math.floor(from / width), Math.floor(to / width)];
   }
 
-  indexed(picture, { x, y, w, h }) {
-    const { last, width, indices } = this;
-    let n = 0;
-    for (let row = y; row < y + h; row++) {
-      for (let at = row * width + x, end = at + w; at < end; at++, n++) {
-        indices[n] = last && picture[at] === last[at] ? UNCHANGED : this.nearest(picture[at]);
-      }
-    }
-    return indices.subarray(0, n);
+  indexed(picture, from, to) {
+    const { last, indices } = this;
+    for (let at = from; at < to; at++)
+      indices[at] = last && picture[at] === last[at] ? UNCHANGED : this.nearest(picture[at]);
+    return indices.subarray(from, to);
   }
 
   nearest(pixel) {
