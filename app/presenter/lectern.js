@@ -1,26 +1,24 @@
 // The lecturer's own window: what the audience sees, what comes next, and the time. Windows of one browser
 // talk over a channel: the one that is presented tells what it shows, the lecturer's passes its keys on.
 
+import { showing } from "../canvas/showing.js";
+
 const CHANNEL = "attention lectern",
   TURNS = ["ArrowRight", "ArrowLeft", "PageDown", "PageUp", " ", "1", "2", "3", "4", "5"],
   MINUTE = 60;
-const windows = new WeakMap();
 
 const clock = (seconds) =>
   `${Math.floor(seconds / MINUTE)}:${String(Math.floor(seconds % MINUTE)).padStart(2, "0")}`;
 
 /** The window that is presented: says what it shows, also to a lecturer's window that opens later. */
 class Stage {
-  constructor() {
-    this.channel = new BroadcastChannel(CHANNEL);
+  update(data) {
+    this.data = data;
+    this.channel ??= new BroadcastChannel(CHANNEL);
     this.channel.onmessage = ({ data }) => {
       if (data.ask) this.tell();
       if (data.key) window.dispatchEvent(new KeyboardEvent("keydown", { key: data.key }));
     };
-  }
-
-  show(data) {
-    this.data = data;
     this.tell();
   }
 
@@ -30,6 +28,7 @@ class Stage {
 
   release() {
     this.channel.close();
+    this.channel = null;
   }
 }
 
@@ -37,19 +36,21 @@ class Stage {
 class Lectern {
   constructor(root) {
     this.part = (name) => root.querySelector(`[data-is="${name}"]`);
-    this.channel = new BroadcastChannel(CHANNEL);
-    this.channel.onmessage = ({ data }) => data.shown && this.follow(data.shown);
     this.seconds = 0;
     this.press = (event) => this.pressed(event);
-    window.addEventListener("keydown", this.press);
     this.part("run").onclick = () => this.run(!this.started);
     this.part("zero").onclick = () => this.zero();
+  }
+
+  update() {
+    if (this.channel) return;
+    this.channel = new BroadcastChannel(CHANNEL);
+    this.channel.onmessage = ({ data }) => data.shown && this.follow(data.shown);
+    window.addEventListener("keydown", this.press);
     this.beat = setInterval(() => this.tick(), 250);
     this.channel.postMessage({ ask: true });
     this.tick();
   }
-
-  show() {}
 
   follow({ now, next, place, question = "", answer = "", votes = "", notes = "", minutes = 0, until = 0 }) {
     if (this.place && this.place !== place && !this.started && !this.seconds) this.run(true);
@@ -101,16 +102,12 @@ class Lectern {
     clearInterval(this.beat);
     window.removeEventListener("keydown", this.press);
     this.channel.close();
+    this.channel = null;
   }
 }
 
-export default function show({ data, parentElement }) {
-  const root = parentElement.querySelector(".lectern"),
-    one = windows.get(parentElement) ?? (root ? new Lectern(root) : new Stage());
-  windows.set(parentElement, one);
-  one.show(data);
-  return () => {
-    one.release();
-    windows.delete(parentElement);
-  };
-}
+const show = showing(function Window(parent) {
+  const root = parent.querySelector(".lectern");
+  return root ? new Lectern(root) : new Stage();
+});
+export default show;

@@ -13,7 +13,7 @@ TELLER = Component("lectern_teller", HERE / "lectern.js")
 
 def show() -> None:
     """The lecturer's window, alone on its page."""
-    WINDOW.mount(key="lectern")
+    WINDOW.mount(key="lectern", data={"own": True})
     screen.lectern()
 
 
