@@ -62,19 +62,15 @@ def strided(**values) -> Experiment:
     return Experiment.of(**{"seq": 96, "head_dim": 16, "heads": 2, "block_q": 32, "block_kv": 16, **values})
 
 
-def test_the_schedule_visits_its_tiles_and_calls_none_of_them_full():
-    plain, found = (simulate(strided(causal=True, stride=n)).traffic.per_head for n in (1, 5))
-    assert found.tiles_visited == plain.tiles_visited
-    assert plain.tiles_full > found.tiles_full == 0
-
-
-def test_traffic_and_pairs_are_counted():
-    found = simulate(strided(causal=True, stride=5))
-    assert found.traffic.requested.total == simulate(strided(causal=True)).traffic.requested.total
+def test_tiles_traffic_and_pairs_are_counted_and_no_tile_is_full():
+    plain, found = (simulate(strided(causal=True, stride=n)).traffic for n in (1, 5))
+    assert found.per_head.tiles_visited == plain.per_head.tiles_visited
+    assert plain.per_head.tiles_full > found.per_head.tiles_full == 0
+    assert found.requested.total == plain.requested.total
     position, key = np.arange(96)[:, None], np.arange(96)
-    seen = (key <= position) & ((position - key) % 5 == 0)
-    np.testing.assert_array_equal(visible(found.experiment.problem), seen)
-    assert visible_pairs(found.experiment.problem) == seen.sum()
+    seen, problem = (key <= position) & ((position - key) % 5 == 0), strided(causal=True, stride=5).problem
+    np.testing.assert_array_equal(visible(problem), seen)
+    assert visible_pairs(problem) == seen.sum()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -90,15 +86,12 @@ def test_the_trace_equals_float64(algorithm, causal):
     np.testing.assert_allclose(rows.lse, exact.lse, atol=2e-5 + polynomials)
 
 
-def test_links_restore_it():
+def test_links_and_the_command_line_take_it_and_print_it(capsys):
     one = strided(stride=5)
     assert url_values(one)["stride"] == "5"
     assert Experiment.lenient(url_values(one)) == (one, ())
     _, (error,) = Experiment.lenient({"stride": "65"})
     assert str(error) == "stride is 65; it must be a whole number from 1 to 64"
-
-
-def test_the_command_line_takes_and_prints_it(capsys):
     assert main(["simulate", "--stride", "5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["stride"] == 5
     with pytest.raises(SystemExit):
