@@ -174,20 +174,15 @@ def test_blocks_are_key_heads_times_splits_times_rows(values):
 
 
 def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sms_that_have_a_block():
-    """8 key heads of 65,536 keys with 128 numbers of 2 B each, K and V; unsplit 8 blocks on 8 SMs."""
-    unsplit = simulate(decoding_of(Experiment.of(**LONG, hardware="h200")).changed(splits=1))
-    keys = 2 * 8 * 65536 * 128 * 2
-    assert key_reads(unsplit) == keys
-    assert rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
-    assert rate_of_sm(unsplit) == pytest.approx(rate(unsplit) / 8)
-    assert spread(unsplit).busy == 8
-
-
-def test_keys_of_more_heads_than_a_block_has_rows_count_once_though_two_blocks_ask_for_them():
-    """128 query heads fill two blocks of 64 rows; 65,536 keys of 128 numbers of 2 B, K and V."""
-    shared = simulate(decoding_of(Experiment.of(**{**LONG, "heads": 128, "kv_heads": 1}, hardware="h200")))
-    assert spread(shared).grid[2] == 2
-    assert key_reads(shared) == 2 * 65536 * 128 * 2
+    """Key heads of 65,536 keys with 128 numbers of 2 B, K and V; an SM a block, as unsplit."""
+    for heads, kv_heads, rows in ((32, 8, 1), (128, 1, 2)):
+        values = LONG | {"heads": heads, "kv_heads": kv_heads, "hardware": "h200"}
+        unsplit = simulate(decoding_of(Experiment.of(**values)).changed(splits=1))
+        keys = 2 * kv_heads * 65536 * 128 * 2
+        assert key_reads(unsplit) == keys
+        assert rate(unsplit) == pytest.approx(keys / unsplit.modelled.seconds)
+        assert (spread(unsplit).grid[2], spread(unsplit).busy) == (rows, kv_heads * rows)
+        assert rate_of_sm(unsplit) == pytest.approx(rate(unsplit) / (kv_heads * rows))
 
 
 def test_pages_are_timed_beside_the_cache_in_one_piece():
@@ -238,15 +233,10 @@ def test_prompts_lie_together_and_what_is_generated_takes_turns():
     assert any(after - before > 1 for before, after in pairwise(first))
 
 
-def test_a_slot_is_as_large_as_k_and_v_of_a_key():
-    """8 KV heads of 128 numbers of 2 bytes, twice; 4 bytes in float32."""
-    assert paging_of(CACHED.problem, 2, 16).key_bytes == 2 * 8 * 128 * 2
-    assert paging_of(CACHED.changed(dtype="float32").problem, 2, 16).key_bytes == 2 * 8 * 128 * 4
-
-
 @pytest.mark.parametrize(("keys", "room"), [(1, 256), (700, 512), (2048, 2048), (65536, MOST_ROOM)])
 def test_the_room_is_the_scenarios_as_far_as_it_is_drawn(keys, room):
     paging = paging_of(CACHED.changed(seq_kv=keys).problem, 8, 256)
     assert paging.room == room
+    assert paging.key_bytes == 2 * 8 * 128 * 2  # K and V of 8 KV heads of 128 numbers of 2 bytes
     assert max(paging.lengths) <= room
     assert paging.taken <= paging.pages == 8 * room // 256

@@ -96,16 +96,13 @@ def test_the_blocks_of_an_sm_are_those_that_the_timeline_places(hardware):
     assert simulate_timeline(experiment).resident == (footprint_of(experiment).blocks_per_sm,)
 
 
-def test_key_heads_share_keys_and_values_in_memory():
+def test_tensors_in_memory_are_a_key_heads_once_and_scores_of_unfused_attention_alone():
     parts = memory_parts(Experiment.of(batch=2, heads=8, kv_heads=2, seq=1024, head_dim=64))
     assert parts[Tensor.Q] == 4 * parts[Tensor.K] == 2 * 8 * 1024 * 64 * 2
-
-
-def test_only_unfused_attention_keeps_scores_in_memory():
+    assert Tensor.S not in parts
     unfused = memory_parts(Experiment.of(algorithm="standard", heads=1, seq=4096))
     assert unfused[Tensor.S] == unfused[Tensor.P] == 2 * 4096**2
     assert unfused[Tensor.LSE] == 4 * 4096  # which its kernel writes, asked for or not
-    assert Tensor.S not in memory_parts(Experiment.of(algorithm="flash2"))
 
 
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])

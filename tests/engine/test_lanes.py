@@ -51,33 +51,34 @@ def test_a_unit_works_for_one_group_at_a_time_and_a_group_on_one_unit_when_they_
         assert all(before.end <= after.start + NEAR for before, after in pairwise(row))
 
 
-def test_a_warp_group_needs_k_for_its_scores_and_v_and_p_for_its_output(experiment, pipeline):
+def test_a_warp_group_needs_k_for_its_scores_and_v_and_p_for_its_output_and_buffers_wait_for_all(
+    experiment, pipeline
+):
+    """From one visit's scores to the next one's, once copies are under way: never longer than is said."""
     block = inside(experiment, pipeline)
-    for group in range(1, len(block.lanes)):
-        for scores, softmax, output in zip(
-            marks(block, QK, lane=group),
-            marks(block, SOFTMAX, lane=group),
-            marks(block, PV, lane=group),
-            strict=True,
-        ):
-            assert scores.key_block == softmax.key_block == output.key_block
-            assert scores.end <= softmax.start + NEAR
-            assert softmax.end <= output.start + NEAR
-    copied = {name: marks(block, name, lane=0) for name in ("K", "V")}
-    users = {"K": marks(block, QK, lane=1), "V": marks(block, PV, lane=1)}
-    for name, copies in copied.items():
-        for copy, user in zip(copies, users[name], strict=True):
+    every = {
+        group: [marks(block, each, lane=group) for each in (QK, SOFTMAX, PV)]
+        for group in range(1, len(block.lanes))
+    }
+    for own in every.values():
+        for row in zip(*own, strict=True):
+            assert len({mark.key_block for mark in row}) == 1
+            assert all(before.end <= after.start + NEAR for before, after in pairwise(row))
+    for name, at in (("K", 0), ("V", 2)):
+        copies = marks(block, name, lane=0)
+        for copy, user in zip(copies, every[1][at], strict=True):
             assert copy.key_block == user.key_block
             assert copy.end <= user.start + NEAR
-
-
-def test_a_buffer_is_filled_again_only_when_all_groups_are_done_with_it(experiment, pipeline):
-    block = inside(experiment, pipeline)
-    for name, user in (("K", QK), ("V", PV)):
-        copies = marks(block, name, lane=0)
-        ends = ([mark.end for mark in marks(block, user, lane=g)] for g in range(1, len(block.lanes)))
-        done = map(max, zip(*ends, strict=True))
+        done = (
+            max(mark.end for mark in row) for row in zip(*(own[at] for own in every.values()), strict=True)
+        )
         assert all(copy.start + NEAR >= freed for copy, freed in zip(copies[2:], done, strict=False))
+    starts = [mark.start for mark in every[1][0]][: block.visits]
+    drawn = [later - before for before, later in pairwise(starts)]
+    assert all(gap <= block.period * (1 + 1e-9) for gap in drawn)
+    if not pipeline.asynchronous and len(drawn) > 1:
+        assert block.period == pytest.approx(drawn[-1])
+    assert block.tensor_busy <= 1
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
@@ -123,14 +124,3 @@ def test_a_short_tile_is_drawn_whole_and_a_long_one_says_what_is_left_out():
     long = inside(Experiment.of(algorithm="flash3", seq=4096, head_dim=64), Pipeline(True, True, True))
     assert long.visits < long.visits_in_all == 32
     assert len(marks(long, STORE, lane=1)) == 2
-
-
-def test_a_key_block_takes_as_long_as_the_picture_shows(experiment, pipeline):
-    """From one visit's scores to the next one's, once copies are under way: never longer than is said."""
-    block = inside(experiment, pipeline)
-    starts = [mark.start for mark in marks(block, QK, lane=1)][: block.visits]
-    drawn = [later - before for before, later in pairwise(starts)]
-    assert all(gap <= block.period * (1 + 1e-9) for gap in drawn)
-    if not pipeline.asynchronous and len(drawn) > 1:
-        assert block.period == pytest.approx(drawn[-1])
-    assert block.tensor_busy <= 1

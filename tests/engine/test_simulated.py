@@ -37,34 +37,24 @@ def recorded():
 
 
 @given(ANY, ORDER)
-def test_every_tile_is_visited_once_and_every_byte_asked_for(experiment, order):
-    timeline, moved = simulate_timeline(experiment, order), simulate(experiment).traffic
-    tiles, amounts = block_requests(timeline)
+def test_every_tile_is_visited_once_in_a_place_of_its_own_and_as_long_as_is_modelled(experiment, order):
+    timeline, simulation = simulate_timeline(experiment, order), simulate(experiment)
+    moved, (tiles, amounts) = simulation.traffic, block_requests(timeline)
     assert amounts.sum() == moved.requested.total
     for kernel in range(len(timeline.kernels)):
         assert tiles[timeline.kernel == kernel].sum() in (moved.tiles_visited, 0)  # 0: whole rows, no tiles
     named = np.stack((timeline.kernel, timeline.head, timeline.query_block, timeline.key_block), axis=1)
-    tiled = np.array([kernel.phase.launched != ROWS for kernel in launch(experiment).kernels])[
-        timeline.kernel
-    ]
-    assert len(np.unique(named[tiled], axis=0)) == tiled.sum()  # blocks of single rows share a query block
-
-
-@given(ANY, ORDER)
-def test_no_two_blocks_share_one_of_an_sms_places_at_a_time(experiment, order):
-    timeline = simulate_timeline(experiment, order)
+    rows = np.array([kernel.phase.launched == ROWS for kernel in launch(experiment).kernels])
+    tiled = named[~rows[timeline.kernel]]
+    assert len(np.unique(tiled, axis=0)) == len(tiled)  # blocks of single rows share a query block
     by_place = np.lexsort((timeline.start, timeline.place, timeline.sm))
     same = np.diff(timeline.sm[by_place] * 1000 + timeline.place[by_place]) == 0
     gaps = timeline.start[by_place][1:] - timeline.end[by_place][:-1]
     assert (gaps[same] >= -1e-12).all()
     assert (timeline.place < np.array(timeline.resident)[timeline.kernel]).all()
-
-
-@given(ANY)
-def test_the_modelled_time_is_the_timelines(experiment):
-    reached = experiment.gpu.reached
-    seconds = simulate_timeline(experiment).seconds + reached.launch + reached.between_events
-    assert simulate(experiment).modelled.seconds == pytest.approx(seconds, rel=1e-6)
+    reached, usual = experiment.gpu.reached, simulate_timeline(experiment)
+    seconds = usual.seconds + reached.launch + reached.between_events
+    assert simulation.modelled.seconds == pytest.approx(seconds, rel=1e-6)
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
