@@ -1,15 +1,13 @@
 """Layers that are recorded: what is timed computes what the model says, whichever attention stands in it."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from engine.layers.config import names, read, shipped
+from engine.layers.config import read
 from engine.layers.phase import DECODE, PREFILL
 from engine.measuring import clock, layers
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import plan
 from engine.recordings.file import load
 from engine.recordings.timing import LayerTiming, PieceTiming
 from tests.engine.test_recording import DEVICE
@@ -138,15 +136,3 @@ def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 80 * 10**9))
     row = layers.together()[0][0]
     assert "out of memory" in next(layers._timed([row], False)).skipped
-
-
-def test_six_models_are_planned_in_two_phases_at_three_lengths():
-    rows = plan("layers")
-    assert {row.model for row in rows} <= {*names()}
-    assert len({row.model for row in rows}) == 6
-    for name in {row.model for row in rows}:
-        kinds = {layer.kind for layer, _ in shipped(name).layers}
-        own = [row for row in rows if row.model == name]
-        assert {row.kind for row in own} == kinds
-        assert len(own) == 6 * len(kinds)
-        assert all(layers._problem(replace(row)).heads for row in own)

@@ -11,7 +11,7 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import record, sampling
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import call, plan
+from engine.measuring.scenarios import call
 from engine.problem.problem import Problem
 from engine.recordings.file import SHELF, FileError, dumps, load, loads, recording_of, recordings
 from engine.recordings.recording import Device, Recording, identity
@@ -179,12 +179,6 @@ def test_a_row_that_no_chip_gives_is_refused(wrong):
     content["samples"][0] |= wrong
     with pytest.raises(FileError, match="must have"):
         loads(json.dumps(content).encode())
-
-
-def test_what_is_sampled_has_every_kind_of_call():
-    rows = plan("samples")
-    assert {"standard", "flash1", "flash2", "flash3", "split_kv", "fp8"} <= {row.provider for row in rows}
-    assert len(set(rows)) == len(rows) >= 16
 
 
 @pytest.mark.parametrize(
