@@ -4,8 +4,8 @@ import math
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import timeit
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,14 +51,9 @@ def peak_bytes() -> float:
 
 
 def median(run: Callable[[], object]) -> float:
-    """Median seconds of a call, after one that does not count."""
+    """Median milliseconds of a call, after one that does not count."""
     run()
-    seconds = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return 1e3 * statistics.median(timeit.repeat(run, number=1, repeat=REPEATS))
 
 
 def unrolled(algorithm: str, times: int = 3) -> tuple[float, float]:
@@ -72,44 +67,38 @@ def unrolled(algorithm: str, times: int = 3) -> tuple[float, float]:
     return statistics.median(seconds for seconds, _ in results), max(peak for _, peak in results)
 
 
-def model_sweep(algorithm: str) -> None:
-    """What the pages ask of the model for every length up to 16,384."""
-    simulate.cache_clear()
-    for length in LENGTHS:
-        assert simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True)).modelled
+def figures() -> Iterator[tuple[str, float, float, str]]:
+    """What, its value, its limit and their unit; NaN where the platform does not say."""
+    million = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
+    bounds = key_bounds(million.problem, million.tiling)
+    drawn = Experiment.of(heads=1, seq=4096, head_dim=64)
+    q, k, _ = (array[0] for array in make_inputs(drawn.problem))
+    rows = np.arange(0, 4096, 64)
+    for algorithm in compared():
+        seconds, peak = unrolled(algorithm)
+        longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
+
+        def sweep(algorithm=algorithm) -> None:
+            simulate.cache_clear()
+            for length in LENGTHS:
+                assert simulate(Experiment.of(algorithm=algorithm, seq=length, causal=True)).modelled
+
+        yield f"traffic of 1,048,576 tiles, {algorithm}", seconds * 1e3, MOST_UNROLLED, "ms"
+        yield f"memory it takes at most, {algorithm}", peak / 1e6, MOST_MEMORY, "MB"
+        yield f"model at {len(LENGTHS)} lengths to 16,384, {algorithm}", median(sweep), MOST_SWEEP, "ms"
+        at_most = median(lambda longest=longest: simulate.__wrapped__(longest).modelled)
+        yield f"model at 131,072 tokens, {algorithm}", at_most, MOST_LONGEST, "ms"
+    pixels = median(lambda: density(bounds, 2**14))
+    yield "picture of 134,217,728 tiles under a mask", pixels, MOST_DRAWN, "ms"
+    statistics_of_rows = median(lambda: row_statistics(drawn, q, k, rows))
+    yield "statistics of 64 rows, 4,096 keys, d 64", statistics_of_rows, MOST_STATISTICS, "ms"
 
 
 def main(arguments: list[str]) -> int:
     """Print every figure of the model's speed beside its limit, and return 1 where one is passed."""
     Parser("engine bench", main.__doc__).parse_args(arguments)
     slow = False
-    for algorithm in compared():
-        seconds, peak = unrolled(algorithm)
-        slow |= _told(f"traffic of 1,048,576 tiles, {algorithm}", seconds * 1e3, MOST_UNROLLED, "ms")
-        if not math.isnan(peak):
-            slow |= _told(f"memory it takes at most, {algorithm}", peak / 1e6, MOST_MEMORY, "MB")
-    for algorithm in compared():
-        seconds = median(lambda algorithm=algorithm: model_sweep(algorithm))
-        what = f"model at {len(LENGTHS)} lengths to 16,384, {algorithm}"
-        slow |= _told(what, seconds * 1e3, MOST_SWEEP, "ms")
-    for algorithm in compared():
-        longest = Experiment.of(algorithm=algorithm, heads=16, seq=131_072, head_dim=128)
-        seconds = median(lambda longest=longest: simulate.__wrapped__(longest).modelled)
-        slow |= _told(f"model at 131,072 tokens, {algorithm}", seconds * 1e3, MOST_LONGEST, "ms")
-    million = Experiment.of(seq=2**20, block_q=128, block_kv=64, causal=True)
-    bounds = key_bounds(million.problem, million.tiling)
-    seconds = median(lambda: density(bounds, 2**14))
-    slow |= _told("picture of 134,217,728 tiles under a mask", seconds * 1e3, MOST_DRAWN, "ms")
-    experiment = Experiment.of(heads=1, seq=4096, head_dim=64)
-    q, k, _ = (array[0] for array in make_inputs(experiment.problem))
-    rows = np.arange(0, 4096, 64)
-    seconds = median(lambda: row_statistics(experiment, q, k, rows))
-    slow |= _told("statistics of 64 rows, 4,096 keys, d 64", seconds * 1e3, MOST_STATISTICS, "ms")
+    for what, value, limit, unit in figures():
+        slow |= value > limit
+        print(f"{what:<48} {value:7.1f} {unit} (< {limit:g}): {'OVER' if value > limit else 'ok'}")
     return int(slow)
-
-
-def _told(what: str, value: float, limit: float, unit: str) -> bool:
-    """Print a figure; whether it is over its limit."""
-    over = value > limit
-    print(f"{what:<48} {value:7.1f} {unit} (< {limit:g}): {'OVER' if over else 'ok'}")
-    return over

@@ -18,11 +18,10 @@ from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import implementations
 from engine.measuring.interpreter import INTERPRETED
-from engine.measuring.machine import Machine, machine
+from engine.measuring.machine import machine
 from engine.measuring.ranks import Ranks
 from engine.parser import Parser, whole
 from engine.recordings.cluster import BOTH, ClusterTiming
-from engine.recordings.timing import Timing
 from engine.studies.drawable import at_length
 from engine.worker.jobs import JobError, Update
 
@@ -94,34 +93,21 @@ def measured(bench: Bench, experiments: list[Experiment]) -> Generator[Update, N
 
 def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     """One row an implementation: as JSON has it, with what measured it and when."""
-    timings = bench.timings(experiment.problem, tiling=experiment.asked)
-    interpreted = (not bench.cuda and one.ours for one in bench.implementations)
-    return [
-        _row(bench.machine, experiment, timing, INTERPRETED if slow else "")
-        for timing, slow in zip(timings, interpreted, strict=True)
-    ]
-
-
-def _row(machine: Machine, experiment: Experiment, timing: Timing, note: str) -> Row:
-    problem = experiment.problem
-    row = {
-        "provider": timing.provider,
-        "label": timing.label,
-        "keys": problem.seq_kv,
-        "queries": problem.seq_q,
-        "skipped": timing.skipped,
-        "note": note,
-        "experiment": experiment.flat(),
-        "device": machine.device,
-        "cuda": machine.cuda,
-        "l2": machine.l2,
-        "versions": machine.versions,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    if timing.times is None:
-        return row
-    found = {"repeats": timing.times.repeats, **timing.figures}
-    return row | found | {"error": timing.error, "allowed": timing.allowed}
+    problem, here = experiment.problem, bench.machine
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    shared = {"keys": problem.seq_kv, "queries": problem.seq_q, "experiment": experiment.flat(), "date": date}
+    shared |= {name: getattr(here, name) for name in ("device", "cuda", "l2", "versions")}
+    rows = []
+    for one, timing in zip(
+        bench.implementations, bench.timings(problem, tiling=experiment.asked), strict=True
+    ):
+        row = {name: getattr(timing, name) for name in ("provider", "label", "skipped")} | shared
+        row["note"] = INTERPRETED if one.ours and not bench.cuda else ""
+        if timing.times is not None:
+            row |= {"repeats": timing.times.repeats, **timing.figures}
+            row |= {"error": timing.error, "allowed": timing.allowed}
+        rows.append(row)
+    return rows
 
 
 def main(arguments: list[str]) -> int:
