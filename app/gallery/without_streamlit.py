@@ -23,6 +23,22 @@ from app.scenario import state, theme
 from engine.experiment import Experiment
 
 
+def _metric(label: str, value: Any, **_: Any) -> str:
+    told = f"<span class='note'>{escape(label)}</span><br><b class='metric'>{escape(str(value))}</b>"
+    return f"<p>{told}</p>"
+
+
+WRITE = {  # what becomes of each call
+    "markdown": lambda text, **_: markup.html(text),
+    "caption": lambda text, **_: f"<div class='note'>{markup.html(text)}</div>",
+    "html": lambda text, **_: sideways(text),
+    "latex": lambda text, **_: mathml(text),
+    "metric": _metric,
+    "plotly_chart": lambda figure, *, alt="", **_: chart(figure.to_dict(), alt),
+    "button": lambda *_, **__: "",  # a file has nobody to press it for
+}
+
+
 class Written:
     """Stands in for Streamlit, or for one of its columns, and keeps what it is given."""
 
@@ -37,24 +53,10 @@ class Written:
     def __exit__(self, *_: Any) -> None:
         self.opened.pop()
 
-    def markdown(self, text: str, **_: Any) -> None:
-        self.parts.append(markup.html(text))
-
-    def caption(self, text: str, **_: Any) -> None:
-        self.parts.append(f"<div class='note'>{markup.html(text)}</div>")
-
-    def html(self, text: str, **_: Any) -> None:
-        self.parts.append(sideways(text))
-
-    def latex(self, text: str, **_: Any) -> None:
-        self.parts.append(mathml(text))
-
-    def metric(self, label: str, value: Any, **_: Any) -> None:
-        told = f"<span class='note'>{escape(label)}</span><br><b class='metric'>{escape(str(value))}</b>"
-        self.parts.append(f"<p>{told}</p>")
-
-    def plotly_chart(self, figure: Any, *, alt: str = "", **_: Any) -> None:
-        self.parts.append(chart(figure.to_dict(), alt))
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in WRITE:
+            raise AttributeError(name)
+        return lambda *given, **named: self.parts.append(WRITE[name](*given, **named))
 
     def columns(self, spec: int | Sequence[float], **_: Any) -> list[Written]:
         self.parts.append([Written(self.opened) for _ in range(spec if isinstance(spec, int) else len(spec))])
@@ -63,9 +65,6 @@ class Written:
     def container(self, **_: Any) -> AbstractContextManager[None]:
         """What is drawn within it stands in line with the rest."""
         return nullcontext()
-
-    def button(self, *_: Any, **__: Any) -> None:
-        """A file has nobody to press it for."""
 
     def select_slider(self, label: str, options: Sequence[Any], value: Any = None, **_: Any) -> Any:
         """A file cannot compute anew: it shows what the slider begins with."""
@@ -81,7 +80,7 @@ class Written:
         )
 
 
-CALLS = tuple(name for name in vars(Written) if not name.startswith("_") and name != "text")
+CALLS = (*WRITE, "columns", "container", "select_slider")
 
 
 def _draw(opened: list[Written], name: str, *given: Any, **named: Any) -> Any:
