@@ -15,6 +15,8 @@ from functools import partial
 from hmac import compare_digest
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from app.room.pictures import Pictures
 from app.room.votes import Ballot, Ballots, Bucket, Question, Vote
 
@@ -69,18 +71,6 @@ class Shown:
     right: int = -1
     replies: tuple[str, ...] = ()
     hands: tuple[int, ...] = ()
-
-
-class VoteError(Exception):
-    """Why a vote does not count, as the status of its answer."""
-
-    def __init__(self, status: int):
-        super().__init__(status)
-        self.status = status
-
-
-class FullError(Exception):
-    """As many phones as can be served are here."""
 
 
 @dataclass
@@ -260,7 +250,7 @@ class Room:
         return self._places.setdefault(place, made)
 
     def enter(self, phone: str, place: str = "") -> tuple[int, dict[int, Vote]]:
-        """A phone opens a stream: which of its streams it is, and its votes so far. Raises FullError."""
+        """A phone opens a stream: which of its streams it is, and its votes so far. Raises HTTPException."""
         with self._lock:
             known = self._phones.get(phone)
             if known is None:
@@ -286,19 +276,19 @@ class Room:
         self.count()
 
     def vote(self, phone: str, number: int, choice: Vote) -> None:
-        """Count a vote, or a curve, for the question on the screen; raises VoteError."""
+        """Count a vote, or a curve, for the question on the screen; raises HTTPException."""
         with self._lock:
             known = self._phones.get(phone)
             if known is None:
-                raise VoteError(403)
+                raise HTTPException(403)
             if not (known.votes.take() and self._place(known.place).votes.take()):
-                raise VoteError(429)
+                raise HTTPException(429)
             ballot, shown = self._ballot, self._shown
             if ballot is None or shown.told or ballot.number != number:
-                raise VoteError(409)
+                raise HTTPException(409)
             drawn = isinstance(choice, tuple)
             if drawn != shown.draws or (not drawn and choice >= len(ballot.question.choices)):
-                raise VoteError(400)
+                raise HTTPException(400)
             ballot.cast(phone, choice, known.place)
         self.count()
 
@@ -314,7 +304,7 @@ class Room:
     def _make_room(self, place: str) -> None:
         """Where all are taken, forget the oldest that has left, or the latest of the address that has most.
 
-        Raises FullError where that is the address that asks.
+        Raises HTTPException where that is the address that asks.
         """
         if len(self._phones) < MOST_PHONES:
             return
@@ -323,7 +313,7 @@ class Room:
             held = Counter(phone.place for phone in self._phones.values())
             crowd, most = held.most_common(1)[0]
             if held[place] + 1 >= most:
-                raise FullError
+                raise HTTPException(503)
             gone = next(name for name in reversed(self._phones) if self._phones[name].place == crowd)
         del self._phones[gone]
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,14 +21,14 @@ from starlette.types import Receive, Scope, Send
 
 from app import serving
 from app.canvas.offline import POLICY
-from app.room.room import Board, FullError, Room, VoteError, place_of
+from app.room.room import Board, Room, place_of
 from app.room.votes import Vote
 from app.sketch import HIGH, POINTS
 
 HERE = Path(__file__).with_name("phone")
 COOKIE, COOKIE_AGE = "phone", 12 * 3600  # s: longer than a lecture
-LARGEST_VOTE, VOTE_SECONDS = 600, 5  # bytes of a vote, and s that it may take to arrive
-LARGEST_MOMENT = 8000  # bytes of what a picture shows of itself
+LARGEST_VOTE, LARGEST_MOMENT = 600, 8000  # bytes of a vote, and of what a picture shows of itself
+SECONDS = 5  # that either may take to arrive
 BEAT = 15  # s between signs of life, by which a lost connection is noticed
 AGAIN = 1000  # ms after which a browser asks for a lost stream again
 SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
@@ -43,6 +44,7 @@ WRONG = (
     f"curve 2 to {POINTS}, each from 0 to {HIGH}."
 )
 FULL = "The room is full. Watch the screen, or try again in a minute."
+SAYS = {400: WRONG, 404: NO_ROOM, 413: WRONG, 503: FULL}
 
 
 @lru_cache(maxsize=1)
@@ -79,41 +81,35 @@ def phone_app(room: Room) -> Starlette:
         Route("/{code}/vote", guarded(_vote), methods=["POST"]),
         Route("/{code}/picture/{key}", guarded(_picture)),
     ]
-    gone = dict.fromkeys((404, 405), _nothing)
-    app = Starlette(routes=routes, exception_handlers=gone)
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False
     return app
 
 
 def presenter_route(room: Room) -> Route:
-    """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote."""
+    """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote.
+
+    It tells the moment that its picture shows, for the phones to show it too.
+    """
 
     async def live(request: Request) -> Response:
         if not serving.here(request.client and request.client.host, request.headers):
-            return await _nothing(request, HTTPException(404))  # it holds the answers
+            raise HTTPException(404)  # it holds the answers
         if request.method == "POST":
-            return await _moved(request, room)
+            if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+                raise HTTPException(403)
+            room.move(await _sent(request, LARGEST_MOMENT))
+            return Response(None, 204, SAFE)
         room.count()
         return Stream(_told(room.tally, lambda: not room.tally.closed))
 
     return Route(f"{serving.base_path()}/room/live", live, methods=["GET", "POST"])
 
 
-async def _moved(request: Request, room: Room) -> Response:
-    """Have the phones show the moment that the presenter's picture shows; from its own page alone."""
-    try:
-        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            raise VoteError(403)
-        room.move(json.loads(await _body(request, LARGEST_MOMENT)))
-    except VoteError as error:
-        return Response(None, error.status, SAFE)
-    except (ValueError, RecursionError, ClientDisconnect):
-        return Response(None, 400, SAFE)
-    return Response(None, 204, SAFE)
-
-
-async def _nothing(request: Request, error: Exception) -> Response:
-    return PlainTextResponse(NO_ROOM, 404, SAFE)
+async def _refused(request: Request, error: HTTPException) -> Response:
+    """Why something is not answered; a wrong method is told of as an address that there is not."""
+    status = 404 if error.status_code == 405 else error.status_code
+    return PlainTextResponse(SAYS.get(status, ""), status, SAFE)
 
 
 async def _page(request: Request, room: Room) -> Response:
@@ -129,10 +125,7 @@ async def _events(request: Request, room: Room) -> Response:
     """All that is shown, now and whenever it changes."""
     answer = Response()
     phone = _phone(request, room, answer) or secrets.token_urlsafe(16)  # it can watch, and not vote
-    try:
-        stream, own = room.enter(phone, _place(request))
-    except FullError:
-        return PlainTextResponse(FULL, 503, SAFE)
+    stream, own = room.enter(phone, _place(request))
 
     async def events() -> AsyncIterator[str]:
         yield f"retry: {AGAIN}\nevent: mine\ndata: {json.dumps(own)}\n\n"
@@ -171,41 +164,37 @@ class Stream(StreamingResponse):
 
 async def _vote(request: Request, room: Room) -> Response:
     """Count a vote, or say by the status why not."""
-    try:
-        body = await asyncio.wait_for(_body(request), VOTE_SECONDS)
-        room.vote(_own(request, room), *_chosen(body))
-    except VoteError as error:
-        return PlainTextResponse(WRONG if error.status in (400, 413) else "", error.status, SAFE)
-    except (TimeoutError, ClientDisconnect):
-        return Response(None, 400, SAFE)
+    room.vote(_own(request, room), *_chosen(await _sent(request, LARGEST_VOTE)))
     return Response(None, 204, SAFE)
 
 
-async def _body(request: Request, most: int = LARGEST_VOTE) -> bytes:
+async def _sent(request: Request, most: int) -> Any:
+    """What comes with a request, as JSON; HTTPException where it is none, too large or too late."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise VoteError(413)
-    return body
-
-
-def _chosen(body: bytes) -> tuple[int, Vote]:
-    """The question's number and the choice or the curve, and nothing beside them; raises VoteError."""
     try:
-        vote = json.loads(body)
-    except (ValueError, RecursionError):
-        raise VoteError(400) from None
-    if not isinstance(vote, dict) or vote.keys() not in ({"question", "choice"}, {"question", "curve"}):
-        raise VoteError(400)
-    question, choice, curve = vote["question"], vote.get("choice", 0), vote.get("curve", [0, 0])
-    if type(question) is not int or type(choice) is not int or question < 1 or choice < 0:
-        raise VoteError(400)
-    if type(curve) is not list or not 2 <= len(curve) <= POINTS:
-        raise VoteError(400)
-    if not all(type(point) is int and 0 <= point <= HIGH for point in curve):
-        raise VoteError(400)
-    return question, tuple(curve) if "curve" in vote else choice
+        async with asyncio.timeout(SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise HTTPException(413)
+        return json.loads(body)
+    except (TimeoutError, ClientDisconnect, ValueError, RecursionError):
+        raise HTTPException(400) from None
+
+
+def _chosen(vote: Any) -> tuple[int, Vote]:
+    """The question's number and the choice or the curve, and nothing beside them; raises HTTPException."""
+    match vote:
+        case {"question": question, "choice": choice} if len(vote) == 2:
+            numbers, chosen = [choice], choice
+        case {"question": question, "curve": [_, _, *_] as curve} if len(vote) == 2 and len(curve) <= POINTS:
+            numbers, chosen = curve, tuple(curve)
+        case _:
+            raise HTTPException(400)
+    right = all(type(each) is int and 0 <= each <= HIGH for each in numbers)
+    if not right or type(question) is not int or question < 1:
+        raise HTTPException(400)
+    return question, chosen
 
 
 async def _picture(request: Request, room: Room) -> Response:

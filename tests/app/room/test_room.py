@@ -14,12 +14,13 @@ from threading import Thread
 from types import SimpleNamespace
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from app.room import __main__ as command
 from app.room import room as rooms
 from app.room import routes, server
 from app.room.pictures import Pictures
-from app.room.room import FullError, Room, Shown, VoteError
+from app.room.room import Room, Shown
 from app.room.votes import Bucket, Question
 
 QUESTION = Question("step 1 of 2", "How often?", ("once", "twice", "never"))
@@ -61,9 +62,9 @@ def state(room: Room) -> dict:
 
 
 def refusal(room: Room, phone: str, number: int, choice: int) -> int:
-    with pytest.raises(VoteError) as caught:
+    with pytest.raises(HTTPException) as caught:
         room.vote(phone, number, choice)
-    return caught.value.status
+    return caught.value.status_code
 
 
 def test_the_last_vote_of_each_phone_counts_and_hands_are_added(led):
@@ -142,7 +143,7 @@ def test_a_full_room_forgets_who_left_and_refuses_while_all_are_here(led, monkey
     room.enter("a")
     room.enter("b")
     room.enter("b")  # in another window
-    with pytest.raises(FullError):
+    with pytest.raises(HTTPException):
         room.enter("c")
     room.leave("a")
     room.enter("c")
@@ -155,7 +156,7 @@ def test_a_full_room_takes_places_from_the_address_that_has_most(led, monkeypatc
     streams = {f"script {each}": room.enter(f"script {each}", "10.0.0.9")[0] for each in range(6)}
     for phone in range(3):
         room.enter(f"phone {phone}", f"10.0.0.{phone}")
-    with pytest.raises(FullError):
+    with pytest.raises(HTTPException):
         room.enter("script 7", "10.0.0.9")
     assert [name for name, stream in streams.items() if room.stays(name, stream)] == list(streams)[:3]
     for name in streams:
