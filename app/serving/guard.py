@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
 
 from app import serving
 from app.serving.static_files import FromMemory
@@ -27,10 +28,10 @@ POLICY = (
     "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
 )
 HEADERS = {
-    b"content-security-policy": POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"SAMEORIGIN",
-    b"referrer-policy": b"same-origin",
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
 }
 App = Callable[[dict, Callable, Callable], Awaitable[None]]
 
@@ -51,26 +52,21 @@ class Guard:
 
         async def headed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message.get("headers", ())}
-                more = [(name, value) for name, value in _headers().items() if name not in there]
-                message = {**message, "headers": [*message.get("headers", ()), *more]}
+                message.setdefault("headers", [])
+                there = MutableHeaders(scope=message)
+                for name, value in _headers().items():
+                    there.setdefault(name, value)
             await send(message)
 
-        refusal = _refusal(scope)
-        if refusal is None:
-            return await self._app(scope, receive, headed)
-        status, sentence = refusal
-        plain = [(b"content-type", b"text/plain; charset=utf-8")]
-        await headed({"type": "http.response.start", "status": status, "headers": plain})
-        await headed({"type": "http.response.body", "body": sentence.encode()})
+        await (_refusal(scope) or self._app)(scope, receive, headed)
 
 
-def _headers() -> dict[bytes, bytes]:
+def _headers() -> dict[str, str]:
     """Those of every answer; sites that may show it in a frame are named, which only the policy can."""
     if not (sites := serving.embedders()):
         return HEADERS
-    named = {name: value for name, value in HEADERS.items() if name != b"x-frame-options"}
-    return named | {b"content-security-policy": f"{POLICY} {' '.join(sites)}".encode()}
+    named = {name: value for name, value in HEADERS.items() if name != "X-Frame-Options"}
+    return named | {"Content-Security-Policy": f"{POLICY} {' '.join(sites)}"}
 
 
 def _own(headers: Headers) -> bool:
@@ -114,15 +110,15 @@ def _binary(receive: Callable) -> Callable:
 MIDDLEWARE = (Middleware(Guard), Middleware(FromMemory))
 
 
-def _refusal(scope: dict) -> tuple[int, str] | None:
-    """Why a request is not taken, with its status; None for most."""
+def _refusal(scope: dict) -> Response | None:
+    """Why a request is not taken; None for most."""
     path, headers = scope.get("path", ""), Headers(scope=scope)
     if not _known(headers):
-        return 421, ELSEWHERE
+        return PlainTextResponse(ELSEWHERE, 421)
     address, *_ = scope.get("client") or ("",)
     here = serving.here(address, headers)
     if any(f"{each}/" in f"{path}/" for each in OWNERS) and not here:
-        return 404, FOR_OWNER
+        return PlainTextResponse(FOR_OWNER, 404)
     if scope.get("method") == "PUT" and UPLOADS in path and not (serving.opened() or here):
-        return 403, serving.REFUSED
+        return PlainTextResponse(serving.REFUSED, 403)
     return None

@@ -45,7 +45,7 @@ def answered(middleware: Callable, scope: dict) -> tuple[int, dict[str, str], by
     sent = []
 
     async def application(scope, receive, send):
-        there = [(b"content-type", b"text/html"), (b"X-Frame-Options", b"DENY")]
+        there = [(b"content-type", b"text/html"), (b"x-frame-options", b"DENY")]
         await send({"type": "http.response.start", "status": 200, "headers": there})
         await send({"type": "http.response.body", "body": b"the page"})
 
@@ -90,7 +90,7 @@ def test_a_site_that_is_named_may_show_it_in_a_frame(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["app/main.py", *words])
     assert rules()["frame-ancestors"] == f"'self' {' '.join(sites)}"
     assert rules()["default-src"] == "'self'"
-    assert b"x-frame-options" not in guard._headers()  # which can name no site
+    assert "X-Frame-Options" not in guard._headers()  # which can name no site
     monkeypatch.setattr(sys, "argv", ["app/main.py"])
     assert rules()["frame-ancestors"] == "'self'"
     monkeypatch.setenv(serving.EMBED_VARIABLE, "https://a.org *.b.org/x")  # of a host that gives no command
