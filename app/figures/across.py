@@ -1,7 +1,6 @@
 """Figures of the page of several GPUs: efficiency over their number, and a ring's round over their tokens."""
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 from app.figures.base import LEGEND, Figure, drawn, level, line, marks, upright
 from app.figures.colours import Palette
@@ -27,22 +26,19 @@ TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
 
 def sent(row: ClusterTimeline, rate: float, colours: Palette) -> Figure:
     """What each GPU sends over NVLink while a ring runs, a line each; the links' rate is a line across."""
-    tones = cycle((colours.violet, colours.lime, colours.rose, colours.muted))
-    traces = [
-        line(
-            [round(at * row.interval * 1e3, 4) for at in range(len(of.sent))],
-            [round(sectors * SECTOR / row.interval / 1e9, 2) for sectors in of.sent],
-            colour,
-            f"GPU {gpu}, %{{x:.2f}} ms: %{{y:.0f}} GB/s",
-            width=1.5,
-            name=f"GPU {gpu}",
-        )
-        for gpu, (of, colour) in enumerate(zip(row.marks, tones, strict=False))
-    ]
-    shapes = [level(rate / 1e9, colours.muted)]
-    y = {"title_text": "GB/s sent", "range": [0, 1.1 * rate / 1e9]}
+    tones, traces = (colours.violet, colours.lime, colours.rose, colours.muted), []
+    for gpu, of in enumerate(row.marks):
+        x = [round(at * row.interval * 1e3, 4) for at in range(len(of.sent))]
+        y = [round(sectors * SECTOR / row.interval / 1e9, 2) for sectors in of.sent]
+        told = f"GPU {gpu}, %{{x:.2f}} ms: %{{y:.0f}} GB/s"
+        traces.append(line(x, y, tones[gpu % len(tones)], told, width=1.5, name=f"GPU {gpu}"))
     return drawn(
-        traces, colours, height=LOW, x={"title_text": "ms of the call"}, y=y, legend=True, shapes=shapes
+        traces,
+        colours,
+        height=LOW,
+        x={"title_text": "ms of the call"},
+        y={"title_text": "GB/s sent", "range": [0, 1.1 * rate / 1e9]},
+        shapes=[level(rate / 1e9, colours.muted)],
     )
 
 
@@ -50,68 +46,54 @@ def efficiency(
     lines: Mapping[str, Mapping[int, ClusterTime]], recorded: Sequence[Held], gpus: int, colours: Palette
 ) -> Figure:
     """Efficiency over the number of GPUs, a line per method; the picture's GPUs are marked."""
-    traces = [_line(method, found, NAMES[method], colours) for method, found in lines.items()]
-    traces += [_point(one, colours) for one in recorded]
-    most = max(max(found) for found in lines.values())
-    reached = [one.efficiency for found in lines.values() for one in found.values()]
-    top = max(1.0, *reached, *(one.efficiency for one in recorded))  # above 1 one GPU's power limit slows it
+    traces, reached = [], [1.0]  # above 1 one GPU's power limit slows it
+    for method, found in lines.items():
+        values = [one.efficiency for one in found.values()]
+        told = [[seconds_text(one.seconds), share_text(one.efficiency)] for one in found.values()]
+        words = f"{NAMES[method]}, %{{x:,}} GPUs, modelled: %{{customdata[0]}}, %{{customdata[1]}}"
+        look = {"width": 2, "dash": "dot", "mode": "lines+markers", "marker": {"size": 5}}
+        colour, look["name"] = getattr(colours, TONES[method]), NAMES[method]
+        traces.append(line(list(found), values, colour, words, **look, customdata=told))
+        reached += values
+    for one in recorded:
+        row, problem, reached = one.row, one.row.problem, [*reached, one.efficiency]
+        words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {problem.heads} heads, d {problem.head_dim}"
+        words += f", {one.recording.origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
+        look = {"symbol": "diamond", "size": 11, "edge": {"width": 1, "color": colours.ink}}
+        colour = getattr(colours, TONES[row.provider])
+        traces.append(marks([row.gpus], [one.efficiency], colour, words, **look, showlegend=False))
+    most, shares = max(max(found) for found in lines.values()), [share / 5 for share in range(8)]
+    ticks = [tick for tick in TICKS if tick <= most]
     return drawn(
         traces,
         colours,
         height=HEIGHT,
-        x=log_axis(
-            [tick for tick in TICKS if tick <= most], "{:,}".format, 1, most, 0.06, 0.08, title_text="GPUs"
-        ),
+        x=log_axis(ticks, "{:,}".format, 1, most, 0.06, 0.08, title_text="GPUs"),
         y={
-            "range": [0, top + 0.06],
-            "tickvals": [share / 5 for share in range(8)],
-            "ticktext": [f"{share / 5:.0%}" for share in range(8)],
+            "range": [0, max(reached) + 0.06],
+            "tickvals": shares,
+            "ticktext": [f"{share:.0%}" for share in shares],
             "title_text": "efficiency",
         },
-        legend=True,
         margin={"t": LEGEND + 20},  # of two lines
         shapes=[upright(gpus, colours.muted)],
     )
 
 
-def _line(method: str, found: Mapping[int, ClusterTime], name: str, colours: Palette) -> dict:
-    return line(
-        list(found),
-        [one.efficiency for one in found.values()],
-        getattr(colours, TONES[method]),
-        f"{name}, %{{x:,}} GPUs, modelled: %{{customdata[0]}}, %{{customdata[1]}}",
-        **{"width": 2, "dash": "dot", "mode": "lines+markers", "marker": {"size": 5}, "name": name},
-        customdata=[[seconds_text(one.seconds), share_text(one.efficiency)] for one in found.values()],
-    )
-
-
-def _point(one: Held, colours: Palette) -> dict:
-    row = one.row
-    words = f"{NAMES[row.provider]}, {row.gpus} GPUs, {row.problem.heads} heads, d {row.problem.head_dim}"
-    words += f", {one.recording.origin}: {seconds_text(row.times.median)}, {share_text(one.efficiency)}"
-    look = {"symbol": "diamond", "size": 11, "edge": {"width": 1, "color": colours.ink}}
-    colour = getattr(colours, TONES[row.provider])
-    return marks([row.gpus], [one.efficiency], colour, words, **look, showlegend=False)
-
-
 def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> Figure:
     """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
-    tokens = [one.tokens for one in found]
-    values = [value for one in found for value in (one.computing, one.transfer)]
-    traces = [
-        line(
-            tokens,
-            [value * 1e6 for value in each],
-            colour,
+    tokens, traces, micro = [one.tokens for one in found], [], []
+    for name, colour in (("computing", colours.s), ("transfer", colours.v)):
+        values = [getattr(one, name) for one in found]
+        words, told = (
             f"%{{x:,}} tokens per GPU, {name}, modelled: %{{customdata}}",
-            name=name,
-            customdata=[seconds_text(value) for value in each],
+            [*map(seconds_text, values)],
         )
-        for name, colour in (("computing", colours.s), ("transfer", colours.v))
-        for each in [[getattr(one, name) for one in found]]
-    ]
+        values = [value * 1e6 for value in values]
+        traces.append(line(tokens, values, colour, words, name=name, customdata=told))
+        micro += values
     places = ((now, colours.muted, "dot"), (needed, colours.good, "dash"))
-    ticks = log_ticks(min(values) * 1e6, max(values) * 1e6, "µs", lambda value: seconds_text(value * 1e-6))
+    ticks = log_ticks(min(micro), max(micro), "µs", lambda value: seconds_text(value * 1e-6))
     return drawn(
         traces,
         colours,

@@ -27,8 +27,7 @@ def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colo
     with np.errstate(divide="ignore"):
         share = np.log10(tiles / agreement.tolerance[quantity])
     shown = np.where(np.isnan(tiles), np.nan, np.clip(share, LEAST, 0))
-    unit = ", relative" if quantity == "l" else ""
-    words = f"{quantity} differs by %{{customdata:.2e}}{unit}"
+    words = f"{quantity} differs by %{{customdata:.2e}}{', relative' if quantity == 'l' else ''}"
     return _grid(tiles, shown, colours.tensor(quantity), words, colours)
 
 
@@ -53,10 +52,13 @@ def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours
         "hovertemplate": f"query block %{{y}}, key block %{{x}}: {words}<extra></extra>",
         "hoverongaps": False,
     }
-    one = tiles.shape[1] == 1
-    plain = {"showgrid": False, "zeroline": False}
+    rows, columns = np.nonzero(np.isnan(tiles))
+    skipped = "query block %{y}, key block %{x}: skipped by the mask"
+    hatch = {"symbol": "line-ne-open", "size": 9, "edge": {"width": 1.5}}
+    hatched = [marks(columns, rows, colours.grid, skipped, **hatch)] if len(rows) else []
+    one, plain = tiles.shape[1] == 1, {"showgrid": False, "zeroline": False}
     return drawn(
-        [heat, *_skipped(np.isnan(tiles), colours)],
+        [heat, *hatched],
         colours,
         height=290,
         legend=False,
@@ -66,14 +68,6 @@ def _grid(tiles: np.ndarray, shown: np.ndarray, strong: str, words: str, colours
     )
 
 
-def _skipped(where: np.ndarray, colours: Palette) -> list[dict]:
-    """Hatches over the tiles that the mask skips."""
-    rows, columns = np.nonzero(where)
-    words = "query block %{y}, key block %{x}: skipped by the mask"
-    look = {"symbol": "line-ne-open", "size": 9, "edge": {"width": 1.5}}
-    return [marks(columns, rows, colours.grid, words, **look)] if len(rows) else []
-
-
 def by_tensor(counted: RealTraffic) -> list[dict[str, str]]:
     """Bytes read and written of every tensor, the kernel's and the schedule's, in rows."""
     return [
@@ -81,7 +75,7 @@ def by_tensor(counted: RealTraffic) -> list[dict[str, str]]:
             "bytes": f"{tensor_name(tensor)} {verb}",
             "Triton kernel, watched": f"{kernel:,}",
             "schedule, counted": f"{schedule:,}",
-            "": _verdict(kernel, schedule),
+            "": "equal" if kernel == schedule else "differ",
         }
         for verb, moved in (("read", counted.read), ("written", counted.written))
         for tensor, (kernel, schedule) in moved.items()
@@ -90,25 +84,17 @@ def by_tensor(counted: RealTraffic) -> list[dict[str, str]]:
 
 def by_tile(counted: RealTraffic, colours: Palette) -> str:
     """kB of Q, K and V that are read for a visit, by query and key block; struck out where they differ."""
-    across = [1 + max((tile[axis] for tile in counted.tiles), default=-1) for axis in (0, 1)]
+    rows, columns = (range(1 + max((tile[at] for tile in counted.tiles), default=-1)) for at in (0, 1))
     most = max((max(pair) for pair in counted.tiles.values()), default=1)
-    queries, keys = (list(map(str, range(count))) for count in across)
-    cells = [
-        [_cell(counted.tiles.get((query, key)), most) for key in range(across[1])]
-        for query in range(across[0])
-    ]
-    axes = "key block; the rows are query blocks"
-    return scrolled(grid(queries, keys, cells, axes, colours, "kB of Q, K and V by tile"), LOW)
 
+    def cell(place: tuple[int, int]) -> Cell:
+        if place not in counted.tiles:
+            return Cell("", "not visited")
+        kernel, schedule = counted.tiles[place]
+        same = kernel == schedule
+        words = f"kernel {kernel:,} bytes, schedule {schedule:,} bytes: {'equal' if same else 'differ'}"
+        return Cell(f"{kernel / 1e3:.3g}", words, kernel / most, struck=not same)
 
-def _verdict(kernel: int, schedule: int) -> str:
-    return "equal" if kernel == schedule else "differ"
-
-
-def _cell(pair: tuple[int, int] | None, most: int) -> Cell:
-    if pair is None:
-        return Cell("", "not visited")
-    kernel, schedule = pair
-    words = f"kernel {kernel:,} bytes, schedule {schedule:,} bytes: {_verdict(kernel, schedule)}"
-    same = kernel == schedule
-    return Cell(f"{kernel / 1e3:.3g}", words, kernel / most, struck=not same)
+    cells = [[cell((query, key)) for key in columns] for query in rows]
+    axes, title = "key block; the rows are query blocks", "kB of Q, K and V by tile"
+    return scrolled(grid([*map(str, rows)], [*map(str, columns)], cells, axes, colours, title), LOW)

@@ -34,24 +34,43 @@ def drawn(
     y: dict | None = None,
     **layout,
 ) -> Figure:
-    """A figure with the shared layout.
+    """A figure of Plotly's traces with the shared layout, and what that has besides.
 
-    Args:
-        traces: Plotly traces as dicts.
-        colours: the palette of the theme.
-        height: pixels at the usual scale; fixed, so that nothing moves when values change.
-        legend: whether a horizontal legend stands above the plot; a dict for what it has besides.
-        x, y: what an axis has besides the shared look; the title as title_text.
-        layout: what the layout has besides.
+    height: pixels at the usual scale; fixed, so that nothing moves when values change. legend: whether a
+    horizontal one stands above the plot; a dict for what it has besides. x, y: what an axis has besides the
+    shared look; the title as title_text.
     """
     import plotly.io as pio
 
     pio.templates.default = None  # with a template, even an empty one, Plotly draws the chart again
     axes = {"xaxis": axis(colours, **(x or {})), "yaxis": axis(colours, **(y or {}))}
-    if isinstance(legend, dict):
-        layout["legend"] = legend
-    shared = {**_layout(colours, height, bool(legend)), "margin": _room(**axes, legend=bool(legend)), **axes}
-    figure = {"data": _listed(traces), "layout": _merged(shared, layout)}
+    shared = {
+        "height": height,
+        "font": {"family": SANS, "size": 13, "color": colours.ink},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": bool(legend),
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "y": 1,
+            "yanchor": "bottom",
+            "font": {"size": 13},
+            "traceorder": "normal",
+        },
+        "hoverlabel": {
+            "bgcolor": colours.panel,
+            "bordercolor": colours.grid,
+            "font": {"family": MONO, "size": 12, "color": colours.ink},
+        },
+        "uirevision": "keep",
+        "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
+        "bargap": 0.3,
+        "margin": _room(**axes, legend=bool(legend)),
+        **axes,
+    }
+    more = layout | ({"legend": legend} if isinstance(legend, dict) else {})
+    figure = {"data": _listed(traces), "layout": _merged(shared, more)}
     return figure if colours.scale == 1 else _enlarged(figure, colours.scale)
 
 
@@ -59,7 +78,13 @@ def axis(colours: Palette, **options) -> dict:
     """One more axis in the shared look, with what it has besides; the title as title_text."""
     if "title_text" in options:
         options["title"] = {"text": options.pop("title_text")}
-    return _merged(_axis(colours), options)
+    shared = {
+        **dict.fromkeys(("gridcolor", "linecolor", "zerolinecolor"), colours.grid),
+        "tickfont": {"family": MONO, "size": 12, "color": colours.muted},
+        "title": {"font": {"size": 13, "color": colours.muted}, "standoff": 8},
+        "automargin": True,
+    }
+    return _merged(shared, options)
 
 
 def line(x, y, colour: str, hover: str = "", *, width: float = 2.5, dash: str = "solid", **more) -> dict:
@@ -121,43 +146,6 @@ def over_length(
     return drawn(traces, colours, x=length_ticks(lengths), **more)
 
 
-def _axis(colours: Palette) -> dict:
-    return {
-        "gridcolor": colours.grid,
-        "linecolor": colours.grid,
-        "zerolinecolor": colours.grid,
-        "tickfont": {"family": MONO, "size": 12, "color": colours.muted},
-        "title": {"font": {"size": 13, "color": colours.muted}, "standoff": 8},
-        "automargin": True,
-    }
-
-
-def _layout(colours: Palette, height: int, legend: bool) -> dict:
-    return {
-        "height": height,
-        "font": {"family": SANS, "size": 13, "color": colours.ink},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": legend,
-        "legend": {
-            "orientation": "h",
-            "x": 0,
-            "y": 1,
-            "yanchor": "bottom",
-            "font": {"size": 13},
-            "traceorder": "normal",
-        },
-        "hoverlabel": {
-            "bgcolor": colours.panel,
-            "bordercolor": colours.grid,
-            "font": {"family": MONO, "size": 12, "color": colours.ink},
-        },
-        "uirevision": "keep",
-        "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
-        "bargap": 0.3,
-    }
-
-
 def _listed(part):
     """The same part of a figure without arrays: Plotly takes one that it is passed again for another."""
     if isinstance(part, dict):
@@ -169,42 +157,33 @@ def _listed(part):
 
 def _room(xaxis: dict, yaxis: dict, legend: bool) -> dict:
     """The margins that the labels take, in pixels; automargin makes more where that is not enough."""
-
-    def title(axis: dict) -> float:
-        return TITLE if axis["title"].get("text") else 0
-
-    beside = max(map(len, _labels(yaxis)), default=0)
+    across, up = (TITLE if axis["title"].get("text") else 0 for axis in (xaxis, yaxis))
+    low, high = yaxis.get("range", (-math.inf, math.inf))
+    beside = 0  # the longest of the words at ticks that are in the axis's range
+    for place, word in zip(yaxis.get("tickvals", ()), yaxis.get("ticktext", ()), strict=True):
+        if low <= (math.log10(place) if yaxis.get("type") == "log" else place) <= high:
+            beside = max(beside, len(word))
     return {
-        "l": APART + GLYPH * beside + title(yaxis) if beside else EDGE,
+        "l": APART + GLYPH * beside + up if beside else EDGE,
         "r": EDGE,
         "t": LEGEND if legend else EDGE,
-        "b": title(xaxis) + (LABELS if xaxis.get("showticklabels", True) else EDGE),
+        "b": across + (LABELS if xaxis.get("showticklabels", True) else EDGE),
     }
-
-
-def _labels(axis: dict) -> list[str]:
-    """The words at an axis's ticks, of those that are in its range."""
-    places, words = axis.get("tickvals", ()), axis.get("ticktext", ())
-    low, high = axis.get("range", (-math.inf, math.inf))
-    places = [math.log10(place) if axis.get("type") == "log" else place for place in places]
-    return [word for place, word in zip(places, words, strict=True) if low <= place <= high]
 
 
 def _enlarged(part, scale: float, where: str = ""):
     """The same part of a figure, which stands under that name, with all that is in pixels so much larger."""
-    if isinstance(part, dict):
-        return {
-            name: value * scale if _in_pixels(where, name, value) else _enlarged(value, scale, name)
-            for name, value in part.items()
-        }
-    return [_enlarged(value, scale, where) for value in part] if isinstance(part, list | tuple) else part
-
-
-def _in_pixels(where: str, name: str, value) -> bool:
-    """Whether what stands in a figure at a place under a name is a number of pixels."""
-    places = {"size": ("font", "marker"), "width": ("line",), "height": ("layout",)}
-    known = where.endswith(places.get(name, ("margin",))) or name in ("entrywidth", "standoff")
-    return known and isinstance(value, int | float)
+    if not isinstance(part, dict):
+        return [_enlarged(value, scale, where) for value in part] if isinstance(part, list | tuple) else part
+    found = {}
+    for name, value in part.items():
+        places = {"size": ("font", "marker"), "width": ("line",), "height": ("layout",)}.get(
+            name, ("margin",)
+        )
+        pixels = where.endswith(places) or name in ("entrywidth", "standoff")
+        number = pixels and isinstance(value, int | float)
+        found[name] = value * scale if number else _enlarged(value, scale, name)
+    return found
 
 
 def _merged(base: dict, more: dict) -> dict:

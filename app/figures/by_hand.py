@@ -1,7 +1,6 @@
 """The four tokens as matrices and lines of numbers, in HTML: type that the last row of a room can read."""
 
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 
@@ -20,7 +19,6 @@ STYLE = f"""
   .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
   .hand table, table.hand-rows {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
   .hand td {{ border: none; {CELLS}; }}
-  .hand tr.faint td {{ opacity: 0.75; }}
   .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
   table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
@@ -31,8 +29,6 @@ STYLE = f"""
   table.hand-rows .strong {{ font-weight: 700; }}
   .hand-scroll {{ overflow-x: auto; }}
   .hand-scroll.apart td:last-child {{ padding-left: 1.1rem; }} /* two sums are not one */
-  .hand-scroll.small td {{ font-size: 0.87rem; }}
-  .hand-scroll.large td {{ font-size: 1.15rem; padding: 0.55rem 0.45rem; }}
   @media (max-width: 760px) {{
     .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
     table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
@@ -48,30 +44,18 @@ def number(value: float, places: int = 2) -> str:
     return f"{value:.{places}f}".replace("-0.00", "0.00").replace("-", "−")
 
 
-def matrix(
-    title: str,
-    values: np.ndarray,
-    colour: str,
-    *,
-    row: int | None = None,
-    tiles: bool = False,
-    hidden: bool = False,
-) -> str:
+def matrix(title: str, values: np.ndarray, colour: str, *, tiles: bool = False, hidden: bool = False) -> str:
     """A matrix with its name above.
 
-    Args:
-        row: the one that matters; the others are faint.
-        tiles: whether a gap shows the blocks of rows and columns.
-        hidden: whether its numbers are not known yet.
+    tiles: whether a gap shows the blocks of rows and columns. hidden: whether its numbers are not known yet.
     """
     lines, places = [], 2 if (values % 1).any() else 0
     ground = f"style='background:color-mix(in srgb, {colour} 20%, transparent)'"
-    for index, line in enumerate(values):
+    for line in values:
         cells = [f"<td {ground}>{UNKNOWN if hidden else number(value, places)}</td>" for value in line]
         if tiles and len(cells) > BLOCK:
             cells.insert(BLOCK, "<td class='gap'></td>")
-        faint = " class='faint'" if row is not None and index != row else ""
-        lines.append(f"<tr{faint}>{''.join(cells)}</tr>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
     if tiles:
         lines.insert(BLOCK, "<tr class='gap'><td></td></tr>")
     caption = f"<figcaption style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{title}</figcaption>"
@@ -98,32 +82,27 @@ def weights(hand: ByHand, colours: Palette) -> str:
 
 
 def first_piece(hand: ByHand, _: Palette) -> str:
-    """m, l and O of the row after its first piece; what the second makes of them is asked."""
+    """m, l and O of the row after its first piece, as a table; what the second makes of them is asked."""
     first, second = hand.of_row()
     m, total = (number(values[ROW]) for values in (first.m, first.l))
-    rows = [
-        ("scores s", _list(first.scores[ROW]), _list(second.scores[ROW])),
+
+    def listed(values: Sequence[float]) -> str:
+        return "(" + ", ".join(map(number, values)) + ")"
+
+    rows = (
+        ("scores s", listed(first.scores[ROW]), listed(second.scores[ROW])),
         ("maximum m", m, UNKNOWN),
         ("factor α", "", UNKNOWN),
         ("sum ℓ", f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
-        ("O so far", _list(first.out[ROW]), UNKNOWN),
-    ]
-    return _lines("<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>", rows, "apart")
-
-
-def _list(values: Sequence[float]) -> str:
-    return "(" + ", ".join(map(number, values)) + ")"
-
-
-def _lines(head: str, rows: Sequence[Sequence[str]], size: str, words: Sequence[int] = (0,)) -> str:
-    """A table of lines of cells; the columns in `words` are text."""
-    strong = " class='words strong'"
-    body = ""
-    for row in rows:
-        cells = (f"<td{strong * (at in words)}>{escape(text)}</td>" for at, text in enumerate(row))
-        body += f"<tr>{''.join(cells)}</tr>"
+        ("O so far", listed(first.out[ROW]), UNKNOWN),
+    )
+    body = "".join(
+        f"<tr><td class='words strong'>{name}</td><td>{one}</td><td>{two}</td></tr>"
+        for name, one, two in rows
+    )
+    head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
     table = f"<table class='hand-rows'><thead>{head}</thead><tbody>{body}</tbody></table>"
-    return f"{STYLE}<div class='hand-scroll {size}' tabindex='0'>{table}</div>"
+    return f"{STYLE}<div class='hand-scroll apart' tabindex='0'>{table}</div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:

@@ -1,6 +1,6 @@
 """Figures of the Decoding page: blocks on SMs, time over splits, and the parts of a row as they merge."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -11,11 +11,10 @@ from app.figures.colours import Palette
 from app.figures.units import even_ticks, log_axis, log_ticks, scaled, seconds_text
 from engine.model.timeline import MODELLED
 from engine.studies.decoding import Parts
-from engine.trace.softmax import OnlineSteps
 
-HEIGHT = 250
 FEW = 16  # splits, each of which has its number on the axis
 METRICS = TIME, RATE = "time", "bytes/s"
+TEXTS: dict[str, Callable[[float], str]] = {TIME: seconds_text, RATE: lambda value: scaled(value, "B/s")}
 
 
 def sms(blocks: np.ndarray, colours: Palette) -> str:
@@ -44,94 +43,89 @@ class Line:
     splits: Sequence[int]
     points: Sequence[tuple[float, float]]
 
-    @property
-    def modelled(self) -> bool:
-        """Whether the model says it."""
-        return self.origin == MODELLED
-
     def values(self, metric: str) -> list[float]:
         """[points] in a metric."""
         return [point[METRICS.index(metric)] for point in self.points]
+
+    @property
+    def dash(self) -> str:
+        """How it is drawn."""
+        return "dot" if self.origin == MODELLED else "solid" if self.splits else "dash"
 
 
 def speed_by_splits(
     lines: Sequence[Line], metric: str, splits: Sequence[int], mark: int | None, colours: Palette
 ) -> Figure:
     """Time (both axes logarithmic) or bytes a second (from 0) over the number of splits."""
-    low, high = min(splits), max(splits)
-    values = [value for one in lines for value in one.values(metric)]
-    times = log_ticks(min(values) / 1.2, max(values) * 1.2, "s", seconds_text)
+    low, high, traces, every = min(splits), max(splits), [], []
+    for one in lines:
+        values = one.values(metric) * (1 if one.splits else 2)
+        where, plain = "%{x} splits, " if one.splits else "", one.dash != "solid"
+        told = f"{escape(one.name)}, {where}{escape(one.origin)}: %{{customdata}}"
+        look = {
+            "width": 1.5 if plain else 2.5,
+            "dash": one.dash,
+            "mode": "lines" if plain else "lines+markers",
+        }
+        look |= {"name": one.name, "marker": {"size": 7}, "customdata": [*map(TEXTS[metric], values)]}
+        traces.append(line([*one.splits] or [low, high], values, one.colour, told, **look))
+        every += values
+    times = log_ticks(min(every) / 1.2, max(every) * 1.2, "s", seconds_text)
     powers = [2**power for power in range(high.bit_length()) if low <= 2**power <= high]
     return drawn(
-        [_trace(one, metric, low, high) for one in lines],
+        traces,
         colours,
-        height=HEIGHT,
+        height=250,
         x=log_axis(powers, str, low, high, 0.05, title_text="number of splits"),
-        y=times if metric == TIME else even_ticks(max(values), _text(metric)),
+        y=times if metric == TIME else even_ticks(max(every), TEXTS[metric]),
         legend=False,
         shapes=[upright(mark, colours.muted)] if mark else [],
     )
 
 
-def _trace(one: Line, metric: str, low: int, high: int) -> dict:
-    level = not one.splits
-    values, where = one.values(metric) * (1 + level), "" if level else "%{x} splits, "
-    dash = "dot" if one.modelled else "dash" if level else "solid"
-    plain = level or one.modelled
-    return line(
-        [low, high] if level else list(one.splits),
-        values,
-        one.colour,
-        f"{escape(one.name)}, {where}{escape(one.origin)}: %{{customdata}}",
-        **{"width": 1.5 if plain else 2.5, "dash": dash, "mode": "lines" if plain else "lines+markers"},
-        **{"name": one.name, "marker": {"size": 7}, "customdata": list(map(_text(metric), values))},
-    )
-
-
 def key(lines: Sequence[Line], metric: str) -> str:
     """What the lines are, as HTML; levels with their value."""
-    entries = []
+    styles, entries = {"dot": "dotted", "dash": "dashed"}, []
     for one in lines:
-        style = "dotted" if one.modelled else "solid" if one.splits else "dashed"
-        value = "" if one.splits else f" <b>{_text(metric)(one.values(metric)[0])}</b>"
-        mark = f"<i style='border-top:2.5px {style} {one.colour}'></i>"
+        value = "" if one.splits else f" <b>{TEXTS[metric](one.values(metric)[0])}</b>"
+        mark = f"<i style='border-top:2.5px {styles.get(one.dash, one.dash)} {one.colour}'></i>"
         entries.append(f"<span>{mark}{escape(one.name)}{value}</span>")
     return f"<div class='splits-key'>{''.join(entries)}</div>"
 
 
-def _text(metric: str):
-    return seconds_text if metric == TIME else lambda value: scaled(value, "B/s")
-
-
-def _merge_traces(steps: OnlineSteps, step: int, lse: np.ndarray, low: float, colours: Palette) -> list[dict]:
-    """Bars of lse from `low` up with the maximum so far; bars of weights with marks where they end."""
-    split = np.arange(1, len(lse) + 1)
+def merge(parts: Parts, step: int, colours: Palette) -> Figure:
+    """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
+    lse, steps = np.where(np.isfinite(parts.lse), parts.lse, np.nan), parts.steps
+    splits, (low, high) = len(lse), (np.nanmin(lse), np.nanmax(lse))
+    space, split = max(0.5, 0.25 * (high - low)), np.arange(1, splits + 1)
+    base = low - space
     opacity = np.where(split == step, 1.0, np.where(split < step, 0.6, 0.22))
-    now = steps.weights[step - 1] if step else np.zeros(len(split))
+    now = steps.weights[step - 1] if step else np.zeros(splits)
     maxima = np.where(np.isfinite(steps.m), steps.m, np.nan)[:step]
     most = line(split[:step], maxima, colours.ink, "m %{y:.4g}", width=2)
     most["line"]["shape"] = "hvh"
     end = {"symbol": "line-ew", "edge": {"color": colours.ink, "width": 2}, "yaxis": "y2"}
-    return [
+    traces = [
         bars(
-            *(split, lse - low, colours.statistics, "split %{x}: lse %{customdata:.4g}"),
-            **{"opacity": opacity, "base": low, "customdata": lse},
+            *(split, lse - base, colours.statistics, "split %{x}: lse %{customdata:.4g}"),
+            **{"opacity": opacity, "base": base, "customdata": lse},
         ),
         most,
         bars(split, now, colours.s, "split %{x}: weight now %{y:.4g}", opacity=opacity, yaxis="y2"),
         marks(split, steps.final, colours.ink, "in the end %{y:.4g}", **end),
     ]
-
-
-def merge(parts: Parts, step: int, colours: Palette) -> Figure:
-    """What each part counts for after some have been merged: lse with the maximum so far, and weights."""
-    lse, splits = np.where(np.isfinite(parts.lse), parts.lse, np.nan), len(parts.lse)
-    low, high = np.nanmin(lse), np.nanmax(lse)
-    space = max(0.5, 0.25 * (high - low))
+    titles = [
+        note(0, y, f'<b style="color:{colour}">{of}</b> · — {line}', colours.ink, size=13,
+             **{"xref": "paper", "yref": "paper", "yanchor": "bottom"})
+        for y, of, colour, line in (
+            (0.94, "lse of each split", colours.statistics, "m, the largest so far"),
+            (0.43, "weight now, exp(lse − m)", colours.s, "final"),
+        )
+    ]  # fmt: skip
     look = {"automargin": False}
     weights = {"domain": (0, 0.42), "range": [0, 1.06], "tickvals": [0, 0.5, 1], "anchor": "x", **look}
     return drawn(
-        _merge_traces(parts.steps, step, lse, low - space, colours),
+        traces,
         colours,
         height=330,
         legend=False,
@@ -142,18 +136,9 @@ def merge(parts: Parts, step: int, colours: Palette) -> Figure:
             "showgrid": False,
             **({"tickvals": [*range(1, splits + 1)]} if splits <= FEW else {}),  # whole by itself for more
         },
-        y={"domain": (0.58, 0.93), "range": [low - space, high + space], "title_text": "lse", **look},
+        y={"domain": (0.58, 0.93), "range": [base, high + space], "title_text": "lse", **look},
         yaxis2=axis(colours, title_text="weight", **weights),
-        annotations=[
-            _title(0.94, "lse of each split", colours.statistics, "m, the largest so far", colours),
-            _title(0.43, "weight now, exp(lse − m)", colours.s, "final", colours),
-        ],
+        annotations=titles,
         barmode="overlay",
         margin={"l": 58, "r": 8, "t": 8, "b": 44},
     )
-
-
-def _title(y: float, bars: str, colour: str, line: str, colours: Palette) -> dict:
-    """What a panel's bars and its line are."""
-    text = f'<b style="color:{colour}">{bars}</b> · — {line}'
-    return note(0, y, text, colours.ink, size=13, xref="paper", yref="paper", yanchor="bottom")

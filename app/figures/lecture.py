@@ -1,8 +1,8 @@
 """The pictures of a lecture that no page has: loops, layers and races, in large type."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from app.figures.base import MONO
 from app.figures.colours import Palette
@@ -54,8 +54,7 @@ for each query block i:
 </div>"""  # the two orders of the loops, what goes to memory and back set off
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(NamedTuple):
     """One of a race: its name, its time in seconds, its colour."""
 
     name: str
@@ -65,18 +64,14 @@ class Lane:
 
 def lanes(entries: Sequence[Lane], *, told: bool) -> str:
     """Bars as long as they took, which grow as fast as they ran, all slowed down alike; empty until told."""
-    slowest = max(entry.seconds for entry in entries)
-    rows = []
-    for entry in entries:
-        share = entry.seconds / slowest
-        style = f"background:{entry.colour};width:{100 * share if told else 0:.2f}%"
-        time = f"<span class='mono time'>{seconds_text(entry.seconds)}</span>" if told else "<span></span>"
-        rows.append(
-            f"<div class='lane' style='--seconds:{RACE_SECONDS * share:.2f}s'>"
-            f"<b>{escape(entry.name)}</b>{time}"
-            f"<div class='track'><i style='{style}'></i></div></div>"
-        )
-    return STYLE + f"<div class='lanes{' running' * told}'>{''.join(rows)}</div>"
+    slowest, rows = max(entry.seconds for entry in entries), ""
+    for name, seconds, colour in entries:
+        share = seconds / slowest
+        style = f"background:{colour};width:{100 * share if told else 0:.2f}%"
+        time = f"<span class='mono time'>{seconds_text(seconds)}</span>" if told else "<span></span>"
+        lane = f"<div class='lane' style='--seconds:{RACE_SECONDS * share:.2f}s'><b>{escape(name)}</b>{time}"
+        rows += f"{lane}<div class='track'><i style='{style}'></i></div></div>"
+    return STYLE + f"<div class='lanes{' running' * told}'>{rows}</div>"
 
 
 def slowed(entries: Sequence[Lane]) -> float:
@@ -86,18 +81,18 @@ def slowed(entries: Sequence[Lane]) -> float:
 
 def one_query(keys: int, colours: Palette) -> str:
     """A single row of scores against all keys of a cache."""
-
-    def row(named: str, colour: str, count: int) -> str:
-        cells = "<i style='background:color-mix(in srgb, {} 45%, transparent)'></i>"
-        name = f"<b style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{named}</b>"
-        return f"{name}<div class='scores'>{cells.format(colour) * count}</div>"
-
-    return STYLE + (
-        row("Q: one row", colours.q, 1)
-        + row(f"K: {keys:,} rows", colours.k, 32)
-        + row(f"S: one row of {keys:,} scores", colours.s, 32)
-        + row(f"V: {keys:,} rows", colours.v, 32)
+    rows = (
+        ("Q: one row", colours.q, 1),
+        (f"K: {keys:,} rows", colours.k, 32),
+        (f"S: one row of {keys:,} scores", colours.s, 32),
+        (f"V: {keys:,} rows", colours.v, 32),
     )
+    drawn = STYLE
+    for named, colour, count in rows:
+        cell = f"<i style='background:color-mix(in srgb, {colour} 45%, transparent)'></i>"
+        name = f"<b style='color:color-mix(in srgb, {colour} 75%, currentColor)'>{named}</b>"
+        drawn += f"{name}<div class='scores'>{cell * count}</div>"
+    return drawn
 
 
 def layer(colours: Palette) -> str:

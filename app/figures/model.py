@@ -11,21 +11,18 @@ from engine.problem.hardware import GPUS
 from engine.studies.your_model import LENGTHS, Share
 
 MOST_ROWS = 64  # of the stack; where a model has more layers, a row stands for several
-HEIGHT = 260
 
 
 def stack(found: Evaluated, colours: Palette) -> str:
     """Every layer as a row, as long as its time, with attention's part of it."""
     longest = max(part.seconds for part in found.parts)
-    each = -(-sum(part.count for part in found.parts) // MOST_ROWS)
-    groups = []
+    each, groups = -(-sum(part.count for part in found.parts) // MOST_ROWS), []
     for part in found.parts:
-        rows = -(-part.count // each)
         row = f"<i>{_pieces(part, longest, colours)}</i>"
-        about = f"{counted(part.count, 'layer')}: {part.layer.kind}"
-        own = part.layer.attention
+        about, own = f"{counted(part.count, 'layer')}: {part.layer.kind}", part.layer.attention
         note = f" · {heads_text(own.heads, own.kv_heads)}, d {own.head_dim}" if own else ""
-        groups.append(f"<h4>{escape(about)}<span>{escape(note)}</span></h4>{row * rows}")
+        rows = row * -(-part.count // each)
+        groups.append(f"<h4>{escape(about)}<span>{escape(note)}</span></h4>{rows}")
     several = f"<p>Each row stands for {each} layers.</p>" * (each > 1)
     names = (("the rest", colours.muted), ("attention", colours.s))
     key = "".join(f"<b style='color:{colour}'>{name}</b>" for name, colour in names)
@@ -55,42 +52,34 @@ def layer(parts: Mapping[str, Part], colours: Palette) -> str:
 
 def share(curves: Mapping[str, tuple[Share, ...]], tokens: int, colours: Palette) -> Figure:
     """Attention's share of the time over the length; the last curve is what runs."""
-    looks = zip(curves.items(), (colours.muted, colours.q, colours.s), strict=True)
     traces = []
-    for (name, found), colour in looks:
+    for (name, found), colour in zip(curves.items(), (colours.muted, colours.q, colours.s), strict=True):
         at, values = [each.tokens for each in found], [100 * each.share for each in found]
-        traces.append(
-            line(
-                at, values, colour, f"{name}, %{{x:,}} tokens<br>%{{y:.0f}}% of the time, modelled", name=name
-            )
-        )
+        told = f"{name}, %{{x:,}} tokens<br>%{{y:.0f}}% of the time, modelled"
+        traces.append(line(at, values, colour, told, name=name))
     shape, label = of_length(tokens, LENGTHS[-1], colours)
     lengths = {"type": "log", **length_ticks(LENGTHS), "title_text": "tokens of a sequence"}
     ends = {"range": [0, 100], "ticksuffix": "%", "dtick": 25}
-    return drawn(traces, colours, height=HEIGHT, x=lengths, y=ends, shapes=[shape], annotations=[label])
+    return drawn(traces, colours, height=260, x=lengths, y=ends, shapes=[shape], annotations=[label])
 
 
 def memory(found: Evaluated, colours: Palette) -> str:
     """A GPU's memory in proportion: the weights, K and V of the batch above them, and what is free."""
     whole, weights, cache = found.memory_bytes, found.weight_bytes, found.kv_cache_bytes
-    over = weights + cache > whole
     stripes = f"repeating-linear-gradient(90deg, {colours.k} 0 12px, {colours.v} 12px 24px)"
-    many = counted(found.phase.batch, "sequence")
+    many, taken = counted(found.phase.batch, "sequence"), weights + cache
+    free = max(0, whole - taken)
     blocks = [
-        (
-            max(0, whole - weights - cache),
-            colours.panel,
-            f"{bytes_text(max(0, whole - weights - cache))} free",
-        ),
+        (free, colours.panel, f"{bytes_text(free)} free"),
         (cache, stripes, f"K and V of {many}, {bytes_text(cache)}"),
         (weights, colours.muted, f"weights, {bytes_text(weights)}"),
     ]
     heights = "".join(
-        f"<div style='height:{100 * size / max(whole, weights + cache):.2f}%;background:{look}'></div>"
+        f"<div style='height:{100 * size / max(whole, taken):.2f}%;background:{look}'></div>"
         for size, look, _ in blocks
     )
     key = "".join(f"<p><u style='background:{look}'></u>{escape(words)}</p>" for _, look, words in blocks)
-    edge = colours.bad if over else colours.grid
+    edge = colours.bad if taken > whole else colours.grid
     label = escape(f"Of {bytes_text(whole)}: {', '.join(words for *_, words in blocks)}")
     whole_look = f"class='whole' role='img' aria-label='{label}' style='border-color:{edge}'"
     head = f"<h4>Memory of {GPUS[found.phase.hardware].name}</h4>"

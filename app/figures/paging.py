@@ -10,6 +10,7 @@ from engine.studies.paging import Paging
 WIDTH, HEIGHT, GAP = 1024, 300, 6  # units of a picture, the same for any number of sequences
 BOX = f"-1 -1 {WIDTH + 2} {HEIGHT}"
 FIRST, LAST = 5, 2  # entries of a block table that are written
+TONES = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")  # of sequences
 STYLE = """
 <style>
   .paging { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 28px; }
@@ -31,11 +32,34 @@ def name(sequence: int) -> str:
 
 def pictures(paging: Paging, titles: Mapping[str, str], colours: Palette) -> str:
     """Whole caches and the pool as HTML, as large as each other, by their titles with what they show."""
-    figures, drawings = "", (_whole(paging, colours), _pool(paging, colours))
-    for (title, what), drawing in zip(titles.items(), drawings, strict=True):
+    pitch, whole, pool = HEIGHT / len(paging.lengths), [], []
+    for sequence, keys in enumerate(
+        paging.lengths
+    ):  # a row each: its keys, and the room that is kept for more
+        whole += _slots(0, sequence * pitch, WIDTH, pitch, keys / paging.room, sequence, colours)
+        whole.append(_letter(18, (sequence + 0.5) * pitch, sequence, colours))
+    across = paging.room // paging.page_size  # pages in rows that hold as many keys as the room of a sequence
+    width = WIDTH / across
+    inner = width - (1.5 if across > 32 else 4)
+    for page, (sequence, held) in enumerate(paging.owners.tolist()):
+        left, top, share = page % across * width, page // across * pitch, held / paging.page_size
+        pool += _slots(left, top, inner, pitch, share, sequence, colours)
+        if inner * share > 24:
+            pool.append(_letter(left + inner * share / 2, top + pitch / 2, sequence, colours))
+    figures, key = "", ""
+    for (title, what), shapes in zip(titles.items(), (whole, pool), strict=True):
         caption = f"<figcaption><b>{escape(title)}</b>{escape(what)}</figcaption>"
-        figures += f"<figure>{caption}{image(drawing, f'{title}: {what}')}</figure>"
-    return f"{STYLE}<div class='paging' data-title='A KV cache in pages'>{figures}</div>{_key(colours)}"
+        picture = image(_drawing(BOX, shapes, colours), f"{title}: {what}")
+        figures += f"<figure>{caption}{picture}</figure>"
+    for fill, line, words in (
+        (colours.q, "none", "keys and values, coloured by sequence"),
+        ("url(#unused)", colours.muted, "reserved or taken, without a key"),
+        ("none", colours.muted, "free page: any sequence may take it"),
+    ):
+        mark = _drawing("0 0 24 24", [_box(1, 1, 22, 22, fill, line)], colours)
+        key += f"<span>{image(mark)}{escape(words)}</span>"
+    drawn = f"<div class='paging' data-title='A KV cache in pages'>{figures}</div>"
+    return f"{STYLE}{drawn}<div class='paging-key'>{key}</div>"
 
 
 def block_tables(paging: Paging) -> list[dict[str, str]]:
@@ -60,40 +84,12 @@ def _entries(pages: tuple[int, ...]) -> str:
     return ", ".join(written).replace("…,", "…")
 
 
-def colour(sequence: int, colours: Palette) -> str:
-    """A sequence's."""
-    known = ("q", "k", "v", "s", "o", "violet", "lime", "statistics")
-    return getattr(colours, known[sequence])
-
-
-def _whole(paging: Paging, colours: Palette) -> str:
-    """A row per sequence: its keys, and the room that is kept for more."""
-    pitch, shapes = HEIGHT / len(paging.lengths), []
-    for sequence, keys in enumerate(paging.lengths):
-        shapes += _slots(0, sequence * pitch, WIDTH, pitch, keys / paging.room, sequence, colours)
-        shapes.append(_letter(18, (sequence + 0.5) * pitch, sequence, colours))
-    return _drawing(BOX, shapes, colours)
-
-
-def _pool(paging: Paging, colours: Palette) -> str:
-    """Pages in rows that hold as many keys as the room of a sequence."""
-    across = paging.room // paging.page_size
-    pitch, width, shapes = HEIGHT / len(paging.lengths), WIDTH / across, []
-    inner = width - (1.5 if across > 32 else 4)
-    for page, (sequence, held) in enumerate(paging.owners.tolist()):
-        left, top, share = page % across * width, page // across * pitch, held / paging.page_size
-        shapes += _slots(left, top, inner, pitch, share, sequence, colours)
-        if inner * share > 24:
-            shapes.append(_letter(left + inner * share / 2, top + pitch / 2, sequence, colours))
-    return _drawing(BOX, shapes, colours)
-
-
 def _slots(left, top, width, pitch, share: float, sequence: int, colours: Palette) -> list[str]:
     """Slots side by side, a share of them filled by a sequence; -1: they are free."""
     if sequence < 0:
         return [_box(left, top, width, pitch - GAP, "none", colours.muted)]
     unused = [_box(left, top, width, pitch - GAP, "url(#unused)", colours.muted)] * (share < 1)
-    return [*unused, _box(left, top, width * share, pitch - GAP, colour(sequence, colours))]
+    return [*unused, _box(left, top, width * share, pitch - GAP, getattr(colours, TONES[sequence]))]
 
 
 def _letter(middle: float, height: float, sequence: int, colours: Palette) -> str:
@@ -102,10 +98,8 @@ def _letter(middle: float, height: float, sequence: int, colours: Palette) -> st
 
 
 def _box(left: float, top: float, width: float, height: float, fill: str, line: str = "none") -> str:
-    edge = f" stroke='{line}'" if line != "none" else ""
-    return (
-        f"<rect x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{fill}'{edge}/>"
-    )
+    edge, place = f" stroke='{line}'" if line != "none" else "", f"x='{left:.1f}' y='{top:.1f}'"
+    return f"<rect {place} width='{width:.1f}' height='{height:.1f}' fill='{fill}'{edge}/>"
 
 
 def _drawing(box: str, shapes: list[str], colours: Palette) -> str:
@@ -115,16 +109,3 @@ def _drawing(box: str, shapes: list[str], colours: Palette) -> str:
     )
     opened = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='{box}'>"
     return f"{opened}<defs>{hatch}</defs>{''.join(shapes)}</svg>"
-
-
-def _key(colours: Palette) -> str:
-    """What a filled, a hatched and an empty slot is."""
-    entries = ""
-    for fill, line, words in (
-        (colours.q, "none", "keys and values, coloured by sequence"),
-        ("url(#unused)", colours.muted, "reserved or taken, without a key"),
-        ("none", colours.muted, "free page: any sequence may take it"),
-    ):
-        mark = _drawing("0 0 24 24", [_box(1, 1, 22, 22, fill, line)], colours)
-        entries += f"<span>{image(mark)}{escape(words)}</span>"
-    return f"<div class='paging-key'>{entries}</div>"

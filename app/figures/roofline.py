@@ -25,16 +25,13 @@ def roofline(
     everything = [*modelled, *measured]
     low = min([1.0, *(row["intensity"] for row in everything)]) / 2
     high = max([10 * roof.ridge, *(row["intensity"] for row in everything)]) * 2
-    edge = _edge(roof, f"{name}, datasheet", (low, high), colours)
-    points = []
+    traces = [_edge(roof, f"{name}, datasheet", (low, high), colours)]
     for rows, origin in ((modelled, "modelled"), (measured, "measured here")):
         real, x = origin != "modelled", [row["intensity"] for row in rows]
         symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
         look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}
-        points += [_calls(rows, x, origin, "", colours, **look)] if rows else []
-    return _under(
-        [edge, *points], "FLOP per DRAM byte, modelled", [row["tflops"] for row in everything], roof, colours
-    )
+        traces += [_calls(rows, x, origin, "", colours, **look)] if rows else []
+    return _under(traces, "FLOP per DRAM byte, modelled", everything, roof, colours)
 
 
 def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Palette) -> Figure:
@@ -42,31 +39,26 @@ def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Pale
 
     rows have tflops, and an intensity "L2" and "HBM".
     """
-    low, high = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
+    ends = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
+    l2 = replace(roof, bytes_per_second=roof.cache_bytes_per_second)
     edges = [
-        _edge(roof, "L2 to SMs, peak", (low, high), colours, roof.cache_bytes_per_second, "dash"),
-        _edge(roof, "HBM, peak", (low, high), colours),
+        _edge(l2, "L2 to SMs, peak", ends, colours, "dash"),
+        _edge(roof, "HBM, peak", ends, colours),
     ]
-    joins = line(
-        [x for row in rows for x in (row["L2"], row["HBM"], None)],
-        [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)],
-        colours.grid,
-        width=1.5,
-        showlegend=False,
-    )
+    x = [x for row in rows for x in (row["L2"], row["HBM"], None)]
+    y = [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)]
+    joins = line(x, y, colours.grid, width=1.5, showlegend=False)
     points = [
         _calls(rows, [row[level] for row in rows], origin, f" of {level}", colours,
                name=f"{level} bytes", symbol=symbol, edge={"width": 2})
         for level, symbol in LEVELS.items()
     ]  # fmt: skip
-    return _under(
-        [*edges, joins, *points], "FLOP per byte, recorded", [row["tflops"] for row in rows], roof, colours
-    )
+    return _under([*edges, joins, *points], "FLOP per byte, recorded", rows, roof, colours)
 
 
-def _under(traces: list[dict], title: str, tflops: Sequence[float], roof: Roofline, colours: Palette):
+def _under(traces: list[dict], title: str, rows: Sequence[dict], roof: Roofline, colours: Palette) -> Figure:
     """A figure with both axes logarithmic, high enough for the roof."""
-    least = min([1e12 * value for value in tflops] + [roof.peak_flops / 1e3])
+    least = min([1e12 * row["tflops"] for row in rows] + [roof.peak_flops / 1e3])
     powers = range(math.floor(math.log10(least)), math.ceil(math.log10(roof.peak_flops)) + 1)
     values = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
     return drawn(
@@ -79,18 +71,12 @@ def _under(traces: list[dict], title: str, tflops: Sequence[float], roof: Roofli
 
 
 def _edge(
-    roof: Roofline,
-    name: str,
-    ends: tuple[float, float],
-    colours: Palette,
-    bytes_per_second: float | None = None,
-    dash: str = "solid",
+    roof: Roofline, name: str, ends: tuple[float, float], colours: Palette, dash: str = "solid"
 ) -> dict:
-    """A roof from one intensity to another; by default that of device memory."""
-    slope = replace(roof, bytes_per_second=bytes_per_second or roof.bytes_per_second)
-    x = np.array([ends[0], slope.ridge, ends[1]])
-    words, look = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s", {"width": 2, "dash": dash}
-    return line(x, slope.attainable(x), colours.ink, words, name=name, **look)
+    """A roof from one intensity to another."""
+    x = np.array([ends[0], roof.ridge, ends[1]])
+    words = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s"
+    return line(x, roof.attainable(x), colours.ink, words, name=name, width=2, dash=dash)
 
 
 def _calls(rows: Sequence[dict], x: list[float], origin: str, level: str, colours: Palette, **look) -> dict:

@@ -1,6 +1,6 @@
 """Figures of the Speed page over the length: measured, recorded and modelled, and what fusing gains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from app.figures.algorithms import implementation, look, short
@@ -15,13 +15,16 @@ NARROW = 1.02  # a band between the percentiles that is narrower than its line i
 LEGEND = {"font": {"size": 12}, "x": -0.06}
 SHORTEST = 64  # keys of the axis
 MODELLED = "modelled"
-
-
 UNITS = {
     "p50": ("s", seconds_text),
     "tflops": ("FLOP/s", lambda value: scaled(value, "FLOP/s")),
     "tokens_per_second": ("tokens/s", lambda value: tokens_text(value, "tokens/s")),
     "speedup": ("×", times_text),
+}
+BYTES, TIME = "bytes across HBM", "time"
+LINES = {  # of what fusing gains: colour, ratio, and the word for less of it
+    BYTES: ("o", lambda gain: gain.bytes, "fewer"),
+    TIME: ("q", lambda gain: gain.seconds, "less"),
 }
 
 
@@ -41,12 +44,8 @@ def speed_by_length(
 ) -> Figure:
     """One metric over the length: modelled dotted, what was measured as lines with marks and bands.
 
-    Args:
-        groups: (origin, rows) in drawing order; origin "modelled" or what a page calls a measurement.
-        metric: a key of UNITS.
-        lengths: the range of the axis, ascending.
-        linear: whether the metric's axis is linear, from 0.
-        mark: the scenario's length.
+    groups: (origin, rows) in drawing order; origin "modelled" or what a page calls a measurement. metric: of
+    UNITS. lengths: the axis's range, ascending. linear: whether it is, from 0. mark: the scenario's length.
     """
     traces, legend_of_model = [], all(origin == MODELLED for origin, rows in groups if rows)
     for origin, rows in groups:
@@ -57,16 +56,11 @@ def speed_by_length(
                 traces += _band(own, metric, colours)
                 traces.append(_line(own, metric, origin, legend_of_model, colours))
     everything = [value for trace in traces for value in trace["y"]] or [1.0]
+    unit, words = UNITS[metric]
     low, high = min(everything), max(everything)
-    return over_length(
-        traces,
-        lengths,
-        mark,
-        colours,
-        height=275,
-        y=even_ticks(high, UNITS[metric][1]) if linear else log_ticks(low, high, *UNITS[metric]),
-        legend={**LEGEND, "entrywidth": 60 if legend_of_model else 104},
-    )
+    y = even_ticks(high, words) if linear else log_ticks(low, high, unit, words)
+    legend = {**LEGEND, "entrywidth": 60 if legend_of_model else 104}
+    return over_length(traces, lengths, mark, colours, height=275, y=y, legend=legend)
 
 
 def _line(rows: Sequence[dict], metric: str, origin: str, legend: bool, colours: Palette) -> dict:
@@ -91,21 +85,16 @@ def _band(rows: Sequence[dict], metric: str, colours: Palette) -> list[dict]:
     if metric == "speedup" or not has_band(rows):
         return []
     low, high = ([_value(row, metric, percentile) for row in rows] for percentile in ("p20", "p80"))
-    keys = [row["keys"] for row in rows]
-    colour = look(rows[0]["provider"]).colour(colours)
-    filled = {"fill": "toself", "fillcolor": faded(colour), "showlegend": False}
+    keys, colour = [row["keys"] for row in rows], look(rows[0]["provider"]).colour(colours)
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    # as a ground that a line is legible on
+    filled = {"fill": "toself", "fillcolor": f"rgba({red},{green},{blue},0.25)", "showlegend": False}
     return [line([*keys, *reversed(keys)], [*low, *reversed(high)], colour, width=0, **filled)]
 
 
 def has_band(rows: Sequence[dict]) -> bool:
     """Whether the percentiles of any row are so far apart that a band between them can be seen."""
     return any(row.get("p80", 1) / row.get("p20", 1) >= NARROW for row in rows)
-
-
-def faded(colour: str) -> str:
-    """A colour as a ground that a line is legible on."""
-    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.25)"
 
 
 def _value(row: dict, metric: str, percentile: str = "p50") -> float:
@@ -115,11 +104,6 @@ def _value(row: dict, metric: str, percentile: str = "p50") -> float:
     return value / slower if metric in RATES else value * slower
 
 
-BYTES, TIME = "bytes across HBM", "time"
-LINES = {BYTES: ("o", lambda gain: gain.bytes), TIME: ("q", lambda gain: gain.seconds)}  # colour, ratio
-LESS = {BYTES: "fewer", TIME: "less"}
-
-
 def gains_by_length(
     modelled: Sequence[Gain], recorded: Sequence[Gain], origin: str, keys: int, colours: Palette
 ) -> Figure:
@@ -127,35 +111,29 @@ def gains_by_length(
 
     origin: where the recorded ones come from, in words.
     """
-    traces = []
-    for name, (tone, ratio) in LINES.items():
-        traces.append(_gain_line(modelled, ratio, name, "modelled", getattr(colours, tone), real=False))
-        if recorded:
-            traces.append(_gain_line(recorded, ratio, name, origin, getattr(colours, tone), real=True))
-    values = [value for trace in traces for value in trace["y"]] + [1.0]
-    ticks = log_ticks(min(values), max(values), "", times_text)
+    traces, every = [], [1.0]
+    for name, (tone, ratio, less) in LINES.items():
+        for gains, of, real in ((modelled, MODELLED, False), (recorded, origin, True)):
+            values = [ratio(gain) for gain in gains]
+            draw = partial(marks, symbol="diamond", size=11) if real else line
+            trace = draw(
+                [gain.keys for gain in gains],
+                values,
+                getattr(colours, tone),
+                f"{name}, N = %{{x:,}}, {of}: %{{customdata}}",
+                name=f"{name}, recorded" if real else name,
+                showlegend=not real,  # beside its line, in its colour
+                customdata=[gain_text(value, less) for value in values],
+            )
+            traces += [trace] * bool(gains)
+            every += values
     return over_length(
         traces,
         [gain.keys for gain in modelled],
         keys,
         colours,
         height=300,
-        y={"title_text": "times less than unfused", **ticks},
+        y={"title_text": "times less than unfused", **log_ticks(min(every), max(every), "", times_text)},
         legend={"font": {"size": 13}},
         shapes=[level(1, colours.muted)],  # on which neither is less
-    )
-
-
-def _gain_line(
-    gains: Sequence[Gain], ratio: Callable[[Gain], float], name: str, origin: str, colour: str, *, real: bool
-) -> dict:
-    draw = partial(marks, symbol="diamond", size=11) if real else line
-    return draw(
-        [gain.keys for gain in gains],
-        [ratio(gain) for gain in gains],
-        colour,
-        f"{name}, N = %{{x:,}}, {origin}: %{{customdata}}",
-        name=f"{name}, recorded" if real else name,
-        showlegend=not real,  # beside its line, in its colour
-        customdata=[gain_text(ratio(gain), LESS[name]) for gain in gains],
     )

@@ -55,13 +55,9 @@ def scrolled(content: str, height: int) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a grid.
+    """One cell of a grid: what it shows, and says when pointed at; how strong its colour is, 0 to 1.
 
-    Attributes:
-        text, title: what it shows, and what it says when pointed at.
-        share: how strong its colour is, 0 to 1.
-        struck: whether a line crosses it out.
-        framed: whether it is the scenario's.
+    struck: whether a line crosses it out. framed: whether it is the scenario's.
     """
 
     text: str

@@ -21,7 +21,15 @@ HATCHED = (Tensor.P, Tensor.STATISTICS, Tensor.LSE)  # else they look like S and
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
     """Bytes of every algorithm by tensor and direction, as HTML; kind is requested, dram or compulsory."""
-    return tables.bars([_bar(*row, colours) for row in bar_bytes(simulations, kind)], colours)
+    bars = []
+    for name, direction, by in bar_bytes(simulations, kind):
+        parts = []
+        for tensor, value in by.items():
+            label = LABELS[tensor]
+            told = f"{label}, {short(name)}, {direction}: {bytes_text(value)}"
+            parts.append((label, colours.tensor(label), tensor in HATCHED, value, told))
+        bars.append(tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values()))))
+    return tables.bars(bars, colours)
 
 
 def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:
@@ -34,48 +42,48 @@ def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[st
     ]
 
 
-def _bar(name: str, direction: str, by: Mapping[Tensor, int], colours: Palette) -> tables.Bar:
-    parts = []
-    for tensor, value in by.items():
-        label = LABELS[tensor]
-        told = f"{label}, {short(name)}, {direction}: {bytes_text(value)}"
-        parts.append((label, colours.tensor(label), tensor in HATCHED, value, told))
-    return tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values())))
-
-
 def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
     lines = {
         name: [getattr(simulation.traffic, kind).total for simulation in simulations]
         for name, simulations in survey.simulations.items()
     }
-    values = [value for line in lines.values() for value in line]
-    return over_length(_lines(survey, lines, colours), survey.lengths, keys, colours, **_in_bytes(values))
+    return _over_length(survey, lines, keys, colours)
 
 
 def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> Figure:
     """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
-    gpu = next(iter(survey.simulations.values()))[0].experiment.gpu
-    lines = survey.memory
-    ends = [
-        marks(
-            [length],
-            [gpu.memory_bytes],
-            look(name).colour(colours),
-            f"{short(name)} runs out beyond N = {length:,}",
-            **{"symbol": "x", "size": 9, "showlegend": False},
+    gpu, first = next(iter(survey.simulations.values()))[0].experiment.gpu, survey.lengths[0]
+    look_of = {"symbol": "x", "size": 9, "showlegend": False}
+    ends = []
+    for name, length in largest.items():
+        if first <= length <= survey.lengths[-1]:
+            told, colour = f"{short(name)} runs out beyond N = {length:,}", look(name).colour(colours)
+            ends.append(marks([length], [gpu.memory_bytes], colour, told, **look_of))
+    text, place = (
+        f"{gpu.name}: {bytes_text(gpu.memory_bytes)}",
+        (math.log10(first), math.log10(gpu.memory_bytes)),
+    )
+    more = {"shapes": [level(gpu.memory_bytes, colours.bad, 1.5)]}
+    more["notes"] = [note(*place, text, colours.bad, yanchor="bottom")]
+    return _over_length(survey, survey.memory, keys, colours, ends, [gpu.memory_bytes], **more)
+
+
+def _over_length(
+    survey: ByLength, lines: Mapping[str, list[int]], keys: int, colours: Palette, ends=(), further=(), **more
+) -> Figure:
+    """A line of bytes for each algorithm; where lines coincide, both are seen."""
+    traces, every = [], [*further]
+    for name, values in lines.items():
+        dash, words = look(name).dash, f"{short(name)}, N = %{{x:,}}: %{{customdata}}"
+        kind = {"dash": dash, "name": short(name), "zorder": int(dash != "solid")}
+        told = [bytes_text(value) for value in values]
+        traces.append(
+            line(survey.lengths, values, look(name).colour(colours), words, **kind, customdata=told)
         )
-        for name, length in largest.items()
-        if survey.lengths[0] <= length <= survey.lengths[-1]
-    ]
-    capacity = level(gpu.memory_bytes, colours.bad, 1.5)
-    text = f"{gpu.name}: {bytes_text(gpu.memory_bytes)}"
-    place = math.log10(survey.lengths[0]), math.log10(gpu.memory_bytes)
-    name = note(*place, text, colours.bad, yanchor="bottom")
-    values = [value for line in lines.values() for value in line] + [gpu.memory_bytes]
-    traces = [*_lines(survey, lines, colours), *ends]
-    room = _in_bytes(values) | {"shapes": [capacity], "notes": [name]}
-    return over_length(traces, survey.lengths, keys, colours, **room)
+        every += values
+    room = {"height": 270, "y": log_ticks(min(every), max(every), "B")} | more
+    return over_length([*traces, *ends], survey.lengths, keys, colours, **room)
 
 
 def bytes_by_tiling(
@@ -87,30 +95,8 @@ def bytes_by_tiling(
 
     def cell(*pair: int) -> tables.Cell:
         requested, held = survey[pair].requested.total, survey[pair].footprint
-        share = (logs[pair] - low) / span
-        struck = not held.fits
-        return tables.Cell(bytes_text(requested), held.sentence, share, struck=struck, framed=pair == current)
+        share, look = (logs[pair] - low) / span, {"struck": not held.fits, "framed": pair == current}
+        return tables.Cell(bytes_text(requested), held.sentence, share, **look)
 
     rows, columns = (sorted({*sizes}) for sizes in zip(*survey, strict=True))
     return tables.by_blocks(rows, columns, cell, colours, "Requested bytes by block size")
-
-
-def _lines(survey: ByLength, lines: Mapping[str, list[int]], colours: Palette) -> list[dict]:
-    return [
-        line(
-            survey.lengths,
-            values,
-            look(name).colour(colours),
-            f"{short(name)}, N = %{{x:,}}: %{{customdata}}",
-            dash=look(name).dash,
-            name=short(name),
-            zorder=int(look(name).dash != "solid"),  # where lines coincide, both are seen
-            customdata=[bytes_text(value) for value in values],
-        )
-        for name, values in lines.items()
-    ]
-
-
-def _in_bytes(values: list[float]) -> dict:
-    """How high a chart of bytes is, and its axis."""
-    return {"height": 270, "y": log_ticks(min(values), max(values), "B")}

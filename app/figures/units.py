@@ -92,11 +92,6 @@ def moment(date: str) -> str:
     return f"{date[:10]} {date[11:16]} UTC"
 
 
-def bytes_in_mb(value: float) -> Quantity:
-    """Bytes in millions whatever they are, to be compared with each other."""
-    return Quantity(f"{digits(value / 1e6)} MB", value, "B")
-
-
 def times_text(value: float, base: float = 1.0) -> Quantity:
     """A ratio, or how many times a base something is, as "67×"."""
     return Quantity(f"{digits(value / base)}×", value / base, "×")
