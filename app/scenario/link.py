@@ -33,8 +33,7 @@ def adopt() -> None:
     if values.pop(BACK, None):
         state.kept_in_run(BACK, True)
     if state.started() and not (values.keys() - PLACES and _went_back()):
-        widgets.take()
-        return page_values.take()
+        return widgets.take()
     places = {name: values.pop(name) for name in PLACES if name in values}
     if LECTERN in values:
         places[LECTERN] = "" if values.pop(LECTERN) == "false" else "true"
@@ -52,7 +51,6 @@ def adopt() -> None:
         state.note(f"The scenario beside it was not taken whole: {error!s:.300}.")
     state.kept("told link", {}).clear()
     widgets.forget()
-    page_values.forget()
 
 
 def _went_back() -> bool:

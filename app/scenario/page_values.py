@@ -1,8 +1,7 @@
 """What one page alone asks: in its address beside the scenario, and kept while other pages are shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 
@@ -11,35 +10,35 @@ from engine.experiment import ExperimentError
 from engine.studies import beyond, paging, several_gpus, tensor_memory, your_model, zoom
 
 
-@dataclass(frozen=True)
-class Own:
-    """The page that asks for a value, what it may be, and what it usually is."""
+class Own(NamedTuple):
+    """What a value may be, what it usually is, and the page that asks for it."""
 
-    page: str
     options: tuple
     usual: Any
+    page: str
 
     def read(self, text: str) -> Any:
         """The option that a link's text means; None where it means none."""
         return next((each for each in self.options if str(each).lower() == text.strip().lower()), None)
 
 
+ASKED = {
+    "across": several_gpus,
+    "decoding": paging,
+    "zoom": zoom,
+    "model": your_model,
+    "flash3": tensor_memory,
+    "beyond": beyond,
+}
 OWN: Mapping[str, Own] = {
-    name: Own(page, options, usual)
-    for page, asked in (
-        *(("across", several_gpus.CHOICES), ("decoding", paging.CHOICES), ("zoom", zoom.CHOICES)),
-        ("model", your_model.CHOICES),
-        ("flash3", tensor_memory.CHOICES),
-        ("beyond", beyond.CHOICES),
-    )
-    for name, (options, usual) in asked.items()
+    name: Own(*choice, page) for page, study in ASKED.items() for name, choice in study.CHOICES.items()
 }
 
 
 def read(values: Mapping[str, str]) -> tuple[dict[str, str], list[ExperimentError]]:
     """Those of a link's values that are a page's own, and what is wrong with the others of these names."""
     found, errors = {}, []
-    for name in values.keys() & OWN.keys():
+    for name in (name for name in values if name in OWN):
         if OWN[name].read(values[name]) is not None:
             found[name] = values[name]
         else:
@@ -59,37 +58,17 @@ def tie(name: str, value: Any, key: str = "") -> dict[str, Any]:
     key = f"own {key or name}"
     if st.session_state.get(key) != value:
         st.session_state[key] = value
-    _held()[name] = key, value
+    state.held()[f"own {name}"] = key, value
     return {"key": key}
-
-
-def take() -> None:
-    """Ask for what the widgets hold that hold another value than they were drawn with."""
-    for name, (key, last) in list(_held().items()):
-        value = st.session_state.get(key, last)
-        if value != last:
-            state.go(**{name: str(value)})
-            _held()[name] = key, value
-
-
-def forget() -> None:
-    """What widgets report now was asked before a link asked otherwise."""
-    _held().clear()
-
-
-def _held() -> dict[str, tuple[str, Any]]:
-    """Of every value the key of its widget, and what that held when it was last seen."""
-    return state.kept("held own", {})
 
 
 def own_values(page: str) -> dict[str, str]:
     """What a link to a page says of its own values: those that are not the usual ones."""
-    asked = {name: own(name) for name, one in OWN.items() if one.page == page}
-    return {name: str(value) for name, value in asked.items() if value != OWN[name].usual}
+    asked_for = asked(page, {name: state.place(name) for name in OWN})
+    return {name: str(value) for name, value in asked_for.items() if value != OWN[name].usual}
 
 
 def asked(page: str, link: Mapping[str, str]) -> dict[str, Any]:
     """What a link asks of a page, by name; the usual where it asks nothing."""
-    own = {name: one for name, one in OWN.items() if one.page == page}
-    read = {name: one.read(link.get(name, "")) for name, one in own.items()}
-    return {name: own[name].usual if value is None else value for name, value in read.items()}
+    read = {name: (one.read(link.get(name, "")), one.usual) for name, one in OWN.items() if one.page == page}
+    return {name: usual if value is None else value for name, (value, usual) in read.items()}

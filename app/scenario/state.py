@@ -1,7 +1,7 @@
 """What the session holds: the Experiment, what was wrong with its link, and where the reader is."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -92,6 +92,11 @@ def leave(usual: Experiment) -> None:
 def kept(name: str, first: Value) -> Value:
     """What a part of the dashboard keeps for this visitor, to be changed in place; `first` to begin with."""
     return st.session_state.setdefault(name, first)
+
+
+def held() -> dict[str, tuple[str, Any]]:
+    """Of every value that a widget shows the widget's key, and what that held when it was last seen."""
+    return kept("held", {})
 
 
 def begin_run() -> None:

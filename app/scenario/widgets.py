@@ -12,7 +12,6 @@ from engine.problem.heads import HeadsError, text_of
 from engine.problem.problem import DRAWN
 
 TEXT, FIRST = "sentence", "text:5.3"  # whose numbers: those of a text, at first of this layer and head
-HELD, EXTRAS = "held", "extra options"
 OFF, EMPTIED = None, ("before", "seq_kv")  # an emptied number: no window, as many keys as queries
 
 
@@ -23,15 +22,14 @@ def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
     that it follows is moved quickly, the browser still reports what it held before, as if that were a wish.
     It begins with the value too: a browser that a rerun overtakes misses the setting, and reports that.
     """
-    held, value = _held(), _shown(name)
-    count, _ = held.get(name, (0, value))
-    if st.session_state.get(_key(name, count), value) != value:
-        st.session_state.pop(_key(name, count), None)
-        count += 1
-    key = _key(name, count)
+    held, value, key = state.held(), _shown(name), f"scenario {name}"
+    key, _ = held.get(name, (key, value))
+    if st.session_state.get(key, value) != value:
+        st.session_state.pop(key, None)
+        key = f"scenario {name} {int(key.removeprefix(f'scenario {name}') or 0) + 1}"
     if key not in st.session_state:
         st.session_state[key] = value
-    held[name] = count, value
+    held[name] = key, value
     begins = {"value": OFF if name in EMPTIED else value}  # as an emptied field reports how it began
     if options is not None:
         begins = {"index": options.index(value) if value in options else None}
@@ -40,7 +38,7 @@ def control(name: str, options: Sequence[Any] | None = None) -> dict[str, Any]:
 
 def options(name: str, usual: tuple[int, ...]) -> list[int]:
     """What a slider offers: the usual values, and the last unusual one that was typed or came with a link."""
-    extras = state.kept(EXTRAS, {})
+    extras = state.kept("extra options", {})
     value = _number(state.current(), name)
     if value not in usual:
         extras[name] = value
@@ -48,28 +46,32 @@ def options(name: str, usual: tuple[int, ...]) -> list[int]:
 
 
 def forget() -> None:
-    """What widgets report now is of another scenario."""
-    held = _held()
-    held.update({name: (count, st.session_state.get(_key(name, count))) for name, (count, _) in held.items()})
+    """What widgets report now is of another scenario, and was asked before a link asked otherwise."""
+    held = state.held()
+    held.update({name: (key, st.session_state.get(key)) for name, (key, _) in held.items()})
 
 
 def take() -> None:
-    """Change the scenario as the widgets say that hold another value than they were drawn with.
+    """Change what is shown as the widgets say that hold another value than they were drawn with.
 
     No callback tells which: one that a rerun overtakes is lost, and what it would have told with it.
     """
-    held = _held()
-    for name, (count, last) in list(held.items()):
-        value = st.session_state.get(_key(name, count), last)
-        if value != last:
-            try:
-                state.replace(_with(state.current(), name, value))
-            except ExperimentError as error:
-                if name == "lengths" or (name in PARAMETERS and PARAMETERS[name].label):  # typed
-                    state.note(f"The scenario was not changed, because {error}.")
-            except HeadsError as error:
-                state.note(f"{error}.")
-            held[name] = count, value
+    held = state.held()
+    for name, (key, last) in list(held.items()):
+        value = st.session_state.get(key, last)
+        if value == last:
+            continue
+        held[name] = key, value
+        if name.startswith("own "):  # of a page alone
+            state.go(**{name.removeprefix("own "): str(value)})
+            continue
+        try:
+            state.replace(_with(state.current(), name, value))
+        except ExperimentError as error:
+            if name == "lengths" or (name in PARAMETERS and PARAMETERS[name].label):  # typed
+                state.note(f"The scenario was not changed, because {error}.")
+        except HeadsError as error:
+            state.note(f"{error}.")
 
 
 def changed(experiment: Experiment, name: str, value: Any) -> Experiment:
@@ -126,15 +128,6 @@ def count(key: str, by: int, most: int) -> int:
     """Move a counter, within its bounds; where it stands then."""
     st.session_state[key] = min(max(st.session_state[key] + by, 0), most)
     return st.session_state[key]
-
-
-def _held() -> dict[str, tuple[int, Any]]:
-    """Of every value how often its widget was replaced, and what the last one held when it was last seen."""
-    return state.kept(HELD, {})
-
-
-def _key(name: str, count: int) -> str:
-    return f"scenario {name} {count}" if count else f"scenario {name}"
 
 
 def _shown(name: str) -> Any:
