@@ -43,7 +43,7 @@ def tiny(monkeypatch):
     models = {name: read(json.dumps(config), name) for name, config in MODELS.items()}
     monkeypatch.setattr(layers, "shipped", models.__getitem__)
     rows = [
-        [LayerTiming(name, model.layers[0][0].kind, phase, 24, batch) for phase, batch in PHASES.items()]
+        [LayerTiming(name, model.layers[0][0].kind, phase, 8, batch) for phase, batch in PHASES.items()]
         for name, model in models.items()
     ]
     monkeypatch.setattr(layers, "together", lambda *_: rows)

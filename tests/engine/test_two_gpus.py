@@ -7,6 +7,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.recordings.file import FileError, load, save
 from engine.recordings.merge import main, merged
+from engine.recordings.recording import Recording
 from engine.studies.two_gpus import modelled_on, of_hardware, recorded_on
 
 H200 = of_hardware("h200")
@@ -31,7 +32,7 @@ def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
         merged([H200, of_hardware("h100")])
     paths = [tmp_path / "a.json", tmp_path / "b.json.gz"]
     for path in paths:
-        save(replace(H200, timings=H200.timings[:3], sweep=(), counters=()), path)
+        save(Recording(H200.device, timings=H200.timings[:3]), path)
     assert main([*map(str, paths), "--out", str(tmp_path / "c.json")]) == 0
     assert "NVIDIA H200, 3 timings" in capsys.readouterr().out
     assert len(load(tmp_path / "c.json").timings) == 3

@@ -101,23 +101,18 @@ def taken(source, tmp_path):
 
 
 def test_launches_are_those_of_the_whole_scenario_and_nothing_runs(tmp_path):
-    found = taken({}, tmp_path)
+    """What the file fills is filled again, and numbers that it makes in Python are refused."""
+    found = taken({"out = torch.empty_like(q)": "out = torch.zeros_like(q)"}, tmp_path)
     assert [each["grid"][:2] for each in found["launches"]] == [[16, 8], found["launches"][1]["grid"][:2]]
     assert [each["given"] for each in found["memory"][:3]] == [0, 1, 2]
     assert [each["bytes"] for each in found["memory"][:2]] == [2 * 4 * 1000 * 32 * 2, 2 * 2 * 1000 * 32 * 2]
-    assert all(each["fill"] is None for each in found["memory"])
     assert found["launches"][0]["arguments"][:3] == [[0, 0], [1, 0], [2, 0]]
     assert all("tt.func public" in kernel["code"] for kernel in found["kernels"])
-
-
-def test_what_a_file_fills_is_filled_again_and_numbers_made_in_python_are_refused(tmp_path):
-    zeros = taken({"out = torch.empty_like(q)": "out = torch.zeros_like(q)"}, tmp_path)
-    (own,) = [each for each in zeros["memory"] if each["fill"]]
-    assert (own["fill"], own["bytes"]) == ([0] * 16, zeros["memory"][0]["bytes"])
+    (own,) = [each for each in found["memory"] if each["fill"]]
+    assert (own["fill"], own["bytes"]) == ([0] * 16, found["memory"][0]["bytes"])
+    made = "out = torch.arange(q.numel()).to(q.dtype).view(q.shape)"
     with pytest.raises(FailedError, match="it fills a tensor in Python"):
-        taken(
-            {"out = torch.empty_like(q)": "out = torch.arange(q.numel()).to(q.dtype).view(q.shape)"}, tmp_path
-        )
+        taken({"out = torch.empty_like(q)": made}, tmp_path)
 
 
 def test_kernels_are_launched_on_the_tensors_here(monkeypatch):

@@ -197,38 +197,31 @@ def attention(q, k, v, scale, block_q, block_kv, causal):
 """
 
 
-def test_what_files_ask_of_a_gpu_is_answered(tmp_path):
-    """In a process of its own, as its answers stay."""
-    file = tmp_path / "kernel.py"
-    file.write_text(PLAIN + ASKED)
-    found = run(file, Experiment(problem=problem(32), asked=TILING), Limits())
-    assert (found["right"], found["findings"]) == (True, [])
-    assert found["read_bytes"]["K"] == found["flash2_read_bytes"]["K"]
-
-
-def test_what_a_file_keeps_for_a_while_is_its_own_and_the_disk_is_not(tmp_path):
-    """Libraries want a folder for what they compile; it goes with the process."""
-    keeps = """import tempfile
+KEEPS = """import tempfile
 @torch.library.custom_op("watched::own", mutates_args=(), device_types="cuda")
 def operator(q: torch.Tensor) -> torch.Tensor:
     return q + 1
-own = attention
+asked = attention
 def attention(q, k, v, scale, block_q, block_kv, causal):
     with tempfile.NamedTemporaryFile() as file:
         assert file.write(b"kept") == 4
-    return own(operator(q) - 1, k, v, scale, block_q, block_kv, causal)
+    return asked(operator(q) - 1, k, v, scale, block_q, block_kv, causal)
 """
+
+
+def test_what_files_ask_of_a_gpu_is_answered_and_what_they_keep_for_a_while_is_theirs(tmp_path):
+    """In a process of its own, as its answers stay; libraries want a folder for what they compile."""
     file, place = tmp_path / "kernel.py", tmp_path / "written"
-    file.write_text(PLAIN + keeps)
+    file.write_text(PLAIN + ASKED + KEEPS)
     asked = Experiment(problem=problem(32), asked=TILING)
     found = run(file, asked, Limits())
     if any("disk" in note for note in found["notes"]):
         pytest.skip("this system has no Landlock")
-    assert found["findings"] == []
+    assert (found["right"], found["findings"]) == (True, [])
+    assert found["read_bytes"]["K"] == found["flash2_read_bytes"]["K"]
     file.write_text(f"def attention(q, k, v):\n    open({str(place)!r}, 'w')\n")
-    with pytest.raises(
-        FailedError, match=r"^kernel\.py: line 2 fails: it writes to the disk or to another place"
-    ):
+    said = r"^kernel\.py: line 2 fails: it writes to the disk or to another place"
+    with pytest.raises(FailedError, match=said):
         run(file, asked, Limits())
     assert not place.exists()
 
