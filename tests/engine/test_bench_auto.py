@@ -90,11 +90,11 @@ def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
     mask = Mask(causal=True, documents=(20, 12))
     problem = Problem(1, 2, 1, 32, 32, 16, "float32", mask, softcap=30.0, sinks=True)
     wrong = Implementation("wrong", "wrong", lambda q, k, v, problem: lambda: torch.zeros_like(q))
-    peers = [implementations()[name] for name in ("eager", "sdpa_cudnn", "fa3")]
+    peers = [implementations()[name] for name in ("flash2", "sdpa_cudnn", "fa3")]
     bench = Bench(Machine("a CPU", False, {}, "", True), [bench_models.OURS, *peers, wrong], inf, ONCE)
     assert re.fullmatch(
-        r"two documents +x\S+ +ours \d+  eager \d+  sdpa_cudnn: it is not asked for sinks and softcap; "
-        r"unfused PyTorch is  fa3: flash_attn_interface is not installed  wrong: not timed, because its "
+        r"two documents +x\S+ +ours \d+  flash2 \d+  "
+        r"fa3: flash_attn_interface is not installed  wrong: not timed, because its "
         r"result is wrong: it is off by .*  ours backward \d+",
         bench_models.line("two documents", problem, bench),
     )
@@ -104,8 +104,9 @@ def test_packages_of_flash_attention_are_called_as_they_take_it(monkeypatch):
     """Packed sequences as one, with the edges between them; windows, caps and sinks by their own names."""
     given = []
 
-    def packed(q, k, v, edges, *rest, **how):
-        given.append((edges.tolist(), rest[1:], sorted(how)))
+    def packed(q, k, v, **how):
+        given.append({name: each for name, each in how.items() if "cu_seqlens" not in name})
+        assert how["cu_seqlens_q"].tolist() == how["cu_seqlens_k"].tolist() == [0, 20, 32]
         whole = [each[None].transpose(1, 2) for each in (q, k, v)]
         out, _ = kernels.reference_attention(*whole, documents=[20, 12], window=(7, 2), softcap=30.0)
         return out[0].transpose(0, 1), None
@@ -117,4 +118,5 @@ def test_packages_of_flash_attention_are_called_as_they_take_it(monkeypatch):
     )
     (row,) = Bench(Machine("a CPU", False, {}, "", True), [fake], inf, ONCE).timings(problem)
     assert row.times
-    assert given[0] == ([0, 20, 32], (20, 20), ["causal", "softcap", "window_size"])
+    longest = dict.fromkeys(("max_seqlen_q", "max_seqlen_k"), 20)
+    assert given[0] == {"causal": False, "window_size": (7, 2), "softcap": 30.0, **longest}
