@@ -2,35 +2,22 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple
 
 from app.figures.base import MONO
 from app.figures.colours import Palette
-from app.figures.units import seconds_text
 
-RACE_SECONDS = 6.0  # that the slowest lane takes on the screen
 TRACK = "color-mix(in srgb, currentColor 8%, transparent)"
 STYLE = f"""
 <style>
   .lanes, .layer {{ display: grid; gap: 0.6rem; }}
-  .lanes b, .lanes span {{ display: block; }}
   .mono {{ font-family: {MONO}; font-variant-numeric: tabular-nums; }}
   .loops {{ display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }}
   .loops pre {{ margin: 0.3rem 0 0; font: 1rem/1.6 {MONO}; white-space: pre; overflow-x: auto; }}
   .loops pre b {{ font-weight: 700; }}
-  .lanes .lane {{ display: grid; grid-template-columns: 1fr auto; gap: 0.1rem 1rem; }}
-  .lanes .track {{ grid-column: 1 / -1; height: 1.5rem; background: {TRACK}; }}
-  .lanes .track i {{ display: block; height: 100%; width: 100%; }}
-  .lanes.running .track i {{ animation: run var(--seconds) linear both; transform-origin: left; }}
-  .lanes.running .time {{ animation: show 0.2s var(--seconds) both; }}
-  @keyframes run {{ from {{ transform: scaleX(0); }} }}
-  @keyframes show {{ from {{ opacity: 0; }} }}
+  .lanes .track {{ height: 1.5rem; margin-top: 0.1rem; background: {TRACK}; }}
   .scores {{ display: grid; grid-template-columns: repeat(32, 1fr); gap: 2px; margin: 0.2rem 0 1rem; }}
   .scores i {{ height: 1.4rem; }}
   .layer > div {{ padding: 0.7rem 1rem; border-radius: 4px; }}
-  @media (prefers-reduced-motion: reduce) {{
-    .lanes.running .track i, .lanes.running .time {{ animation: none; }}
-  }}
   @media (max-width: 760px) {{ .loops {{ grid-template-columns: 1fr; }} }}
 </style>
 """
@@ -54,29 +41,10 @@ for each query block i:
 </div>"""  # the two orders of the loops, what goes to memory and back set off
 
 
-class Lane(NamedTuple):
-    """One of a race: its name, its time in seconds, its colour."""
-
-    name: str
-    seconds: float
-    colour: str
-
-
-def lanes(entries: Sequence[Lane], *, told: bool) -> str:
-    """Bars as long as they took, which grow as fast as they ran, all slowed down alike; empty until told."""
-    slowest, rows = max(entry.seconds for entry in entries), ""
-    for name, seconds, colour in entries:
-        share = seconds / slowest
-        style = f"background:{colour};width:{100 * share if told else 0:.2f}%"
-        time = f"<span class='mono time'>{seconds_text(seconds)}</span>" if told else "<span></span>"
-        lane = f"<div class='lane' style='--seconds:{RACE_SECONDS * share:.2f}s'><b>{escape(name)}</b>{time}"
-        rows += f"{lane}<div class='track'><i style='{style}'></i></div></div>"
-    return STYLE + f"<div class='lanes{' running' * told}'>{rows}</div>"
-
-
-def slowed(entries: Sequence[Lane]) -> float:
-    """How many times slower than recorded a race is shown."""
-    return RACE_SECONDS / max(entry.seconds for entry in entries)
+def lanes(names: Sequence[str]) -> str:
+    """A race that has not begun: an empty lane for each."""
+    rows = (f"<div class='lane'><b>{escape(name)}</b><div class='track'></div></div>" for name in names)
+    return f"{STYLE}<div class='lanes'>{''.join(rows)}</div>"
 
 
 def one_query(keys: int, colours: Palette) -> str:

@@ -1,11 +1,8 @@
 """What was seen of a watched kernel as rows of tables: findings, bytes by tensor, bytes by program."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from app.figures.tables import table
 from app.figures.units import number_text
-from engine.watch.labs import Lab
 
 
 def findings(found: dict[str, Any]) -> list[dict[str, str]]:
@@ -56,12 +53,6 @@ def by_program(found: dict[str, Any]) -> list[dict[str, str]]:
         }
         for each in programs
     ]
-
-
-def ladder(labs: Mapping[int, Lab]) -> str:
-    """The labs in order, with what each is about, as HTML."""
-    rows = [{"": f"Lab {number}", "the kernel's hole": lab.title} for number, lab in labs.items()]
-    return table(rows, words=(0, 1), title="Labs")
 
 
 def _moved(pair: list[int] | None) -> str:

@@ -1,7 +1,6 @@
 """The lecture's own pictures: four tokens by hand, and what no other page draws."""
 
 from collections.abc import Callable
-from functools import partial
 
 import streamlit as st
 
@@ -10,15 +9,13 @@ from app.bridge import BRIDGE
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
 from app.figures import masks as mask_figures
-from app.figures.algorithms import implementation, look
+from app.figures.algorithms import implementation
 from app.figures.colours import Palette
-from app.figures.watched import ladder
 from app.layer import LAYER
 from app.rescale import RESCALE
 from app.square import SQUARE, cutting, growing
 from app.tour.file import PICTURES, Picture
 from app.warps import SHARING
-from app.watched import WATCHED, build
 from app.zoom import ZOOM
 from engine.experiment import Experiment
 from engine.studies.answers import recorded_times
@@ -26,10 +23,8 @@ from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
 from engine.studies.rescaling import example, with_threshold
 from engine.studies.squares import cuts, grown
-from engine.watch.labs import labs, stored_report
 
 IN_RACE = ("eager", "standard", "flash2", "flash3")
-SKIPPING = 5  # the lab of a kernel that visits hidden tiles
 LINKS = """
 **Read** FlashAttention [1](https://arxiv.org/abs/2205.14135),
 [2](https://arxiv.org/abs/2307.08691), [3](https://arxiv.org/abs/2407.08608),
@@ -68,19 +63,13 @@ def _grid(experiment: Experiment, colours: Palette) -> None:
     st.html(mask_figures.multiples([panel], experiment.problem, colours))
 
 
-def _lanes(names: tuple[str, ...], told: bool, title: str, experiment: Experiment, colours: Palette) -> None:
-    """Recorded times as lanes, below what they are of, when and where they were recorded."""
+def _lanes(experiment: Experiment, colours: Palette) -> None:
+    """A lane for each algorithm whose time was recorded, below what the times are of, when and where."""
     times = recorded_times(experiment.problem, experiment.hardware)
-    entries = []
-    for name in (name for name in names if name in times.seconds):
-        label = implementation({"provider": name, "label": name})
-        entries.append(figures.Lane(label, times.seconds[name], look(name).colour(colours)))
-    slower = f", shown {figures.slowed(entries):,.0f} times slower" if entries else ""
-    st.markdown(title.format(origin=times.origin, slower=slower))
-    if entries:
-        st.html(figures.lanes(entries, told=told))
-    else:
-        st.caption("The recording has no times of this problem.")
+    st.markdown(f"**The race**, {times.origin}")
+    st.html(
+        figures.lanes([implementation({"provider": n, "label": n}) for n in IN_RACE if n in times.seconds])
+    )
 
 
 PIECES = "**The first row, two scores at a time**"
@@ -104,10 +93,7 @@ PICTURES |= {
     "one query": lambda experiment, colours: st.html(figures.one_query(experiment.problem.seq_kv, colours)),
     "layer": _html("**A transformer layer**, in order", figures.layer),
     "slice": lambda experiment, _: LAYER.show(layer.taught(experiment), key="tour layer"),
-    "lanes": partial(_lanes, IN_RACE, False, "**The race**, {origin}"),
-    "recorded race": partial(_lanes, IN_RACE, True, "**The race**, {origin}{slower}"),
+    "lanes": _lanes,
     "bridge": lambda experiment, _: BRIDGE.show(bridge.payload(experiment), key="tour bridge"),
-    "labs": _html("**The labs**: each a kernel with a hole, watched while it runs", lambda _: ladder(labs())),
-    "watched lab": lambda *_: WATCHED.show(build(stored_report(SKIPPING)), key="tour watched"),
     "summary": lambda *_: st.markdown(LINKS),
 }

@@ -12,9 +12,6 @@ from app.across import ACROSS
 from app.across.payload import build as ring
 from app.beyond import BOXES
 from app.beyond.topics import PICTURES as BEYOND
-from app.elements import chart
-from app.figures import roofline as roofs
-from app.figures import traffic as traffic_figures
 from app.figures.colours import Palette
 from app.figures.units import share_text
 from app.gpu import REPLAY
@@ -23,29 +20,23 @@ from app.inside import INSIDE, payload
 from app.player import PLAYER, backward
 from app.player.payload import begun, build
 from app.room import screen
-from app.scenario import theme
-from app.scenario.presentation import presenting
 from app.tour.file import DRAWN, PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.model.cluster.lanes import lanes
-from engine.model.device_memory import largest_context
 from engine.model.launch import NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.studies import tensor_memory as blackwell
 from engine.studies.beyond import BITS, KEYS, LATENTS, STATE
-from engine.studies.comparison import modelled_rows, roofline, under_roof
 from engine.studies.drawable import watchable
 from engine.studies.several_gpus import taught
-from engine.studies.survey import by_algorithm, by_length
 from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.broken import ALPHA
 
-LOWER = 100  # px that a chart is lower in a room, where the screen is low for its type, at the usual scale
 # those that take the screen once the answer is told
 WIDE = {
     *("latents", "chosen keys", "fewer bits", "state"),
-    *("rescale", "player", "race", "broken", "backward", "square", "cut", "hbm both", "bridge"),
+    *("rescale", "player", "broken", "backward", "square", "cut", "hbm both", "bridge"),
     *("loops swapped", "split keys", "warps", "slice", "orders", "zoom", "inside"),
     *("time drawn", "order drawn"),
     *("blackwell", "threshold", "real head"),
@@ -55,44 +46,8 @@ WIDE = {
 TOPICS = {"latents": LATENTS, "chosen keys": KEYS, "fewer bits": BITS, "state": STATE}
 
 
-def show_chart(figure, alt: str, height: int = 370) -> None:
-    """A chart as high as the tour's screen has room for, in px at the usual scale."""
-    figure["layout"]["height"] = (height - LOWER * presenting()) * theme.colours().scale
-    chart(figure, alt)
-
-
 def _player(payload: Callable[[Experiment], bytes], experiment: Experiment, _: Palette, **begin) -> None:
     PLAYER.show(begun(payload(experiment), **begin), key=f"tour {scenario.place('step')}")
-
-
-def _bytes(experiment: Experiment, colours: Palette) -> None:
-    st.markdown(f"**Bytes by tensor and direction**, all heads, DRAM, modelled, {experiment.gpu.name}")
-    st.html(traffic_figures.by_tensor(by_algorithm(experiment), "dram", colours))
-
-
-def _length(experiment: Experiment, colours: Palette) -> None:
-    st.markdown("**Bytes over the sequence length**: DRAM, modelled")
-    survey, keys = by_length(experiment), experiment.problem.seq_kv
-    show_chart(
-        traffic_figures.bytes_by_length(survey, "dram", keys, colours), "Bytes over the sequence length"
-    )
-
-
-def _memory(experiment: Experiment, colours: Palette) -> None:
-    st.markdown("**Memory the tensors take**, modelled")
-    figure = traffic_figures.memory_by_length(
-        by_length(experiment), experiment.problem.seq_kv, by_algorithm(experiment, largest_context), colours
-    )
-    show_chart(figure, "Memory over the sequence length")
-
-
-def _roofline(experiment: Experiment, colours: Palette) -> None:
-    gpu, problem = experiment.gpu, experiment.problem
-    names = "standard grey, FlashAttention-1 amber, FlashAttention-2 green; filled: this length"
-    st.markdown(f"**Roofline** of the {gpu.name}, {problem.dtype}, modelled: {names}")
-    model = under_roof(experiment, modelled_rows(by_length(experiment)))
-    shape = roofline(gpu, problem.dtype)
-    show_chart(roofs.roofline(shape, gpu.name, model, [], problem.seq_kv, colours), "Roofline")
 
 
 def _inside(overlapped: bool, experiment: Experiment, colours: Palette) -> None:
@@ -145,16 +100,10 @@ PICTURES |= {
     "draw order": lambda experiment, _: sketch.SKETCH.show(sketch.way_asked(experiment), key="tour sketch"),
     "order drawn": partial(_drawn, sketch.way_told),
     "player": partial(_player, build),
-    "race": partial(_player, build, race=True),
     "broken": partial(_player, build, flaw=ALPHA),
     "backward": partial(_player, backward.build),
-    "hbm": hbm.show,
     "hbm standard": partial(hbm.show, only=("standard",)),
     "hbm both": partial(hbm.show, only=("standard", "flash2")),
-    "bytes": _bytes,
-    "length": _length,
-    "memory": _memory,
-    "roofline": _roofline,
     "in turns": partial(_inside, False),
     "inside": partial(_inside, True),
     "blackwell": partial(_blackwell, frozenset()),

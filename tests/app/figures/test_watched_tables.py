@@ -5,7 +5,7 @@ from app.figures.colours import palette
 from engine import Experiment
 from engine.measuring.kernel_traffic import RealTraffic
 from engine.schedule.step import Tensor
-from engine.watch.labs import labs, stored_report
+from engine.watch.labs import stored_report
 
 TILE = 16 * 16 * 2  # bytes of 16 rows of 16 numbers
 
@@ -30,11 +30,6 @@ def test_a_kernel_that_visits_all_of_3_by_3_causal_tiles():
     ((sentence, line, program, tensor),) = rows(watched.findings(found))
     assert (line, program, tensor) == ("42", "(0, 0, 0)", "K")
     assert sentence.startswith("Program (0, 0, 0) visits tile (0, 1)")
-
-
-def test_the_ladder_names_every_lab():
-    assert "<td class='words'>Lab 4</td><td class='words'>The rescale</td>" in watched.ladder(labs())
-    assert watched.ladder(labs()).count("<tr>") == 1 + len(labs())
 
 
 def test_a_tile_whose_bytes_differ_is_struck_out():
