@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.algorithms.flash2 import schedule
-from engine.problem.problem import Problem, Tiling
+from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.watch.checks import Tiles
-from engine.watch.watch import KINDS, MOST_NOTED, Step, Watch
+from engine.watch.watch import KINDS, MOST_NOTED, Watch
 
 MOST_SHOWN = 5_000  # steps of one head
 NAMED = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
@@ -23,22 +23,24 @@ def of_head(watch: Watch, seen: Tiles | None, problem: Problem) -> dict[str, Any
     tensors are names by number, programs are [launch, index...]. whole: whether none was left out.
     Without `seen` there are no tiles, and all steps are told.
     """
-    first = _first_queries(watch)
+    current: dict[tuple, tuple] = {}  # the head and first row of the queries that a program is at
+    for visit in watch.visits:  # for what it does before its first
+        current.setdefault((visit.launch, visit.program), (visit.q.head, visit.q.low))
     tensors, programs, told = {}, {}, []
-    current = dict(first)
     for step in watch.steps:
-        who = step.launch, step.program
+        who, blocks = (step.launch, step.program), (-1, -1)
         if step.query is not None:
             current[who] = step.head, step.query
         head, query = current.get(who, (None, None))
-        if seen is not None and not _belongs(step, head, seen.head, problem.group):
-            continue
-        blocks = -1, -1
         if seen is not None:
-            blocks = tuple(
-                -1 if row is None else row // height
-                for row, height in ((query, seen.tiling.block_q), (step.key, seen.tiling.block_kv))
-            )
+            if step.key is not None and step.query is None:  # of a head of K and V, which heads of Q share
+                own = step.head == seen.head // problem.group and head in (None, seen.head)
+            else:
+                own = head in (None, seen.head)
+            if not own:
+                continue
+            places = (query, seen.tiling.block_q), (step.key, seen.tiling.block_kv)
+            blocks = tuple(-1 if row is None else row // height for row, height in places)
         number = tensors.setdefault(step.tensor, len(tensors))
         by = programs.setdefault(who, len(programs))
         told.append([KINDS.index(step.kind), number, step.line or -1, by, *blocks, step.bytes])
@@ -49,21 +51,6 @@ def of_head(watch: Watch, seen: Tiles | None, problem: Problem) -> dict[str, Any
         "rows": told[:MOST_SHOWN],
         "whole": len(told) <= MOST_SHOWN and len(watch.steps) < MOST_NOTED,
     }
-
-
-def _first_queries(watch: Watch) -> dict[tuple, tuple[int, int]]:
-    """Head and first row of the queries that each program begins with, for what it does before."""
-    found: dict[tuple, tuple[int, int]] = {}
-    for visit in watch.visits:
-        found.setdefault((visit.launch, visit.program), (visit.q.head, visit.q.low))
-    return found
-
-
-def _belongs(step: Step, current: int | None, head: int, group: int) -> bool:
-    """Whether a step is of a head of Q: by its own rows, else by what its program is at; of none, it is."""
-    if step.key is not None and step.query is None:
-        return step.head == head // group and current in (None, head)
-    return (step.head if step.query is not None else current) in (None, head)
 
 
 def of_schedule(schedule: Schedule) -> list[list[int]]:
@@ -87,38 +74,34 @@ def _columns(schedule: Schedule, *names: str) -> Iterable[tuple]:
 
 def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, Any]]:
     """Bytes by launch, program and tensor, [read, written], beside flash2's for the same query block."""
-    model = _by_block(problem, seen.tiling)
+    flash2 = defaultdict(lambda: defaultdict(lambda: [0, 0]))  # by query block of a head
+    names = "tensor", "query_block", "read_bytes", "written_bytes"
+    for tensor, query, read, written in _columns(schedule(problem, seen.tiling), *names):
+        if Tensor(tensor) in NAMED:
+            moved = flash2[int(query)][Tensor(tensor).name]
+            moved[0] += int(read)
+            moved[1] += int(written)
     places: dict[tuple, set] = defaultdict(set)
     for visit in watch.visits:
         places[visit.launch, visit.program].add((visit.q.head, visit.q.low // seen.tiling.block_q))
     told = []
-    for who, moved in watch.by_program.items():
-        (head, block), *more = places[who] or {(None, None)}
+    for (launch, program), moved in watch.by_program.items():
+        (head, block), *more = places[launch, program] or {(None, None)}
+        head, block = (None, None) if more else (head, block)
+        model = None if block is None else dict(flash2[block])
         told.append(
             {
-                "launch": watch.launches[who[0] - 1],
-                "program": list(who[1]),
+                "launch": watch.launches[launch - 1],
+                "program": list(program),
                 "moved": dict(moved),
-                "head": None if more else head,
-                "query_block": None if more else block,
-                "flash2": {} if more or block is None else model[block],
+                "head": head,
+                "query_block": block,
+                "flash2": model or {},
                 "bytes": sum(map(sum, moved.values())),
-                "flash2_bytes": None if more or block is None else sum(map(sum, model[block].values())),
+                "flash2_bytes": sum(map(sum, model.values())) if model else None,
             }
         )
     return told
-
-
-def _by_block(problem: Problem, tiling: Tiling) -> dict[int, dict[str, list[int]]]:
-    """Bytes that flash2 moves for each query block of a head, [read, written] by tensor."""
-    found = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    names = "tensor", "query_block", "read_bytes", "written_bytes"
-    for tensor, query, read, written in _columns(schedule(problem, tiling), *names):
-        if Tensor(tensor) in NAMED:
-            moved = found[int(query)][Tensor(tensor).name]
-            moved[0] += int(read)
-            moved[1] += int(written)
-    return {query: dict(moved) for query, moved in found.items()}
 
 
 def tile_bytes(rows: list[list[int]], tensors: Sequence[str]) -> Counter:
