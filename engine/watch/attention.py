@@ -118,7 +118,6 @@ def _backwards(attention: Callable, numbers: Numbers, tiling: Tiling, values: np
 def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings, notes) -> dict[str, Any]:
     problem, model = numbers.problem, schedule(numbers.problem, seen.tiling)
     expected = requested_bytes(model)
-    high, wide = seen.tiling.block_q, seen.tiling.block_kv
     error, names = np.abs(values - numbers.out), [each.name for each in NAMED]
     return verdict(watch, error, numbers.tolerance, findings) | {
         **{
@@ -127,12 +126,12 @@ def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings,
         },
         "flash2_read_bytes": {each.name: expected.read[each] for each in NAMED},
         "flash2_written_bytes": {each.name: expected.written[each] for each in NAMED},
-        "block_q": high,
-        "block_kv": wide,
+        "block_q": seen.tiling.block_q,
+        "block_kv": seen.tiling.block_kv,
         "head": seen.head,
         "visits": [list(tile) for tile in seen.visits],
         **{f"{kind}s": [list(tile) for tile in some if watch.visits] for kind, some in seen.amiss.items()},
-        "tiles_of_all_heads": len({(v.q.head, v.q.low // high, v.k.low // wide) for v in watch.visits}),
+        "tiles_of_all_heads": len({(visit.q.head, visit.tile(seen.tiling)) for visit in watch.visits}),
         "by_program": of_programs(watch, seen, problem),
         "steps": of_head(watch, seen, problem),
         "flash2_steps": of_schedule(model),

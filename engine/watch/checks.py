@@ -57,10 +57,9 @@ def tiles(watch: Watch, problem: Problem, asked: Tiling) -> Tiles:
     found = None
     for head in range(problem.batch * problem.heads):
         own = [visit for visit in watch.visits if visit.q.head == head]
-        order = tuple((visit.q.low // tiling.block_q, visit.k.low // tiling.block_kv) for visit in own)
-        parts = Counter(
-            (tile, visit.q, visit.k) for tile, visit in zip(order, own, strict=True)
-        )  # a product in several parts, by columns or by halves of a tile, is one visit
+        order = tuple(visit.tile(tiling) for visit in own)
+        # a product in several parts, by columns or by halves of a tile, is one visit
+        parts = Counter((visit.tile(tiling), visit.q, visit.k) for visit in own)
         again = {tile for (tile, *_), count in parts.items() if count > 1}
         visited = set(order)
         amiss = {"extra": visited - wanted, "missing": wanted - visited, "repeated": again}
@@ -73,14 +72,14 @@ def tiles(watch: Watch, problem: Problem, asked: Tiling) -> Tiles:
 
 def tile_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     """Extra, missing and repeated tiles, a sentence for each kind."""
-    if not watch.visits:
-        return []
     tiling, found = seen.tiling, []
-    for kind, some in seen.amiss.items():
+    own = [visit for visit in watch.visits if visit.q.head == seen.head]
+    for kind, some in seen.amiss.items() if watch.visits else ():
         if not some:
             continue
         query, key = some[0]
-        by = _by(watch, seen, some[0]) or _by(watch, seen, (query, None))
+        by = [visit for visit in own if visit.tile(tiling) == some[0]]
+        by = by or [visit for visit in own if visit.tile(tiling)[0] == query]
         line, program = (by[-1].line, by[-1].program) if by else (None, None)
         line = line or (watch.visits[0].line if not by else None)
         queries = rows(query * tiling.block_q, min((query + 1) * tiling.block_q, problem.seq_q) - 1)
@@ -98,35 +97,21 @@ def tile_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     return found
 
 
-def _by(watch: Watch, seen: Tiles, tile) -> list:
-    """Visits of a tile, or of a row of tiles where its key block is None."""
-    query, key = tile
-    return [
-        visit
-        for visit in watch.visits
-        if visit.q.head == seen.head
-        and visit.q.low // seen.tiling.block_q == query
-        and key in (None, visit.k.low // seen.tiling.block_kv)
-    ]
-
-
 def load_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     """Q, K or V that a program loads again though it had it, where that is more than flash2 requests."""
     expected, found = requested_bytes(schedule(problem, seen.tiling)), []
     for tensor in (Tensor.Q, Tensor.K, Tensor.V):
         name, model = tensor.name, expected.read[tensor]
-        again = [
-            (key, lines) for key, lines in watch.loads.items() if key[2].tensor == name and len(lines) > 1
-        ]
-        if watch.read[name] <= model or not again:
-            continue
-        (_, program, tile), lines = again[0]
-        line = lines[1]
-        text = (
-            f"Program {program} loads {rows(tile.low, tile.high)} of {name}{at(line)} {times(len(lines))}: "
-            f"{watch.read[name]:,} bytes of {name} are read in all, where FlashAttention-2 reads {model:,}."
-        )
-        found.append(Finding("loaded_again", text, line, program, name))
+        loads = ((*key, lines) for key, lines in watch.loads.items() if key[2].tensor == name)
+        again = next((load for load in loads if len(load[3]) > 1), None)
+        if watch.read[name] > model and again:
+            _, program, tile, lines = again
+            text = (
+                f"Program {program} loads {rows(tile.low, tile.high)} of {name}{at(lines[1])} "
+                f"{times(len(lines))}: {watch.read[name]:,} bytes of {name} are read in all, where "
+                f"FlashAttention-2 reads {model:,}."
+            )
+            found.append(Finding("loaded_again", text, lines[1], program, name))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from engine.problem.problem import Tiling
 from engine.watch.memory import POISON, Memory, Region, View
 
 NOTHING: frozenset = frozenset()
@@ -118,6 +119,10 @@ class Visit(NamedTuple):
     line: int | None
     q: Tile
     k: Tile
+
+    def tile(self, tiling: Tiling) -> tuple[int, int]:
+        """The query block and the key block."""
+        return self.q.low // tiling.block_q, self.k.low // tiling.block_kv
 
 
 class Watch:
