@@ -90,7 +90,6 @@ class Experiment:
 
     @property
     def gpu(self) -> Gpu:
-        """The preset that `hardware` names."""
         return GPUS[self.hardware]
 
     @classmethod

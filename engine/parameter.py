@@ -47,12 +47,10 @@ class Parameter:
 
     @property
     def must(self) -> str:
-        """What a value must be."""
         return self.rule if isinstance(self.rule, str) else self.rule()
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is yes or no."""
         return isinstance(self.default, bool)
 
     def check(self, value: Any) -> None:
@@ -78,7 +76,6 @@ def number(name: str, low: int, high: int, default: int | None, path: str, **mor
 
 
 def real(name: str, path: str, low: float, high: float, **more: str) -> Parameter:
-    """A number, or none."""
     rule = f"a number from {low:g} to {high:,.0f}, or none"
 
     def parse(value: Any) -> float | None:
@@ -141,7 +138,6 @@ def documents(path: str) -> Parameter:
 
 
 def block(name: str, path: str) -> Parameter:
-    """Rows of a tile."""
 
     def holds(value):
         return isinstance(value, int) and SMALLEST_BLOCK <= value <= LARGEST_BLOCK and value.bit_count() == 1
@@ -159,7 +155,6 @@ def choice(name: str, options: Collection[str], default: str, path: str, **more:
 
 
 def switch(name: str, default: bool, path: str, **more: str) -> Parameter:
-    """Yes or no."""
     words, rule = (
         {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False},
         "true or false",

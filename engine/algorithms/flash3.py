@@ -114,7 +114,6 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
 
 
 def _times(part: Part, buffers: int) -> Part:
-    """So many buffers of a tile as one part."""
     return part if buffers == 1 else Part(f"{buffers} × {part.label}", part.tensor, buffers * part.bytes)
 
 

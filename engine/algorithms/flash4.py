@@ -34,7 +34,6 @@ def tiles(problem: Problem) -> int:
 
 
 def tiling(problem: Problem, asked: Tiling, _gpu: Gpu) -> Tiling:
-    """Its own blocks, whatever is asked."""
     return replace(asked, block_q=tiles(problem) * TILE, block_kv=KEYS)
 
 

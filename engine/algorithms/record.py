@@ -121,7 +121,6 @@ class Algorithm:
 
     @property
     def compared(self) -> bool:
-        """Whether it is shown beside others on one problem and tiling."""
         return self.offered and not self.chooses_tiling
 
     @property

@@ -39,11 +39,9 @@ class Order:
 
     @property
     def chunks(self) -> int:
-        """Chunks of all GPUs."""
         return 2 * self.gpus if self.zigzag else self.gpus
 
     def of(self, gpu: int) -> tuple[int, ...]:
-        """A GPU's chunks."""
         return (gpu, self.chunks - 1 - gpu) if self.zigzag else (gpu,)
 
     def owner(self, chunk):

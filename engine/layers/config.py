@@ -33,8 +33,6 @@ MLPS = "mlp", "moe"  # the others of MIXERS let tokens see one another
 
 @dataclass(frozen=True)
 class Family:
-    """One family."""
-
     gated: bool = True  # whether the MLP has a gate
     # norms, norm_parts: normalisations of a layer, and vectors of each: 2 where it has a bias
     norms: int = 2
@@ -107,7 +105,6 @@ from 1 to 4,194,304.
 
 
 def _parsed(text: bytes | str) -> dict[str, Any]:
-    """The object that a JSON text holds."""
     if len(text) > MOST_BYTES:
         raise ConfigError(f"The file has more than {MOST_BYTES:,} bytes; a config.json has a few thousand.")
     try:
@@ -153,7 +150,6 @@ class _Reader:
             self.say(f"{named} is read as one of llama's pattern, by the fields that it has.")
 
     def fault(self, sentence: str) -> None:
-        """Note what is wrong."""
         self.faults[sentence] = None
 
     def say(self, sentence: str) -> None:
@@ -192,11 +188,9 @@ class _Reader:
         return value if isinstance(value, kind) else default
 
     def flag(self, field: str, default: bool = False) -> bool:
-        """Yes or no."""
         return self.of_type(field, bool, default, "true or false")
 
     def listed(self, field: str) -> list:
-        """A list, of whatever; an empty one where there is none."""
         return self.of_type(field, list, [], "a list")
 
     # The model.

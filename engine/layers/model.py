@@ -22,7 +22,6 @@ class Matrix(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """Numbers of all copies."""
         return self.rows * self.columns * self.copies
 
 
@@ -51,7 +50,6 @@ class Attention:
 
     @property
     def text(self) -> str:
-        """It in a few words."""
         terms = " with sinks" * self.sinks + " with a cap" * bool(self.softcap) + " with slopes" * self.slopes
         reach = f" within {self.window:,} keys" if self.window else ""
         reach += f" within pieces of {self.chunk:,} keys" if self.chunk else ""
@@ -62,7 +60,6 @@ class Attention:
         return replace(self, heads=self.heads // parallel, kv_heads=max(1, self.kv_heads // parallel))
 
     def matrices(self, hidden: int) -> tuple[Matrix, ...]:
-        """Its weights."""
         output = Matrix("O", hidden, self.heads * self.head_dim_v)
         queries = self.heads * (self.head_dim + self.gated * self.head_dim_v)
         if self.latent is None:
@@ -89,13 +86,11 @@ class Recurrent:
     shapes: tuple[tuple[int, int], ...]
 
     def shared(self, parallel: int) -> Recurrent:
-        """What each of so many GPUs has of it."""
         (rows, columns), *others = self.shapes
         others = ((each[0], -(-each[1] // parallel)) for each in others)
         return replace(self, shapes=((-(-rows // parallel), columns), *others))
 
     def matrices(self, hidden: int) -> tuple[Matrix, ...]:
-        """Its weights."""
         return tuple(Matrix("state", *shape) for shape in self.shapes)
 
 
@@ -112,15 +107,12 @@ class Mlp:
 
     @property
     def text(self) -> str:
-        """It in a few words."""
         return "MLP" if self.experts == 1 else f"{self.active} of {self.experts} experts"
 
     def shared(self, parallel: int) -> Mlp:
-        """What each of so many GPUs has of it: a part of every expert's width."""
         return replace(self, width=-(-self.width // parallel), always=-(-self.always // parallel))
 
     def matrices(self, hidden: int) -> tuple[Matrix, ...]:
-        """Its weights."""
         found = [Matrix("router", self.experts, hidden)] * (self.experts > 1)
         for width, *chosen in ((self.width, self.experts, self.active), (self.always, 1, 1)):
             if width:
@@ -131,8 +123,6 @@ class Mlp:
 
 @dataclass(frozen=True)
 class Layer:
-    """One kind of layer."""
-
     mixer: Attention | Recurrent | None  # what lets tokens see one another; None: nothing
     mlp: Mlp | None  # what follows; None: nothing
     norms: int = 2  # normalisations of a token
@@ -140,7 +130,6 @@ class Layer:
 
     @property
     def parts(self) -> tuple[Attention | Recurrent | Mlp, ...]:
-        """Those that there are."""
         return tuple(part for part in (self.mixer, self.mlp) if part)
 
     @property
@@ -150,7 +139,6 @@ class Layer:
 
     @property
     def attention(self) -> Attention | None:
-        """Its attention, if it has any."""
         return self.mixer if isinstance(self.mixer, Attention) else None
 
     def matrices(self, hidden: int) -> tuple[Matrix, ...]:
@@ -196,12 +184,10 @@ class Model:
 
     @property
     def outside(self) -> int:
-        """Numbers of weights outside the layers."""
         return self.vocab * self.hidden * (1 if self.tied else 2) + self.others
 
     @property
     def parameters(self) -> int:
-        """Numbers of all weights."""
         matrices = ((layer.matrices(self.hidden), layer.others, count) for layer, count in self.layers)
         each = (count * (sum(one.parameters for one in found) + more) for found, more, count in matrices)
         return self.outside + sum(each)
@@ -212,7 +198,6 @@ class Model:
         return replace(self, layers=layers, vocab=-(-self.vocab // parallel))
 
     def bytes_of(self, matrix: Matrix) -> float:
-        """Bytes of a matrix's weights, all copies."""
         if self.quantized == "mxfp4" and matrix.copies > 1:
             return matrix.parameters * FP4_BITS / 8
         if self.quantized == "fp8" and matrix.name != "router":

@@ -76,7 +76,6 @@ class Part:
 
     @property
     def seconds(self) -> float:
-        """Of one of them."""
         return self.attention_seconds + self.other_seconds
 
 
@@ -91,37 +90,30 @@ class Evaluated:
 
     @cached_property
     def attention_seconds(self) -> float:
-        """Of all layers."""
         return sum(part.count * part.attention_seconds for part in self.parts)
 
     @cached_property
     def seconds(self) -> float:
-        """Of the whole phase."""
         return self.head_seconds + sum(part.count * part.seconds for part in self.parts)
 
     @property
     def attention_share(self) -> float:
-        """What attention takes of the time."""
         return self.attention_seconds / self.seconds
 
     @property
     def weight_bytes(self) -> int:
-        """Of all weights."""
         return self.model.weight_bytes(self.phase.parallel)
 
     @property
     def sequence_bytes(self) -> int:
-        """K and V of one sequence."""
         return self.model.cache_bytes(self.phase.tokens, self.phase.parallel)
 
     @property
     def kv_cache_bytes(self) -> int:
-        """K and V of the batch."""
         return self.phase.batch * self.sequence_bytes
 
     @property
     def memory_bytes(self) -> int:
-        """What the GPU has."""
         return GPUS[self.phase.hardware].memory_bytes
 
     @property

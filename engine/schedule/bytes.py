@@ -32,21 +32,17 @@ class Bytes:
 
     @property
     def total_read(self) -> int:
-        """Bytes read, all tensors."""
         return sum(self.read.values())
 
     @property
     def total_written(self) -> int:
-        """Bytes written, all tensors."""
         return sum(self.written.values())
 
     @property
     def total(self) -> int:
-        """Bytes read and written, all tensors."""
         return self.total_read + self.total_written
 
     def times(self, factor: int) -> Bytes:
-        """The same bytes, so many times over."""
         return Bytes.of(
             {tensor: amount * factor for tensor, amount in self.read.items()},
             {tensor: amount * factor for tensor, amount in self.written.items()},

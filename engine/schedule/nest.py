@@ -58,7 +58,6 @@ class Phase:
 
     @cached_property
     def visits(self) -> np.ndarray:
-        """[programs] int64: how many inner blocks each visits."""
         return np.maximum(self.stop - self.first, 0)
 
     def boxes_at(self, program, inner):
@@ -69,7 +68,6 @@ class Phase:
 
     @cached_property
     def loaded(self) -> frozenset[Tensor]:
-        """What each visit loads."""
         return frozenset(step.tensor for step in self.each if step.operation == Operation.LOAD)
 
     @cached_property
@@ -79,7 +77,6 @@ class Phase:
 
     @cached_property
     def sums(self) -> dict[tuple[bool, bool, bool], int]:
-        """What `Schedule.total` has summed over the nest so far."""
         return {}
 
     @property

@@ -47,17 +47,14 @@ class Programs:
 
     @cached_property
     def outer_blocks(self) -> int:
-        """Of all runs."""
         return int(self.times.sum())
 
     @property
     def count(self) -> int:
-        """Programs."""
         return self.outer_blocks * self.splits
 
     @cached_property
     def all_visits(self) -> int:
-        """Of all programs."""
         return int((self.visits * self.times).sum())
 
     @cached_property

@@ -31,12 +31,10 @@ class Schedule:
 
     @cached_property
     def query_rows(self) -> np.ndarray:
-        """[query blocks] rows in each."""
         return block_rows(self.problem.seq_q, self.tiling.block_q)
 
     @cached_property
     def key_rows(self) -> np.ndarray:
-        """[key blocks] rows in each."""
         return block_rows(self.problem.seq_kv, self.tiling.block_kv)
 
     @property

@@ -45,8 +45,6 @@ class Tensor(IntEnum):
 
 
 class Operation(IntEnum):
-    """What one step does."""
-
     LOAD = 0
     # the forward pass, FlashAttention-2's Algorithm 1
     SCORES = 1  # S = scale Q K^T, masked

@@ -9,8 +9,6 @@ from engine.schedule.step import Operation, Step, Tensor
 
 
 class Rows(Enum):
-    """What becomes of a row of scores."""
-
     ONLINE = "online"  # m, l and O are carried along from tile to tile
     WHOLE = "whole"  # its softmax is taken at once, when all its scores are there
     GRADIENTS = "gradients"  # its weights are computed again from lse, for the backward pass
@@ -27,8 +25,6 @@ class Leaves(Enum):
 
 
 class PhaseTraits(NamedTuple):
-    """What one phase is like."""
-
     loads: tuple[Tensor, ...]  # what it brings onto the chip
     leaves: Leaves  # what the tiles are like after it
     whole_rows: bool  # it works on whole rows of S, not on tiles
@@ -37,8 +33,6 @@ class PhaseTraits(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What a schedule is like."""
-
     rows: Rows  # what becomes of a row of scores
     visits_hidden: bool  # tiles are computed that the mask hides whole
     rewrites: bool  # unfinished O comes from memory at every visit, and returns there

@@ -100,7 +100,6 @@ def unpacked(file: bytes) -> SmallModel:
 
 @lru_cache(maxsize=1)
 def small() -> SmallModel:
-    """The model that is shipped."""
     return unpacked(FILE.read_bytes())
 
 

@@ -113,7 +113,6 @@ def _asked(name: str, experiment: Experiment) -> Answer:
 
 
 def _recorded(provider: str, experiment: Experiment) -> Answer:
-    """The forward time that the newest recording has of exactly this problem."""
     found = recorded_times(experiment.problem, experiment.hardware)
     if not found.providers:
         raise AnswerError(f"{experiment.gpu.with_article} has no recording; it must be a GPU that has one")

@@ -64,7 +64,6 @@ class Recorded:
 
 @lru_cache(maxsize=1)
 def recorded() -> Recorded:
-    """The recording that comes along."""
     found = json.loads(FILE.read_text("utf-8"))
     origin = f"{found['device']['gpu'].removeprefix('NVIDIA ')}, {found['device']['date'][:10]}"
     rows, one = found["selected"], [row for row in found["selected"] if row["block_q"] == 1]

@@ -70,6 +70,5 @@ def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]
 
 
 def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) -> np.ndarray:
-    """Bytes that steps move for blocks of so many rows."""
     moving = (step for step in steps if step.tensor != Tensor.NONE)
     return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in moving)

@@ -61,8 +61,6 @@ def power_scale(largest: np.ndarray, of: Format) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a tensor's numbers are kept."""
-
     name: str  # as pages say it
     block: int  # numbers along a row that share a scale; 0: the whole tensor's; -1: all of 64 rows
     of: Format | None  # their format; None: INT8

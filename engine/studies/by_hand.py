@@ -51,11 +51,9 @@ class ByHand(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The largest difference between O by tiles and O in one go."""
         return float(np.abs(self.tiled - self.out).max())
 
     def of_row(self, row: int = ROW) -> list[Visit]:
-        """The visits of the block that a row is in, in order."""
         many = TOKENS // BLOCK
         return self.visits[row // BLOCK * many : (row // BLOCK + 1) * many]
 
@@ -79,7 +77,6 @@ class _Watched(Executor):
 
 @lru_cache(maxsize=1)
 def by_hand() -> ByHand:
-    """The example, computed once."""
     q, k, v = (np.array(matrix, np.float64) for matrix in (Q, K, V))
     scores = q @ k.T * PROBLEM.scale
     weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
@@ -88,7 +85,6 @@ def by_hand() -> ByHand:
 
 
 def watched(algorithm: str) -> tuple[Trace, list[Visit]]:
-    """An algorithm run on the four tokens, and its tiles."""
     launch = Launch.of(ALGORITHMS[algorithm], PROBLEM, TILING, GPUS["h200"])
     run = _Watched(launch, *(np.array(matrix, np.float32) for matrix in (Q, K, V)))
     return run.run(), run.seen
@@ -101,7 +97,6 @@ class _Row:
         self.scores, self.passes = scores, 0
 
     def read(self) -> np.ndarray:
-        """The whole row, in one pass."""
         self.passes += 1
         return self.scores
 

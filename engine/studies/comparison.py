@@ -68,5 +68,4 @@ class Roofline:
 
 
 def roofline(gpu: Gpu, dtype: str) -> Roofline:
-    """The roofline of a GPU for tensors of a dtype."""
     return Roofline(gpu.products_per_second(dtype), gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)

@@ -31,7 +31,6 @@ class Crossings:
 
 
 def crossings(launch: Launch, traffic: Traffic) -> Crossings:
-    """The DRAM bytes of a launch, step by step of one head."""
     columns = launch.schedule.columns
     first, read, written = np.zeros(len(columns), bool), np.zeros(len(columns)), np.zeros(len(columns))
     for operation, index, tensor, once, again in parts_of(launch, traffic):

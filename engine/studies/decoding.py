@@ -35,7 +35,6 @@ def decoding_of(experiment: Experiment) -> Experiment:
 
 
 def kernel_splits(decoding: Experiment) -> int:
-    """Equal splits that the kernel chooses on the GPU."""
     return own_splits(decoding.problem, decoding.tiling, decoding.gpu.sms)
 
 
@@ -62,17 +61,14 @@ class Spread:
 
     @property
     def launched(self) -> int:
-        """Blocks with keys and without."""
         return prod(self.grid)
 
     @property
     def empty(self) -> int:
-        """Blocks launched for which no keys are left."""
         return self.launched - int(self.blocks.sum())
 
     @property
     def busy(self) -> int:
-        """SMs that have a block."""
         return int((self.blocks > 0).sum())
 
 
@@ -133,7 +129,6 @@ class Parts:
 
     @property
     def error(self) -> float:
-        """The largest difference of the result and float64."""
         return float(np.abs(self.result - self.exact).max())
 
 
@@ -157,7 +152,6 @@ def parts_of(decoding: Experiment) -> Parts:
 
 
 def _merged(steps: OnlineSteps, out: np.ndarray) -> np.ndarray:
-    """What `Parts.merged` has."""
     weights = steps.weights / np.where(steps.l > 0, steps.l, 1)[:, None]
     columns = (steps.m, steps.l, log_sum_exp(steps.m, steps.l))
     none = np.array([-np.inf, 0, -np.inf, *np.zeros(out.shape[1])])

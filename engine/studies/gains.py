@@ -38,7 +38,6 @@ def modelled_gains(experiment: Experiment, most: int = LARGEST_SEQUENCE) -> tupl
 
 
 def modelled_gain(experiment: Experiment) -> Gain:
-    """That of the experiment itself, modelled."""
     return _modelled(simulate(experiment.changed(algorithm=UNFUSED)), simulate(fused_of(experiment)))
 
 
@@ -73,7 +72,6 @@ def recorded_gains(recording: Recording, experiment: Experiment) -> tuple[Gain, 
 
 
 def gain_at(gains: Sequence[Gain], keys: int) -> Gain | None:
-    """That of a length, where there is one."""
     return next((gain for gain in gains if gain.keys == keys), None)
 
 

@@ -138,7 +138,6 @@ class Outline(NamedTuple):
 
 
 def outline(flow: Flow) -> Outline:
-    """Of a call, modelled or sampled."""
     read, both = flow.read, flow.read + flow.written
     over = np.ones(max(1, round(SHORTEST / flow.interval), len(read) // SHARE))  # intervals
     reads, rates = (np.convolve(bytes_, over, "same") / len(over) for bytes_ in (read, both))

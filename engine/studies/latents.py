@@ -142,7 +142,6 @@ class Numbers:
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by."""
         return (self.q.shape[2] + self.q_rotated.shape[2]) ** -0.5
 
 

@@ -32,12 +32,10 @@ class LayerTime:
 
     @property
     def attention_gain(self) -> float:
-        """How many times as fast attention alone is."""
         return self.standard / self.fast
 
     @property
     def gain(self) -> float:
-        """How many times as fast the layer is."""
         return (self.rest + self.standard) / (self.rest + self.fast)
 
 

@@ -39,8 +39,6 @@ class Density:
 
 @dataclass(frozen=True)
 class Masked:
-    """A scenario under one mask."""
-
     mask: Mask  # it
     simulation: Simulation  # of FlashAttention-2, which skips the tiles that the mask hides
     density: Density  # one head's tile grid
@@ -51,13 +49,11 @@ class Masked:
 
     @property
     def visited(self) -> float:
-        """Share of all tiles that are visited."""
         counts = self.simulation.per_head
         return counts.tiles_visited / (counts.tiles_visited + counts.tiles_skipped)
 
     @property
     def skipped(self) -> float:
-        """Share of all tiles that are not."""
         return 1 - self.visited
 
     keys = property(attrgetter("simulation.experiment.problem.seq_kv"), doc="Of the problem.")

@@ -33,12 +33,10 @@ class Paging:
 
     @property
     def pages(self) -> int:
-        """Pages of the pool."""
         return self.reserved // self.page_size
 
     @property
     def taken(self) -> int:
-        """Pages that hold keys."""
         return sum(map(len, self.table))
 
     @property
@@ -49,7 +47,6 @@ class Paging:
 
     @property
     def taken_slots(self) -> int:
-        """Slots of the pages that are taken."""
         return self.taken * self.page_size
 
     @property

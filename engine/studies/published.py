@@ -27,7 +27,6 @@ class Published:
 
     @property
     def ratio(self) -> float:
-        """Modelled over published."""
         return self.modelled / self.rate
 
 

@@ -72,7 +72,6 @@ def _passes(tensor: Tensor, written: bool = False) -> Callable[[Experiment], flo
 
 
 def _ideal_bytes(experiment: Experiment) -> int:
-    """Q, K and V read once, O written once, over batch and heads."""
     problem = experiment.problem
     queries = 2 * problem.batch * problem.heads * problem.seq_q
     keys = 2 * problem.batch * problem.kv_heads * problem.seq_kv
@@ -94,18 +93,15 @@ def _broken_first(experiment: Experiment) -> int:
 
 
 def _blocks(experiment: Experiment) -> tuple[int, int]:
-    """Query blocks and key blocks."""
     problem, tiling = experiment.problem, experiment.tiling
     return int(blocks(problem.seq_q, tiling.block_q)), int(blocks(problem.seq_kv, tiling.block_kv))
 
 
 def _thread_blocks(experiment: Experiment) -> int:
-    """Thread blocks of the kernel that has most."""
     return max(kernel.blocks for kernel in launch(experiment).kernels)
 
 
 def _faster(zigzag: bool) -> Callable[[Experiment], float]:
-    """How many times as fast as one GPU a ring of several is."""
 
     def of(experiment: Experiment) -> float:
         time = modelled(taught(experiment, zigzag))
@@ -115,7 +111,6 @@ def _faster(zigzag: bool) -> Callable[[Experiment], float]:
 
 
 def _fourth_gain(technique: str) -> Callable[[Experiment], float]:
-    """How many times as fast FlashAttention-4's block is as without one of its techniques."""
     return lambda e: variant(e).tflops / variant(e, ALL - {technique}).tflops
 
 
@@ -125,7 +120,6 @@ def _clocks(per_second: Callable[[Experiment], float], of_score: Callable[[Exper
 
 
 def _by_hand(tile: int, value: str) -> Callable[[Experiment], float]:
-    """What the row that is followed holds after one of its two tiles."""
     return lambda e: float(getattr(by_hand.by_hand().of_row()[tile], value)[by_hand.ROW])
 
 

@@ -41,7 +41,6 @@ class Recomputation:
 
 
 def recomputation(experiment: Experiment) -> Recomputation:
-    """The costs of an experiment's backward pass."""
     backward = experiment.changed(algorithm="backward")
     problem, simulation = backward.problem, simulate(backward)
     heads = problem.batch * problem.heads

@@ -62,7 +62,6 @@ def _held(recording: Recording) -> tuple[Held, ...]:
 
 
 def _of_one_gpu(recording: Recording) -> dict[tuple[Problem, str], float]:
-    """One GPU's median seconds, by problem and direction."""
     alone = (row for row in recording.cluster if row.provider == ONE and row.times)
     return {(row.problem, row.direction): row.times.median for row in alone}
 

@@ -26,7 +26,6 @@ class RecordedLayer:
 
     @property
     def modelled_share(self) -> float:
-        """Of attention in the layer's modelled time."""
         return self.modelled.attention_seconds / self.modelled.seconds
 
 

@@ -76,7 +76,6 @@ def softmax(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def in_blocks(values: np.ndarray, block: int) -> np.ndarray:
-    """Sums over blocks of the last axis."""
     return values.reshape(*values.shape[:-1], -1, block).sum(-1)
 
 

@@ -94,7 +94,6 @@ class Round(NamedTuple):
 
 
 def rounds_by_tokens(spread: Spread) -> list[Round]:
-    """The same ring with more and more tokens per GPU."""
     whole = (replace(spread.problem, seq_q=own * spread.gpus, seq_kv=own * spread.gpus) for own in PER_GPU)
     each = (rounds(replace(spread, problem=problem).by(RING)) for problem in whole)
     return [Round(tokens, one.other, one.transfer) for tokens, one in zip(PER_GPU, each, strict=True)]
@@ -118,7 +117,6 @@ class Hiding(NamedTuple):
 
     @property
     def hides(self) -> bool:
-        """Whether they do."""
         return self.tokens >= self.needed
 
 

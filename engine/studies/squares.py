@@ -30,7 +30,6 @@ class Cut(NamedTuple):
 
 
 def grown(experiment: Experiment) -> list[Grown]:
-    """A square for every length."""
     gpu, itemsize = experiment.gpu, experiment.problem.itemsize
     memories = ((gpu.shared_bytes_block, "one SM"), (gpu.l2_bytes, "L2"), (gpu.memory_bytes, "HBM"))
     stored = {tokens: tokens**2 * itemsize for tokens in LENGTHS}

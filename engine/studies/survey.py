@@ -123,7 +123,6 @@ class Growth:
 
     @property
     def unfused(self) -> int:
-        """All that unfused attention keeps in device memory."""
         return self.matrices + self.tensors
 
 

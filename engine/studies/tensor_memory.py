@@ -79,8 +79,6 @@ ALL = frozenset(TECHNIQUES)
 
 
 class Variant(NamedTuple):
-    """A block of FlashAttention-4 with some of its techniques."""
-
     techniques: frozenset[str]  # those in use
     block: Inside  # what is drawn; its period is one key block of all tiles in flight
     tflops: float  # TFLOP/s of all SMs at that pace; of_peak: share of the tensor cores' peak that this is
@@ -142,7 +140,6 @@ class Whole(NamedTuple):
 
 
 def beside_published() -> Whole:
-    """The same as was published, by the model."""
     long = Experiment.of(seq=32_768, heads=16, head_dim=128, dtype="bfloat16", hardware="b200")
     second, fourth = (simulate(long.changed(algorithm=each.ALGORITHM.key)) for each in (flash2, flash4))
     gpu, rate = long.gpu, fourth.traffic.flops / fourth.modelled.seconds

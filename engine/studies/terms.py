@@ -32,7 +32,6 @@ class ScoreTerms:
 
 @lru_cache(maxsize=16)
 def score_terms(experiment: Experiment) -> ScoreTerms:
-    """Of the scenario's first head, or of a shorter one's."""
     alone = drawable(experiment, MOST_TILES).changed(batch=1, heads=1, kv_heads=1)
     problem = alone.problem
     rows = np.unique(np.linspace(0, problem.seq_q - 1, MOST_ROWS).round().astype(np.int64))
@@ -50,7 +49,6 @@ def weights_with(scores: np.ndarray, sink: float) -> np.ndarray:
 
 
 def capped(scores: np.ndarray, cap: float) -> np.ndarray:
-    """cap tanh(scores / cap)."""
     return cap * np.tanh(scores / cap)
 
 

@@ -42,7 +42,6 @@ def chrome_trace(timeline: Timeline) -> str:
 
 
 def _names(timeline: Timeline) -> list[dict[str, Any]]:
-    """Metadata events that name processes and threads."""
     of = f" of {timeline.experiment.gpu.with_article}" if timeline.origin == MODELLED else ""
     processes = {SM_PROCESS: f"SMs{of}, {timeline.origin}", COUNTER_PROCESS: "all SMs together"}
     events = [_called("process_name", process, name=name) for process, name in processes.items()]
@@ -139,7 +138,6 @@ def as_csv(timeline: Timeline) -> str:
 
 
 def _about(timeline: Timeline) -> dict[str, Any]:
-    """What a file says of a timeline besides its columns."""
     return {
         "format": FORMAT,
         "version": VERSION,

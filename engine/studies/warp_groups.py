@@ -54,7 +54,6 @@ class Inside:
 
     @property
     def seconds(self) -> float:
-        """From the block's start to its last mark's end."""
         return max(mark.end for mark in self.marks)
 
 
@@ -135,7 +134,6 @@ class _Block(Block):
         self.visit = 0  # of this tile and those before it
 
     def tile(self, keys: list[int]) -> None:
-        """One tile that sees these key blocks."""
         before, query, value_before = None, 0.0, 0.0
         for key in keys:
             key_there = self.copied(0, "K", key, self._free("K"), self.key, self.latency)

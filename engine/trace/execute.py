@@ -108,7 +108,6 @@ class Executor:
         self.visits = {name: np.full(shape, np.nan, np.float32) for name in ("m", "l", "alpha")}
 
     def run(self) -> Trace:
-        """Every step of a forward schedule, in order."""
         self.walk()
         memory, arrays = self.memory, self.memory.arrays
         if memory.written[Tensor.STATISTICS]:
@@ -121,7 +120,6 @@ class Executor:
         return Trace(arrays[Tensor.O][0], lse, *self.visits.values(), memory.counted(), memory.peak, parts)
 
     def walk(self) -> None:
-        """Every step, in order."""
         for phase in range(len(self.schedule.phases)):
             for head, step in self._steps(phase):
                 self.head = head
@@ -144,7 +142,6 @@ class Executor:
             yield from ((0, step) for step in program[middle.stop :])
 
     def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
-        """One step of the schedule."""
         if phase != self.phase:
             self._begin(phase)
         self.query, self.key = query, key
@@ -156,7 +153,6 @@ class Executor:
             COMPUTE[operation](self)
 
     def _begin(self, phase: int) -> None:
-        """Start a kernel: the chip is empty."""
         self.phase, self.kernel = phase, self.schedule.phases[phase]
         self.sizes = {part.tensor: part.bytes for part in self.launch.parts[self.kernel.name]}
         self.boxed = {step.tensor for step in self.kernel.before + self.kernel.each if step.boxed}
@@ -169,7 +165,6 @@ class Executor:
     # ---------------------------------------------------------------- between memory and the chip
 
     def _shape(self, tensor: Tensor) -> tuple[int, ...]:
-        """Of a tensor in memory."""
         problem, first = self.problem, self.heads
         wide = problem.v_dim if tensor in (*BY_V_DIM, Tensor.PARTIAL) else problem.head_dim
         if tensor in BY_KEY:
@@ -181,7 +176,6 @@ class Executor:
         return first, problem.seq_q, problem.seq_kv if tensor in (Tensor.S, Tensor.P) else wide
 
     def _place(self, tensor: Tensor) -> tuple:
-        """Where in memory a tensor's block lies."""
         if tensor in BY_KEY:
             return (self._keys(),)
         first = self.head
@@ -194,7 +188,6 @@ class Executor:
         return slice(self.query * block, min((self.query + 1) * block, self.problem.seq_q))
 
     def _keys(self) -> slice:
-        """The keys of a block; all of them where there is none."""
         every, key = self.problem.seq_kv, max(self.key, 0)
         block = every if self.key < 0 else self.schedule.tiling.block_kv
         return slice(key * block, min((key + 1) * block, every))
@@ -300,7 +293,6 @@ class Executor:
         self.memory.arrays[Tensor.LSE][0, self._rows(), 0] = log_sum_exp(m, total)
 
     def _note(self, key: int, *found: np.ndarray) -> None:
-        """Write down m, l and alpha of a visit."""
         for name, values in zip(self.visits, found, strict=True):
             self.visits[name][self.query, key, : len(found[0])] = values
 
@@ -321,7 +313,6 @@ class Executor:
         self.tiles[Tensor.LSE_LOG2] = np.where(np.isneginf(lse), np.float32(0), lse) * LOG2_E
 
     def _weights(self) -> None:
-        """P in the place of S."""
         self.tiles[Tensor.S] = np.exp2(self.tiles[Tensor.S] - self.tiles[Tensor.LSE_LOG2])
 
     def _weight_gradient(self) -> None:

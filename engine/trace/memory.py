@@ -56,5 +56,4 @@ class Memory:
         self.peak = max(self.peak, sum(self.held.values()))
 
     def counted(self) -> Bytes:
-        """What has moved so far."""
         return Bytes.of(self.read, self.written)
