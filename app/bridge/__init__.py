@@ -6,7 +6,7 @@ from app.canvas.moving import Played
 from app.canvas.pack import pack
 from app.figures.units import digits, scaled, seconds_text
 from engine.experiment import Experiment
-from engine.studies.bytes_to_time import bytes_less, places, reasons
+from engine.studies.gains import bytes_less, places, reasons
 
 BRIDGE = Played("from_bytes_to_time", Path(__file__).with_name("bridge.js"), "From fewer bytes to less time")
 TOLD = (
@@ -27,21 +27,23 @@ def payload(experiment: Experiment) -> bytes:
     said = {
         "name": experiment.record.label,
         "fewer": digits(fewer),
-        "gain": digits(steps[0].end / steps[-1].end),
+        "gain": digits(steps[0][2] / steps[-1][2]),
     }
     frames = [
         {
-            "sentence": TOLD[n].format(end=seconds_text(step.end), **said),
+            "sentence": TOLD[n].format(end=seconds_text(end), **said),
             "facts": [
-                ["time so far" if n else "time", seconds_text(step.end), "ink"],
-                ["times less than standard", digits(steps[0].end / step.end), "O"],
-                ["FLOPs per byte across HBM", digits(place.intensity), "Q"],
-                ["FLOPs per second", scaled(place.rate, "FLOP/s"), "S"],
+                ["time so far" if n else "time", seconds_text(end), "ink"],
+                ["times less than standard", digits(steps[0][2] / end), "O"],
+                ["FLOPs per byte across HBM", digits(intensity), "Q"],
+                ["FLOPs per second", scaled(rate, "FLOP/s"), "S"],
             ],
-            **{"name": step.name, "start": step.start, "end": step.end, "color": COLOURS[n]},
-            **{"words": seconds_text(step.end), "intensity": place.intensity, "rate": place.rate},
+            **{"name": name, "start": start, "end": end, "color": COLOURS[n]},
+            **{"words": seconds_text(end), "intensity": intensity, "rate": rate},
         }
-        for n, (step, place) in enumerate(zip(steps, places(experiment), strict=True))
+        for n, ((name, start, end), (intensity, rate)) in enumerate(
+            zip(steps, places(experiment), strict=True)
+        )
     ]
     header = {
         "frames": frames,

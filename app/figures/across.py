@@ -9,8 +9,7 @@ from engine.model.cluster.seconds import ClusterTime
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.samples import SECTOR
-from engine.studies.recorded_clusters import Held
-from engine.studies.several_gpus import Round
+from engine.studies.several_gpus import Held
 
 HEIGHT, LOW = 300, 190
 NAMES = {
@@ -80,11 +79,11 @@ def efficiency(
     )
 
 
-def rounds(found: Sequence[Round], now: int, needed: float, colours: Palette) -> Figure:
+def rounds(found: Mapping[int, tuple[float, float]], now: int, needed: float, colours: Palette) -> Figure:
     """A round's computing and transfer over the tokens per GPU; beyond their crossing they hide."""
-    tokens, traces, micro = [one.tokens for one in found], [], []
-    for name, colour in (("computing", colours.s), ("transfer", colours.v)):
-        values = [getattr(one, name) for one in found]
+    tokens, traces, micro = list(found), [], []
+    for at, (name, colour) in enumerate((("computing", colours.s), ("transfer", colours.v))):
+        values = [one[at] for one in found.values()]
         words, told = (
             f"%{{x:,}} tokens per GPU, {name}, modelled: %{{customdata}}",
             [*map(seconds_text, values)],

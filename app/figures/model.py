@@ -8,7 +8,7 @@ from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, heads_text, length_ticks, seconds_text, share_text
 from engine.layers.phase import Evaluated, Part
 from engine.problem.hardware import GPUS
-from engine.studies.your_model import LENGTHS, Share
+from engine.studies.your_model import LENGTHS, Shares
 
 MOST_ROWS = 64  # of the stack; where a model has more layers, a row stands for several
 
@@ -50,13 +50,12 @@ def layer(parts: Mapping[str, Part], colours: Palette) -> str:
     return f"<div class='stack one'>{''.join(rows)}</div>"
 
 
-def share(curves: Mapping[str, tuple[Share, ...]], tokens: int, colours: Palette) -> Figure:
+def share(curves: Mapping[str, Shares], tokens: int, colours: Palette) -> Figure:
     """Attention's share of the time over the length; the last curve is what runs."""
     traces = []
     for (name, found), colour in zip(curves.items(), (colours.muted, colours.q, colours.s), strict=True):
-        at, values = [each.tokens for each in found], [100 * each.share for each in found]
         told = f"{name}, %{{x:,}} tokens<br>%{{y:.0f}}% of the time, modelled"
-        traces.append(line(at, values, colour, told, name=name))
+        traces.append(line(list(found), [100 * each for each in found.values()], colour, told, name=name))
     shape, label = of_length(tokens, LENGTHS[-1], colours)
     lengths = {"type": "log", **length_ticks(LENGTHS), "title_text": "tokens of a sequence"}
     ends = {"range": [0, 100], "ticksuffix": "%", "dtick": 25}

@@ -25,8 +25,16 @@ from engine.model.cluster.spread import METHODS
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.rows import modelled_timings, nearest_shape, timings_of
 from engine.studies.comparison import modelled_rows
-from engine.studies.recorded_clusters import cluster_recordings, held
-from engine.studies.several_gpus import CHOICES, ORDERS, over_gpus, rounds_by_tokens, runs_of, spread_of
+from engine.studies.several_gpus import (
+    CHOICES,
+    ORDERS,
+    cluster_recordings,
+    held,
+    over_gpus,
+    rounds_by_tokens,
+    runs_of,
+    spread_of,
+)
 from engine.studies.survey import by_length
 
 CONFIG = Path(__file__).parents[1] / ".streamlit" / "config.toml"

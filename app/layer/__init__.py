@@ -9,7 +9,7 @@ from app.canvas.pack import pack
 from app.figures.units import seconds_text, share_text
 from engine.experiment import Experiment
 from engine.layers.config import shipped
-from engine.studies.layer_time import LENGTHS, TAUGHT, LayerTime, layer_time
+from engine.studies.your_model import PROMPTS, TAUGHT, LayerTime, layer_time
 
 LAYER = Played("attention_in_a_layer", Path(__file__).with_name("layer.js"), "Attention's slice of a layer")
 
@@ -18,8 +18,8 @@ def taught(experiment: Experiment) -> bytes:
     """The payload of the lecture's model on a scenario's GPU, opened at its length."""
     model, key = shipped(TAUGHT), experiment.hardware
     note = f"{TAUGHT.replace('-', ' ').title()}, a prompt, {experiment.gpu.name}, modelled"
-    first = min(bisect_left(LENGTHS, experiment.problem.seq_kv), len(LENGTHS) - 1)
-    return payload([layer_time(model, tokens, key) for tokens in LENGTHS], note, first)
+    first = min(bisect_left(PROMPTS, experiment.problem.seq_kv), len(PROMPTS) - 1)
+    return payload([layer_time(model, tokens, key) for tokens in PROMPTS], note, first)
 
 
 def payload(times: Sequence[LayerTime], note: str, first: int = 0) -> bytes:

@@ -34,9 +34,8 @@ from engine.problem.gpu import Reached
 from engine.problem.hardware import GPUS, LINKS, gpu_named
 from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
-from engine.studies import recorded_clusters as clusters
 from engine.studies import several_gpus as studies
-from engine.studies.recorded_clusters import Held, cluster_recordings, held
+from engine.studies.several_gpus import Held, cluster_recordings, held
 from engine.studies.timeline_files import cluster_trace
 
 PASSES = {FORWARD: "Forward", BACKWARD: "Backward"}
@@ -153,7 +152,7 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
                 "NCCL sends by kernels that need SMs of their own. The attention kernel holds them all "
                 "until its round ends, so that transfer comes late; copy engines need none."
             )
-    elif every := sorted({(one.gpus, one.problem.seq_q) for one in clusters.with_lanes(recordings)}):
+    elif every := sorted({(one.gpus, one.problem.seq_q) for one in studies.with_lanes(recordings)}):
         shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in every)
         words.append(
             f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
@@ -172,7 +171,7 @@ def _ring_here(recorded: tuple[Held, ...], found: Live) -> list[str]:
     if row.times is None:
         return [sentence(f"{name}: {row.skipped}")]
     gpu = gpu_named(found.device)
-    beside = [f"*modelled* {seconds_text(clusters.seconds_of(row, gpu.key))}"] if gpu else []
+    beside = [f"*modelled* {seconds_text(studies.seconds_of(row, gpu.key))}"] if gpu else []
     asked = (row.provider, row.direction, row.problem, row.gpus)
     beside += [
         f"*{one.recording.origin}* {seconds_text(one.row.times.median)}"
@@ -186,12 +185,12 @@ def _ring_here(recorded: tuple[Held, ...], found: Live) -> list[str]:
 
 def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None, colours: Palette) -> None:
     """What each GPU sends over NVLink while a ring runs, over time: as it was measured here, and recorded."""
-    found = clusters.recorded_links(spread, recordings)
+    found = studies.recorded_links(spread, recordings)
     if here and here.ring and here.ring[1].interval:
         found = [(here.ring[1], here.origin), *found]
     for column, (row, origin) in zip(st.columns(len(found) or 1, gap="large"), found, strict=False):
         of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
-        counted = " and ".join(map(bytes_text, clusters.sent_bytes(of)))
+        counted = " and ".join(map(bytes_text, studies.sent_bytes(of)))
         sent = " and ".join(bytes_text(each.sent_bytes) for each in row.marks)
         plot(
             f"Bytes over NVLink: {NAMES[row.provider]}, {row.gpus} GPUs",
@@ -307,7 +306,7 @@ def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
     gpus = max(one.row.gpus for one in found)
     st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
     fold(f"rows {recording.heading}", lambda: st.html(_table(recording)), "Recorded numbers")
-    half, most = map(share_text, clusters.errors(found))
+    half, most = map(share_text, studies.errors(found))
     st.caption(
         "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
         f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "

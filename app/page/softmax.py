@@ -19,8 +19,7 @@ from engine.experiment import Experiment
 from engine.problem.heads import text_of
 from engine.problem.inputs import fits, tokens_of, written
 from engine.studies.drawable import drawable
-from engine.studies.rescales import raised_at
-from engine.studies.rescaling import Rescaling, row_of
+from engine.studies.rescales import Rescaling, raised_at, row_of
 from engine.studies.terms import CAPS, SINKS, ScoreTerms, capped, score_terms
 from engine.trace import softmax as online
 from engine.trace.rows import HeadRow

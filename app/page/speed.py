@@ -43,7 +43,9 @@ from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies.comparison import (
     HERE,
     measured_rows,
+    modelled_on,
     modelled_rows,
+    recorded_on,
     roofline,
     under_roof,
 )
@@ -60,7 +62,6 @@ from engine.studies.gains import (
 )
 from engine.studies.published import median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
-from engine.studies.two_gpus import modelled_on, recorded_on
 from engine.worker.client import Job
 
 METRICS = {"speedup": "speed-up", "p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s"}

@@ -11,7 +11,7 @@ from app.figures.units import number_text
 from engine.experiment import Experiment
 from engine.problem.inputs import tokens_of, written
 from engine.studies.drawable import drawable
-from engine.studies.rescaling import Rescaling
+from engine.studies.rescales import Rescaling
 from engine.trace.rows import HeadRow, middle_row
 from engine.trace.softmax import MOST_SCORES
 

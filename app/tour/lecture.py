@@ -21,8 +21,8 @@ from engine.experiment import Experiment
 from engine.studies.answers import recorded_times
 from engine.studies.by_hand import ByHand, by_hand
 from engine.studies.masks import under_masks
-from engine.studies.rescaling import example, with_threshold
-from engine.studies.squares import cuts, grown
+from engine.studies.rescales import example, with_threshold
+from engine.studies.survey import cuts, grown
 
 IN_RACE = ("eager", "standard", "flash2", "flash3")
 LINKS = """

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
+from engine.model.block_seconds import EXP, HBM, TENSOR
 from engine.model.simulation import Simulation, simulate
 from engine.parameter import LARGEST_SEQUENCE
 from engine.recordings.counters import recorded_counters
@@ -86,3 +87,45 @@ def _alike(row: Experiment, experiment: Experiment, fused: Experiment) -> bool:
         return False  # most rows are found before this, without making another problem of each
     like = fused if row.algorithm == fused.algorithm else experiment.changed(algorithm=UNFUSED)
     return (row.tiling.block_q, row.tiling.block_kv) == (like.tiling.block_q, like.tiling.block_kv)
+
+
+def busy(simulation: Simulation, unit: str) -> float:
+    """Seconds in which a unit of the GPU works, all kernels together."""
+    return sum(kernel[unit] for kernel in simulation.modelled.busy.values())
+
+
+def reasons(experiment: Experiment) -> tuple[tuple[str, float, float], ...]:
+    """(what takes them, modelled seconds from and to): standard attention's, then an experiment's.
+
+    That is its bytes alone, with its products, with what they do not hide of the softmax, and with all else,
+    which is its modelled time.
+    """
+    standard, own = simulate(experiment.changed(algorithm="standard")), simulate(experiment)
+    total = own.modelled.seconds
+    moved, multiplied, exponentials = (busy(own, unit) for unit in (HBM, TENSOR, EXP))
+    products = max(moved, multiplied)
+    both = max(multiplied, exponentials) if own.launch.pipeline.overlapped else multiplied + exponentials
+    softmax = min(total, max(products, both))
+    return (
+        ("standard attention", 0.0, standard.modelled.seconds),
+        ("its bytes alone", 0.0, moved),
+        ("matrix products", moved, products),
+        ("softmax", products, softmax),
+        ("loads, waits, launch, tail", softmax, total),
+    )
+
+
+def bytes_less(experiment: Experiment) -> float:
+    """How many times fewer bytes cross HBM than in standard attention."""
+    standard = simulate(experiment.changed(algorithm="standard"))
+    return standard.traffic.dram.total / simulate(experiment).traffic.dram.total
+
+
+def places(experiment: Experiment) -> tuple[tuple[float, float], ...]:
+    """(FLOPs per byte across HBM, FLOP/s) under the roofline, after each reason."""
+    both = simulate(experiment.changed(algorithm="standard")).traffic, simulate(experiment).traffic
+    return tuple(
+        (moved.intensity("dram"), moved.flops / end)
+        for n, (_, _, end) in enumerate(reasons(experiment))
+        for moved in [both[n > 0]]
+    )

@@ -18,12 +18,11 @@ from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
 from engine.studies import (
     block_scales,
     by_hand,
-    fp8,
     latents,
-    layer_time,
     linear_attention,
     selected_keys,
     survey,
+    your_model,
     zoom,
 )
 from engine.studies.drawable import drawable
@@ -206,9 +205,9 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         # of a layer of the lecture's model, a prompt of as many tokens as there are keys
         # of a tile on a B200 whose products and exponentials overlap, in four bits beside 16
         "four_bit_gain": lambda e: block_scales.tile_gain(GPUS["b200"], block_scales.NVFP4.products),
-        "layer_gain": lambda e: layer_time.taught(e).gain,
-        "layer_attention_gain": lambda e: layer_time.taught(e).attention_gain,
-        "layer_attention_share": lambda e: layer_time.taught(e).shares[0],
+        "layer_gain": lambda e: your_model.taught(e).gain,
+        "layer_attention_gain": lambda e: your_model.taught(e).attention_gain,
+        "layer_attention_share": lambda e: your_model.taught(e).shares[0],
         # FlashAttention-4 on a B200, or on the scenario's Blackwell: how many times as fast as with less
         "two_tiles_gain": _fourth_gain("tiles"),
         "polynomials_gain": _fourth_gain("polynomials"),
@@ -231,8 +230,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "hand_difference": lambda e: by_hand.by_hand().difference,
         "fp8_values": lambda e: 2 ** DTYPES["float8_e4m3fn"].digits,  # from 1 up to 2
         "fp16_values": lambda e: 2 ** DTYPES["float16"].digits,
-        "fp8_error": lambda e: fp8.rounding_errors()[0],
-        "fp16_error": lambda e: fp8.rounding_errors()[1],
+        "fp8_error": lambda e: block_scales.rounding_errors()[0],
+        "fp16_error": lambda e: block_scales.rounding_errors()[1],
         # after FlashAttention-3: numbers of a token, and where one way begins to take less than another
         "cached_of_heads": lambda e: latents.DEEPSEEK.of_heads,
         "cached_latent": lambda e: latents.DEEPSEEK.cached,

@@ -149,3 +149,27 @@ def tile_bytes(experiment: Experiment, chip_bytes: float) -> int:
     rows = rows_that_fit(experiment.problem, chip_bytes)
     one_head = replace(experiment.problem, batch=1, heads=1, kv_heads=1)
     return requested_bytes(flash2.ALGORITHM.schedule(one_head, Tiling(rows, rows))).total
+
+
+STATISTICS = 8  # bytes that tiled attention keeps of a row of scores: m and l, float32
+SQUARES = (4, 16, 64, 256, 1024, 4096, 16384)  # tokens of the squares of scores
+DRAWN = 1024  # queries of the square that is cut
+
+
+def grown(experiment: Experiment) -> list[tuple[int, int, int, int, str]]:
+    """Squares of (tokens, scores, their bytes, bytes tiled attention keeps, the smallest memory for them)."""
+    gpu, itemsize = experiment.gpu, experiment.problem.itemsize
+    memories = ((gpu.shared_bytes_block, "one SM"), (gpu.l2_bytes, "L2"), (gpu.memory_bytes, "HBM"))
+    stored = {tokens: tokens**2 * itemsize for tokens in SQUARES}
+    fits = (next((name for size, name in memories if each <= size), "") for each in stored.values())
+    return [
+        (each, each**2, stored[each], each * STATISTICS, name)
+        for each, name in zip(stored, fits, strict=True)
+    ]
+
+
+def cuts(experiment: Experiment) -> list[tuple[int, int, int, int]]:
+    """(memory of a block, its queries, blocks of DRAWN queries, bytes requested): an eighth to all of it."""
+    sizes = [experiment.gpu.shared_bytes_block // part for part in (8, 4, 2, 1)]
+    rows = {size: rows_that_fit(experiment.problem, size) for size in sizes}
+    return [(size, many, -(-DRAWN // many), tile_bytes(experiment, size)) for size, many in rows.items()]

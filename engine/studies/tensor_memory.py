@@ -128,18 +128,12 @@ def variant(experiment: Experiment, chosen: frozenset[str] = ALL) -> Variant:
     return Variant(techniques, block, rate / 1e12, of_peak, shared, requested_bytes(run.schedule))
 
 
-class Whole(NamedTuple):
-    """FlashAttention-4's whole call on a B200, modelled, for what its paper says of its best."""
+def beside_published() -> tuple[float, float, float, dict[str, float]]:
+    """FlashAttention-4's whole call on a B200, modelled, for what its paper says of its best.
 
-    # tflops, of_peak: of 16 heads of d 128 and 32,768 tokens in bfloat16
-    tflops: float
-    of_peak: float
-    over_second: float  # how many times as fast that is as FlashAttention-2
-    # of an SM at its peaks for 128 x 128 scores: both products, exponentials, operands of both
-    clocks: dict[str, float]
-
-
-def beside_published() -> Whole:
+    TFLOP/s and share of the peak, of 16 heads of d 128 and 32,768 tokens in bfloat16; how many times as fast
+    as FlashAttention-2; and clocks of an SM at its peaks for 128 x 128 scores, by unit.
+    """
     long = Experiment.of(seq=32_768, heads=16, head_dim=128, dtype="bfloat16", hardware="b200")
     second, fourth = (simulate(long.changed(algorithm=each.ALGORITHM.key)) for each in (flash2, flash4))
     gpu, rate = long.gpu, fourth.traffic.flops / fourth.modelled.seconds
@@ -151,7 +145,7 @@ def beside_published() -> Whole:
         "exponentials": scores / gpu.exponentials_per_clock,
         "shared memory": operands / gpu.shared_bytes_per_clock,
     }
-    return Whole(rate / 1e12, rate / peak, second.modelled.seconds / fourth.modelled.seconds, clocks)
+    return rate / 1e12, rate / peak, second.modelled.seconds / fourth.modelled.seconds, clocks
 
 
 class _Block(Block):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
 
 from engine.algorithms import flash2, standard
-from engine.layers.config import names
+from engine.experiment import Experiment
+from engine.layers.config import names, shipped
 from engine.layers.model import Model
-from engine.layers.phase import AUTO, PARALLEL, PHASES, PREFILL, Evaluated, Phase
+from engine.layers.phase import AUTO, PARALLEL, PHASES, PREFILL, Evaluated, Part, Phase
+from engine.model.device_memory import memory_bytes
 
 OWN = "own"  # a model whose config.json was pasted
 LENGTHS = tuple(2**power for power in range(7, 21))
@@ -25,24 +26,20 @@ CHOICES = {
 }
 
 
-class Share(NamedTuple):
-    """Attention's part of a phase's time at one length."""
-
-    tokens: int
-    share: float
+Shares = dict[int, float]  # attention's part of a phase's time, by tokens
 
 
-def shares(model: Model, phase: Phase) -> tuple[Share, ...]:
+def shares(model: Model, phase: Phase) -> Shares:
     """Attention's share at every length that a phase can have, whatever its own."""
     return _shares(model, replace(phase, tokens=LENGTHS[0]))
 
 
 @lru_cache(maxsize=512)
-def _shares(model: Model, phase: Phase) -> tuple[Share, ...]:
-    return tuple(Share(tokens, replace(phase, tokens=tokens).of(model).attention_share) for tokens in LENGTHS)
+def _shares(model: Model, phase: Phase) -> Shares:
+    return {tokens: replace(phase, tokens=tokens).of(model).attention_share for tokens in LENGTHS}
 
 
-def by_algorithm(model: Model, phase: Phase) -> dict[str, tuple[Share, ...]]:
+def by_algorithm(model: Model, phase: Phase) -> dict[str, Shares]:
     """The same by standard attention, by FlashAttention-2, and by what the kernels take by themselves."""
     given = {name: shares(model, replace(phase, algorithm=key)) for key, name in COMPARED.items()}
     return {**given, "auto": shares(model, replace(phase, algorithm=AUTO))}
@@ -53,11 +50,59 @@ def by_standard(model: Model, phase: Phase) -> Evaluated:
     return replace(phase, algorithm=standard.ALGORITHM.key).of(model)
 
 
-def unnoticed(found: tuple[Share, ...]) -> tuple[int, int] | None:
+def unnoticed(found: Shares) -> tuple[int, int] | None:
     """The lengths from which and up to which attention takes little, all between included; None: nowhere."""
-    little = [each.share < LITTLE for each in found]
+    tokens, little = list(found), [share < LITTLE for share in found.values()]
     if True not in little:
         return None
     first = little.index(True)
     last = little.index(False, first) - 1 if False in little[first:] else len(found) - 1
-    return found[first].tokens, found[last].tokens
+    return tokens[first], tokens[last]
+
+
+TAUGHT = "llama-3-8b"
+PROMPTS = LENGTHS[:11]  # of which a layer is drawn
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer of so many tokens in seconds, modelled: what is not attention, and attention twice."""
+
+    tokens: int
+    rest: float  # everything else
+    # standard, fast: attention's own, as standard attention and as the kernel that is chosen by itself
+    standard: float
+    fast: float
+    fits: bool  # whether what standard attention stores fits the GPU's memory
+    label: str  # the chosen kernel's name
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Attention's share of the layer, with standard attention and with the chosen kernel."""
+        return tuple(each / (self.rest + each) for each in (self.standard, self.fast))
+
+    @property
+    def attention_gain(self) -> float:
+        return self.standard / self.fast
+
+    @property
+    def gain(self) -> float:
+        return (self.rest + self.standard) / (self.rest + self.fast)
+
+
+@lru_cache(maxsize=256)
+def layer_time(model: Model, tokens: int, hardware: str) -> LayerTime:
+    """The model's most frequent layer that has attention, in a prompt of so many tokens."""
+    slow, fast = (_part(model, Phase(PREFILL, tokens, 1, 1, hardware, name)) for name in ("standard", AUTO))
+    fits = memory_bytes(slow.experiment) <= slow.experiment.gpu.memory_bytes
+    times = slow.attention_seconds, fast.attention_seconds
+    return LayerTime(tokens, slow.other_seconds, *times, fits, fast.experiment.record.label)
+
+
+def taught(experiment: Experiment) -> LayerTime:
+    """That of the lecture's model, in a prompt as long as the scenario's keys, on its GPU."""
+    return layer_time(shipped(TAUGHT), experiment.problem.seq_kv, experiment.hardware)
+
+
+def _part(model: Model, phase: Phase) -> Part:
+    return max((each for each in phase.of(model).parts if each.experiment), key=lambda each: each.count)

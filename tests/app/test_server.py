@@ -26,7 +26,7 @@ from app.frame.document import EARLY, SCRIPTS, routes
 from app.player import HERE, PLAYER
 from app.scenario import link
 from engine.model.cluster.kernel import _call
-from engine.studies.recorded_clusters import _held, cluster_recordings
+from engine.studies.several_gpus import _held, cluster_recordings
 from engine.studies.survey import _by_length
 from tests.dashboard import served
 

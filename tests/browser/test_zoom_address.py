@@ -4,7 +4,7 @@ import pytest
 
 from app import rescale, zoom
 from engine.experiment import Experiment
-from engine.studies.rescaling import example
+from engine.studies.rescales import example
 from tests.browser.test_pages import query
 
 pytestmark = pytest.mark.browser

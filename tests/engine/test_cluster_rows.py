@@ -17,7 +17,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ClusterTimeline, ClusterTiming, Extent, GpuMarks
 from engine.recordings.file import CLUSTERS, FileError, dumps, loads, recordings
 from engine.recordings.recording import Recording
-from engine.studies.recorded_clusters import sent_bytes
+from engine.studies.several_gpus import sent_bytes
 from engine.worker.jobs import JobError
 from tests.engine import worker_jobs
 

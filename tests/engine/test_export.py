@@ -22,8 +22,7 @@ from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
-from engine.studies.block_requests import block_requests
-from engine.studies.timeline_files import as_csv, as_json, chrome_trace, cluster_trace
+from engine.studies.timeline_files import as_csv, as_json, block_requests, chrome_trace, cluster_trace
 from tests.engine.strategies import experiments
 from tests.engine.timeline_files import from_csv, from_json
 

@@ -9,7 +9,7 @@ from engine.model.simulated_timeline import simulate_timeline
 from engine.model.traffic import counts
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Operation, Tensor
-from engine.studies.block_requests import block_requests
+from engine.studies.timeline_files import block_requests
 from engine.trace.execute import execute
 from kernels.algorithms.flash3.forward import TILING, _ways, tiling
 from tests.engine.strategies import dense_mask

@@ -13,7 +13,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import identity
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
-from engine.studies.fp8 import fp8_worth, head_errors, recorded_fp8, round_e4m3, rounding_errors
+from engine.studies.block_scales import fp8_worth, head_errors, recorded_fp8, round_e4m3, rounding_errors
 from engine.studies.quantities import QUANTITIES
 
 

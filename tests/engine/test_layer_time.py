@@ -6,13 +6,13 @@ from engine.experiment import Experiment
 from engine.layers.config import shipped
 from engine.model.simulation import simulate
 from engine.problem.hardware import GPUS
-from engine.studies.layer_time import LENGTHS, TAUGHT, layer_time, taught
+from engine.studies.your_model import PROMPTS, TAUGHT, layer_time, taught
 
 MATRICES = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336  # Llama 3 8B: q and o, k and v, the MLP
 PEAK = 989.5e12  # FLOP/s of an H200 in 16 bits, by its data sheet
 
 
-@pytest.mark.parametrize("tokens", LENGTHS)
+@pytest.mark.parametrize("tokens", PROMPTS)
 def test_a_layer_gains_no_more_than_attentions_slice_allows(tokens):
     at = layer_time(shipped(TAUGHT), tokens, "h200")
     share = at.shares[0]
@@ -35,6 +35,6 @@ def test_attention_in_it_is_the_models_own_and_stored_scores_end_where_memory_do
         )  # a prompt's other layers heat it
         assert alone.seconds <= seconds <= alone.seconds / lower
     assert (at.tokens, at.label) == (8192, "FlashAttention-3")
-    stored = {tokens: 2 * 2 * 32 * tokens**2 for tokens in LENGTHS}  # S and P in 16 bits
+    stored = {tokens: 2 * 2 * 32 * tokens**2 for tokens in PROMPTS}  # S and P in 16 bits
     for tokens, size in stored.items():
         assert layer_time(shipped(TAUGHT), tokens, "h200").fits == (size < 141e9), tokens

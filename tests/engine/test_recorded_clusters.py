@@ -14,15 +14,16 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import ONE, GpuMarks
 from engine.recordings.file import CLUSTERS
 from engine.recordings.recording import Recording
-from engine.studies.recorded_clusters import (
+from engine.studies.several_gpus import (
+    RECORDED,
     Held,
     cluster_recordings,
     errors,
     held,
     recorded_lanes,
+    runs_of,
     with_lanes,
 )
-from engine.studies.several_gpus import RECORDED, runs_of
 
 TOKENS = 32_768
 PROBLEM = Problem(1, 16, 16, TOKENS, TOKENS, 128, "float16", Mask(causal=True))

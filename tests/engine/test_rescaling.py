@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from engine.studies.rescaling import Rescaling, example
+from engine.studies.rescales import Rescaling, example
 from tests.js.test_scripts import node
 
 RUN = """

@@ -17,7 +17,7 @@ from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS
-from engine.studies.block_requests import block_requests
+from engine.studies.timeline_files import block_requests
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)

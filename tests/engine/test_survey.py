@@ -10,10 +10,11 @@ import pytest
 from engine import Experiment, simulate
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.parameter import LARGEST_SEQUENCE
-from engine.studies.squares import cuts, grown
 from engine.studies.survey import (
     by_algorithm,
     by_length,
+    cuts,
+    grown,
     growth,
     rows_that_fit,
     tile_bytes,
@@ -76,15 +77,12 @@ def test_tiles_ask_for_q_once_and_for_k_and_v_once_per_query_block(size):
 
 def test_the_square_grows_with_the_square_of_the_length_and_outgrows_the_chip():
     squares = grown(Experiment.of(head_dim=128, hardware="h200"))
-    assert [(at.tokens**2, 2 * at.tokens**2, 8 * at.tokens) for at in squares] == [
-        (at.scores, at.stored, at.kept) for at in squares
-    ]
-    assert [at.fits for at in squares] == ["one SM"] * 4 + ["L2"] * 2 + ["HBM"]  # 233 kB, 60 MB, 150 GB
+    assert all(at[1:4] == (at[0] ** 2, 2 * at[0] ** 2, 8 * at[0]) for at in squares)
+    assert [fits for *_, fits in squares] == ["one SM"] * 4 + ["L2"] * 2 + ["HBM"]  # 233 kB, 60 MB, 150 GB
 
 
 def test_twice_the_memory_is_half_the_blocks_and_half_the_bytes():
     for less, more in pairwise(cuts(FOUR_HEADS)):
-        assert more.memory == pytest.approx(2 * less.memory, abs=1)
-        assert more.rows == pytest.approx(2 * less.rows, abs=1)
-        assert less.blocks == ceil(1024 / less.rows)
-        assert more.requested == pytest.approx(less.requested / 2, rel=0.02)
+        assert more[:2] == pytest.approx([2 * each for each in less[:2]], abs=1)  # memory, and queries
+        assert less[2] == ceil(1024 / less[1])
+        assert more[3] == pytest.approx(less[3] / 2, rel=0.02)

@@ -8,7 +8,7 @@ from engine import Experiment, simulate
 from engine.recordings.file import FileError, load, save
 from engine.recordings.merge import main, merged
 from engine.recordings.recording import Recording
-from engine.studies.two_gpus import modelled_on, of_hardware, recorded_on
+from engine.studies.comparison import modelled_on, of_hardware, recorded_on
 
 H200 = of_hardware("h200")
 

@@ -28,8 +28,8 @@ from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
+from engine.studies.block_scales import fp8_worth, head_errors, recorded_fp8
 from engine.studies.drawable import at_length
-from engine.studies.fp8 import fp8_worth, head_errors, recorded_fp8
 from engine.studies.techniques import (
     ALL,
     LOOP,

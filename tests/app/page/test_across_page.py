@@ -21,8 +21,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
 from engine.recordings.cluster import ClusterTimeline, GpuMarks
 from engine.studies import several_gpus as studies
-from engine.studies.recorded_clusters import cluster_recordings, held
-from engine.studies.several_gpus import ORDERS, WAYS, Round, runs_of, spread_of
+from engine.studies.several_gpus import ORDERS, WAYS, cluster_recordings, held, runs_of, spread_of
 from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import again, html, opened, unfolded, words
 
@@ -108,7 +107,7 @@ def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
 
 
 def test_rounds_are_drawn_by_what_they_take():
-    figure = Figure(figures.rounds([Round(1024, 1e-3, 2e-4), Round(2048, 4e-3, 4e-4)], 1024, 1500.0, DARK))
+    figure = Figure(figures.rounds({1024: (1e-3, 2e-4), 2048: (4e-3, 4e-4)}, 1024, 1500.0, DARK))
     drawn = {line.name: (list(line.x), list(line.y), list(line.customdata)) for line in figure.data}
     assert drawn == {  # µs
         "computing": ([1024, 2048], [1000, 4000], ["1 ms", "4 ms"]),

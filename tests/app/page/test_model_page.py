@@ -56,13 +56,11 @@ def test_a_pasted_config_is_shown_and_a_wrong_one_says_each_field():
 def test_the_share_grows_with_the_length_and_standard_attention_takes_most():
     curves = studies.by_algorithm(LLAMA, Phase(PREFILL))
     plain, _, runs = curves.values()
-    assert all(a.share >= b.share for a, b in zip(plain, runs, strict=True))
+    assert all(plain[tokens] >= share for tokens, share in runs.items())
     first, last = studies.unnoticed(runs)
-    assert {each.tokens for each in runs if each.share < studies.LITTLE} == {
-        each.tokens for each in runs if first <= each.tokens <= last
-    }
-    assert studies.unnoticed(tuple(studies.Share(each, 0.06) for each in (128, 256))) is None
-    assert studies.unnoticed(tuple(studies.Share(each, 0.01) for each in (128, 256))) == (128, 256)
+    assert all((share < studies.LITTLE) == (first <= tokens <= last) for tokens, share in runs.items())
+    assert studies.unnoticed({128: 0.06, 256: 0.06}) is None
+    assert studies.unnoticed({128: 0.01, 256: 0.01}) == (128, 256)
     figure = figures.share(curves, 8192, DARK)
     assert [list(trace["x"]) for trace in figure["data"]] == [list(studies.LENGTHS)] * 3
     assert figure["data"][2]["y"][6] == pytest.approx(100 * Phase(PREFILL, 8192).of(LLAMA).attention_share)

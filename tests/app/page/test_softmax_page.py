@@ -8,7 +8,7 @@ import pytest
 from app.rescale import RESCALE
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
-from engine.studies.rescaling import Rescaling
+from engine.studies.rescales import Rescaling
 from engine.studies.terms import SINKS, score_terms
 from engine.trace.softmax import PRESETS, online_steps
 from tests.app.player.test_player_payload import unpack

@@ -12,7 +12,7 @@ from app.sidebar import recording
 from engine import Experiment
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording
-from engine.studies.recorded_clusters import cluster_recordings
+from engine.studies.several_gpus import cluster_recordings
 
 
 class Uploaded:

@@ -9,7 +9,7 @@ from app.square import SQUARE, cutting
 from app.tour import file
 from app.tour.file import Way
 from engine.experiment import Experiment
-from engine.studies.squares import cuts
+from engine.studies.survey import cuts
 
 pptx = pytest.importorskip("pptx", reason="python-pptx is not installed: it comes with the extra `slides`")
 from PIL import Image  # noqa: E402
