@@ -10,9 +10,12 @@ from attention_cases import HOPPER, on_hopper
 from kernels import reference_attention
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3 import forward as flash3
-from kernels.call.call import Call
-from kernels.hopper import forward
-from kernels.hopper.forward import attention_kernel
+from kernels.algorithms.flash3 import latent, paged, parts
+from kernels.algorithms.fp8 import forward as fp8
+from kernels.algorithms.fp8.quantise import Quantised
+from kernels.call.call import Call, Cut
+from kernels.launch.launch import addresses
+from kernels.launch.relaunch import flat
 
 SHAPES = [
     (1, 1, 1, 1, 1),
@@ -67,42 +70,51 @@ def test_without_a_hopper_gpu_it_says_so():
     assert "needs a Hopper GPU" in FLASH3.unserved_device(torch.device("cpu"), interpreted=False)
 
 
-class Recorded:
-    """Stands in for attention_kernel, and for what starts it again: keeps what it is launched with."""
-
-    arg_names = attention_kernel.arg_names
-
-    def __init__(self):
-        self.first, self.again = [], []
-
-    def __getitem__(self, grid):
-        def launch(*tensors, num_warps, **arguments):
-            self.first.append((grid, tensors, arguments))
-            return self
-
-        return launch
-
-    def started_again(self, compiled, programs, tensors, constants):
-        [(grid, first_tensors, arguments)] = self.first[-1:]
-        assert compiled is self
-        assert ((programs,), tensors) == (grid, first_tensors)
-        assert constants == [arguments[name] for name in self.arg_names[len(tensors) :]]
-        return lambda *addresses: self.again.append(addresses)
+def zeros(*size, dtype=torch.float16):
+    return torch.zeros(size, dtype=dtype)
 
 
-def test_a_launch_is_remembered_with_its_layout(monkeypatch):
-    kernel = Recorded()
-    monkeypatch.setattr(forward, "attention_kernel", kernel)
-    monkeypatch.setattr(flash3, "Relaunch", kernel.started_again)
-    monkeypatch.setattr(flash3, "next_counter", lambda device: (None, 4711))
-    first, second = (tensors(2, 4, 2, 300, 500) for _ in range(2))
-    call = Call(2, 4, 2, 300, 500, 128, True, None, 0.1, "flash3", 128, 64, None)
-    flash3.flash3(*first, call)
-    out, lse = flash3.flash3(*second, call)
-    assert len(kernel.first) == 1
-    assert kernel.again == [(*(each.data_ptr() for each in (*second, out, lse)), 4711)]
-    flash3.flash3(*second, replace(call))
-    assert len(kernel.first) == 2
+Q, LATENT, POOL = zeros(1, 2, 256, 128), zeros(1, 2, 1, 576), zeros(4, 16, 2, 128)
+TABLE, HELD, COUNTER = (zeros(*size, dtype=torch.int32) for size in ((1, 64), (1,), (1,)))
+EIGHT = [zeros(1, 2, *size, dtype=torch.float8_e4m3fn) for size in ((256, 128), (256, 128), (128, 256))]
+EIGHT += [zeros(1, 2, blocks, dtype=torch.float32) for blocks in (4, 2, 2)]
+GIVEN = {each.data_ptr() for each in (Q, LATENT, POOL, TABLE, HELD, COUNTER, *EIGHT)}
+LAUNCHES = {  # what is launched, the call, and how often
+    "whole": (lambda call: flash3.flash3(Q, Q, Q, call), {}, 1),
+    "split": (lambda call: parts.flash3_split(Q, Q, Q, call), {"splits": 2}, 1),
+    "cut": (lambda call: parts.flash3_cut(Q, Q, Q, call), {"cut": Cut(2, 2, 4, 2, 4, 128)}, 2),
+    "fp8": (lambda call: fp8.attend(Quantised(*EIGHT, 128), call, Q), {}, 1),
+    "pages": (lambda call: paged.flash3_pages(Q, POOL, POOL, TABLE, HELD, call, 0), {"seq_kv": 1024}, 1),
+    "latent": (
+        lambda call: latent.flash3_latent(LATENT, LATENT[:, :1], LATENT[:, :1, :, :512], call),
+        {"kv_heads": 1, "seq_q": 1, "seq_kv": 1, "head_dim": 576, "v_dim": 512, "splits": 2},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("attend", "how", "launches"), LAUNCHES.values(), ids=LAUNCHES)
+def test_a_launch_is_remembered_with_its_layout(monkeypatch, attend, how, launches):
+    """Done again it takes the tensors that it took at first, in their order."""
+    first, again = [], []
+
+    def started(kernel, programs, tensors, *_, **__):
+        first.append(addresses(flat(tensors)))
+        return lambda *taken: again.append(taken)
+
+    for module in (flash3, parts, paged, latent):
+        monkeypatch.setattr(module, "started", started)
+        monkeypatch.setattr(module, "zeroed_counter", lambda device: COUNTER, raising=False)
+        monkeypatch.setattr(module, "combine_splits", lambda *_: None, raising=False)
+    monkeypatch.setattr(flash3, "next_counter", lambda device: (None, COUNTER.data_ptr()))
+    call = replace(Call(1, 2, 2, 256, 256, 128, True, None, 0.1, "flash3", 128, 64, None), **how)
+    for _ in range(2):
+        attend(call)
+    assert len(first) == len(again) == launches
+    for one, other in zip(first, again, strict=True):
+        assert all(a == b or a not in GIVEN for a, b in zip(one, other, strict=True))
+    attend(replace(call))
+    assert len(first) == 2 * launches
 
 
 def test_every_launch_draws_from_a_counter_of_its_own(monkeypatch):
