@@ -22,12 +22,19 @@ def fake(device, heads, rows):
     return torch.empty(2, heads, rows, 64, dtype=torch.bfloat16, device=device)
 
 
-def test_fake_tensors_give_shapes_and_dtypes(device):
+@pytest.mark.parametrize("documents", [None, [12, 8]])
+def test_fake_tensors_give_shapes_and_strides(documents, device):
+    """What torch.compile sees of both operators and of their gradients."""
     with FakeTensorMode():
-        q, k = fake(device, 4, 3000).mT.contiguous().mT, fake(device, 2, 100000)
-        out, lse = attention(q, k, k, return_lse=True)
-    assert (out.shape, out.dtype, out.stride()) == (q.shape, q.dtype, q.stride())
-    assert (lse.shape, lse.dtype) == (q.shape[:3], torch.float32)
+        q, k, v = (
+            torch.empty(2, 20, *size, dtype=torch.bfloat16, device=device).transpose(1, 2).requires_grad_()
+            for size in ((4, 16), (2, 16), (2, 24))
+        )
+        out, lse = attention(q, k, v, causal=True, documents=documents, return_lse=True)
+        grads = torch.autograd.grad(out.sum() + lse.sum(), (q, k, v))
+    assert (out.dtype, lse.shape, lse.dtype) == (q.dtype, q.shape[:3], torch.float32)
+    assert (out.shape, out.stride()) == ((2, 4, 20, 24), (1920, 24, 96, 1))  # laid out as q is
+    assert [grad.shape for grad in grads] == [q.shape, k.shape, v.shape]
 
 
 def test_fake_tensors_are_checked(device):

@@ -7,6 +7,7 @@ import torch
 from attention_cases import ON_CPU
 
 from kernels import attention, explain, reference_attention, trace_attention
+from kernels.algorithms.flash2.forward import loop_stages, served_by_tma
 from kernels.backward.backward import tilings
 from kernels.call import device
 from kernels.call.call import Call
@@ -139,3 +140,26 @@ def test_blocks_that_are_given_are_never_halved(monkeypatch):
         attention(q, q, q, algorithm="flash2", block_q=64)
     with pytest.warns(RuntimeWarning, match="runs in blocks"), pytest.raises(launch.OutOfSharedMemoryError):
         attention(q, q, q, algorithm="flash2")
+
+
+@pytest.mark.parametrize(
+    ("dims", "stages", "keys", "tma"),
+    [
+        ((192, 128), 3, (32, 64, 4, 3), True),  # 227 KiB: Q 64, and K and V 48 each time
+        ((64, 256), 3, (64, 64, 8, 2), True),  # Q 16, and 40
+        ((64, 512), 2, (64, 32, 4, 2), True),  # Q 8, P 8, and 72
+        ((128, 64), 3, (64, 64, 4, 2), False),
+        ((256, 256), 2, (64, 64, 8, 2), True),
+    ],
+)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU says how much shared memory it has")
+def test_blocks_are_chosen_by_both_head_dims(dims, stages, keys, tma):
+    head_dim, v_dim = dims
+    rows = 64 if v_dim > 256 else 128
+    apart = None if head_dim == v_dim else v_dim
+    call = Call(1, 1, 1, 512, 512, head_dim, False, None, 0.1, "flash2", rows, 64, None, v_dim=apart)
+    q, v = (torch.zeros(1, 1, 32, columns, dtype=torch.float16) for columns in dims)
+    assert loop_stages(call, q) == stages
+    key_pass, _ = tilings(call, torch.float16, None, None)
+    assert (key_pass.call.block_q, key_pass.call.block_kv, *key_pass[1:]) == keys
+    assert served_by_tma(call, q, q, v) == tma

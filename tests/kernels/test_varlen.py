@@ -7,7 +7,7 @@ from attention_cases import drawn, largest_difference
 from kernels import attention, attention_varlen, flash_attn, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
 
-HEADS, KV_HEADS, HEAD_DIM = 2, 1, 24
+HEADS, KV_HEADS, HEAD_DIM, V_DIM = 2, 1, 24, 16
 LENGTHS = {  # of queries and of keys: empty ones, one token, fewer and more queries than keys
     "packed": ([0, 20, 1, 9, 3, 0, 6], [4, 20, 1, 25, 0, 0, 2]),
     "one-token": ([1], [1]),
@@ -28,13 +28,13 @@ def edges(lengths, device, dtype=torch.int32):
 
 def packed(lengths, dtype, device, more=0):
     queries, keys = (sum(each) + more for each in lengths)
-    shapes = (queries, HEADS, HEAD_DIM), (keys, KV_HEADS, HEAD_DIM), (keys, KV_HEADS, HEAD_DIM)
+    shapes = (queries, HEADS, HEAD_DIM), (keys, KV_HEADS, HEAD_DIM), (keys, KV_HEADS, V_DIM)
     return [drawn(*shape, dtype=dtype, seed=seed).to(device) for seed, shape in enumerate(shapes)]
 
 
 def one_at_a_time(q, k, v, q_lengths, kv_lengths, **arguments):
     """(O, lse) of every sequence in float64, packed as `attention_varlen` does."""
-    found = [q.new_zeros(0, HEADS, HEAD_DIM).double()], [q.new_zeros(HEADS, 0).double()]
+    found = [q.new_zeros(0, HEADS, V_DIM).double()], [q.new_zeros(HEADS, 0).double()]
     begin_q = begin_k = 0
     sinks = arguments.get("sinks")
     for count_q, count_k in zip(q_lengths, kv_lengths, strict=True):
@@ -45,7 +45,7 @@ def one_at_a_time(q, k, v, q_lengths, kv_lengths, **arguments):
             found[0].append(out[0].transpose(0, 1))
             found[1].append(lse[0])
         else:
-            found[0].append(q.new_zeros(count_q, HEADS, HEAD_DIM).double())
+            found[0].append(q.new_zeros(count_q, HEADS, V_DIM).double())
             nothing = q.new_full((HEADS, count_q), -torch.inf).double()
             found[1].append(nothing if sinks is None else nothing.fill_(0) + sinks.double()[:, None])
         begin_q, begin_k = begin_q + count_q, begin_k + count_k
@@ -81,7 +81,7 @@ def test_packed_sequences_are_attended_by_themselves(lengths, mask, dtype, algor
     exact, exact_lse = one_at_a_time(*right, q_lengths, kv_lengths, **arguments)
     count = len(exact)
     eps = 4 * max(torch.finfo(dtype).eps, 1e-6)
-    assert (out.dtype, lse.dtype, out.shape) == (dtype, torch.float32, tensors[0].shape)
+    assert (out.dtype, lse.dtype, out.shape) == (dtype, torch.float32, (*tensors[0].shape[:2], V_DIM))
     assert largest_difference(out[:count], exact) <= eps * tensors[2].abs().max()
     assert largest_difference(lse[:, :count], exact_lse) <= (eps if algorithm == "standard" else 1e-5) * 4
     assert not out[count:].any()
@@ -107,11 +107,15 @@ def heads_first(*tensors):
     ],
 )
 def test_the_adapters_arguments_mean_these(asked, same, device):
-    shape = 2, 19, HEADS, HEAD_DIM
-    q, k, v = (drawn(*shape, dtype=torch.float16, seed=seed).to(device) for seed in range(3))
+    dims = HEAD_DIM, HEAD_DIM, V_DIM
+    q, k, v = (
+        drawn(2, 19, HEADS, columns, dtype=torch.float16, seed=seed).to(device)
+        for seed, columns in enumerate(dims)
+    )
     out, lse, nothing = flash_attn_func(q, k, v, **asked, return_attn_probs=True)
     expected, expected_lse = attention(*heads_first(q, k, v), **same, algorithm="flash2", return_lse=True)
     assert nothing is None
+    assert out.is_contiguous()  # laid out as q, whose rows of heads lie together
     assert torch.equal(out, expected.transpose(1, 2))
     assert torch.equal(lse, expected_lse)
 
