@@ -97,14 +97,10 @@ def test_a_number_that_only_one_has_is_an_infinite_difference():
     "values", [{"seq": 2**20}, {"seq": 1, "seq_kv": 2**17}, {"block_q": 1024, "seq": 65536}]
 )
 def test_a_large_scenario_runs_as_a_sibling_of_seconds(values):
+    assert small_sibling(Experiment.of(**TINY)) == Experiment.of(**TINY)
     sibling = small_sibling(Experiment.of(**values, algorithm="standard"))
     assert interpreter_seconds(sibling) <= 3
     assert (sibling.problem.heads, sibling.problem.batch) == (1, 1)
-
-
-def test_a_small_scenario_runs_as_it_is():
-    experiment = Experiment.of(**TINY)
-    assert small_sibling(experiment) == experiment
 
 
 def test_tiles_that_do_not_fit_the_chip_are_a_sentence(kernel_worker):
