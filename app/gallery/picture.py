@@ -19,25 +19,15 @@ EXAMPLE = preset("The 4096-token example")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A picture, drawn.
+    """A picture, drawn."""
 
-    Args:
-        html: what stands still, in both themes.
-        moving: what moves below it.
-        data: what that moves, bytes or what JSON holds.
-        below: HTML below both.
-        says: a sentence on what is shown.
-        title: of this picture, where it has one of its own.
-        framed: other files of the static site that the HTML shows within itself, by their names.
-    """
-
-    html: str = ""
-    moving: Moving | None = None
-    data: Any = None
-    below: str = ""
-    says: str = ""
-    title: str = ""
-    framed: Mapping[str, str] = field(default_factory=dict)
+    html: str = ""  # what stands still, in both themes
+    moving: Moving | None = None  # what moves below it
+    data: Any = None  # what that moves, bytes or what JSON holds
+    below: str = ""  # HTML below both
+    says: str = ""  # a sentence on what is shown
+    title: str = ""  # of this picture, where it has one of its own
+    framed: Mapping[str, str] = field(default_factory=dict)  # other files of the site, which the HTML frames
 
     def document(self, title: str, above: str = "", below: str = "", style: str = "") -> str:
         """A whole document of it in the site's style and some more, between more HTML."""

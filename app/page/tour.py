@@ -267,13 +267,7 @@ def _answer(said: Said) -> None:
 
 
 def _publish(said: Said, way: Way, tally: Sequence[int]) -> list[int] | None:
-    """Show a step to the room's phones; its votes by choice, of phones and keys, or None without a room.
-
-    Args:
-        said: the step for the scenario.
-        way: the lecture at this step.
-        tally: whether its answer is shown, then the votes that were counted with keys.
-    """
+    """Show a step to the room's phones; its votes by choice, of phones and keys, or None without a room."""
     if not screen.opened():
         return None
     step, experiment, told = said.step, said.experiment, bool(tally[0])

@@ -18,10 +18,5 @@ def show() -> None:
 
 
 def tell(shown: Mapping[str, str | int]) -> None:
-    """Tell a lecturer's window in the same browser what is shown.
-
-    Args:
-        shown: now, next and place; of a step its question, answer, votes and notes too, the minutes that it
-            takes, and those until its end.
-    """
+    """Tell a lecturer's window in the same browser what is shown: now, next and place; of a step more."""
     TELLER.mount(key="lectern_teller", data=dict(shown), height=0)

@@ -42,35 +42,21 @@ def new_code() -> str:
 
 @dataclass(frozen=True)
 class Shown:
-    """What the presenter shows: everything that a phone needs to know.
+    """What the presenter shows: everything that a phone needs to know."""
 
-    Attributes:
-        title: of the page, or of the tour's step.
-        place: which page or step of how many.
-        scenario: in one line.
-        picture: what `pictures` needs to make it; empty where there is none.
-        ahead: pictures that are likely to come next, the nearest first.
-        question: what is asked, with its choices in HTML beside it.
-        draws: whether it is answered by drawing on the picture; then there are no choices.
-        told: whether the answer is shown; from then on no vote counts.
-        right: the choice that is right.
-        replies: what is said of each choice, in HTML.
-        hands: votes by choice that the presenter counted with keys.
-    """
-
-    title: str
-    place: str = ""
-    scenario: str = ""
-    picture: Mapping[str, Any] = field(default_factory=dict)
-    ahead: tuple[Mapping[str, Any], ...] = ()
+    title: str  # of the page, or of the tour's step
+    place: str = ""  # which page or step of how many
+    scenario: str = ""  # in one line
+    picture: Mapping[str, Any] = field(default_factory=dict)  # what `pictures` needs to make it, if any
+    ahead: tuple[Mapping[str, Any], ...] = ()  # pictures that are likely to come next, the nearest first
     question: Question | None = None
-    asked: str = ""
+    asked: str = ""  # the question's text in HTML, and below it the choices
     choices: tuple[str, ...] = ()
-    draws: bool = False
-    told: bool = False
-    right: int = -1
-    replies: tuple[str, ...] = ()
-    hands: tuple[int, ...] = ()
+    draws: bool = False  # whether it is answered by drawing on the picture; then there are no choices
+    told: bool = False  # whether the answer is shown; from then on no vote counts
+    right: int = -1  # the choice that is right
+    replies: tuple[str, ...] = ()  # what is said of each choice, in HTML
+    hands: tuple[int, ...] = ()  # votes by choice that the presenter counted with keys
 
 
 @dataclass

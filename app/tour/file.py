@@ -70,30 +70,21 @@ class TourError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One screen: a scenario's picture, a question, and words before and after its answer.
-
-    Attributes:
-        reveals: the picture with the answer; where the file names none, the one before.
-        question: empty where nothing is asked; then there are no choices.
-        answer: an expression; empty where the choices are words and no number stands behind them.
-        minutes: that it takes in each of LECTURES, 0 where it is left out; one number in a tour that is one
-            lecture; empty where nothing is said.
-        notes: what the lecturer's own window says of it.
-    """
+    """One screen: a scenario's picture, a question, and words before and after its answer."""
 
     title: str
     experiment: Experiment
     picture: str
-    reveals: str
-    question: str
+    reveals: str  # the picture with the answer; where the file names none, the one before
+    question: str  # empty where nothing is asked; then there are no choices
     choices: tuple[Choice, ...]
-    answer: str
+    answer: str  # an expression; empty where the choices are words and no number stands behind them
     unit: str
     formula: str
     before: str
     after: str
-    minutes: tuple[int, ...] = ()
-    notes: str = ""
+    minutes: tuple[int, ...] = ()  # in each of LECTURES, 0: left out; or one number; or nothing is said
+    notes: str = ""  # what the lecturer's own window says of it
 
     def said(self, experiment: Experiment | None = None) -> Said:
         """Its words and numbers for a scenario, or for its own."""

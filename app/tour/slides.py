@@ -112,12 +112,7 @@ def made(
 ) -> bytes:
     """The slides of a lecture of so many minutes, as a PPTX file.
 
-    Args:
-        tour: what is shown.
-        minutes: one of LECTURES.
-        dark: whether the slides are.
-        shoot: takes a picture, see `camera`.
-        told: hears what is being made.
+    `shoot` takes a picture, see `camera`, and `told` hears what is being made.
     """
     deck = Deck(dark)
     deck.add(tour.title, tour.about)

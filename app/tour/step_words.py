@@ -27,19 +27,12 @@ CHOICE_FIGURES = 2  # a choice to predict from is rounded more than its answer
 
 @dataclass(frozen=True)
 class Choice:
-    """What the room may choose.
+    """What the room may choose."""
 
-    Attributes:
-        expression: its value; where it has words, the condition under which they are true.
-        label: its words; empty where the value is shown.
-        reply: what is said to those who choose it, with {expressions}; may be empty.
-        line: where it stands in its file.
-    """
-
-    expression: str
-    label: str = ""
-    reply: str = ""
-    line: int = 0
+    expression: str  # its value; where it has words, the condition under which they are true
+    label: str = ""  # its words; empty where the value is shown
+    reply: str = ""  # what is said to those who choose it, with {expressions}
+    line: int = 0  # where it stands in its file
 
 
 @dataclass(frozen=True)
