@@ -52,7 +52,7 @@ from engine.studies.answers import AnswerError
 Picture = Callable[[Experiment, Palette], None]
 FOLDER = ROOT / "assets" / "tours"
 DRAWN: set[str] = set()  # those that are drawn on: a question with one has no choices
-PICTURES: dict[str, Picture] = {}  # that a step can show, by name; `lecture` and `pictures` enter theirs
+PICTURES: dict[str, Picture] = {}  # that a step can show, by name, as `pictures` enters them
 REQUIRED = ("scenario", "picture")
 QUESTION, CHOICE, ANSWER, MINUTES = "question", "choice", "answer", "minutes"
 KNOWN = (*REQUIRED, QUESTION, CHOICE, ANSWER, "reveals", "unit", "formula", MINUTES, "notes")

@@ -13,7 +13,7 @@ from app.figures.colours import DARK, LIGHT
 from app.gallery.svg import SHEETS, _drawn, chart
 from app.gallery.without_streamlit import CALLS, written
 from app.markup import html, mathml
-from app.tour import lecture, pictures
+from app.tour import pictures
 from engine.experiment import Experiment
 
 
@@ -94,9 +94,8 @@ def test_links_lead_to_pages_and_to_the_web_alone():
     assert "<img" not in made
 
 
-@pytest.mark.parametrize("file", [pictures, lecture])
-def test_all_that_a_tours_picture_calls_has_a_stand_in(file):
+def test_all_that_a_tours_picture_calls_has_a_stand_in():
     """Else Streamlit is asked to draw without a session."""
-    called = set(re.findall(r"\bst\.(\w+)\(", Path(file.__file__).read_text("utf-8")))
+    called = set(re.findall(r"\bst\.(\w+)\(", Path(pictures.__file__).read_text("utf-8")))
     assert called
     assert called <= set(CALLS)
