@@ -62,7 +62,7 @@ OF_V = [  # algorithm, shape, options, dtype
 
 
 def grid():
-    """flash2 meets the rich shapes under every mask, the others in turn, as other algorithms; so do dtypes."""
+    """flash2 meets the rich shapes under every mask, the others in turn, as all others do; dtypes too."""
     for (a, algorithm), (s, shape), (m, mask) in product(*map(enumerate, (ALGORITHMS, SHAPES, MASKS))):
         rich = algorithm == "flash2" and shape.name in RICH
         if rich or (m - a - s) % len(MASKS) in (0, 2):
