@@ -82,14 +82,16 @@ def test_a_tile_with_one_hidden_pair_is_masked(on_threads, keys, window, head_di
     check((1, 1, 1, 300, keys), head_dim, True, window)
 
 
-@pytest.mark.parametrize(("window", "few"), [(None, 0), (None, 10**9), (128, 0), (256, 0)])
-@pytest.mark.parametrize(
-    ("rows", "keys"), [(128, 128), (400, 400), (321, 449), (65, 65), (130, 386), (449, 321)]
-)
-def test_edges_of_a_mask_that_lie_between_blocks(on_threads, monkeypatch, rows, keys, window, few):
+BETWEEN = [(128, 128), (400, 400), (321, 449), (65, 65), (130, 386), (449, 321)]  # queries, keys
+EDGES = [(None, 0), (None, 10**9), (128, 0), (256, 0)]
+
+
+@pytest.mark.parametrize(("sizes", "edges"), in_turn(BETWEEN, EDGES, by=2), ids=str)
+def test_edges_of_a_mask_that_lie_between_blocks(on_threads, monkeypatch, sizes, edges):
     """With more queries than keys the first rows see nothing, not half a block."""
+    window, few = edges
     monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    check((1, 2, 1, rows, keys), 128, True, window)
+    check((1, 2, 1, *sizes), 128, True, window)
 
 
 def test_half_a_last_key_block_that_is_not_seen_is_not_multiplied(on_threads, started):

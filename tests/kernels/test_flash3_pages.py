@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from attention_cases import ON_CPU
+from attention_cases import ON_CPU, in_turn
 from test_paged import Cache, drawn
 
 from kernels import attention_paged
@@ -31,12 +31,13 @@ def attended(cache, q, causal, added):
     return out, lse
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(
-    ("d", "page"), [(64, 16), (128, 16), (128, 64), (128, 128), (256, 32), (256, 128), (64, 256)]
-)
-def test_a_chunk_sees_the_keys_that_its_table_names(on_threads, d, page, causal):
+PAGES = [(64, 16), (128, 16), (128, 64), (128, 128), (256, 128), (256, 32), (64, 256), (64, 16)]
+
+
+@pytest.mark.parametrize(("pages", "causal"), in_turn(PAGES, [False, True]), ids=str)
+def test_a_chunk_sees_the_keys_that_its_table_names(on_threads, pages, causal):
     """Lengths of 0, less than a chunk, whole pages, and pages left half empty, where NaN lies."""
+    d, page = pages
     cache = Cache([0, 50, 256, 301], page, 1, d, torch.float32, "cpu")
     q = drawn(4, 2, 140, d, seed=3)
     out, lse = attended(cache, q, causal, 0)

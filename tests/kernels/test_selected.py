@@ -7,7 +7,7 @@ from engine.measuring import bench_beyond
 from engine.measuring.clock import Repeats
 from engine.worker.jobs import JobError
 from kernels import attention, attention_selected
-from tests.kernels.attention_cases import DTYPES
+from tests.kernels.attention_cases import DTYPES, in_turn
 
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
@@ -54,9 +54,7 @@ CASES = {  # batch, heads, kv_heads, seq_q, seq_kv, head_dim, head_dim of v, blo
 }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("causal", [False, True], ids=["whole", "causal"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "causal", "dtype"), in_turn(CASES, [False, True], DTYPES))
 def test_it_is_float64_over_the_same_keys(name, causal, dtype, device):
     batch, heads, kv_heads, seq_q, seq_kv, dim, v_dim, block_q, block_kv, chosen = CASES[name]
     q, k, v = (
