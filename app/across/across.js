@@ -1,14 +1,19 @@
 // One canvas, one clock: a sequence over several GPUs.
 
-import { duration, plural } from "../canvas/format.js";
+import { cut } from "../canvas/cut.js";
+import { clamp, duration, plural } from "../canvas/format.js";
+import { LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
-import { TimedPlayer } from "../canvas/timed_player.js";
+import { NARROW } from "../canvas/stage.js";
+import { GridPanel } from "./grid.js";
 import { LanesPanel } from "./lanes.js";
-import { acrossLayout } from "./layout.js";
+import { CirclePanel } from "./ring.js";
 import { Runs } from "./run.js";
 import { sentence } from "./story.js";
 
 const STANDS = 900; // ms that words stand for at least while it plays
+const MOST_GRIDS = 2,
+  LEAST_RING = 190; // units of height that a ring with its blocks takes
 const BAR = {
   label: "One sequence over several GPUs",
   slider: "Time",
@@ -32,7 +37,32 @@ const BAR = {
   },
 };
 
-class AcrossPlayer extends TimedPlayer {
+/** Grids above the ring at the left, lanes of all runs at the right; on a phone the lanes below. */
+export function acrossLayout({ runs }, { width: w, height: h, u }) {
+  const narrow = w < NARROW,
+    [gap, between] = [24 * u, 16 * u],
+    grids = [...runs.keys()].filter((n) => runs[n].hasTiles && runs[n].ring).slice(0, MOST_GRIDS),
+    columns = grids.length ? grids.map(() => null) : [null],
+    split = (box) => cut(box, "x", gap, columns),
+    highOf = (side, most) => Math.min(split({ x: 0, w: side })[0].w + 20 * u, most),
+    usual = clamp(0.31 * w, 300 * u, 520 * u),
+    low = !narrow && grids.length > 0 && h - highOf(usual, 0.52 * h) - between < LEAST_RING * u,
+    side = narrow ? w : low ? 0.42 * w : usual, // a low picture has the grids alone, and larger
+    high = highOf(side, narrow ? 0.28 * h : low ? h : 0.52 * h),
+    circle = narrow ? 0.3 * h : h - high - between,
+    x = narrow ? 0 : side + gap,
+    y = narrow ? high + circle + 2 * between : 0,
+    lanes = cut({ x, y, w: w - x, h: h - y - between }, "y", 0, Array(runs.length).fill(null)),
+    boxes = split({ x: 0, y: 0, w: side, h: high });
+  lanes.at(-1).h += between; // of its axis
+  return [
+    ...grids.map((number, n) => [GridPanel, boxes[n], { number }]),
+    ...(low ? [] : [[CirclePanel, { x: 0, y: high + between, w: side, h: circle }]]),
+    ...lanes.map((box, number) => [LanesPanel, box, { number, lowest: number === runs.length - 1 }]),
+  ];
+}
+
+class AcrossPlayer extends LanesPlayer {
   static bar = BAR;
   static Model = Runs;
 
@@ -41,25 +71,17 @@ class AcrossPlayer extends TimedPlayer {
     if (part === null) this.at = runs[0].telling();
     else this.fraction = part;
     this.shown = Math.min(this.shown, runs.length - 1);
-    this.controls.offer(
-      "shown",
-      runs.map((_, n) => n),
-      (n) => runs[n].name,
-    );
+    this.controls.offer("shown", [...runs.keys()], (n) => runs[n].name);
   }
 
   eventBeside(by) {
     return this.model.runs[this.shown].eventBeside(this.at, by);
   }
 
-  /** A press on a run's lanes goes to that moment, and shows the run. */
+  /** A press on a run's lanes shows the run, too. */
   press(event) {
-    super.press();
-    const lanes = this.stage.panels.filter((panel) => panel instanceof LanesPanel),
-      chart = lanes.find((panel) => panel.holds(event.offsetX, event.offsetY));
-    if (!chart) return;
-    this.shown = chart.number;
-    this.seek(chart.timeAt(event.offsetX));
+    super.press(event);
+    if (this.held) this.choose("shown", this.held.number);
   }
 
   layout() {
@@ -67,13 +89,14 @@ class AcrossPlayer extends TimedPlayer {
   }
 
   moment() {
-    const { at: time, shown, model } = this;
+    const { at: time, shown, model } = this,
+      run = model.runs[shown];
     return {
       view: { time, shown },
       title: `${plural(model.gpus, "GPU")} over time`,
-      sentence: this.standing(STANDS, () => sentence(model, model.runs[shown], time)),
+      sentence: this.standing(STANDS, () => sentence(model, run, time)),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
-      length: model.runs[shown].origin,
+      length: run.origin,
       shown,
     };
   }

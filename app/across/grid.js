@@ -1,5 +1,6 @@
 // The score matrix by chunks: each in the colour of the GPU that computes it, stronger once it is done.
 
+import { clamp } from "../canvas/format.js";
 import { Pen, sheet } from "../canvas/pen.js";
 import { channels, mix } from "../canvas/theme.js";
 
@@ -18,7 +19,6 @@ export class GridPanel {
     this.map = { x: box.x + 26 * u, y: box.y + 40 * u, side, each: side / run.chunks };
     this.gap = this.map.each > 7 ? 1 : 0;
     this.done = model.owners[theme.name].map((color) => mix(color, theme.ground, DONE));
-    this.channels = this.done.map(channels);
     this.base = this.drawBase(u);
   }
 
@@ -28,13 +28,12 @@ export class GridPanel {
       { chunks, owners } = run,
       ctx = sheet({ x: 0, y: 0, w: map.side, h: map.side }, dpr),
       pen = new Pen(ctx, theme, u),
-      waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING));
+      waiting = model.owners[theme.name].map((color) => mix(color, theme.ground, WAITING)),
+      w = map.each - this.gap;
     for (let q = 0; q < chunks; q++)
-      for (let k = 0; k < chunks; k++) {
-        const [x, y, w] = [k * map.each, q * map.each, map.each - this.gap];
-        if (!model.causal || k <= q) pen.box(x, y, w, w, waiting[owners[q]], 1);
-        else pen.hatch(x, y, w, w, theme.hatch, 5);
-      }
+      for (let k = 0; k < chunks; k++)
+        if (!model.causal || k <= q) pen.box(k * map.each, q * map.each, w, w, waiting[owners[q]], 1);
+        else pen.hatch(k * map.each, q * map.each, w, w, theme.hatch, 5);
     return ctx.canvas;
   }
 
@@ -47,10 +46,9 @@ export class GridPanel {
     for (let n = 0; n < run.count; n++) {
       const [from, to] = [run.tileFrom[n], run.tileFrom[n + 1]],
         part = run.progress(n, time);
-      if (part < 0 || from === to) continue;
-      for (let at = from; at < to; at++) {
+      for (let at = from; at < to && part >= 0; at++) {
         const tile = run.tileQuery[at] * chunks + run.tileKey[at],
-          own = Math.min(1, Math.max(0, part * (to - from) - (at - from)));
+          own = clamp(part * (to - from) - (at - from), 0, 1);
         done[tile] += own / (run.ring ? 1 : groups);
         if (own > 0 && own < 1) atWork.add(tile);
       }
@@ -59,53 +57,55 @@ export class GridPanel {
   }
 
   paint(pen, box, { time }) {
-    const { map, run, model } = this,
+    const { map, run, model, gap } = this,
       { u, theme, ctx } = pen,
       { chunks, owners } = run,
       colors = model.owners[theme.name],
-      { done, atWork } = this.states(time);
-    const several = model.runs.filter(({ hasTiles }) => hasTiles).length > 1,
-      name = several ? run.name : "S, by GPU",
-      title = pen.text(name, box.x, box.y + 14 * u, { size: 13, weight: 650, room: box.w });
-    const { gap } = this;
+      { done, atWork } = this.states(time),
+      several = model.runs.filter(({ hasTiles }) => hasTiles).length > 1,
+      numbered = map.each > 12 * u,
+      title = pen.text(several ? run.name : "S, by GPU", box.x, box.y + 14 * u, {
+        ...{ size: 13, weight: 650, room: box.w },
+      }),
+      style = { size: 11.5, color: theme.muted, mono: true };
     for (let chunk = 0; chunk < chunks; chunk++) {
-      const color = colors[owners[chunk]],
-        at = chunk * map.each;
-      pen.box(map.x + at, map.y - 9 * u, map.each - gap, 6 * u, color, 1);
-      pen.box(map.x - 9 * u, map.y + at, 6 * u, map.each - gap, color, 1);
-      if (map.each > 12 * u) {
-        const style = { size: 11.5, color: theme.muted, mono: true, align: "center" };
-        pen.text(owners[chunk], map.x + at + map.each / 2, map.y - 13 * u, style);
-        pen.text(owners[chunk], map.x - 17 * u, map.y + at + map.each / 2 + 4 * u, style);
-      }
+      const owner = owners[chunk],
+        at = chunk * map.each,
+        middle = at + map.each / 2;
+      pen.box(map.x + at, map.y - 9 * u, map.each - gap, 6 * u, colors[owner], 1);
+      pen.box(map.x - 9 * u, map.y + at, 6 * u, map.each - gap, colors[owner], 1);
+      if (!numbered) continue;
+      pen.centered(owner, map.x + middle, map.y - 13 * u, style);
+      pen.centered(owner, map.x - 17 * u, map.y + middle + 4 * u, style);
     }
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
     if (gap) this.tiles(pen, done, atWork);
     else this.pixels(pen, done);
     if (map.x + map.side - box.x - title < AXES * u) return;
-    const y = map.y - (map.each > 12 * u ? 26 : 14) * u;
+    const y = map.y - (numbered ? 26 : 14) * u;
     pen.note("queries ↓  keys →", map.x + map.side, y, { size: 11.5, align: "right" });
   }
 
   /** What is computed so far, tile by tile. */
   tiles(pen, done, atWork) {
     const { map, run } = this,
-      { chunks, owners } = run;
-    for (let tile = 0; tile < done.length; tile++) {
-      if (!done[tile]) continue;
-      const q = Math.floor(tile / chunks),
-        [x, y, w] = [map.x + (tile % chunks) * map.each, map.y + q * map.each, map.each - this.gap];
-      pen.box(x, y, w, w * Math.min(1, done[tile]), this.done[owners[q]], 1);
+      w = map.each - this.gap;
+    done.forEach((part, tile) => {
+      if (!part) return;
+      const q = Math.floor(tile / run.chunks),
+        [x, y] = [map.x + (tile % run.chunks) * map.each, map.y + q * map.each];
+      pen.box(x, y, w, w * Math.min(1, part), this.done[run.owners[q]], 1);
       if (atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
-    }
+    });
   }
 
   /** The same where tiles are a few pixels: as one picture, a pixel a tile. */
   pixels(pen, done) {
     const { chunks, owners } = this.run,
       { x, y, side } = this.map,
-      color = (tile) => this.channels[owners[Math.floor(tile / chunks)]];
-    const colours = Array.from(done, (part, tile) => [...color(tile), 255 * Math.min(1, part)]);
-    pen.pixels(colours, chunks, { x, y, w: side, h: side });
+      colors = this.done.map(channels),
+      of = (tile) => colors[owners[Math.floor(tile / chunks)]],
+      pixels = Array.from(done, (part, tile) => [...of(tile), 255 * Math.min(1, part)]);
+    pen.pixels(pixels, chunks, { x, y, w: side, h: side });
   }
 }

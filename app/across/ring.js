@@ -4,6 +4,7 @@ import { mix, veil } from "../canvas/theme.js";
 import { NOBODY } from "./run.js";
 
 const CALLED = 24; // GPUs up to which each has its number
+const MOST = 400; // blocks on their way at once that are drawn
 
 export class CirclePanel {
   follows = ["time", "shown"];
@@ -17,17 +18,11 @@ export class CirclePanel {
     this.dot = Math.min(21 * u, (this.radius * 2.2) / Math.max(4, model.gpus));
   }
 
-  /** Where a GPU stands, the first on top. */
-  of(gpu) {
-    const angle = (gpu / this.model.gpus) * 2 * Math.PI - Math.PI / 2;
-    return [this.x + this.radius * Math.cos(angle), this.y + this.radius * Math.sin(angle)];
-  }
-
-  /** Where a block lies that has arrived and is not in use yet: outside its GPU. */
-  beside(gpu) {
-    const [x, y] = this.of(gpu),
-      out = 1 + (this.dot * 1.75) / this.radius;
-    return [this.x + (x - this.x) * out, this.y + (y - this.y) * out];
+  /** Where a GPU stands, the first on top; or so many pixels further out. */
+  of(gpu, out = 0) {
+    const angle = (gpu / this.model.gpus) * 2 * Math.PI - Math.PI / 2,
+      radius = this.radius + out;
+    return [this.x + radius * Math.cos(angle), this.y + radius * Math.sin(angle)];
   }
 
   /** A point of the way from one GPU to another, bent towards the middle. */
@@ -38,77 +33,67 @@ export class CirclePanel {
   }
 
   paint(pen, box, { time, shown }) {
-    const run = this.model.runs[shown],
+    const { gpus, owners, runs } = this.model,
+      run = runs[shown],
       { u, theme, ctx } = pen,
-      colors = this.model.owners[theme.name];
+      colors = owners[theme.name],
+      now = run.now(time);
     pen.text(run.name, box.x, box.y + 14 * u, { size: 13, weight: 650, room: box.w });
-    ctx.strokeStyle = theme.line;
-    ctx.lineWidth = 1;
+    Object.assign(ctx, { strokeStyle: theme.line, lineWidth: 1 });
     ctx.beginPath();
     ctx.arc(this.x, this.y, this.radius, 0, 2 * Math.PI);
     ctx.stroke();
-    const now = run.now(time),
-      work = new Map(now.filter((n) => !run.moves(n)).map((n) => [run.gpu[n], n]));
     for (const n of now) if (run.moves(n)) this.travel(pen, run, n, run.progress(n, time), colors);
-    for (const n of run.waiting(time)) this.block(pen, this.beside(run.gpu[n]), colors[run.owner[n]], false);
-    for (let gpu = 0; gpu < this.model.gpus; gpu++) this.gpu(pen, run, gpu, work.get(gpu) ?? -1, colors);
+    for (const n of run.waiting(time))
+      this.block(pen, this.of(run.gpu[n], this.dot * 1.75), colors[run.owner[n]], false); // arrived and not in use yet
+    for (let gpu = 0; gpu < gpus; gpu++) {
+      const n = now.find((one) => run.gpu[one] === gpu && !run.moves(one));
+      this.gpu(pen, gpu, colors[gpu], n === undefined ? null : run.colour(n, theme, colors));
+    }
   }
 
   /** A block on its way: of one owner as K and V, of all others as dots. */
   travel(pen, run, n, part, colors) {
-    const { ctx } = pen,
-      to = run.gpu[n],
-      all = run.owner[n] === NOBODY;
-    const sources = all
-      ? Array.from({ length: this.model.gpus }, (_, gpu) => gpu).filter((gpu) => gpu !== to)
-      : [run.sourceOf(n)];
-    if (sources.length * this.model.gpus > 400) sources.length = Math.ceil(400 / this.model.gpus);
-    for (const from of sources) {
-      ctx.strokeStyle = veil(colors[from], all ? 0.18 : 0.45);
-      ctx.lineWidth = run.kind[n] === run.network ? 2 * pen.u : 1 * pen.u;
-      ctx.beginPath();
-      ctx.moveTo(...this.of(from));
-      for (let step = 1; step <= 12; step++) ctx.lineTo(...this.way(from, to, step / 12));
-      ctx.stroke();
+    const to = run.gpu[n],
+      { gpus } = this.model,
+      all = run.owner[n] === NOBODY,
+      sources = all ? [...Array(gpus).keys()].filter((gpu) => gpu !== to) : [run.sourceOf(n)],
+      steps = Array.from({ length: 13 }, (_, step) => step / 12);
+    for (const from of sources.slice(0, Math.ceil(MOST / gpus))) {
+      const points = steps.flatMap((step) => this.way(from, to, step)),
+        width = run.kind[n] === run.network ? 2 * pen.u : pen.u;
+      pen.line(points, veil(colors[from], all ? 0.18 : 0.45), width);
       this.block(pen, this.way(from, to, part), all ? colors[from] : colors[run.owner[n]], all);
     }
   }
 
   block(pen, [x, y], color, small) {
     const { u, theme } = pen,
-      side = small ? 5 * u : Math.max(4 * u, Math.min(15 * u, this.dot * 0.75));
+      side = small ? 5 * u : Math.max(4 * u, Math.min(15 * u, this.dot * 0.75)),
+      style = { size: 11.5, weight: 650, color: theme.ground };
     if (side < 9 * u) return pen.box(x - side / 2, y - side / 2, side, side, color, 1);
-    for (const [place, name, tensor] of [
-      [-side, "K", theme.K],
-      [0, "V", theme.V],
+    for (const [left, name] of [
+      [x - side, "K"],
+      [x, "V"],
     ]) {
-      pen.box(x + place, y - side / 2, side - 1, side, color, 2);
-      pen.box(x + place, y + side / 2 - 2.5 * u, side - 1, 2.5 * u, tensor, 1);
-      pen.centered(name, x + place + side / 2, y + 3 * u, { size: 11.5, weight: 650, color: theme.ground });
+      pen.box(left, y - side / 2, side - 1, side, color, 2);
+      pen.box(left, y + side / 2 - 2.5 * u, side - 1, 2.5 * u, theme[name], 1);
+      pen.centered(name, left + side / 2, y + 3 * u, style);
     }
   }
 
   /** A GPU: its own colour outside, inside that of the keys with which it computes; empty where it is idle. */
-  gpu(pen, run, gpu, n, colors) {
+  gpu(pen, gpu, own, inside) {
     const { ctx, u, theme } = pen,
       [x, y] = this.of(gpu),
-      idle = n < 0;
-    ctx.beginPath();
-    ctx.arc(x, y, this.dot, 0, 2 * Math.PI);
-    ctx.fillStyle = idle ? theme.ground : mix(this.inside(run, n, colors, theme), theme.ground, 0.8);
-    ctx.fill();
+      size = Math.max(9, Math.min(13, (this.dot / u) * 0.75));
+    pen.dot(x, y, this.dot, inside ? mix(inside, theme.ground, 0.8) : theme.ground);
     ctx.lineWidth = Math.max(1.5, 3 * u * Math.min(1, this.dot / (14 * u)));
-    ctx.strokeStyle = colors[gpu];
+    ctx.strokeStyle = own;
     ctx.stroke();
     if (this.model.gpus > CALLED) return;
-    const size = Math.max(9, Math.min(13, (this.dot / u) * 0.75)),
-      color = idle ? theme.muted : theme.ground;
-    pen.centered(gpu, x, y + 0.35 * size * u, { size, weight: 650, color });
-  }
-
-  inside(run, n, colors, theme) {
-    if (run.kind[n] === run.merging) return theme.O;
-    if (run.kind[n] === run.packing) return theme.Q;
-    return run.owner[n] === NOBODY ? theme.S : colors[run.owner[n]];
+    pen.centered(gpu, x, y + 0.35 * size * u, {
+      ...{ size, weight: 650, color: inside ? theme.ground : theme.muted },
+    });
   }
 }

@@ -19,13 +19,23 @@ class Run extends Spans {
     return this.kind[n] === this.transfer || this.kind[n] === this.network;
   }
 
+  /** The colour of a mark: of whose keys it is, or of what is made. */
+  colour(n, theme, owners) {
+    if (this.kind[n] === this.merging) return theme.O;
+    if (this.kind[n] === this.packing) return theme.Q;
+    return owners[this.owner[n]] ?? (this.moves(n) ? theme.V : theme.S);
+  }
+
+  /** Marks of which something holds. */
+  which(holds) {
+    return [...this.start.keys()].filter(holds);
+  }
+
   /** Marks under way at a time; several panels ask for the same. */
   now(time) {
-    if (this.asked === time) return this.found;
-    const found = [];
-    for (let n = 0; n < this.count; n++) if (time >= this.start[n] && time < this.end[n]) found.push(n);
-    Object.assign(this, { asked: time, found });
-    return found;
+    if (this.asked !== time) this.found = this.which((n) => time >= this.start[n] && time < this.end[n]);
+    this.asked = time;
+    return this.found;
   }
 
   /** Where a block comes from: its owner; in a ring of hosts, the GPU of the own host that fetched it. */
@@ -36,11 +46,8 @@ class Run extends Spans {
 
   /** Blocks that have arrived and are not in use yet. */
   waiting(time) {
-    const found = [];
-    for (let n = 0; n < this.count; n++)
-      if (this.moves(n) && this.owner[n] !== NOBODY && time >= this.end[n] && time < this.used[n])
-        found.push(n);
-    return found;
+    const waits = (n) => time >= this.end[n] && time < this.used[n];
+    return this.which((n) => waits(n) && this.moves(n) && this.owner[n] !== NOBODY);
   }
 
   /** For each transfer, when its GPU begins to compute with what it brings. */
@@ -53,12 +60,8 @@ class Run extends Spans {
 
   /** A moment to look at first: transfers of a later round are under way. */
   telling() {
-    const moving = Array.from(this.start.keys()).filter(
-      (n) => this.moves(n) && this.round[n] >= Math.min(2, this.rounds - 1),
-    );
-    return moving.length
-      ? this.start[moving[0]] + 0.3 * (this.end[moving[0]] - this.start[moving[0]])
-      : 0.4 * this.length;
+    const [n] = this.which((n) => this.moves(n) && this.round[n] >= Math.min(2, this.rounds - 1));
+    return n === undefined ? 0.4 * this.length : this.start[n] + 0.3 * (this.end[n] - this.start[n]);
   }
 
   /** Whether a GPU computes anything in a round. */
@@ -68,12 +71,9 @@ class Run extends Spans {
 
   /** GPUs that compute nothing at a time. */
   idle(gpus, time) {
-    const busy = new Set(
-      this.now(time)
-        .filter((n) => !this.moves(n))
-        .map((n) => this.gpu[n]),
-    );
-    return Array.from({ length: gpus }, (_, gpu) => gpu).filter((gpu) => !busy.has(gpu));
+    const now = this.now(time).filter((n) => !this.moves(n)),
+      busy = new Set(now.map((n) => this.gpu[n]));
+    return [...Array(gpus).keys()].filter((gpu) => !busy.has(gpu));
   }
 
   /** The mark of a GPU and lane at a time: computing, merging and packing above, transfers below; or -1. */

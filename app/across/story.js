@@ -39,8 +39,8 @@ function ringSentence(model, run, time, now, first) {
         ? hostsWords(run, round)
         : `the keys of the GPU ${round === 1 ? "one place" : `${round} places`} before it`;
   const idle = run.idle(model.gpus, time),
-    computes =
-      idle.length === 0 ? "every GPU computes" : `${model.gpus - idle.length} of ${model.gpus} GPUs compute`;
+    some = `${model.gpus - idle.length} of ${model.gpus} GPUs compute`,
+    computes = idle.length ? some : "every GPU computes";
   const travel = moving.length
     ? ` Meanwhile ${traffic(run.block)} of K and V come to each for a later round${run.backward ? ", and as many bytes of dK and dV go back" : ""}.`
     : round === model.gpus - 1

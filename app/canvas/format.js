@@ -6,6 +6,9 @@ export const grouped = (n) => WHOLE.format(n);
 export const plural = (n, noun, nouns = `${noun}s`) => `${grouped(n)} ${n === 1 ? noun : nouns}`;
 export const capital = (words) => words[0].toUpperCase() + words.slice(1);
 export const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+export const between = (from, to, part) => from + (to - from) * part;
+/** A part of a way, 0 to 1, slow at both ends. */
+export const eased = (part) => part * part * (3 - 2 * part);
 
 /** Three significant digits, never an exponent. */
 function significant(x, digits = 3) {

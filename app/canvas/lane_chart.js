@@ -1,7 +1,8 @@
 // Lanes over time, from left to right: drawn once in full colour and once pale, and cut together at the playhead.
 
-import { clamp, roundStep } from "./format.js";
+import { clamp, microseconds, roundStep, unitOf } from "./format.js";
 import { sheet } from "./pen.js";
+import { TimedPlayer } from "./timed_player.js";
 
 const EDGE = 30; // units from the end in which words would leave the chart
 const MOST_KEPT = 8; // pictures
@@ -15,23 +16,23 @@ export class LaneChart {
   small = 11.5; // units of type at the ticks
   lined = false; // from top to bottom at each of them
 
-  x(time, [from, to] = [0, this.model.longest]) {
-    return this.plot.x + ((time - from) / (to - from)) * this.plot.w;
+  x(time) {
+    return this.plot.x + (time / this.model.longest) * this.plot.w;
   }
 
-  timeAt(px, [from, to] = [0, this.model.longest]) {
-    return from + ((px - this.plot.x) / this.plot.w) * (to - from);
+  timeAt(px) {
+    return ((px - this.plot.x) / this.plot.w) * this.model.longest;
   }
 
   holds(px, py) {
-    const { x, y, w, h } = this.plot;
-    return px >= x && px < x + w && py >= y && py < y + h;
+    const { x, y, w } = this.plot;
+    return px >= x && px < x + w && py >= y && py < y + this.high;
   }
 
   /** One picture up to a moment and the other beyond it, each asked for by its values; where they meet. */
-  cutTogether(ctx, time, span, now, later) {
+  cutTogether(ctx, time, now, later) {
     const { x, w } = this.plot,
-      cut = clamp(this.x(time, span), x, x + w);
+      cut = clamp(this.x(time), x, x + w);
     this.paste(ctx, this.picture(now), x, cut);
     this.paste(ctx, this.picture(later), cut, x + w);
     return cut;
@@ -66,20 +67,48 @@ export class LaneChart {
     ctx.fillRect(Math.round(cut) - 0.5, this.plot.y - out, 1.5, this.high + 2 * out);
   }
 
-  /** Ticks below, each of so many units at least; `words(tick, step, last)` are said of one. */
-  ticks(pen, span, wide, words, first = "center") {
+  /** Ticks below, each of so many units at least; `words(tick, step, last)` are said of one: as they are, microseconds. */
+  ticks(pen, wide, words = this.inMicroseconds, first = "left") {
     const { plot, high } = this,
+      { longest } = this.model,
       { u, theme, ctx } = pen,
-      [from, to] = span,
-      step = roundStep(to - from, Math.max(2, Math.floor(plot.w / (wide * u))));
-    for (let tick = Math.ceil(from / step) * step; tick <= to + 1e-9; tick += step) {
-      const x = this.x(tick, span),
-        last = tick + step > to + 1e-9,
-        align = !tick ? first : x > plot.x + plot.w - EDGE * u ? "right" : "center";
+      bottom = plot.y + high,
+      top = this.lined ? plot.y : bottom,
+      step = roundStep(longest, Math.max(2, Math.floor(plot.w / (wide * u))));
+    for (let tick = 0; tick <= longest + 1e-9; tick += step) {
+      const x = this.x(tick),
+        last = tick + step > longest + 1e-9,
+        align = !tick ? first : x > plot.x + plot.w - EDGE * u ? "right" : "center",
+        style = { size: this.small, color: theme.muted, mono: true, align };
       ctx.fillStyle = theme.line;
-      ctx.fillRect(Math.round(x), this.lined ? plot.y : plot.y + high, 1, (this.lined ? high : 0) + 4 * u);
-      const style = { size: this.small, color: theme.muted, mono: true, align };
-      pen.text(words(tick, step, last), x, plot.y + high + 17 * u, style);
+      ctx.fillRect(Math.round(x), top, 1, bottom + 4 * u - top);
+      pen.text(words.call(this, tick, step, last), x, bottom + 17 * u, style);
     }
+  }
+
+  inMicroseconds(tick, step, last) {
+    const [unit, name] = unitOf(this.model.longest);
+    return `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
+  }
+}
+
+/** A player of such charts: a press on one goes to that moment, and a drag along with it. */
+export class LanesPlayer extends TimedPlayer {
+  press(event) {
+    super.press();
+    const { offsetX: x, offsetY: y, pointerId } = event;
+    this.held = this.stage.panels.find((panel) => panel.holds?.(x, y));
+    if (!this.held) return;
+    this.stage.canvas.setPointerCapture(pointerId);
+    this.point(event);
+  }
+
+  point(event) {
+    if (this.held) this.seek(this.held.timeAt(event.offsetX));
+    else super.point(event);
+  }
+
+  lift() {
+    this.held = null;
   }
 }

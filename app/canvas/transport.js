@@ -194,7 +194,8 @@ export class Transport {
   show(next) {
     const { root, shown, slider, choices } = this,
       differs = (name) => shown[name] !== next[name];
-    if (differs("part")) {
+    if (differs("last")) slider.max = next.last; // of places that are counted
+    if (differs("part") || differs("last")) {
       slider.value = Math.round(next.part * slider.max);
       slider.style.setProperty("--part", `${(100 * slider.value) / slider.max}%`);
     }

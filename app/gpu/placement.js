@@ -6,7 +6,6 @@ import { unpack } from "../canvas/unpack.js";
 import { Flow } from "../hbm/flow.js";
 
 export const NOWHERE = -1; // a block that is confined to no query block, or to no key block
-export const COLOURINGS = { query: ["query block", "Q"], head: ["head", "K"], wave: ["wave", "S"] };
 
 class Placement extends Spans {
   constructor(about, columns, sms) {
@@ -45,17 +44,15 @@ class Placement extends Spans {
 
   /** Which part of its query block's rows a block computes, where several share them. */
   share() {
-    const seen = new Map();
-    this.part = new Uint16Array(this.count);
-    const names = Array.from(
-      this.part,
-      (_, n) => `${this.kernel[n]} ${this.head[n]} ${this.query[n]} ${this.key[n]}`,
-    );
-    names.forEach((name, n) => {
-      this.part[n] = seen.get(name) ?? 0;
-      seen.set(name, this.part[n] + 1);
+    const seen = {},
+      names = Array.from(this.start, (_, n) =>
+        [this.kernel, this.head, this.query, this.key].map((column) => column[n]).join(" "),
+      );
+    this.part = names.map((name) => {
+      seen[name] = (seen[name] ?? 0) + 1;
+      return seen[name] - 1;
     });
-    this.parts = Uint16Array.from(names, (name) => seen.get(name));
+    this.parts = names.map((name) => seen[name]);
     this.used = this.ofSm.filter((blocks) => blocks.length).length;
   }
 
@@ -69,16 +66,12 @@ class Placement extends Spans {
   /** The block at a height within an SM's line, 0 to 1, at a time; or -1. */
   blockAt(sm, height, time) {
     const running = (n) => time >= this.start[n] && time < this.end[n];
-    const found = this.ofSm[sm]?.find(
-      (n) => running(n) && this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]),
-    );
-    return found ?? NOWHERE;
+    const here = (n) => this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]);
+    return this.ofSm[sm]?.find((n) => running(n) && here(n)) ?? NOWHERE;
   }
 
-  /** Where a block stands in what it is coloured by, 0 to 1. */
-  shade(n, colouring, heads, queryBlocks) {
-    if (colouring === "head") return heads > 1 ? this.head[n] / (heads - 1) : 1;
-    if (colouring === "wave") return this.waves > 1 ? this.wave[n] / (this.waves - 1) : 1;
+  /** Where a block's query block stands among all, 0 to 1. */
+  shade(n, queryBlocks) {
     return queryBlocks > 1 && this.query[n] !== NOWHERE ? this.query[n] / (queryBlocks - 1) : 1;
   }
 }

@@ -18,29 +18,26 @@ export function sentence(model, time) {
   const idle = lane.used - busy,
     never = lane.sms - lane.used,
     tail = time >= lane.microseconds - lane.tail;
-  const state = `${name}${plural(running, "block")} ${running === 1 ? "runs" : "run"} on ${busy} of ${lane.sms} SMs; ${grouped(done)} of ${grouped(lane.count)} ${done === 1 || lane.count === 1 ? "is" : "are"} done.`;
-  const few = lane.count < lane.sms ? ", because there are fewer blocks than SMs" : "";
+  const state = `${name}${plural(running, "block")} ${running === 1 ? "runs" : "run"} on ${busy} of ${lane.sms} SMs; ${grouped(done)} of ${grouped(lane.count)} ${done === 1 || lane.count === 1 ? "is" : "are"} done.`,
+    few = lane.count < lane.sms ? ", because there are fewer blocks than SMs" : "";
   if (never) return `${state} ${plural(never, "SM")} never ${never === 1 ? "gets" : "get"} a block${few}.`;
-  if (tail && idle)
-    return `${state} In this tail, ${plural(idle, "SM")} ${idle === 1 ? "has" : "have"} nothing left to do.`;
-  return idle
-    ? `${state} ${plural(idle, "SM")} ${idle === 1 ? "waits" : "wait"}.`
-    : `${state} No SM is idle.`;
+  if (!idle) return `${state} No SM is idle.`;
+  const [waits, has] = idle === 1 ? ["waits", "has"] : ["wait", "have"];
+  return tail
+    ? `${state} In this tail, ${plural(idle, "SM")} ${has} nothing left to do.`
+    : `${state} ${plural(idle, "SM")} ${waits}.`;
 }
 
 /** The lines of a block's tip: where and when it ran, and what it computed. */
 export function blockWords(model, lane, n) {
-  const query = lane.query[n],
-    key = lane.key[n];
-  const last = lane.head[n] + model.together - 1,
-    heads = last > lane.head[n] ? `heads ${lane.head[n]} to ${last}` : `head ${last}`;
-  const where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`];
+  const [query, key, first] = [lane.query[n], lane.key[n], lane.head[n]],
+    last = first + model.together - 1,
+    heads = last > first ? `heads ${first} to ${last}` : `head ${last}`,
+    where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`],
+    several = query !== NOWHERE && (key === NOWHERE || model.splits > 1) && !model.unfused,
+    [from, to] = several ? model.keysOf(lane, n, query) : [0, 0],
+    visits = several ? [`visits ${plural(to - from, "tile")}`] : [];
   if (key !== NOWHERE) where.push(model.splits > 1 ? `split ${key}` : `key block ${key}`);
-  const [from, to] = query === NOWHERE ? [0, 0] : model.keysOf(lane, n, query),
-    visits =
-      query !== NOWHERE && (key === NOWHERE || model.splits > 1) && !model.unfused
-        ? [`visits ${plural(to - from, "tile")}`]
-        : [];
   return [
     `SM ${lane.sm[n]}${lane.kernels.length > 1 ? `, ${lane.kernels[lane.kernel[n]]}` : ""}`,
     where.join(", "),

@@ -60,11 +60,8 @@ export function drawFlow(ctx, flow, { from, to, zero, pixel }, timeAt, tall, sha
 }
 
 function summed(column) {
-  const sums = new Float64Array(column.length + 1);
-  column.forEach((value, n) => {
-    sums[n + 1] = sums[n] + value;
-  });
-  return sums;
+  let sum = 0;
+  return Float64Array.from([0, ...column], (value) => (sum += value));
 }
 
 export class Sampled {

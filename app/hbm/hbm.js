@@ -1,8 +1,8 @@
 // Bytes across HBM in slow motion: the same work by several algorithms, which set out together.
 
 import { duration, grouped, microseconds, percent, times, traffic, unitOf } from "../canvas/format.js";
+import { LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
-import { TimedPlayer } from "../canvas/timed_player.js";
 import { Sampled } from "./flow.js";
 import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 
@@ -60,7 +60,7 @@ export function sentence({ lanes }, time) {
   return `${whole}, ${last.name} ${moved(last)} in ${duration(last.seconds)}: ${times(less)} times fewer bytes, ${times(faster)} times less time.`;
 }
 
-class HbmPlayer extends TimedPlayer {
+class HbmPlayer extends LanesPlayer {
   static bar = BAR;
   static Model = Sampled;
 
@@ -72,25 +72,6 @@ class HbmPlayer extends TimedPlayer {
     this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled.length);
     const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
     this.speed = SLOWER.reduce((best, slower) => (far(slower) < far(best) ? slower : best));
-  }
-
-  press(event) {
-    super.press();
-    const { plot } = this.stage.panels[0];
-    if (event.offsetX < plot.x || event.offsetX > plot.x + plot.w) return;
-    this.held = true;
-    this.stage.canvas.setPointerCapture(event.pointerId);
-    this.point(event);
-  }
-
-  /** A press goes to that moment, and a drag along with it. */
-  point(event) {
-    if (this.held) this.seek(this.stage.panels[0].timeAt(event.offsetX));
-    else super.point(event);
-  }
-
-  lift() {
-    this.held = false;
   }
 
   /** As many pixels for each lane's bytes as for the others', so that areas compare. */

@@ -1,6 +1,6 @@
 // One call over time: bytes read above the line and written below it; opened, what was at work on the chip.
 
-import { clamp, duration, microseconds, percent, rate, traffic, unitOf } from "../canvas/format.js";
+import { clamp, duration, microseconds, percent, rate, traffic } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { drawFlow, WAYS } from "./flow.js";
@@ -32,26 +32,23 @@ export class FlowPanel extends LaneChart {
     this.narrow = box.w < NARROW * u;
     this.phone = box.w < PHONE * u;
     this.small = Math.max(12.5, this.narrow ? 14.1 / u : 0); // 14 px on a phone
-    const left = Math.round((this.narrow ? 2 : 66) * u),
-      side = (this.narrow ? 2 : 172) * u,
+    const [left, side] = this.narrow ? [2 * u, 2 * u] : [66 * u, 172 * u],
       top = aboveOf(lane, box.w / u) * u,
-      foot = (lowest ? FOOT : 4) * u,
-      room = Math.round(box.h - top - foot),
+      room = Math.round(box.h - top - (lowest ? FOOT : 4) * u),
       rows = clamp(Math.floor((UNFOLDED * room) / (18 * u)), 1, model.blocks ? 4 : 3), // the SMs have two for blocks
       step = open ? Math.round(Math.min(30 * u, (UNFOLDED * room) / rows)) : 0;
     this.high = room;
     this.flow = room - rows * step; // px of both ways
-    this.plot = {
-      ...{ x: Math.round(box.x) + left, y: Math.round(box.y + top) },
-      ...{ w: Math.round(box.w - left - side), h: this.flow },
-    };
+    const [x, y, w] = [Math.round(box.x) + Math.round(left), box.y + top, box.w - Math.round(left) - side];
+    this.plot = { x, y: Math.round(y), w: Math.round(w), h: this.flow };
+    this.until = this.x(lane.interval * lane.columns.written.length);
     this.zero = this.plot.y + Math.round(this.flow / 2);
     this.strips = [];
-    let y = this.plot.y + this.flow;
+    let low = this.plot.y + this.flow;
     for (const [name, words, color] of open ? STRIPS.slice(0, rows) : []) {
       const h = step * (rows > STRIPS.length && name === "sms" ? 2 : 1);
-      if (name in lane.columns) this.strips.push({ name, words, color, y: y + 4, h: h - 4 });
-      y += h;
+      if (name in lane.columns) this.strips.push({ name, words, color, y: low + 4, h: h - 4 });
+      low += h;
     }
   }
 
@@ -62,28 +59,25 @@ export class FlowPanel extends LaneChart {
 
   /** An interval's box, and what the chip counted in it. */
   pointed(px, py) {
-    const { lane, plot, high } = this,
-      n = Math.floor(this.timeAt(px) / lane.interval);
-    if (px < plot.x || py < plot.y || py >= plot.y + high || n >= lane.columns.written.length) return null;
-    const [from, to] = [n * lane.interval, (n + 1) * lane.interval],
-      ways = WAYS.map(([way]) => `${rate((1e6 * lane.mean(way, from, to)) / lane.interval)} ${way}`),
-      strips = STRIPS.filter(([name]) => name in lane.columns && from < lane.end);
-    const told = () => [
-      `${microseconds(from)} to ${microseconds(to)} µs`,
-      ...ways,
-      ...strips.map(([name, words]) => `${words}: ${percent(lane.mean(name, from, to) / 1000)}`),
-    ];
+    const { lane, plot } = this,
+      n = Math.floor(this.timeAt(px) / lane.interval),
+      [from, to] = [n * lane.interval, (n + 1) * lane.interval];
+    if (!this.holds(px, py) || n >= lane.columns.written.length) return null;
+    const ways = WAYS.map(([way]) => `${rate((1e6 * lane.mean(way, from, to)) / lane.interval)} ${way}`),
+      strips = STRIPS.filter(([name]) => name in lane.columns && from < lane.end),
+      shares = strips.map(([name, words]) => `${words}: ${percent(lane.mean(name, from, to) / 1000)}`),
+      told = () => [`${microseconds(from)} to ${microseconds(to)} µs`, ...ways, ...shares];
     return [[this.x(from), plot.y, this.x(to) - this.x(from), this.flow], told];
   }
 
   paint(pen, box, { time, outline }) {
-    const cut = this.cutTogether(pen.ctx, time, undefined, [1, outline], [PALE, outline]);
+    const cut = this.cutTogether(pen.ctx, time, [1, outline], [PALE, outline]);
     this.head(pen, box, outline);
     this.scale(pen);
     this.kernels(pen);
     this.counters(pen, box, time);
     if (time >= this.lane.end) this.ended(pen);
-    if (this.lowest) this.axis(pen);
+    if (this.lowest) this.ticks(pen, 78);
     this.playhead(pen, cut, 3 * pen.u);
   }
 
@@ -91,14 +85,12 @@ export class FlowPanel extends LaneChart {
     const { lane, plot, narrow, small } = this,
       { u, theme } = pen,
       y = box.y + 15 * u,
-      origin = { size: small, color: theme.good };
-    const beside = narrow && !this.phone ? COUNTERS * u : 0,
-      wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0;
-    const [alone, ...others] = lane.kernels,
-      brings = others.length ? [] : [alone?.[2]],
-      facts = outline ? lane.modelled : [...brings, ...lane.shape],
-      told = { size: 15, note: { size: small } };
-    pen.heading(lane.name, facts.filter(Boolean), plot.x, y, plot.w - wide - beside, told);
+      origin = { size: small, color: theme.good },
+      beside = narrow && !this.phone ? COUNTERS * u : 0,
+      wide = lane.origin && !narrow ? pen.right(lane.origin, plot.x + plot.w, y, origin) + 12 * u : 0,
+      brings = lane.kernels.length > 1 ? "" : lane.kernels[0]?.[2],
+      facts = (outline ? lane.modelled : [brings, ...lane.shape]).filter(Boolean);
+    pen.heading(lane.name, facts, plot.x, y, plot.w - wide - beside, { size: 15, note: { size: small } });
     if (narrow && lane.origin && !this.open)
       pen.text(lane.origin, plot.x + 4 * u, this.zero + this.tall(1) - 6 * u, { ...origin, room: plot.w });
   }
@@ -106,23 +98,16 @@ export class FlowPanel extends LaneChart {
   /** What the memory delivers, on both sides of the line. */
   scale(pen) {
     const { plot, lane, zero, narrow, small } = this,
-      { u, theme, ctx } = pen,
-      most = rate((1e6 * lane.most) / lane.interval);
+      { u, theme } = pen,
+      most = rate((1e6 * lane.most) / lane.interval),
+      style = { size: small, color: theme.muted, mono: true };
     for (const side of [-1, 1]) {
       const y = Math.round(zero + side * this.tall(1));
-      Object.assign(ctx, { strokeStyle: theme.muted, lineWidth: 1 });
-      ctx.setLineDash([4, 4]);
-      ctx.beginPath();
-      ctx.moveTo(plot.x, y + 0.5);
-      ctx.lineTo(plot.x + plot.w, y + 0.5);
-      ctx.stroke();
-      ctx.setLineDash([]);
-      const style = { size: small, color: theme.muted, mono: true };
+      pen.line([plot.x, y + 0.5, plot.x + plot.w, y + 0.5], theme.muted, 1, [4, 4]);
       if (!narrow) pen.right(most, plot.x - 8 * u, y + 4 * u, { ...style, size: 12 });
       else if (lane.origin && side < 0 && !this.open) pen.text(most, plot.x + 14 * u, y + 15 * u, style);
     }
-    ctx.fillStyle = theme.line;
-    ctx.fillRect(plot.x, zero, plot.w, 1);
+    pen.rule(plot.x, zero, plot.w);
     for (const { words, y, h } of narrow ? this.strips : [])
       pen.text(words, plot.x + 4 * u, y + h - 6 * u, { size: small, halo: theme.panel });
   }
@@ -133,10 +118,10 @@ export class FlowPanel extends LaneChart {
       { u, theme } = pen;
     for (const [start, end, words] of lane.kernels.length > 1 ? lane.kernels : []) {
       const from = this.x(start),
-        wide = this.x(end) - from - 2,
-        style = { size: small, color: theme.muted };
+        wide = this.x(end) - from - 2;
       pen.box(from, plot.y - 4 * u, wide, 2 * u, theme.muted, 0);
-      if (wide > 56 * u) pen.centered(words, from + wide / 2, plot.y - 8 * u, { ...style, room: wide });
+      if (wide <= 56 * u) continue;
+      pen.centered(words, from + wide / 2, plot.y - 8 * u, { size: small, color: theme.muted, room: wide });
     }
   }
 
@@ -147,12 +132,12 @@ export class FlowPanel extends LaneChart {
       side = box.x + box.w;
     let at = phone ? plot.x : side - COUNTERS * u;
     for (const [way, color, turn] of WAYS) {
-      const [now, all] = [time, Infinity].map((moment) => traffic(Math.round(lane.until(way, moment))));
-      const style = { size: small, weight: 650, mono: true, color: theme[color] };
+      const [now, all] = [time, Infinity].map((moment) => traffic(Math.round(lane.until(way, moment)))),
+        style = { size: small, weight: 650, mono: true, color: theme[color] },
+        y = zero + turn * this.flow * 0.25;
       if (narrow) at += pen.text(`${now} ${way}`, at, box.y + (phone ? 36 : 15) * u, style) + 14 * u;
       else if (this.flow < TIGHT * u) pen.right(`${now} ${way}`, side, zero + (turn * 12 + 5) * u, style);
       else {
-        const y = zero + turn * this.flow * 0.25;
         pen.value(now, side, y + 2 * u, { color: theme[color] });
         pen.note(`of ${all} ${way}`, side, y + 20 * u, { align: "right" });
       }
@@ -169,28 +154,20 @@ export class FlowPanel extends LaneChart {
   ended(pen) {
     const { lane, plot, zero, small } = this,
       { u } = pen,
-      [x, after] = [lane.end, lane.interval * lane.columns.written.length].map((at) => this.x(at) + 8 * u),
+      x = this.x(lane.end) + 8 * u,
       room = plot.x + plot.w - x;
     if (room < 160 * u) return;
     pen.text(`done after ${duration(lane.seconds)}`, x, zero - 7 * u, { size: small + 1, weight: 650 });
     if (this.flow > TIGHT * u && room > 330 * u)
-      pen.note("written later, from L2", after, zero + 17 * u, { size: small });
-  }
-
-  axis(pen) {
-    const { longest } = this.model,
-      [unit, name] = unitOf(longest);
-    const words = (tick, step, last) => `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
-    this.ticks(pen, [0, longest], 78, words, "left");
+      pen.note("written later, from L2", this.until + 8 * u, zero + 17 * u, { size: small });
   }
 
   drawn(ctx, strength, outlined) {
-    const { plot, lane, theme, dpr, strips } = this,
+    const { plot, lane, theme, dpr, strips, until } = this,
       pixel = 1 / dpr,
-      until = this.x(lane.interval * lane.columns.written.length);
+      shade = (color, part) => mix(theme[color], theme.panel, strength * part);
     ctx.fillStyle = theme.panel;
     for (const { y, h } of strips) ctx.fillRect(plot.x, y, plot.w, h);
-    const shade = (color, part) => mix(theme[color], theme.panel, strength * part);
     drawFlow(
       ctx,
       lane,
@@ -200,24 +177,24 @@ export class FlowPanel extends LaneChart {
       (color, time) => shade(color, time < lane.end ? 1 : LATE),
     );
     for (const { name, color, y, h } of strips) {
-      if (name === "sms" && lane.blocks) continue;
+      if (name === "sms" && lane.blocks) this.blocks(ctx, y, h, shade);
       ctx.fillStyle = shade(color, 1);
-      for (let x = plot.x; x < this.x(lane.end); x += pixel) {
+      for (let x = plot.x; x < this.x(lane.end) && !(name === "sms" && lane.blocks); x += pixel) {
         const high = (lane.mean(name, this.timeAt(x), this.timeAt(x + pixel)) / 1000) * h;
         ctx.fillRect(x, y + h - high, pixel, high);
       }
     }
-    if (strips.length && lane.blocks) this.blocks(ctx, strips[0], shade);
     if (outlined && "model_read" in lane.columns) this.outline(ctx, mix(theme.ink, theme.panel, strength));
   }
 
   /** Each block on its SM, waves in turn brighter and darker. */
-  blocks(ctx, { y, h, color }, shade) {
+  blocks(ctx, y, h, shade) {
     const { sm, start, length, wave } = this.lane.blocks,
       row = h / this.lane.sms;
     sm.forEach((place, n) => {
-      ctx.fillStyle = shade(color, wave[n] % 2 ? 0.6 : 0.95);
-      ctx.fillRect(this.x(start[n]), y + place * row, this.x(start[n] + length[n]) - this.x(start[n]), row);
+      const from = this.x(start[n]);
+      ctx.fillStyle = shade("good", wave[n] % 2 ? 0.6 : 0.95);
+      ctx.fillRect(from, y + place * row, this.x(start[n] + length[n]) - from, row);
     });
   }
 

@@ -1,12 +1,11 @@
 // One canvas, one clock: inside one block of threads, its lanes over time.
 
 import { capital, duration, subscript } from "../canvas/format.js";
-import { LaneChart } from "../canvas/lane_chart.js";
+import { LaneChart, LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
 import { merged, Spans } from "../canvas/spans.js";
 import { NARROW } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
-import { TimedPlayer } from "../canvas/timed_player.js";
 import { unpack } from "../canvas/unpack.js";
 
 const STANDS = 700; // ms that words stand for at least while it plays
@@ -120,7 +119,7 @@ class BlockPanel extends LaneChart {
     const { model, plot, narrow } = this,
       { u, theme } = pen,
       next = this.x(model.switch);
-    this.ticks(pen, [0, model.longest], 95, duration, "left");
+    this.ticks(pen, 95, duration);
     pen.line([next, plot.y - 6 * u, next, plot.y + plot.h], theme.muted, 1, [4 * u, 4 * u]);
     pen.centered("next tile", next, box.y + 12 * u, { size: 12, color: theme.muted });
     this.colours(pen, box, next - 38 * u);
@@ -174,7 +173,7 @@ class BlockPanel extends LaneChart {
   }
 }
 
-class InsidePlayer extends TimedPlayer {
+class InsidePlayer extends LanesPlayer {
   static bar = BAR;
   static Model = Block;
 

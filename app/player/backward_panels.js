@@ -30,56 +30,44 @@ const SUMS = [
 /** One row of P and dS: what it knows before the tiles, and what each key tile holds of it. */
 export class BackwardRowPanel {
   signature({ run, step, row, following }) {
-    return [
-      row,
-      following,
-      step < 0
-        ? -1
-        : step >= run.steps
-          ? "end"
-          : `${run.phase[step]} ${run.key[step]} ${run.query[step]} ${run.operation(step)}`,
-    ].join();
+    const at = run.has(step) && [run.phase[step], run.key[step], run.query[step], run.operation(step)];
+    return [row, following, ...(at || [step < 0])].join();
   }
 
   paint(pen, box, view) {
     const { model, run, step, row } = view,
       { u } = pen,
-      gap = 26 * u;
-    rowHeading(pen, box, "backward", view);
-    const known = this.known(model, run, step, row),
+      gap = 26 * u,
+      known = this.known(model, run, step, row),
       small = Math.max(0.15 * box.w, 150 * u),
       wide = (box.w - 2 * small - 3 * gap) / 2;
-    const at = (n) => ({
-      x: box.x + [0, small + gap, 2 * (small + gap), 2 * (small + gap) + wide + gap][n],
-      y: box.y + 36 * u,
-      w: n < 2 ? small : wide,
-      h: box.h - 36 * u,
+    rowHeading(pen, box, "backward", view);
+    let { x } = box;
+    const [lse, delta, ...sums] = [small, small, wide, wide].map((w) => {
+      const at = { x, y: box.y + 36 * u, w, h: box.h - 36 * u };
+      x += w + gap;
+      return at;
     });
-    this.number(pen, at(0), { ...LSE, value: model.arrays.lse[row] });
-    this.number(pen, at(1), { ...DELTA, value: known.delta ? model.arrays.delta[row] : NaN });
-    SUMS.forEach((sums, n) => this.bars(pen, at(2 + n), model, row, known, sums));
+    this.number(pen, lse, { ...LSE, value: model.arrays.lse[row] });
+    this.number(pen, delta, { ...DELTA, value: known.delta ? model.arrays.delta[row] : NaN });
+    SUMS.forEach((sum, n) => this.bars(pen, sums[n], model, row, known, sum));
   }
 
   /** Whether delta is known, which tile is at work on the row (-1: none) and how many tiles hold its P and dS. */
   known(model, run, step, row) {
     const block = model.blockOf(row),
-      { first, stop } = model.arrays;
-    if (step < 0) return { delta: false, now: -1, weight: () => false, score_gradient: () => false };
-    const over = step >= run.steps,
-      phase = over ? 3 : run.phase[step],
-      i = over ? NONE : run.query[step],
-      j = over ? NONE : run.key[step];
-    const delta = phase > 0 || i > block || (i === block && run.operation(step) !== "load");
-    const now = phase > 0 && i === block && j !== NONE ? j : -1;
-    const passed = (n) =>
-      phase === 1 &&
-      (n < j ||
-        (n === j && i !== NONE && i > block) ||
-        (n === j && i === NONE && run.operation(step) === "store"));
-    const reached = (operation) => (n) =>
-      n >= first[block] &&
-      n < stop[block] &&
-      (phase > 1 || passed(n) || (n === now && run.reached(step, operation)));
+      { first, stop } = model.arrays,
+      nothing = () => false;
+    if (step < 0) return { delta: false, now: -1, weight: nothing, score_gradient: nothing };
+    const [phase, i, j] = run.has(step) ? [run.phase[step], run.query[step], run.key[step]] : [3, NONE, NONE],
+      delta = phase > 0 || i > block || (i === block && run.operation(step) !== "load"),
+      now = phase > 0 && i === block && j !== NONE ? j : -1,
+      over = i === NONE ? run.has(step) && run.operation(step) === "store" : i > block, // with the key tile at work
+      passed = (n) => phase === 1 && (n < j || (n === j && over)),
+      reached = (operation) => (n) =>
+        n >= first[block] &&
+        n < stop[block] &&
+        (phase > 1 || passed(n) || (n === now && run.reached(step, operation)));
     return { delta, now, weight: reached("weights"), score_gradient: reached("score_gradient") };
   }
 
@@ -94,35 +82,33 @@ export class BackwardRowPanel {
   /** A bar for every key tile, with words for much room and for little, its scale that of the whole row: pale before it is computed, the one at work framed. */
   bars(pen, box, model, row, known, { name, sign, words, show }) {
     const { u, theme } = pen,
+      { now } = known,
       y = box.y + 21 * u,
       count = model.keyBlocks,
-      { now } = known;
-    const values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count));
-    const width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S });
-    const said = words[box.w < 250 * u ? 1 : 0];
+      values = Array.from(model.arrays[name].subarray(row * count, (row + 1) * count)),
+      width = pen.text(sign, box.x, y, { size: 17, weight: 700, color: theme.S }),
+      said = words[box.w < 250 * u ? 1 : 0];
     pen.note(said, box.x + width + 10 * u, y - u, { size: 13, room: box.w - width - 110 * u });
     pen.value(now >= 0 && known[name](now) ? show(values[now]) : "–", box.x + box.w, y);
     const plot = { x: box.x, y: y + 12 * u, w: box.w, h: box.h - 58 * u },
-      pitch = plot.w / count;
-    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
-    const low = Math.min(0, ...values),
-      high = Math.max(0, ...values),
+      pitch = plot.w / count,
+      [low, high] = [Math.min(0, ...values), Math.max(0, ...values)],
       scale = (plot.h - 16 * u) / (high - low || 1),
-      zero = plot.y + 8 * u + high * scale;
+      zero = plot.y + 8 * u + high * scale,
+      pale = mix(theme.S, theme.ground, 0.62);
+    pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
     values.forEach((value, n) => {
+      if (value === 0) return;
       const w = Math.max(1, pitch - (pitch > 4 ? 2 : 0)),
         h = Math.max(1, Math.abs(value) * scale),
-        top = value > 0 ? zero - h : zero;
-      if (value === 0) return;
-      if (known[name](n))
-        pen.box(plot.x + n * pitch, top, w, h, n === now ? theme.S : mix(theme.S, theme.ground, 0.62), 1.5);
-      else pen.box(plot.x + n * pitch, top, w, h, theme.cell, 1.5);
-      if (n === now) pen.frame(plot.x + n * pitch - 1, top - 1, w + 2, h + 2, theme.edge, 1.4 * u, 1.5);
+        [x, top] = [plot.x + n * pitch, value > 0 ? zero - h : zero];
+      pen.box(x, top, w, h, !known[name](n) ? theme.cell : n === now ? theme.S : pale, 1.5);
+      if (n === now) pen.frame(x - 1, top - 1, w + 2, h + 2, theme.edge, 1.4 * u, 1.5);
     });
     pen.rule(plot.x, zero, plot.w);
     const foot = plot.y + plot.h + 15 * u,
-      small = { size: 11.5, color: theme.muted };
-    pen.text("key tile 0", box.x, foot, small);
-    pen.right(String(count - 1), box.x + box.w, foot, small);
+      style = { size: 11.5, color: theme.muted };
+    pen.text("key tile 0", box.x, foot, style);
+    pen.right(String(count - 1), box.x + box.w, foot, style);
   }
 }

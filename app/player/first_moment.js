@@ -24,40 +24,30 @@ export function noted() {
 
 /** The part of the opened link behind its #; Streamlit drops it when it writes the scenario to the address. */
 export function linkedMoment() {
-  const [opened] = performance.getEntriesByType("navigation");
-  const url = new URL(opened?.name || location.href);
+  const [opened] = performance.getEntriesByType("navigation"),
+    url = new URL(opened?.name || location.href);
   return new URLSearchParams(url.pathname === location.pathname ? url.hash.slice(1) : "");
 }
 
 /** The query block whose row is followed where query tiles come and go: one of them all the time; null where it follows the tile at work. */
-export function waitingBlock(model, run) {
-  return run.keysOutside ? Math.round(0.6 * (model.queryBlocks - 1)) : null;
-}
+export const waitingBlock = (model, run) =>
+  run.keysOutside ? Math.round(0.6 * (model.queryBlocks - 1)) : null;
 
 /** The step about a third through at which the followed row rescales, so that the first picture has something to say. */
 export function tellingStep(model, run, slot) {
-  const from = Math.floor(run.steps * 0.37);
-  if (model.backward) return tellingGradient(model, run, slot, from);
-  const waiting = waitingBlock(model, run);
-  let best = null;
-  for (let s = waiting === null ? from : 0; s < run.steps; s++) {
-    if (run.operation(s) !== "rescale" || (waiting !== null && run.query[s] !== waiting)) continue;
-    const { alpha } = model.after(model.rowOf(run.query[s], slot), run.key[s]);
-    if (!(alpha > 0.05 && alpha < 0.9)) continue;
-    if (best !== null && Math.abs(s - from) > Math.abs(best - from)) break;
-    best = s;
-    if (s >= from) break;
+  const from = Math.floor(run.steps * 0.37),
+    row = (s) => model.rowOf(run.query[s], slot),
+    all = (operation) => [...run.kind.keys()].filter((s) => run.operation(s) === operation);
+  if (model.backward) {
+    const gradients = all("score_gradient").filter((s) => s >= from);
+    return gradients.find((s) => model.rowInTile(row(s), run.key[s]).weight > 0.08) ?? gradients[0] ?? from;
   }
-  return best ?? from;
-}
-
-/** A step at which the followed row has a good part of its weight in the tile, and so something to pass on. */
-function tellingGradient(model, run, slot, from) {
-  let first = from; // the first at all, where none has so much
-  for (let s = run.steps - 1; s >= from; s--) if (run.operation(s) === "score_gradient") first = s;
-  for (let s = first; s < run.steps; s++) {
-    if (run.operation(s) !== "score_gradient") continue;
-    if (model.rowInTile(model.rowOf(run.query[s], slot), run.key[s]).weight > 0.08) return s;
-  }
-  return first;
+  const waiting = waitingBlock(model, run),
+    tells = all("rescale").filter((s) => {
+      if (waiting === null ? s < from : run.query[s] !== waiting) return false;
+      const { alpha } = model.after(row(s), run.key[s]);
+      return alpha > 0.05 && alpha < 0.9;
+    }),
+    far = (s) => Math.abs(s - from);
+  return tells.length ? tells.reduce((best, s) => (far(s) < far(best) ? s : best)) : from;
 }

@@ -59,23 +59,15 @@ const byParts = (run) => [
   "  store O, lse",
 ];
 
-function lineOfPart(run, step) {
-  if (run.phase[step]) return { load: 11, store: 13 }[run.operation(step)] ?? 12;
-  return lineOf(run, run.operation(step), run.tensor(step));
-}
-
 function code(run, step) {
-  if (run.parts?.length) return [byParts(run), run.has(step) ? lineOfPart(run, step) : -1];
-  return [
-    run.keysOutside ? BY_KEYS : byQueries(run),
-    run.has(step) ? lineOf(run, run.operation(step), run.tensor(step)) : -1,
-  ];
-}
-
-function lineOf(run, operation, tensor) {
-  if (operation === "load") return (run.keysOutside ? BY_KEYS_LOADS : BY_QUERIES_LOADS)[tensor] ?? -1;
-  if (operation === "store") return tensor === "lse" ? 10 : 9;
-  return ARITHMETIC[operation] ?? -1;
+  const parts = run.parts?.length,
+    lines = parts ? byParts(run) : run.keysOutside ? BY_KEYS : byQueries(run);
+  if (!run.has(step)) return [lines, -1];
+  const [operation, tensor] = [run.operation(step), run.tensor(step)];
+  if (parts && run.phase[step]) return [lines, { load: 11, store: 13 }[operation] ?? 12];
+  const loads = run.keysOutside ? BY_KEYS_LOADS : BY_QUERIES_LOADS,
+    at = { load: loads[tensor], store: tensor === "lse" ? 10 : 9, ...ARITHMETIC }[operation];
+  return [lines, at ?? -1];
 }
 
 function opening(model, run) {
@@ -85,25 +77,19 @@ function opening(model, run) {
       `${sizeWords(model, "Each KV head, with the heads of Q that share it,")}. The ${plural(keyBlocks, "key tile")} are split into ` +
       `${plural(run.parts.length, "part")}, each with a thread block of its own, and a second kernel merges what they found.`
     );
-  const how = run.keysOutside
-    ? "Each key tile stays on the chip while the query tiles pass by."
-    : run.reverse
-      ? "Each query tile stays on the chip while the key tiles pass by, the last first."
-      : "Each query tile stays on the chip while the key tiles pass by.";
-  const beside = run.overlapped ? " The page of this algorithm shows what runs at the same time." : "";
-  return `${sizeWords(model)}, in ${queryBlocks} × ${keyBlocks} tiles. ${how}${beside}`;
+  const [stays, pass] = run.keysOutside ? ["key", "query"] : ["query", "key"],
+    last = run.reverse && !run.keysOutside ? ", the last first" : "",
+    beside = run.overlapped ? " The page of this algorithm shows what runs at the same time." : "";
+  return `${sizeWords(model)}, in ${queryBlocks} × ${keyBlocks} tiles. Each ${stays} tile stays on the chip while the ${pass} tiles pass by${last}.${beside}`;
 }
 
-function step(told) {
-  const { operation } = told;
-  if (operation === "combine")
-    return "Every part's O is multiplied by exp(lse − m), the sum is divided by the sum of these weights, and the result is exact.";
-  return operation === "load"
-    ? loadSentence(told)
-    : operation === "store"
-      ? storeSentence(told)
-      : tileSentence(told);
-}
+const STEPS = {
+  load: loadSentence,
+  store: storeSentence,
+  combine: () =>
+    "Every part's O is multiplied by exp(lse − m), the sum is divided by the sum of these weights, and the result is exact.",
+};
+const step = (told) => (STEPS[told.operation] ?? tileSentence)(told);
 
 /** Where a load comes from, by the model. */
 function origin(run, step) {
@@ -112,21 +98,21 @@ function origin(run, step) {
 }
 
 function loadSentence({ model, run, step, i, j, tensor, size }) {
-  const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`;
+  const keys = `${plural(j === NONE ? 0 : model.keyRows(j), "row")}, ${size}`,
+    part = run.partAt(step);
   if (run.phase[step])
     return tensor === "partial O"
       ? `The second kernel reads O of every part back, ${size}, for all rows that share this KV head.`
       : `It reads the parts' lse: ${size}. The largest of them is m, to which all parts are scaled.`;
-  const part = run.partAt(step);
   if (part >= 0 && tensor === "Q") {
     const { first, stop } = run.parts[part],
-      keys = stop > first ? `key tiles ${first} to ${stop - 1}` : "no key tile, as none is left";
+      own = stop > first ? `key tiles ${first} to ${stop - 1}` : "no key tile, as none is left";
     return (
-      `Part ${part} has ${keys}. Its thread block loads ${size} of Q and begins with m, l and O of its own. ` +
+      `Part ${part} has ${own}. Its thread block loads ${size} of Q and begins with m, l and O of its own. ` +
       `Here the parts come one after another; on the GPU they run at the same time.`
     );
   }
-  if (run.keysOutside) {
+  if (run.keysOutside)
     return {
       K: `Key tile ${j} is loaded onto the chip: ${keys}. It stays while every query tile that sees it passes by.`,
       V: `Value tile ${j} is loaded with it: ${keys}.`,
@@ -134,31 +120,26 @@ function loadSentence({ model, run, step, i, j, tensor, size }) {
       O: `Query tile ${i} goes on from what it accumulated before, so its unfinished O is read back: ${size}.`,
       statistics: `m and l of the ${plural(model.queryRows(i), "row")} of query tile ${i} are read back with O: ${size}.`,
     }[tensor];
-  }
   return {
-    Q:
-      `Query tile ${i} is loaded onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. ` +
-      `It stays while the key tiles that it sees pass by.`,
+    Q: `Query tile ${i} is loaded onto the chip: ${plural(model.queryRows(i), "row")}, ${size}. It stays while the key tiles that it sees pass by.`,
     K: `Key tile ${j} is loaded from ${origin(run, step)} for query tile ${i}: ${keys}.`,
     V: `Value tile ${j} is loaded with its key tile: ${keys}.`,
   }[tensor];
 }
 
 function storeSentence({ model, run, step, index, own, i, j, tensor, size }) {
-  const part = run.partAt(step);
+  const tile = `query tile ${i}`;
   if (tensor === "partial O")
-    return `Part ${part} has seen its keys. Its O, divided by its own l, is written to HBM in float32: ${size}.`;
+    return `Part ${run.partAt(step)} has seen its keys. Its O, divided by its own l, is written to HBM in float32: ${size}.`;
   if (tensor === "partial lse")
     return `With it goes its lse, m + log l of its own keys, by which the parts are weighed later: ${size}.`;
   if (run.phase[step] && tensor === "O") return `The merged O is written once for each row: ${size}.`;
-  if (run.rewrites) {
+  if (run.rewrites)
     return tensor === "O"
-      ? `O of query tile ${i} is not finished, but it must make room: ${size} are written back, to be read again for the next key tile.`
-      : `m and l of query tile ${i} are written back too: ${size}. Key tile ${j} stays for the next query tile.`;
-  }
-  if (tensor === "O" && model.arrays.stop[i] === model.arrays.first[i]) {
+      ? `O of ${tile} is not finished, but it must make room: ${size} are written back, to be read again for the next key tile.`
+      : `m and l of ${tile} are written back too: ${size}. Key tile ${j} stays for the next query tile.`;
+  if (tensor === "O" && model.arrays.stop[i] === model.arrays.first[i])
     return `Query tile ${i} sees no key at all, so its O is 0: ${size} are written to HBM.`;
-  }
   if (tensor === "O")
     return `Query tile ${i} has seen all its keys, so O is divided by l once and written to HBM once: ${size}.`;
   if (tensor !== "lse") return undefined;
@@ -169,82 +150,56 @@ function storeSentence({ model, run, step, index, own, i, j, tensor, size }) {
 
 /** What a step does in a tile, whatever the row: all there is to say where the row that is followed is in another. */
 const OF_ALL_ROWS = {
-  scores(model, i, j) {
-    const shape = `${model.queryRows(i)} × ${model.keyRows(j)} scores`;
-    const masked = model.partial(i, j) ? " The mask hides part of them." : " They never leave the chip.";
-    return ` S = Q Kᵀ · scale gives ${shape}.${masked}`;
-  },
-  maximum: () => " Each of its rows compares its maximum m with the largest of its scores in this tile.",
+  scores: (model, i, j) =>
+    `S = Q Kᵀ · scale gives ${model.queryRows(i)} × ${model.keyRows(j)} scores. ` +
+    (model.partial(i, j) ? "The mask hides part of them." : "They never leave the chip."),
+  maximum: () => "Each of its rows compares its maximum m with the largest of its scores in this tile.",
   rescale: () =>
-    " In each row whose maximum rose, everything accumulated so far is multiplied by its own α; in the others α = 1.",
-  accumulate: () => " The sum l and the output O of each of its rows take in this tile.",
+    "In each row whose maximum rose, everything accumulated so far is multiplied by its own α; in the others α = 1.",
+  accumulate: () => "The sum l and the output O of each of its rows take in this tile.",
+};
+
+/** The same of one row, before and after the tile. */
+const OF_ROW = {
+  maximum(row, before, next) {
+    if (before.m === -Infinity)
+      return `The largest score of ${row} is ${decimal(next.m)}, which becomes its first maximum m.`;
+    if (next.m > before.m)
+      return `${capital(row)} finds a larger score, so its maximum m rises from ${toldApart(before.m, next.m).join(" to ")}.`;
+    return `No score of ${row} exceeds its maximum so far, so m stays at ${decimal(before.m)}.`;
+  },
+  rescale(row, before, next) {
+    if (before.m === -Infinity)
+      return `${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was accumulated before, so α = 0.`;
+    if (next.m <= before.m)
+      return `The maximum of ${row} stays at ${decimal(next.m)}, so α = 1 and nothing accumulated so far changes.`;
+    const alpha = factor(next.alpha),
+      is = alpha.startsWith("<") ? alpha.replace("<", "< ") : `= ${alpha}`;
+    return (
+      `The maximum of ${row} rises from ${toldApart(before.m, next.m).join(" to ")}, so everything ` +
+      `accumulated so far is multiplied by α ${is} before this tile is added.`
+    );
+  },
+  accumulate(row, before, next) {
+    const share = next.l > 0 ? Math.max(0, 1 - (next.alpha * before.l) / next.l) : 0;
+    return (
+      `For ${row}, l becomes α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
+      `This tile now makes up ${wholePercent(share)} of what O has accumulated.`
+    );
+  },
 };
 
 /** A tile visit on the chip: scores, maximum, rescale, accumulate. */
 function tileSentence({ model, run, step, index, own, i, j, operation }) {
+  if (!OF_ALL_ROWS[operation]) return undefined;
   const row = `row ${model.rows[index]}`,
-    part = run.parts?.length ? run.partAt(step) : -1,
-    meets = `${part < 0 ? `Query tile ${i}` : `Part ${part}`} meets key tile ${j}.`;
-  if (operation === "scores" || !own) return meets + (OF_ALL_ROWS[operation]?.(model, i, j) ?? "");
-  const state = rowState(model, run, step, index),
-    { before, next } = state;
+    who = run.parts?.length ? `Part ${run.partAt(step)}` : `Query tile ${i}`,
+    meets = `${who} meets key tile ${j}.`;
+  if (operation === "scores" || !own) return `${meets} ${OF_ALL_ROWS[operation](model, i, j)}`;
+  const { before, next } = rowState(model, run, step, index);
   if (next.m === -Infinity)
     return `${meets} The mask hides every key so far from ${row}, so m stays −∞ and nothing is added.`;
-  const rises = next.m > before.m;
-  switch (operation) {
-    case "maximum":
-      if (before.m === -Infinity)
-        return `${meets} The largest score of ${row} is ${decimal(next.m)}, which becomes its first maximum m.`;
-      return rises
-        ? `${meets} ${capital(row)} finds a larger score, so its maximum m rises from ${toldApart(before.m, next.m).join(" to ")}.`
-        : `${meets} No score of ${row} exceeds its maximum so far, so m stays at ${decimal(before.m)}.`;
-    case "rescale":
-      return rescaleSentence(meets, row, before, next, rises);
-    case "accumulate": {
-      const share = next.l > 0 ? Math.max(0, 1 - (next.alpha * before.l) / next.l) : 0;
-      return (
-        `${meets} For ${row}, l becomes α · ${sum(before.l)} + this tile's sum = ${sum(next.l)}. ` +
-        `This tile now makes up ${wholePercent(share)} of what O has accumulated.`
-      );
-    }
-    default:
-      return undefined;
-  }
+  return `${meets} ${OF_ROW[operation](row, before, next)}`;
 }
 
-function rescaleSentence(meets, row, before, next, rises) {
-  if (before.m === -Infinity)
-    return `${meets} ${capital(row)} starts here with maximum ${decimal(next.m)}; nothing was accumulated before, so α = 0.`;
-  if (!rises)
-    return `${meets} The maximum of ${row} stays at ${decimal(next.m)}, so α = 1 and nothing accumulated so far changes.`;
-  const alpha = factor(next.alpha),
-    is = alpha.startsWith("<") ? alpha.replace("<", "< ") : `= ${alpha}`;
-  return (
-    `${meets} The maximum of ${row} rises from ${toldApart(before.m, next.m).join(" to ")}, so everything ` +
-    `accumulated so far is multiplied by α ${is} before this tile is added.`
-  );
-}
-
-function block(model, run, step, numbered) {
-  const i = run.query[step],
-    j = run.key[step],
-    { first, stop } = model.arrays;
-  if (run.keysOutside) {
-    return (
-      `${numbered ? `Key tile ${j}` : "Each key tile"} stays on the chip while the query tiles that see it pass by. ` +
-      `Each reads its unfinished O, m and l back and writes them again.`
-    );
-  }
-  const ends = run.reverse ? [stop[i] - 1, `down to ${first[i]}`] : [first[i], `to ${stop[i] - 1}`];
-  const passing =
-    stop[i] - first[i] > 1 ? `key tiles ${ends.join(" ")} pass by` : `key tile ${first[i]} passes by`;
-  const part = run.parts?.[run.partAt(step)];
-  if (part)
-    return `Part ${run.partAt(step)} runs over key tiles ${part.first} to ${part.stop - 1} with m, l and O of its own, and writes O and lse at the end.`;
-  if (run.parts?.length) return "The second kernel merges the parts: each O weighed by exp(lse − m).";
-  if (!numbered)
-    return "Each query tile stays on the chip while the key tiles that it sees pass by. S never leaves the chip, and O is written once, at the end.";
-  return `Query tile ${i} stays on the chip while ${passing}. S never leaves the chip, and O is written once, at the end.`;
-}
-
-export const FUSED_STORY = { code, opening, closing: closingWords, step, block };
+export const FUSED_STORY = { code, opening, closing: closingWords, step };

@@ -23,9 +23,10 @@ export class GridLayers {
   draw(phase) {
     const { layout, theme, u } = this,
       { dpr } = layout;
-    const ctx = sheet({ x: layout.x0, y: layout.y0, w: layout.w, h: layout.h }, dpr);
-    const pen = new Pen(ctx, theme, u);
-    pen.hatch(layout.x0, layout.y0, layout.w, layout.h, theme.hatch, 7 * u);
+    const { x0: x, y0: y, w, h } = layout,
+      ctx = sheet({ x, y, w, h }, dpr),
+      pen = new Pen(ctx, theme, u);
+    pen.hatch(x, y, w, h, theme.hatch, 7 * u);
     this.cells(pen, phase);
     this.maskedHalves(pen);
     if (phase === this.run.phases.length) this.shares(pen);
@@ -39,7 +40,8 @@ export class GridLayers {
       { first, stop } = model.arrays;
     const whole = run.visitsHidden,
       radius = layout.side > 14 ? 2.5 : 0,
-      shades = this.shades(phase);
+      shades = this.shades(phase),
+      last = shades.length - 1;
     for (let i = 0; i < model.queryBlocks; i++) {
       if (stop[i] > first[i] && layout.gap) {
         ctx.fillStyle = theme.ground;
@@ -47,8 +49,8 @@ export class GridLayers {
       }
       const even = Math.max(1, stop[i] - first[i]); // in halves of the shades: as much as if all tiles weighed alike
       for (let j = whole ? 0 : first[i]; j < (whole ? model.keyBlocks : stop[i]); j++) {
-        const shade = shades[Math.round(clamp((model.share(i, j) * even) / 2, 0, 1) * (shades.length - 1))];
-        pen.box(x[j], y[i], x[j + 1] - x[j] - layout.gap, y[i + 1] - y[i] - layout.gap, shade, radius);
+        const shade = Math.round(clamp((model.share(i, j) * even) / 2, 0, 1) * last);
+        pen.box(...layout.cell(i, j), shades[shade], radius);
       }
     }
   }
@@ -73,18 +75,13 @@ export class GridLayers {
     if (!drawn.seen.length) return;
     ctx.save();
     ctx.beginPath();
-    for (let i = 0; i < model.queryBlocks; i++) {
-      for (let j = 0; j < model.keyBlocks; j++) {
-        const masked = model.partial(i, j) || (this.run.visitsHidden && !model.seen(i, j));
-        if (masked) ctx.rect(...layout.cell(i, j));
-      }
-    }
+    for (const [i, j] of model.tiles())
+      if (model.partial(i, j) || (this.run.visitsHidden && !model.seen(i, j))) ctx.rect(...layout.cell(i, j));
     ctx.clip();
     const { x0, y0, perKey, perQuery } = layout;
-    const outline = (...corners) => {
-      corners.forEach(([key, query], at) =>
-        ctx[at ? "lineTo" : "moveTo"](x0 + key * perKey, y0 + query * perQuery),
-      );
+    const outline = ([key, query], ...corners) => {
+      ctx.moveTo(x0 + key * perKey, y0 + query * perQuery);
+      for (const [key, query] of corners) ctx.lineTo(x0 + key * perKey, y0 + query * perQuery);
       ctx.closePath();
     };
     ctx.beginPath();
@@ -105,13 +102,11 @@ export class GridLayers {
   shares(pen) {
     const { model, layout, theme } = this;
     if (layout.side < NUMBERED * pen.u) return;
-    for (let i = 0; i < model.queryBlocks; i++) {
-      for (let j = 0; j < model.keyBlocks; j++) {
-        if (!model.seen(i, j)) continue;
-        const [x, y, w, h] = layout.cell(i, j);
-        const words = wholePercent(model.share(i, j));
-        pen.centered(words, x + w / 2, y + h / 2 + 5 * pen.u, { size: 14, mono: true, color: theme.ink });
-      }
+    for (const [i, j] of model.tiles()) {
+      const [x, y, w, h] = layout.cell(i, j),
+        style = { size: 14, mono: true, color: theme.ink };
+      if (model.seen(i, j))
+        pen.centered(wholePercent(model.share(i, j)), x + w / 2, y + h / 2 + 5 * pen.u, style);
     }
   }
 }

@@ -1,5 +1,7 @@
 // Where the tiles of the score matrix lie, with Q at their left, K and V above and O at their right.
 
+import { countUpTo } from "../canvas/format.js";
+
 const snap = (x, dpr) => Math.round(x * dpr) / dpr;
 
 /** Where the tiles of a problem lie in a box; ragged last tiles are narrower, as they are in memory. */
@@ -7,15 +9,13 @@ export class GridLayout {
   constructor(model, box, { left, right, above = 0 }, u, dpr) {
     const { drawn } = model,
       top = 46 * u + above;
-    const room = { w: box.w - left - right, h: box.h - top };
-    let perKey = room.w / drawn.seq_kv,
-      perQuery = room.h / drawn.seq_q;
-    const aspect = (model.queryRows(0) * perQuery) / (model.keyRows(0) * perKey);
-    if (aspect > 2.5)
-      perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / model.queryRows(0)));
-    if (aspect < 0.4)
-      perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / model.keyRows(0)));
-    const square = drawn.seq_q / drawn.seq_kv;
+    let perKey = (box.w - left - right) / drawn.seq_kv,
+      perQuery = (box.h - top) / drawn.seq_q;
+    const [rows, keys] = [model.queryRows(0), model.keyRows(0)],
+      aspect = (rows * perQuery) / (keys * perKey),
+      square = drawn.seq_q / drawn.seq_kv;
+    if (aspect > 2.5) perQuery = Math.max((perQuery * 2.5) / aspect, Math.min(perQuery, (20 * u) / rows));
+    if (aspect < 0.4) perKey = Math.max((perKey * aspect) / 0.4, Math.min(perKey, (20 * u) / keys));
     if (square > 0.8 && square < 1.25) perKey = perQuery = Math.min(perKey, perQuery);
     Object.assign(this, { box, u, dpr, perKey, perQuery });
     this.x0 = snap(box.x + left, dpr);
@@ -28,9 +28,8 @@ export class GridLayout {
     this.y = edges(this.y0, model.queryBlocks, drawn.block_q, drawn.seq_q, perQuery);
     this.w = this.x[model.keyBlocks] - this.x0;
     this.h = this.y[model.queryBlocks] - this.y0;
-    const side = Math.min(this.x[1] - this.x[0], this.y[1] - this.y[0]);
-    this.gap = side >= 12 ? 2 : side >= 5 ? 1 : side >= 3 ? 1 / dpr : 0;
-    this.side = side;
+    this.side = Math.min(this.x[1] - this.x[0], this.y[1] - this.y[0]);
+    this.gap = this.side >= 12 ? 2 : this.side >= 5 ? 1 : this.side >= 3 ? 1 / dpr : 0;
     this.o = { x: this.x0 + this.w + 12 * u, w: 32 * u };
     this.q = { x: this.x0 - 15 * u, w: 9 * u };
     this.right = this.o.x + this.o.w;
@@ -45,11 +44,9 @@ export class GridLayout {
 
   /** The tile [i, j] at a point, or null. */
   tileAt(px, py) {
-    const i = this.queryAt(py);
-    if (i < 0 || px < this.x0 || px >= this.x0 + this.w) return null;
-    let j = 0;
-    while (px >= this.x[j + 1]) j++;
-    return [i, j];
+    const i = this.queryAt(py),
+      j = countUpTo(this.x, px) - 1;
+    return i < 0 || j < 0 || px >= this.x0 + this.w ? null : [i, j];
   }
 
   /** Where the tile at a point lies, and its words. */
@@ -60,9 +57,6 @@ export class GridLayout {
 
   /** The query block at a height, or -1. */
   queryAt(py) {
-    if (py < this.y0 || py >= this.y0 + this.h) return -1;
-    let i = 0;
-    while (py >= this.y[i + 1]) i++;
-    return i;
+    return py >= this.y0 + this.h ? -1 : countUpTo(this.y, py) - 1;
   }
 }

@@ -19,36 +19,34 @@ export class GridPainter {
   /** Phase, outer block and inner block of a step; the inner is NONE before the visits, `ended` after them. */
   moment(step) {
     const { run } = this;
-    if (step < 0) return { phase: 0, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
-    if (step >= run.steps)
-      return { phase: run.phases.length, outer: 0, inner: NONE, i: NONE, j: NONE, ended: false };
-    const phase = run.phase[step],
-      byQuery = run.phases[phase].outer === "query";
-    const i = run.query[step],
-      j = run.key[step];
-    const [outer, inner] = byQuery ? [i, j] : [j, i];
+    if (!run.has(step))
+      return { phase: step < 0 ? 0 : run.phases.length, outer: 0, inner: NONE, i: NONE, j: NONE };
+    const [phase, i, j] = [run.phase[step], run.query[step], run.key[step]],
+      byQuery = run.phases[phase].outer === "query",
+      [outer, inner] = byQuery ? [i, j] : [j, i];
     return { phase, byQuery, outer, inner, i, j, ended: inner === NONE && run.operation(step) === "store" };
   }
 
   paint(pen, step, flaw) {
-    const moment = this.moment(step);
+    const moment = this.moment(step),
+      { i, j } = moment;
+    this.flaw = flaw;
     this.matrix(pen.ctx, moment);
     this.operands(pen, moment, step);
-    this.flaw = flaw;
     this.output(pen, moment, step);
-    if (moment.i !== NONE && moment.j !== NONE)
-      this.active(pen, this.layout.cell(moment.i, moment.j), this.theme.S);
-    else if (moment.i !== NONE && this.run.phases[moment.phase]?.wholeRows)
-      this.active(pen, this.wholeRow(moment.i));
+    if (i !== NONE && j !== NONE) this.active(pen, this.layout.cell(i, j), this.theme.S);
+    else if (i !== NONE && this.run.phases[moment.phase]?.wholeRows) {
+      const { x0, w, y, gap } = this.layout;
+      this.active(pen, [x0, y[i], w - gap, y[i + 1] - y[i] - gap]);
+    }
   }
 
   matrix(ctx, { phase, byQuery, outer, inner, ended }) {
     const { layout, layers, run } = this,
-      { x, y, x0, y0, w, h } = layout;
+      { x, y, x0, y0, w, h, dpr } = layout;
     ctx.drawImage(layers.picture(phase), x0, y0, w, h);
     if (phase === run.phases.length) return;
-    const next = layers.picture(phase + 1),
-      { dpr } = layout;
+    const next = layers.picture(phase + 1);
     const blit = (ax, ay, bx, by) => {
       const [dw, dh] = [bx - ax, by - ay];
       if (dw <= 0 || dh <= 0) return;
@@ -66,15 +64,11 @@ export class GridPainter {
     }
   }
 
-  wholeRow(i) {
-    const { x0, y, w, gap } = this.layout;
-    return [x0, y[i], w - gap, y[i + 1] - y[i] - gap];
-  }
-
   active(pen, [x, y, w, h], color) {
-    const grow = Math.max(1.5, 1.5 * pen.u);
-    if (color) pen.box(x - grow, y - grow, w + 2 * grow, h + 2 * grow, color, 3);
-    pen.frame(x - grow, y - grow, w + 2 * grow, h + 2 * grow, this.theme.edge, 1.6 * pen.u, 3);
+    const grow = Math.max(1.5, 1.5 * pen.u),
+      grown = [x - grow, y - grow, w + 2 * grow, h + 2 * grow];
+    if (color) pen.box(...grown, color, 3);
+    pen.frame(...grown, this.theme.edge, 1.6 * pen.u, 3);
   }
 
   /** The colour of a tile of a tensor; it is pale where it is not at work. */
@@ -87,42 +81,39 @@ export class GridPainter {
   operands(pen, { i, j }, step) {
     const { model, layout } = this,
       { x, y, y0, gap, q } = layout,
-      u = pen.u,
-      tone = (name, lit) => this.tone(name, lit, step);
+      { u } = pen;
     for (let n = 0; n < model.keyBlocks; n++) {
-      const w = x[n + 1] - x[n] - gap,
-        lit = n === j;
-      pen.box(x[n], y0 - 24 * u, w, 9 * u, tone("K", lit), 2);
-      pen.box(x[n], y0 - 13 * u, w, 9 * u, tone("V", lit), 2);
+      const w = x[n + 1] - x[n] - gap;
+      pen.box(x[n], y0 - 24 * u, w, 9 * u, this.tone("K", n === j, step), 2);
+      pen.box(x[n], y0 - 13 * u, w, 9 * u, this.tone("V", n === j, step), 2);
     }
-    for (let n = 0; n < model.queryBlocks; n++) {
-      pen.box(q.x, y[n], q.w, y[n + 1] - y[n] - gap, tone("Q", n === i), 2);
-    }
+    for (let n = 0; n < model.queryBlocks; n++)
+      pen.box(q.x, y[n], q.w, y[n + 1] - y[n] - gap, this.tone("Q", n === i, step), 2);
   }
 
   /** O: empty, accumulated so far, written. Where it is rewritten, each part of a bar is one more time that it was written. */
   output(pen, { phase, i, j, outer, ended }, step) {
     const { model, run, layout, theme } = this,
-      { y, gap, o } = layout;
-    const over = step >= run.steps,
+      { y, gap, o } = layout,
+      over = step >= run.steps,
       working = phase === run.phases.length - 1 && !over;
     for (let n = 0; n < model.queryBlocks; n++) {
       const h = y[n + 1] - y[n] - gap,
-        first = model.arrays.first[n],
-        stop = model.arrays.stop[n];
+        [first, stop] = run.visitsHidden
+          ? [0, model.keyBlocks]
+          : [model.arrays.first[n], model.arrays.stop[n]],
+        of = Math.max(1, stop - first);
       if (run.rewrites) {
         const { done } = tilesAdded(run, step, n, first, stop - 1),
           reached = n === i && run.operation(step) === "store" ? j : done;
-        this.rewrites(pen, y[n], h, clamp(reached - first + 1, 0, stop - first), stop - first);
+        this.rewrites(pen, y[n], h, clamp(reached - first + 1, 0, stop - first), of);
         continue;
       }
-      const from = run.visitsHidden ? 0 : first,
-        to = run.visitsHidden ? model.keyBlocks : stop,
-        added = !working || n !== outer || j === NONE ? 0 : run.reverse ? to - j : j - from + 1;
-      const complete = over || (working && (n < outer || (n === outer && ended))),
+      const added = !working || n !== outer || j === NONE ? 0 : run.reverse ? stop - j : j - first + 1,
+        complete = over || (working && (n < outer || (n === outer && ended))),
         wrong = model.wrongSoFar(this.flaw, run, step, n),
         tint = mix(theme.bad, theme.O, clamp(REDDER * wrong, 0, 1));
-      this.gathered(pen, [o.x, y[n], o.w, h], tint, added / Math.max(1, to - from), complete);
+      this.gathered(pen, [o.x, y[n], o.w, h], tint, added / of, complete);
       if (wrong > WRONG) pen.hatch(o.x, y[n], o.w, h, theme.ground, 6 * pen.u);
     }
   }
@@ -130,8 +121,8 @@ export class GridPainter {
   rewrites(pen, y, h, count, of) {
     const { layout, theme } = this,
       { o } = layout,
-      part = o.w / Math.max(1, of);
-    this.gathered(pen, [o.x, y, o.w, h], theme.O, count / Math.max(1, of), count && count === of);
+      part = o.w / of;
+    this.gathered(pen, [o.x, y, o.w, h], theme.O, count / of, count === of);
     if (part < 2.5 || h < 4) return;
     pen.ctx.fillStyle = theme.ground;
     for (let at = 1; at < count; at++) pen.ctx.fillRect(o.x + at * part - 0.5, y, 1, h);

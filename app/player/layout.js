@@ -1,5 +1,6 @@
 // Where the panels of the single player, of the race and of a narrow screen lie.
 
+import { cut } from "../canvas/cut.js";
 import { clamp } from "../canvas/format.js";
 import { NARROW, ROOMY } from "../canvas/stage.js";
 import { BackwardGridPanel } from "./backward_grid.js";
@@ -16,6 +17,7 @@ import { TrafficPanel } from "./traffic_panel.js";
 
 const BETWEEN = 16; // units between panels
 const NARROWEST = 240; // units of width in which the memories can be told
+const BARS = 212; // units of height that bytes take at most
 // units of height that a panel takes at least, its type as small as it gets
 const LEAST = { grid: 230, memory: 145, traffic: 200, chip: 204, code: 182, row: 172, numbers: 96 };
 
@@ -29,83 +31,78 @@ function panelsOf(model) {
 /** New panels for a model and a mode, on a stage of this size: as many as it has room for at a legible size. */
 export function layoutOf({ width: w, height: h, u }, model, race) {
   const narrow = w < NARROW,
-    crowded = w < ROOMY * u;
-  if (race && (narrow || (u > 1 && crowded))) return [[ClockPanel, { x: 0, y: 0, w, h }]];
-  if (race) return raceLayout(w, h, u, model);
+    crowded = w < ROOMY * u,
+    all = { x: 0, y: 0, w, h };
+  if (race && (narrow || (u > 1 && crowded))) return [[ClockPanel, all]];
+  if (race) return raceLayout(all, u, model);
   const layout = narrow && w <= 1.2 * h ? phoneLayout : crowded ? tabletLayout : singleLayout;
-  return layout(w, h, u, model);
+  return layout(all, u, model);
 }
 
-function singleLayout(w, h, u, model) {
-  const [Grid, Traffic, Row] = panelsOf(model);
-  const gap = 36 * u,
+function singleLayout(all, u, model) {
+  const [Grid, Traffic, Row] = panelsOf(model),
     inner = 24 * u, // that the pipe to the SM bridges
-    below = LEAST.row * u,
-    top = h - below - 8 * u;
-  const gridW = Math.min(0.43 * w, top - 72 * u + 88 * u),
-    rest = w - gridW - gap - inner;
-  const memoryX = gridW + gap,
-    memoryW = 0.5 * rest,
-    chipX = memoryX + memoryW + inner,
-    chipW = rest - memoryW;
-  const both = (...names) => names.reduce((sum, name) => sum + LEAST[name], BETWEEN) * u <= top;
-  const trafficH = both("memory", "traffic") ? clamp(0.45 * top, LEAST.traffic * u, 212 * u) : top,
-    codeH = both("chip", "code") ? clamp(0.42 * top, LEAST.code * u, 196 * u) : 0,
-    above = (part) => top - part - BETWEEN * u;
+    [upper, row] = cut(all, "y", 8 * u, [null, LEAST.row * u]),
+    gridW = Math.min(0.43 * all.w, upper.h + 16 * u),
+    [grid, beside] = cut(upper, "x", 36 * u, [gridW, null]),
+    [left, right] = cut(beside, "x", inner, [null, null]),
+    both = (...names) => names.reduce((sum, name) => sum + LEAST[name], BETWEEN) * u <= upper.h,
+    parts = (box, least, share, most) =>
+      cut(box, "y", BETWEEN * u, [null, clamp(share * upper.h, least * u, most * u)]),
+    [memory, traffic] = both("memory", "traffic") ? parts(left, LEAST.traffic, 0.45, BARS) : [null, left],
+    [chip, code] = both("chip", "code") ? parts(right, LEAST.code, 0.42, 196) : [right];
   return [
-    [Grid, { x: 0, y: 0, w: gridW, h: top }],
-    trafficH < top && [MemoryPanel, { x: memoryX, y: 0, w: memoryW + inner - 8 * u, h: above(trafficH) }],
-    [ChipPanel, { x: chipX, y: 0, w: chipW, h: codeH ? above(codeH) : top }],
-    [Traffic, { x: memoryX, y: top - trafficH, w: memoryW, h: trafficH }],
-    codeH && [CodePanel, { x: chipX, y: top - codeH, w: chipW, h: codeH }],
-    [Row, { x: 0, y: h - below, w, h: below }],
+    [Grid, grid],
+    memory && [MemoryPanel, { ...memory, w: memory.w + inner - 8 * u }],
+    [ChipPanel, chip],
+    [Traffic, traffic],
+    code && [CodePanel, code],
+    [Row, row],
   ].filter(Boolean);
 }
 
 /** Two columns: bytes beside the grid, and below them what there is height for. */
-function tabletLayout(w, h, u, model) {
+function tabletLayout(all, u, model) {
   const [Grid, Traffic, Row] = panelsOf(model),
     gap = 24 * u,
-    left = (w - gap) / 2,
-    right = { x: left + gap, w: w - left - gap },
-    row = [Row, { x: 0, y: h - LEAST.row * u, w, h: LEAST.row * u }],
-    above = h - (LEAST.row + 8) * u,
-    lower = above - LEAST.chip * u;
-  const beside = (high) => [
-    [Grid, { x: 0, y: 0, w: left, h: high }],
-    [Traffic, { ...right, y: 0, h: Math.min(high, 212 * u) }],
-  ];
-  if (lower >= (LEAST.grid + BETWEEN) * u)
-    return [
-      ...beside(lower - BETWEEN * u),
-      [MemoryPanel, { x: 0, y: lower, w: left + gap - 8 * u, h: LEAST.chip * u }],
-      [ChipPanel, { ...right, y: lower, h: LEAST.chip * u }],
-      row,
-    ];
-  if (above >= LEAST.grid * u) return [...beside(above), row];
+    { w, h } = all,
+    bars = (box) => [Traffic, { ...box, h: Math.min(box.h, BARS * u) }],
+    below = (box) => numbers(model, { ...box, y: BARS * u, h: box.h - BARS * u }, u),
+    beside = (box) => cut(box, "x", gap, [null, null]),
+    [upper, row] = cut(all, "y", 8 * u, [null, LEAST.row * u]);
+  if (upper.h >= (LEAST.grid + BETWEEN + LEAST.chip) * u) {
+    const [top, lower] = cut(upper, "y", BETWEEN * u, [null, LEAST.chip * u]),
+      [grid, traffic] = beside(top),
+      [memory, chip] = beside(lower);
+    const memories = [MemoryPanel, { ...memory, w: memory.w + gap - 8 * u }];
+    return [[Grid, grid], bars(traffic), memories, [ChipPanel, chip], [Row, row]];
+  }
+  if (upper.h >= LEAST.grid * u) {
+    const [grid, traffic] = beside(upper);
+    return [[Grid, grid], bars(traffic), [Row, row]];
+  }
   const side = Math.min(0.36 * w, h + 20 * u), // as where type is large: the grid, the memories, and bytes
-    third = (w - side - 2 * gap) / 2;
-  if (third < NARROWEST * u)
-    return [...beside(h), ...numbers(model, { ...right, y: 212 * u, h: h - 212 * u }, u)];
-  return [
-    [Grid, { x: 0, y: 0, w: side, h }],
-    [MemoryPanel, { x: side + gap, y: 0, w: third, h: Math.min(h, 300 * u) }],
-    [Traffic, { x: w - third, y: 0, w: third, h: Math.min(h, 212 * u) }],
-    ...numbers(model, { x: w - third, y: 212 * u, w: third, h: h - 212 * u }, u),
-  ];
+    [grid, memory, third] = cut(all, "x", gap, [side, null, null]);
+  if (third.w >= NARROWEST * u) {
+    const memories = [MemoryPanel, { ...memory, h: Math.min(h, 300 * u) }];
+    return [[Grid, grid], memories, bars(third), ...below(third)];
+  }
+  const [left, right] = beside(all);
+  return [[Grid, left], bars(right), ...below(right)];
 }
 
 /** One below the other. */
-function phoneLayout(w, h, u, model) {
+function phoneLayout(all, u, model) {
   const [Grid, Traffic] = panelsOf(model),
+    { w, h } = all,
     between = 10 * u,
-    traffic = 212 * u,
+    traffic = BARS * u,
     spare = h - (LEAST.grid + LEAST.numbers) * u - traffic - 2 * between,
     low = spare < 0 ? 0 : LEAST.numbers * u,
     row = numbers(model, { x: 0, y: h - low, w, h: low }, u),
     below = traffic + (row.length ? low + between : 0),
     top = Math.min(w + 60 * u, h - below - between);
-  return [[Grid, { x: 0, y: 0, w, h: top }], [Traffic, { x: 0, y: top + between, w, h: traffic }], ...row];
+  return [[Grid, { ...all, h: top }], [Traffic, { ...all, y: top + between, h: traffic }], ...row];
 }
 
 /** What one row knows, as numbers alone; a backward pass has too many, and a low box no room. */
@@ -113,14 +110,14 @@ function numbers(model, box, u) {
   return model.backward || box.h < LEAST.numbers * u ? [] : [[RowPanel, box]];
 }
 
-function raceLayout(w, h, u, model) {
+function raceLayout(all, u, model) {
   const gap = 44 * u,
-    count = model.algorithms.length,
-    each = (w - (count - 1) * gap) / count,
-    lanes = Math.min(h - 150 * u, each - 64 * u + 172 * u);
-  const lane = (n) => ({ x: n * (each + gap), y: 0, w: each, h: lanes });
+    { algorithms } = model,
+    none = algorithms.map(() => null),
+    each = cut(all, "x", gap, none)[0].w,
+    [upper, clock] = cut(all, "y", 0, [Math.min(all.h - 150 * u, each + 108 * u), null]);
   return [
-    ...model.algorithms.map((name, n) => [RacePanel, lane(n), { name }]),
-    [ClockPanel, { x: 0, y: lanes, w, h: h - lanes }],
+    ...cut(upper, "x", gap, none).map((box, n) => [RacePanel, box, { name: algorithms[n] }]),
+    [ClockPanel, clock],
   ];
 }

@@ -1,9 +1,10 @@
 // From HBM by L2 to an SM: what lies in memory, pipes as wide as they are fast, and the tiles on their way through them.
 
-import { rate, traffic, wholePercent } from "../canvas/format.js";
+import { eased, rate, traffic, wholePercent } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 
-const SIZED = { query: ["Q", "O", "dO", "dQ"], key: ["K", "V", "dK", "dV"], scores: ["S", "P", "dS"] };
+const SCORES = ["S", "P", "dS"],
+  BY_QUERY = ["Q", "O", "dO", "dQ"];
 const FORWARD = ["Q", "K", "V", "S", "P", "O"],
   BACKWARD = ["Q", "K", "V", "dO", "P", "dS", "dQ", "dK", "dV"];
 const WIDEST = 62; // units: the widest pipe
@@ -12,51 +13,38 @@ export const FLIGHT_SECONDS = 0.7; // that a tile is on its way while the run pl
 const MOST = 9; // tiles on their way at once: of more, every so many is shown
 const RESTS_AT = 0.7; // share of the way at which a tile stands in a picture that does not move
 
-/** Slow at both ends. */
-const eased = (part) => part * part * (3 - 2 * part);
-
 /**
  * The loads and stores that are on their way at a moment: { step, part }, part from 0 (leaving) to 1 (there).
  * `at` is the position in the run, whose step n lasts from n + 1 to n + 2; `span` is how many steps a flight lasts, 0 in a still picture.
  */
 export function flightsOf(run, at, span) {
-  if (!span)
-    return run
-      .transfersWithin(Math.floor(at) - 1, Math.floor(at) - 1, 1)
-      .map((step) => ({ step, part: RESTS_AT }));
-  return run
-    .transfersWithin(Math.ceil(at - 1 - span), Math.floor(at - 1), MOST)
-    .map((step) => ({ step, part: eased((at - 1 - step) / span) }));
+  const now = Math.floor(at - 1),
+    steps = run.transfersWithin(span ? Math.ceil(at - 1 - span) : now, now, span ? MOST : 1);
+  return steps.map((step) => ({ step, part: span ? eased((at - 1 - step) / span) : RESTS_AT }));
 }
 
 /** Bytes of a tensor of one head. */
 function sizeOf({ seq_q, seq_kv, head_dim, v_dim, itemsize, stored }, tensor) {
-  if (SIZED.scores.includes(tensor)) return seq_q * seq_kv * stored;
+  if (SCORES.includes(tensor)) return seq_q * seq_kv * stored;
   const columns = ["V", "O"].includes(tensor) ? v_dim : head_dim;
-  return (SIZED.query.includes(tensor) ? seq_q : seq_kv) * columns * (tensor === "O" ? stored : itemsize);
+  return (BY_QUERY.includes(tensor) ? seq_q : seq_kv) * columns * (tensor === "O" ? stored : itemsize);
 }
 
 export class MemoryPanel {
-  layout(box) {
+  layout({ x, y, w, h }) {
     const { u } = this,
-      { memories } = this.model.chip,
-      top = box.y + 40 * u,
-      h = box.h - 40 * u,
-      middle = top + h / 2;
-    const column = (from, to) => ({ x: box.x + from * box.w, y: top, w: (to - from) * box.w, h });
+      { HBM, L2 } = this.model.chip.memories,
+      column = (from, to) => ({ x: x + from * w, y: y + 40 * u, w: (to - from) * w, h: h - 40 * u }),
+      fastest = Math.max(HBM.bytes_per_second, L2.bytes_per_second),
+      wide = (rate) => Math.max(2, (WIDEST * u * rate) / fastest),
+      pipe = (from, to, { bytes_per_second, reached }) => ({
+        ...{ x: from, w: to - from, thick: wide(bytes_per_second), reached: wide(reached) },
+        words: rate(bytes_per_second),
+      });
     this.hbm = column(0, 0.32);
     this.l2 = column(0.51, 0.71);
-    const fastest = Math.max(memories.HBM.bytes_per_second, memories.L2.bytes_per_second);
-    const pipe = (x, to, memory) => {
-      const rates = [memory.bytes_per_second, memory.reached],
-        [thick, reached] = rates.map((rate) => Math.max(2, (WIDEST * u * rate) / fastest));
-      return { x, w: to - x, middle, thick, reached, memory };
-    };
-    this.pipes = [
-      pipe(this.hbm.x + this.hbm.w, this.l2.x, memories.HBM),
-      pipe(this.l2.x + this.l2.w, box.x + box.w, memories.L2),
-    ];
-    this.middle = middle;
+    this.middle = y + h / 2 + 20 * u;
+    this.pipes = [pipe(this.hbm.x + this.hbm.w, this.l2.x, HBM), pipe(this.l2.x + this.l2.w, x + w, L2)];
   }
 
   signature({ run, step, at, span }) {
@@ -65,21 +53,21 @@ export class MemoryPanel {
 
   paint(pen, box, { model, run, step, at, span }) {
     const { u, theme } = pen,
-      { memories } = model.chip,
-      { hbm, l2 } = this;
-    const title = (name, place, words = name) => {
-      pen.text(words, place.x, box.y + 16 * u, { size: 15, weight: 600 });
-      const size = traffic(memories[name].bytes);
-      pen.text(size, place.x, box.y + 32 * u, { size: 12, color: theme.muted });
-    };
-    title("HBM", hbm);
-    title("L2", l2, "L2 cache");
-    const flights = flightsOf(run, at, span);
+      { HBM, L2 } = model.chip.memories,
+      places = [this.hbm, this.l2],
+      flights = flightsOf(run, at, span);
+    for (const [n, [words, { bytes }]] of [
+      ["HBM", HBM],
+      ["L2 cache", L2],
+    ].entries()) {
+      pen.text(words, places[n].x, box.y + 16 * u, { size: 15, weight: 600 });
+      pen.note(traffic(bytes), places[n].x, box.y + 32 * u, { size: 12 });
+    }
     for (const pipe of this.pipes) this.pipe(pen, pipe);
     if (!span) for (const flight of flights) this.light(pen, run, flight);
-    for (const place of [hbm, l2]) {
-      pen.box(place.x, place.y, place.w, place.h, theme.panel, 5);
-      pen.frame(place.x + 0.5, place.y + 0.5, place.w - 1, place.h - 1, theme.line, 1, 5);
+    for (const { x, y, w, h } of places) {
+      pen.box(x, y, w, h, theme.panel, 5);
+      pen.frame(x + 0.5, y + 0.5, w - 1, h - 1, theme.line, 1, 5);
     }
     this.contents(pen, model, run, step);
     this.answered(pen, run, step);
@@ -87,39 +75,39 @@ export class MemoryPanel {
   }
 
   /** As thick as it is fast: its edges at most, solid as much of it as kernels reach. */
-  pipe(pen, { x, w, middle, thick, reached, memory }) {
-    const { theme, u } = pen;
+  pipe(pen, { x, w, thick, reached, words }) {
+    const { theme, u } = pen,
+      { middle } = this,
+      style = { size: 11.5, color: theme.muted };
     pen.box(x, middle - thick / 2, w, thick, mix(theme.muted, theme.ground, 0.16), 0);
     pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
-    const words = rate(memory.bytes_per_second);
-    pen.centered(words, x + w / 2, middle - thick / 2 - 7 * u, { size: 11.5, color: theme.muted });
+    pen.centered(words, x + w / 2, middle - thick / 2 - 7 * u, style);
   }
 
   /** The pipes that a tile takes, in its colour: in a picture that stands still they say where it comes from. */
   light(pen, run, { step }) {
     const { theme } = pen,
       color = mix(theme[run.tensor(step)] ?? theme.statistics, theme.ground, 0.5);
-    const share = run.crossingOf(step);
-    this.pipes.forEach(({ x, w, middle, reached }, n) => {
-      const h = n ? reached : reached * share;
-      if (h >= 1) pen.box(x, middle - h / 2, w, h, color, 0);
+    this.pipes.forEach(({ x, w, reached }, n) => {
+      const h = n ? reached : reached * run.crossingOf(step);
+      if (h >= 1) pen.box(x, this.middle - h / 2, w, h, color, 0);
     });
   }
 
   /** What of each tensor lies in HBM; the whole length of a bar is the largest of them. */
   contents(pen, model, run, step) {
-    const { hbm } = this,
+    const { x, y, w, h } = this.hbm,
       { u } = pen,
       tensors = model.backward ? BACKWARD : FORWARD,
-      most = Math.max(...tensors.map((tensor) => sizeOf(model.drawn, tensor)));
-    const pitch = Math.min(38 * u, (hbm.h - 12 * u) / tensors.length),
-      start = hbm.y + (hbm.h - pitch * tensors.length) / 2;
+      sizes = tensors.map((tensor) => sizeOf(model.drawn, tensor)),
+      most = Math.max(...sizes),
+      pitch = Math.min(38 * u, (h - 12 * u) / tensors.length),
+      start = y + (h - pitch * tensors.length) / 2;
     tensors.forEach((tensor, n) => {
       const moved = run.kinds.some(([, name]) => name === tensor),
-        size = sizeOf(model.drawn, tensor);
-      const share = tensor in run.stored ? run.storedAt(tensor, step) : 1,
-        row = { tensor, size: moved ? traffic(size) : "never", part: size / most, share, moved };
-      this.tensorBar(pen, { x: hbm.x + 8 * u, y: start + n * pitch, w: hbm.w - 16 * u, h: pitch }, row);
+        share = tensor in run.stored ? run.storedAt(tensor, step) : 1,
+        row = { tensor, size: moved ? traffic(sizes[n]) : "never", part: sizes[n] / most, share, moved };
+      this.tensorBar(pen, { x: x + 8 * u, y: start + n * pitch, w: w - 16 * u, h: pitch }, row);
     });
   }
 
@@ -127,16 +115,16 @@ export class MemoryPanel {
   tensorBar(pen, { x, y, w, h }, { tensor, size, part, share, moved }) {
     const { u, theme } = pen,
       low = h < 26 * u,
-      color = moved ? theme[tensor] : theme.muted;
-    const thick = low ? 7 * u : Math.min(9 * u, h / 3),
-      base = low ? y + h / 2 + 4 * u : y + h - thick - 6 * u;
-    pen.text(tensor, x, base, { size: 12.5, weight: 700, color });
-    if (!low || !moved) pen.right(size, x + w, base, { size: 11.5, mono: moved, color: theme.muted });
-    const left = low ? x + 28 * u : x,
+      color = moved ? theme[tensor] : theme.muted,
+      thick = low ? 7 * u : Math.min(9 * u, h / 3),
+      base = low ? y + h / 2 + 4 * u : y + h - thick - 6 * u,
+      left = low ? x + 28 * u : x,
       top = low ? y + (h - thick) / 2 : base + 4 * u,
       long = Math.max(2, (x + w - left) * part);
-    if (!moved)
-      return low ? undefined : pen.dashed(left + 0.5, top + 0.5, long - 1, thick - 1, theme.muted, 1);
+    pen.text(tensor, x, base, { size: 12.5, weight: 700, color });
+    if (!low || !moved) pen.right(size, x + w, base, { size: 11.5, mono: moved, color: theme.muted });
+    if (!moved && low) return;
+    if (!moved) return pen.dashed(left + 0.5, top + 0.5, long - 1, thick - 1, theme.muted, 1);
     pen.box(left, top, long, thick, theme.cell, 2);
     pen.box(left, top, long * share, thick, color, 2);
   }
@@ -145,14 +133,13 @@ export class MemoryPanel {
   answered(pen, run, step) {
     const { u, theme } = pen,
       { l2 } = this,
-      asked = run.readAt(step);
-    const at = { size: 11.5, color: theme.muted, align: "center" },
-      x = l2.x + l2.w / 2,
-      y = l2.y + l2.h - 44 * u;
-    pen.text("answers", x, y, at);
-    const share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–";
+      asked = run.readAt(step),
+      share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–",
+      style = { size: 11.5, color: theme.muted },
+      [x, y] = [l2.x + l2.w / 2, l2.y + l2.h - 44 * u];
+    pen.centered("answers", x, y, style);
     pen.centered(share, x, y + 21 * u, { size: 17, weight: 700, mono: true });
-    pen.text("so far", x, y + 36 * u, at);
+    pen.centered("so far", x, y + 36 * u, style);
   }
 
   /** A tile at its part of the way; between HBM and L2 only as much of it as crosses there. */
@@ -160,18 +147,17 @@ export class MemoryPanel {
     const { u, theme } = pen,
       { hbm, l2, pipes } = this,
       share = run.crossingOf(step),
-      tensor = run.tensor(step);
-    const { size, lane } = this.look(run, step),
+      tensor = run.tensor(step),
+      { size, lane } = this.look(run, step),
       w = 21 * u * size,
       within = l2.x + (l2.w - w) / 2,
       outside = share > 0.005 ? hbm.x + hbm.w - w : within,
-      chip = pipes[1].x + pipes[1].w - w;
-    const [from, to] = run.operation(step) === "load" ? [outside, chip] : [chip, outside];
-    const x = from + part * (to - from),
-      y = this.middle + lane * Math.max(0, (x - within) / (chip - within)); // lanes part on the wider way
-    const h = 17 * u * size * (x + w < l2.x ? Math.max(0.25, share) : 1),
-      color = theme[tensor] ?? theme.statistics;
-    pen.box(x, y - h / 2, w, h, color, 3);
+      chip = pipes[1].x + pipes[1].w - w,
+      [from, to] = run.operation(step) === "load" ? [outside, chip] : [chip, outside],
+      x = from + part * (to - from),
+      y = this.middle + lane * Math.max(0, (x - within) / (chip - within)), // lanes part on the wider way
+      h = 17 * u * size * (x + w < l2.x ? Math.max(0.25, share) : 1);
+    pen.box(x, y - h / 2, w, h, theme[tensor] ?? theme.statistics, 3);
     if (h < 12 * u || tensor.length > 2) return;
     pen.centered(tensor, x + w / 2, y + 4.5 * u, { size: 12, weight: 700, color: theme.ground });
   }
@@ -184,10 +170,8 @@ export class MemoryPanel {
 
   looksOf(run, phase) {
     const bytes = {};
-    for (let s = run.phase.indexOf(phase); s <= run.phase.lastIndexOf(phase); s++) {
-      const tensor = run.tensor(s);
-      if (tensor && !(tensor in bytes)) bytes[tensor] = run.bytesOf(s);
-    }
+    for (let s = run.phase.indexOf(phase); s <= run.phase.lastIndexOf(phase); s++)
+      if (run.tensor(s)) bytes[run.tensor(s)] ??= run.bytesOf(s);
     const names = Object.keys(bytes),
       most = Math.max(...Object.values(bytes)),
       apart = (WIDEST - 17) / Math.max(2, names.length - 1); // units

@@ -9,8 +9,9 @@ export class Model extends Tiles {
   constructor(bytes) {
     super();
     const { header, arrays } = unpack(bytes);
-    Object.assign(this, header, { arrays });
-    const { drawn, asked } = this;
+    Object.assign(this, header, { arrays, rows: arrays.rows });
+    const { drawn, asked, misfits } = this,
+      time = (name) => this.runs[name].time;
     this.backward = header.runs[this.algorithm].rows === "gradients";
     this.scaled = drawn.seq_q !== asked.seq_q || drawn.seq_kv !== asked.seq_kv;
     this.runs = {};
@@ -21,11 +22,9 @@ export class Model extends Tiles {
     }
     this.run = this.runs[this.algorithm];
     this.run.findVisits();
-    const fit = this.algorithms.filter((name) => !this.misfits[name]);
-    this.finishing = fit.sort((a, b) => this.runs[a].time - this.runs[b].time); // those that can run, the fastest first
-    this.longest = Math.max(...(fit.length ? fit : this.algorithms).map((name) => this.runs[name].time));
+    this.finishing = this.algorithms.filter((name) => !misfits[name]).sort((a, b) => time(a) - time(b)); // those that can run, the fastest first
+    this.longest = Math.max(...(this.finishing.length ? this.finishing : this.algorithms).map(time));
     this.mostTraffic = Math.max(this.against.total, ...this.algorithms.map((name) => this.runs[name].total));
-    this.rows = arrays.rows;
     this.layTiles();
   }
 
@@ -34,22 +33,18 @@ export class Model extends Tiles {
     const { drawn, arrays } = this;
     this.queryBlocks = Math.ceil(drawn.seq_q / drawn.block_q);
     this.keyBlocks = Math.ceil(drawn.seq_kv / drawn.block_kv);
-    this.rowStart = [0];
-    for (let n = 1; n < this.rows.length; n++)
-      if (this.blockOf(n) !== this.blockOf(n - 1)) this.rowStart.push(n);
-    this.rowStart.push(this.rows.length);
-    this.visible = 0;
-    for (let i = 0; i < this.queryBlocks; i++) this.visible += arrays.stop[i] - arrays.first[i];
+    const blocks = Array.from(this.rows, (_, n) => this.blockOf(n));
+    this.rowStart = [...blocks.keys()].filter((n) => blocks[n] !== blocks[n - 1]);
+    this.rowStart.push(blocks.length);
+    this.visible = arrays.stop.reduce((sum, stop, i) => sum + stop - arrays.first[i], 0);
   }
 
   /** The model on the tiles of a run, which may have its own. */
   on({ name, tile }) {
     if (!tile) return this;
-    const model = Object.assign(Object.create(this), {
-      drawn: { ...this.drawn, ...tile },
-      arrays: { ...this.arrays, ...this.arrays[name] },
-    });
-    model.rows = model.arrays.rows;
+    const arrays = { ...this.arrays, ...this.arrays[name] },
+      drawn = { ...this.drawn, ...tile },
+      model = Object.assign(Object.create(this), { drawn, arrays, rows: arrays.rows });
     model.layTiles();
     return model;
   }
@@ -71,11 +66,8 @@ export class Model extends Tiles {
 
   /** Index of the sampled row closest to a row of the problem. */
   nearest(row) {
-    let best = 0;
-    for (let i = 1; i < this.rows.length; i++) {
-      if (Math.abs(this.rows[i] - row) < Math.abs(this.rows[best] - row)) best = i;
-    }
-    return best;
+    const far = (n) => Math.abs(this.rows[n] - row);
+    return [...this.rows.keys()].reduce((best, n) => (far(n) < far(best) ? n : best));
   }
 
   /** m, l, alpha and lse of a sampled row once key tile j is added; before its first tile m is -infinity, or its sink. */

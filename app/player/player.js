@@ -1,34 +1,38 @@
 // One canvas, one clock: what a player shows of the moment that it stands at.
 
-import { clamp, traffic } from "../canvas/format.js";
+import { clamp, duration, grouped, plural } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { BackwardRowPanel } from "./backward_panels.js";
-import { BAR, Controls } from "./controls.js";
+import { BAR } from "./bar.js";
+import { brokenSentence } from "./broken_story.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
 import { layoutOf } from "./layout.js";
 import { FLIGHT_SECONDS } from "./memory_panel.js";
 import { Model } from "./model.js";
-import { wordsOf } from "./narrator.js";
+import { raceSentence } from "./race_story.js";
 import { RowPanel } from "./row_panel.js";
 import { NONE } from "./run.js";
-import { visitsCsv } from "./steps_table.js";
+import { sentence, stepWords } from "./story.js";
+import { visitsCsv } from "./visits_csv.js";
 
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
   LONG_RUN = 90; // and any other
 const RACE_SECONDS = 24, // how long the slowest lane of a race takes at speed 1
   RACE_MARKS = 10000; // positions of the scrubber in a race
-const remembered = {}; // by what is played: what a player passes on to the next one when the reader leaves the page and returns
+const STANDS = 700; // ms that words stand for at least while it plays
+const KEPT = ["loop", "race", "slot", "pinned", "speeds", "fraction"];
+const remembered = {}; // of these, by what is played: for when the reader leaves the page and returns
 
 /** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
 class Player extends TimedPlayer {
   static bar = BAR;
   static Model = Model;
-  static Controls = Controls;
 
   release() {
-    if (!this.model.begin) remembered[this.plays] = { fraction: this.fraction, ...this.kept() };
+    if (!this.model.begin)
+      remembered[this.plays] = Object.fromEntries(KEPT.map((name) => [name, this[name]]));
     super.release();
   }
 
@@ -37,50 +41,35 @@ class Player extends TimedPlayer {
     return this.model.backward ? "backward" : "forward";
   }
 
-  kept() {
-    const { loop, race, slot, pinned, speeds } = this;
-    return { loop, race, slot, pinned, speeds };
-  }
-
   load(part) {
     this.run = this.model.run;
     if (part !== null && !this.model.begin) this.fraction = part;
     else this.open();
-    this.root.querySelector('[data-do="race"]').hidden = !this.races;
-    const { flaws, arrays } = this.model;
-    this.controls.offer(
-      "flaw",
-      ["", ...Object.keys(arrays.wrong ?? {})],
-      (name) => flaws[name] ?? "Break it",
-    );
-    this.root.querySelector('[data-is="flaw"]').hidden = !arrays.wrong;
+    const { flaws, arrays } = this.model,
+      { visits } = this.run,
+      most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN,
+      broken = Object.keys(arrays.wrong ?? {});
+    this.controls.offer("flaw", ["", ...broken], (name) => flaws[name] ?? "Break it");
+    this.controls.optionOf("flaw").hidden = !arrays.wrong;
+    this.controls.optionOf("race").hidden = !this.races;
     if (!arrays.wrong) this.flaw = "";
-    const { visits } = this.run,
-      most = visits <= FEW_TILES ? WHOLE_RUN : LONG_RUN;
     if (!this.chosen)
       this.speeds.single = BAR.speeds.find((speed) => visits / speed <= most) || BAR.speeds.at(-1);
   }
 
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
   open() {
-    const linked = linkedMoment();
-    if (this.model.begin) {
-      Object.assign(this, this.model.begin);
-      this.fraction = 0;
-    } else if (remembered[this.plays]) {
-      Object.assign(this, remembered[this.plays]);
-    } else if (linked.has("step") || linked.has("race")) {
+    const linked = linkedMoment(),
+      { begin } = this.model,
+      kept = remembered[this.plays];
+    if (begin || kept) Object.assign(this, begin ?? kept, begin && { fraction: 0 });
+    else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));
       this.race = linked.has("race") && this.races;
-      this.at = this.race
-        ? clamp(Number(linked.get("race")) || 0, 0, 1) * RACE_MARKS
-        : Number(linked.get("step")) || 0;
-      this.at = clamp(this.at, 0, this.last);
-    } else if (noted() !== null) {
-      this.fraction = noted();
-    } else {
-      this.at = tellingStep(this.model, this.run, this.slot) + 1;
-    }
+      const place = this.race ? linked.get("race") * RACE_MARKS : Number(linked.get("step"));
+      this.at = clamp(place || 0, 0, this.last);
+    } else if (noted() !== null) this.fraction = noted();
+    else this.at = tellingStep(this.model, this.run, this.slot) + 1;
   }
 
   // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
@@ -129,11 +118,10 @@ class Player extends TimedPlayer {
     this.clock.stop();
     if (this.race) return this.seek(this.at + by * RACE_MARKS * (far ? 0.05 : 0.005));
     if (!far) return this.seek(this.position + by);
-    const { visitStart } = this.run,
-      now = this.position - 1;
-    const starts = by > 0 ? visitStart.filter((s) => s > now) : visitStart.filter((s) => s < now);
-    const target = by > 0 ? (starts[0] ?? this.run.steps) : (starts.at(-1) ?? -1);
-    this.seek(target + 1);
+    const { visitStart, steps } = this.run,
+      now = this.position - 1,
+      target = by > 0 ? visitStart.find((s) => s > now) : visitStart.findLast((s) => s < now);
+    this.seek((target ?? (by > 0 ? steps : -1)) + 1);
   }
 
   /** Whether there is another algorithm to run against. */
@@ -145,8 +133,7 @@ class Player extends TimedPlayer {
   setRace(on) {
     if (!this.races) return;
     const { time } = this;
-    this.race = on;
-    this.time = time;
+    Object.assign(this, { race: on, time });
     this.fit(true);
   }
 
@@ -157,30 +144,26 @@ class Player extends TimedPlayer {
   // the row
 
   get followed() {
-    const { model, run } = this,
-      step = this.stepNow;
+    const { model, run, stepNow: step } = this,
+      last = model.queryBlocks - 1;
     if (run.keysOutside) return waitingBlock(model, run);
     if (step < 0) return 0;
-    if (step >= run.steps) return model.queryBlocks - 1;
     const near = [0, 1, 2, -1, -2].map((by) => step + by); // a key tile itself comes and goes without a query tile
     const at = near.find((s) => run.outerOf[s] === run.outerOf[step] && run.query[s] !== NONE);
-    return at === undefined ? model.queryBlocks - 1 : run.query[at];
+    return run.query[at] ?? last;
   }
 
   get row() {
-    return this.pinned === null
-      ? this.model.rowOf(this.followed, this.slot)
-      : this.model.nearest(this.pinned);
+    const { model, pinned, slot } = this;
+    return pinned === null ? model.rowOf(this.followed, slot) : model.nearest(pinned);
   }
 
   moveRow(by, far) {
     if (this.race) return;
-    const { model } = this,
-      from = this.row;
-    const row = far
-      ? model.rowOf(clamp(model.blockOf(from) + by, 0, model.queryBlocks - 1), this.slot)
-      : from + by;
-    this.choose("pinned", model.rows[clamp(row, 0, model.rows.length - 1)]);
+    const { model, row, slot } = this,
+      block = clamp(model.blockOf(row) + by, 0, model.queryBlocks - 1),
+      next = far ? model.rowOf(block, slot) : clamp(row + by, 0, model.rows.length - 1);
+    this.choose("pinned", model.rows[next]);
   }
 
   /** A press on a row of the grid keeps that row in view. */
@@ -193,12 +176,20 @@ class Player extends TimedPlayer {
     this.choose("pinned", this.model.rows[this.model.nearest(panel.rowAt(y))]);
   }
 
+  escape() {
+    if (this.controls.help.hidden) this.choose("pinned", null);
+    else this.controls.showHelp(false);
+  }
+
   /** A race has lanes of tiles only where there is room for them. */
   get hallType() {
     return this.race ? 1.25 : super.hallType;
   }
 
   get takeHome() {
+    const link = new URL(location.href),
+      place = this.race ? { race: this.fraction.toFixed(4) } : { step: this.position };
+    link.hash = new URLSearchParams({ ...place, ...(this.pinned !== null && { row: this.pinned }) });
     return {
       ...super.takeHome,
       title: "Player: picture, animation, tile visits",
@@ -209,24 +200,9 @@ class Player extends TimedPlayer {
         CSV: "Player's tile visits",
       },
       name: `attention-${this.race ? "race" : this.run.name}`,
-      link: this.link(),
+      link: link.href,
       files: { CSV: () => visitsCsv(this) },
     };
-  }
-
-  link() {
-    const url = new URL(location.href);
-    const place = this.race ? { race: this.fraction.toFixed(4) } : { step: this.position };
-    if (this.pinned !== null) place.row = this.pinned;
-    url.hash = new URLSearchParams(place).toString();
-    return url.href;
-  }
-
-  // drawing
-
-  fit(anyway = false) {
-    super.fit(anyway);
-    if (this.stage.pen) this.paintTicks();
   }
 
   layout() {
@@ -235,60 +211,56 @@ class Player extends TimedPlayer {
     return panels;
   }
 
-  paintTicks() {
-    const { run, model } = this;
-    const parts = this.race
-      ? model.finishing.map((name) => ({ part: model.runs[name].time / model.longest, tall: true }))
-      : run.outerStart.map((s) => ({
-          part: (s + 1) / this.last,
-          tall: s > 0 && run.phase[s] !== run.phase[s - 1],
-        }));
-    this.controls.paintTicks(parts, this.theme.muted);
-  }
-
   moment() {
-    const { view, position, last, playing, race, loop, speed, flaw, model, row, run } = this,
-      stands = { position, part: position / last, last, playing, race, loop, speed, flaw };
-    return { view, ...wordsOf(this, view.step), ...stands, row: model.rows[row], algorithm: run.name };
+    const { view, position, last, race, loop, flaw, model, row, run } = this;
+    return {
+      ...{ view, position, last, race, loop, flaw, part: position / last },
+      ...(race ? this.raceWords() : this.words(view.step)),
+      title: `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix`,
+      ...{ row: model.rows[row], algorithm: run.name },
+    };
   }
 
-  paint() {
-    const { view, ...told } = this.moment();
-    this.stage.paint(view);
-    this.controls.show(told);
-    clearTimeout(this.tableTimer);
-    if (!this.playing) this.tableTimer = setTimeout(() => this.settle(), 150);
+  words(step) {
+    const { model, run, flaw, row, tellsRow } = this,
+      visited = run.visitedBy(step),
+      noun = run.phases.length > 1 ? "visit" : "tile",
+      visits = run.has(step) && visited ? `${noun} ${grouped(visited)} of ${grouped(run.visits)}, ` : "",
+      told = tellsRow ? row : -1; // of a row whose numbers are not on the screen nothing is said
+    return {
+      sentence: this.standing(
+        STANDS,
+        () => brokenSentence(model, run, step, flaw) || sentence(model, run, step, told),
+      ),
+      where: visits + stepWords(run, step),
+      length: plural(run.steps, "step"),
+    };
   }
 
-  settle() {
-    this.controls.table.fill();
-    if (!this.race) note(this.fraction);
-    const { model, run } = this;
-    this.stage.canvas.setAttribute(
-      "aria-label",
-      `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix; ` +
-        `${this.controls.shown.where}. ${this.controls.shown.sentence} ` +
-        `Requested from L2 so far: ${traffic(run.readAt(this.stepNow))} read, ${traffic(run.writtenAt(this.stepNow))} written; ` +
-        `across HBM, modelled: ${traffic(run.readAt(this.stepNow, "crossing"))} and ${traffic(run.writtenAt(this.stepNow, "crossing"))}.`,
-    );
+  raceWords() {
+    const { model, seconds } = this,
+      [winner] = model.finishing,
+      told = this.standing(STANDS, () => raceSentence(model, seconds));
+    if (!winner) return { sentence: told, where: "nothing races", length: "" };
+    return {
+      sentence: told,
+      where: `${duration(seconds)} of modelled time`,
+      length: `first after ${duration(model.runs[winner].time)}, last after ${duration(model.longest)}`,
+    };
+  }
+
+  tell(title, words) {
+    super.tell(title, words);
+    if (!this.playing && !this.race) note(this.fraction);
   }
 
   /** What the picture of this moment depends on. */
   get view() {
-    const { model, run, race, row, flaw, stepNow: step } = this,
-      pinned = this.pinned !== null;
-    return {
-      model,
-      run,
-      step,
-      seconds: race ? this.seconds : 0,
-      at: this.at,
-      span: this.flightSteps,
-      row,
-      flaw,
-      pinned,
-      following: !pinned && !run.keysOutside,
-    };
+    const { model, run, race, row, flaw, at, stepNow: step } = this,
+      pinned = this.pinned !== null,
+      following = !pinned && !run.keysOutside,
+      seconds = race ? this.seconds : 0;
+    return { ...{ model, run, step, seconds, at, row, flaw, pinned, following }, span: this.flightSteps };
   }
 
   /** How many steps a tile is on its way for at this pace; none where the picture stands, or its reader asks for less motion. */

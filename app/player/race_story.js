@@ -5,65 +5,51 @@ import { capital, counted, duration, grouped, plural, times } from "../canvas/fo
 /** What an algorithm is doing, short. */
 export function doing(run, step) {
   if (step < 0) return "at the start";
-  if (step >= run.steps) return "done";
-  const { name } = run.phases[run.phase[step]],
-    tile = run.query[step],
-    key = run.key[step];
-  const where = run.phases[run.phase[step]].outer === "query" ? `query tile ${tile}` : `key tile ${key}`;
-  return run.phases.length > 1
-    ? `kernel ${run.phase[step] + 1} of ${run.phases.length}, ${name}: ${where}`
-    : where;
+  const kernel = run.phase[step] + 1,
+    { name, outer } = run.phases[kernel - 1],
+    where = outer === "query" ? `query tile ${run.query[step]}` : `key tile ${run.key[step]}`;
+  return run.phases.length > 1 ? `kernel ${kernel} of ${run.phases.length}, ${name}: ${where}` : where;
 }
 
-/** "Standard and FlashAttention-1 do not fit." of those that cannot run on the GPU, or nothing. */
-function outOfRace(model) {
-  const names = model.algorithms.filter((name) => model.misfits[name]).map((name) => model.runs[name].title);
-  if (!names.length) return "";
-  return ` ${capital(names.join(" and "))} ${names.length > 1 ? "do" : "does"} not fit.`;
-}
-
-const TENTHS = 10; // that a sentence tells apart while the race goes on: finer ones could not be read
-
-/** Where the race stands; while it is `moving`, in steps that can be read. */
-export function raceSentence(model, seconds, moving = false) {
-  const { runs, finishing: order } = model,
-    out = outOfRace(model),
-    took = (name) => duration(runs[name].time);
-  const title = (name) => runs[name].title;
+/** Where the race stands. */
+export function raceSentence(model, seconds) {
+  const { runs, finishing: order, algorithms, chip, misfits } = model,
+    title = (name) => runs[name].title,
+    took = (name) => duration(runs[name].time),
+    unfit = algorithms.filter((name) => misfits[name]).map(title),
+    does = unfit.length > 1 ? "do" : "does",
+    out = unfit.length ? ` ${capital(unfit.join(" and "))} ${does} not fit.` : "";
   if (!order.length)
-    return `${model.algorithms.length === 2 ? "Neither" : "None"} of the ${counted(model.algorithms.length)} fits the ${model.chip.name}, so nothing races. Each lane says what its algorithm needs.`;
+    return `${algorithms.length === 2 ? "Neither" : "None"} of the ${counted(algorithms.length)} fits the ${chip.name}, so nothing races. Each lane says what its algorithm needs.`;
   const [winner] = order,
-    slowest = order.at(-1);
-  if (seconds <= 0) {
-    return order.length === 1
-      ? `${capital(title(winner))} runs alone on a clock of modelled time.${out}`
+    slowest = order.at(-1),
+    alone = order.length === 1,
+    first = capital(title(winner));
+  if (seconds <= 0)
+    return alone
+      ? `${first} runs alone on a clock of modelled time.${out}`
       : `${capital(plural(order.length, "algorithm"))} compute one head in the same tiles, on one clock of modelled time. Which is done first?${out}`;
-  }
-  if (seconds >= runs[slowest].time) {
-    if (order.length === 1) return `${capital(title(winner))} took ${took(winner)}, modelled.${out}`;
-    const gain = runs[slowest].time / runs[winner].time;
-    return (
-      `${capital(title(winner))} finished first, after ${took(winner)}: ${times(gain)} times as fast as ` +
-      `${title(slowest)} (${took(slowest)}, both modelled)${fewBlocks(model, runs[slowest])}.${out}`
-    );
-  }
-  const ended = order.filter((name) => runs[name].time <= seconds),
-    going = order.filter((name) => runs[name].time > seconds);
-  const share = (name) => {
-    const part = seconds / runs[name].time;
-    return `${title(name)} is ${moving ? 10 * Math.floor(TENTHS * part) : Math.floor(100 * part)}% through`;
-  };
-  if (!ended.length) {
-    const when = moving ? "" : `After ${duration(seconds)} of modelled time `;
-    return `${capital(`${when}${going.map(share).join(", ")}`)}.${out}`;
-  }
-  return `${capital(ended.map((name) => `${title(name)} was done after ${took(name)}`).join(", "))}; ${going.map(share).join(", ")}.${out}`;
+  if (seconds >= runs[slowest].time)
+    return alone
+      ? `${first} took ${took(winner)}, modelled.${out}`
+      : `${first} finished first, after ${took(winner)}: ${times(runs[slowest].time / runs[winner].time)} times as fast as ` +
+          `${title(slowest)} (${took(slowest)}, both modelled)${fewBlocks(chip, runs[slowest])}.${out}`;
+  const is = order.map((name) =>
+    runs[name].time <= seconds
+      ? `${title(name)} was done after ${took(name)}`
+      : `${title(name)} is ${Math.floor(100 * (seconds / runs[name].time))}% through`,
+  );
+  const ended = order.filter((name) => runs[name].time <= seconds).length,
+    going = is.slice(ended).join(", "),
+    done = is.slice(0, ended).join(", ");
+  const told = ended ? `${done}; ${going}` : `After ${duration(seconds)} of modelled time ${going}`;
+  return `${capital(told)}.${out}`;
 }
 
 /** That a run has too few blocks for the GPU, which is why it is slow, as the end of a sentence; or nothing. */
-function fewBlocks({ chip }, { blocks }) {
-  if (!(blocks < chip.sms)) return "";
-  return `, whose ${plural(blocks, "thread block")} ${blocks === 1 ? "is" : "are"} too few for ${grouped(chip.sms)} SMs`;
+function fewBlocks({ sms }, { blocks }) {
+  if (!(blocks < sms)) return "";
+  return `, whose ${plural(blocks, "thread block")} ${blocks === 1 ? "is" : "are"} too few for ${grouped(sms)} SMs`;
 }
 
 /** Why an algorithm cannot run, as one sentence: a verdict and what it rests on. */

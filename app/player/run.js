@@ -12,25 +12,26 @@ export class Run {
     const [{ outer, reverse }] = this.phases;
     Object.assign(this, { reverse, keysOutside: outer === "key" }); // key tiles from the last to the first; in the outer loop
     this.kinds = kinds.map(([, operation, tensor]) => [words.operations[operation], words.tensors[tensor]]);
-    const lookUp = (at) => {
-      const table = Uint8Array.from(kinds, (row) => row[at]),
-        column = new Uint8Array(kind.length);
-      for (let s = 0; s < kind.length; s++) column[s] = table[kind[s]];
-      return column;
-    };
     const accumulate = (at) => {
-      const table = Float64Array.from(kinds, (row) => row[at]),
-        total = new Float64Array(kind.length + 1);
-      for (let s = 0; s < kind.length; s++) total[s + 1] = total[s] + table[kind[s]];
-      return total;
+      const table = Float64Array.from(kinds, (row) => row[at]);
+      return this.summed((s) => table[kind[s]]);
     };
-    this.phase = lookUp(0);
-    [this.readBytes, this.writtenBytes, this.seconds] = [3, 4, 5].map(accumulate);
-    this.moved = { requested: [this.readBytes, this.writtenBytes], crossing: [6, 7].map(accumulate) }; // of L2, and across HBM
-    this.phaseEnds = this.phases.map((_, n) => this.seconds[this.phase.lastIndexOf(n) + 1]);
-    this.total = this.readAt(this.steps) + this.writtenAt(this.steps);
-    this.crossing = this.readAt(this.steps, "crossing") + this.writtenAt(this.steps, "crossing");
-    this.time = this.seconds[this.steps];
+    const [read, written, seconds, ...crossing] = [3, 4, 5, 6, 7].map(accumulate);
+    this.phase = Uint8Array.from(kind, (one) => kinds[one][0]);
+    this.seconds = seconds;
+    this.moved = { requested: [read, written], crossing }; // of L2, and across HBM
+    this.phaseEnds = this.phases.map((_, n) => seconds[this.phase.lastIndexOf(n) + 1]);
+    [this.total, this.crossing] = ["requested", "crossing"].map(
+      (level) => this.readAt(this.steps, level) + this.writtenAt(this.steps, level),
+    );
+    this.time = seconds[this.steps];
+  }
+
+  /** Running totals of a number of each step: what came before it, and at last all. */
+  summed(of) {
+    const totals = new Float64Array(this.steps + 1);
+    for (let s = 0; s < this.steps; s++) totals[s + 1] = totals[s] + of(s);
+    return totals;
   }
 
   /** What a step does, by its name. */
@@ -55,7 +56,7 @@ export class Run {
 
   /** How many tile visits have begun. */
   visitedBy(step) {
-    return step < 0 ? 0 : step >= this.steps ? this.visits : this.visitsSoFar[step];
+    return step < 0 ? 0 : countWhile(this.visitStart, (start) => start <= step);
   }
 
   /** Which tile visit and which outer block every step belongs to; only the run in view needs them. */
@@ -64,7 +65,6 @@ export class Run {
       tiled = this.phases.map(() => false);
     for (let s = 0; s < steps; s++) if (query[s] !== NONE && key[s] !== NONE) tiled[phase[s]] = true;
     this.visit = new Int32Array(steps); // -1 between visits
-    this.visitsSoFar = new Int32Array(steps); // visits begun
     this.outerOf = new Int32Array(steps);
     this.visitStart = [];
     this.outerStart = [];
@@ -90,7 +90,6 @@ export class Run {
       if (visiting && (open < 0 || query[s] !== query[s - 1] || key[s] !== key[s - 1]))
         open = this.visitStart.push(s) - 1;
       this.visit[s] = visiting ? open : -1;
-      this.visitsSoFar[s] = this.visitStart.length;
     }
     this.visits = this.visitStart.length;
     this.findTransfers();
@@ -98,35 +97,24 @@ export class Run {
 
   /** The number of the part that a step works on, counted over all query tiles; -1 where keys are not split. */
   partAt(step) {
-    return this.has(step) && this.phase[step] === 0
-      ? countWhile(this.parts, ({ start }) => start <= step) - 1
-      : -1;
-  }
-
-  /** How many steps the outer block has that a step belongs to. */
-  outerSteps(step) {
-    const n = this.outerOf[step];
-    return (this.outerStart[n + 1] ?? this.steps) - this.outerStart[n];
+    if (!this.has(step) || this.phase[step]) return -1;
+    return countWhile(this.parts, ({ start }) => start <= step) - 1;
   }
 
   /** How many loads and stores came before each step, and of every stored tensor how much stands in memory after it. */
   findTransfers() {
-    const { steps, query, key } = this,
+    const { query, key } = this,
       seen = new Set();
-    this.transfers = new Int32Array(steps + 1);
+    this.transfers = this.summed((s) => ["load", "store"].includes(this.operation(s)));
     this.stored = {}; // by tensor, bytes after so many steps, each tile once
     for (const [operation, tensor] of this.kinds)
-      if (operation === "store") this.stored[tensor] ??= new Float64Array(steps + 1);
-    for (let s = 0; s < steps; s++) {
-      const operation = this.operation(s),
-        tensor = this.tensor(s),
-        tile = `${tensor} ${query[s]} ${key[s]}`;
-      this.transfers[s + 1] = this.transfers[s] + (operation === "load" || operation === "store" ? 1 : 0);
-      for (const total of Object.values(this.stored)) total[s + 1] = total[s];
-      if (operation !== "store" || seen.has(tile)) continue;
-      seen.add(tile);
-      this.stored[tensor][s + 1] += this.writtenBytes[s + 1] - this.writtenBytes[s];
-    }
+      if (operation === "store")
+        this.stored[tensor] ??= this.summed((s) => {
+          const tile = `${tensor} ${query[s]} ${key[s]}`,
+            again = this.operation(s) !== "store" || this.tensor(s) !== tensor || seen.has(tile);
+          if (!again) seen.add(tile);
+          return again ? 0 : this.bytesOf(s);
+        });
   }
 
   /** The share of a tensor that the run has left in memory by a step. */
@@ -178,16 +166,14 @@ export class Run {
     return this.bytesOf(step, "crossing") / (this.bytesOf(step) || 1);
   }
 
-  /** What the steps on one tile request from L2; what is loaded or stored once for a whole block is not among it. */
+  /** What the steps on one tile request from L2, [read, written]; what is moved once for a whole block is not among it. */
   bytesOfTile(i, j) {
-    let read = 0,
-      written = 0;
-    for (let s = 0; s < this.steps; s++) {
-      if (this.query[s] !== i || this.key[s] !== j) continue;
-      read += this.readBytes[s + 1] - this.readBytes[s];
-      written += this.writtenBytes[s + 1] - this.writtenBytes[s];
-    }
-    return { read, written };
+    return this.moved.requested.map((total) => {
+      let bytes = 0;
+      for (let s = 0; s < this.steps; s++)
+        if (this.query[s] === i && this.key[s] === j) bytes += total[s + 1] - total[s];
+      return bytes;
+    });
   }
 
   /** Whether the visit that a step belongs to has reached an operation by that step. */

@@ -7,6 +7,11 @@ export class Tiles {
     return j >= this.arrays.first[i] && j < this.arrays.stop[i];
   }
 
+  /** All of them, [i, j], row by row. */
+  *tiles() {
+    for (let i = 0; i < this.queryBlocks; i++) for (let j = 0; j < this.keyBlocks; j++) yield [i, j];
+  }
+
   partial(i, j) {
     return this.seen(i, j) && (j < this.arrays.full_first[i] || j >= this.arrays.full_stop[i]);
   }

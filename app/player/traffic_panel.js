@@ -20,9 +20,9 @@ export class TrafficPanel {
   /** The run in view and what it stands beside: [title, run or totals, step], where those have steps. */
   rows({ model, run, step }) {
     const { against } = model,
-      other = model.runs[against.name];
-    const share = run.time ? run.timeAt(step) / run.time : 0;
-    const at = step < 0 ? -1 : step >= run.steps ? other?.steps : other?.stepAt(share * other.time);
+      other = model.runs[against.name],
+      share = run.time ? run.timeAt(step) / run.time : 0,
+      at = step < 0 ? -1 : step >= run.steps ? other?.steps : other?.stepAt(share * other.time);
     return [
       [run.title, run, step],
       [against.title, other ?? against, at],
@@ -31,23 +31,24 @@ export class TrafficPanel {
 
   paint(pen, box, view) {
     const { model, run } = view,
+      { against, mostTraffic: most } = model,
       { u, theme } = pen,
-      right = box.x + box.w;
+      right = box.x + box.w,
+      narrow = box.w < 310 * u,
+      rows = this.rows(view);
     LEVELS.forEach(({ level, title, origin }, n) => {
-      const y = box.y + (16 + GROUP * n) * u;
-      const width = pen.text(title, box.x, y, { size: box.w < 310 * u ? 12 : 13, weight: 600 });
-      const [bytes, others] = [run, model.against].map((one) => wholeOf(one, level)),
-        least = box.w < 310 * u ? "≥ " : "at least ",
-        bound = model.against.least && level === "requested" ? least : "",
-        told = run.unfused ? "" : bound + compared(bytes, others),
-        words = box.w - width > 7.5 * told.length * u ? told : "";
-      const taken = width + pen.right(words, right, y, { size: 12, weight: 700 });
+      const y = box.y + (16 + GROUP * n) * u,
+        width = pen.text(title, box.x, y, { size: narrow ? 12 : 13, weight: 600 }),
+        least = narrow ? "≥ " : "at least ",
+        bound = against.least && level === "requested" ? least : "",
+        told = run.unfused ? "" : bound + compared(wholeOf(run, level), wholeOf(against, level)),
+        words = box.w - width > 7.5 * told.length * u ? told : "",
+        taken = width + pen.right(words, right, y, { size: 12, weight: 700 });
       if (box.w - taken > (7 * origin.length + 14) * u)
         pen.text(origin, box.x + width + 6 * u, y, { size: 11.5, color: n ? theme.muted : theme.good });
-      this.rows(view).forEach(([name, other, step], row) => {
+      rows.forEach(([title, other, step], row) => {
         const area = { x: box.x, y: y + (7 + ROW * row) * u, w: box.w };
-        const amount = { title: name, run: other, step, level, most: model.mostTraffic };
-        amountBar(pen, area, { ...amount, strong: row === 0 });
+        amountBar(pen, area, { title, run: other, step, level, most, strong: row === 0 });
       });
     });
     this.foot(pen, box, model);
@@ -58,8 +59,7 @@ export class TrafficPanel {
     const moved = `${traffic(all.requested)} and ${traffic(all.crossing)}`,
       heads = asked.heads === 1 ? "the head" : `all ${grouped(asked.heads)}`,
       words = scaled ? `Whole, ${heads}: ${moved}` : `One head; ${heads}: ${moved}`;
-    const y = box.y + (2 * GROUP + 12) * pen.u;
-    if (scaled || asked.heads > 1) pen.note(words, box.x, y, { room: box.w });
+    if (scaled || asked.heads > 1) pen.note(words, box.x, box.y + (2 * GROUP + 12) * pen.u, { room: box.w });
   }
 }
 
@@ -67,22 +67,20 @@ export class TrafficPanel {
 export function amountBar(pen, { x, y, w }, { title, run, step, level, most, strong = true }) {
   const { u, theme } = pen,
     moving = run.moved !== undefined,
-    whole = wholeOf(run, level);
-  const [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0];
-  const base = y + 13 * u,
+    whole = wholeOf(run, level),
+    [read, written] = moving ? [run.readAt(step, level), run.writtenAt(step, level)] : [0, 0],
+    base = y + 13 * u,
     of = { size: 11.5, mono: true, color: moving ? theme.muted : theme.ink },
-    total = pen.right(`${moving ? " of " : ""}${traffic(whole)}`, x + w, base, of),
     sum = { size: 13, weight: strong ? 700 : 400, mono: true },
-    number = moving ? pen.right(traffic(read + written), x + w - total, base, sum) : 0,
-    look = strong ? { weight: 600 } : { color: theme.muted };
+    look = strong ? { weight: 600 } : { color: theme.muted },
+    total = pen.right(`${moving ? " of " : ""}${traffic(whole)}`, x + w, base, of),
+    number = moving ? pen.right(traffic(read + written), x + w - total, base, sum) : 0;
   pen.text(title, x, base, { size: 12, ...look, room: w - total - number - 8 * u });
-  const h = 8 * u,
-    top = y + 18 * u,
-    scale = w / most;
+  const [h, top, scale] = [8 * u, y + 18 * u, w / most],
+    from = x + read * scale + (read * scale > 2 && written ? 1 : 0);
   pen.box(x, top, w, h, theme.panel, 3);
   pen.box(x, top, Math.max(2, whole * scale), h, theme.cell, 3);
   pen.box(x, top, read * scale, h, theme.Q, 3);
-  const from = x + read * scale + (read * scale > 2 && written ? 1 : 0);
   pen.box(from, top, written * scale, h, theme.O, 3);
   if (written * scale >= 3) pen.hatch(from, top, written * scale, h, mix(theme.ground, theme.O, 0.35), 5 * u);
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { acrossLayout } from "../../app/across/layout.js";
+import { acrossLayout } from "../../app/across/across.js";
 import { Stage } from "../../app/canvas/stage.js";
 import { ChartPanel } from "../../app/gpu/chart.js";
 import { GridLayout } from "../../app/player/grid_layout.js";

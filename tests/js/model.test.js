@@ -71,8 +71,8 @@ test("a visit has reached what came in it, not what is still to come", () => {
 });
 
 test("a tile's bytes are those of its own steps", () => {
-  assert.deepEqual(run.bytesOfTile(0, 0), { read: 128, written: 0 });
-  assert.deepEqual(run.bytesOfTile(1, 1), { read: 64, written: 0 });
+  assert.deepEqual(run.bytesOfTile(0, 0), [128, 0]);
+  assert.deepEqual(run.bytesOfTile(1, 1), [64, 0]);
 });
 
 test("tiles have the rows that there are, the last ones fewer", () => {

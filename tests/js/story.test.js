@@ -7,7 +7,7 @@ import { FUSED_STORY } from "../../app/player/fused_story.js";
 import { Model } from "../../app/player/model.js";
 import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
 import { rowState } from "../../app/player/row_state.js";
-import { blockSentence, codeShown, sentence, stepWords } from "../../app/player/story.js";
+import { codeShown, sentence, stepWords } from "../../app/player/story.js";
 import { each } from "./each.js";
 import { OPERATIONS, PHASE, RUN, TENSORS, toy } from "./payload.js";
 
@@ -117,10 +117,6 @@ test("the line that is lit is the step's, and there is none outside the run", ()
   for (const [step, line] of Object.entries(expected)) assert.equal(lit(Number(step)), line, step);
 });
 
-test("a whole block has no sentence of its own before the run and after it", () => {
-  for (const step of [-1, 30]) assert.equal(blockSentence(model, run, step), said(step));
-});
-
 test("copies that run ahead and products beside the softmax are in the lines where the run has them", () => {
   const phases = [{ ...PHASE, reverse: true }];
   const ahead = new Model(toy({ run: { phases, specialised: true, overlapped: true }, order: [1, 0] }));
@@ -135,8 +131,6 @@ test("copies that run ahead and products beside the softmax are in the lines whe
     sentence(ahead, ahead.run, -1, 0),
     /the last first\. The page of this algorithm shows what runs at the same time\.$/,
   );
-  assert.match(blockSentence(ahead, ahead.run, 3), /while key tiles 1 down to 0 pass by/);
-  assert.match(blockSentence(model, run, 3), /while key tiles 0 to 1 pass by/);
 });
 
 test("key tiles outside have their own story", () => {

@@ -1,8 +1,6 @@
-// The player's own buttons and keys, its help and the table of its steps: what is neither picture nor table.
+// The player's own buttons and keys, and how its picture is read.
 
 import { counted } from "../canvas/format.js";
-import { inFullScreen, Transport } from "../canvas/transport.js";
-import { StepsTable } from "./steps_table.js";
 
 // how the picture is read
 const GUIDE = {
@@ -64,14 +62,6 @@ export const BAR = {
       ...{ name: "flaw", key: "b", label: "Break it: leave a line out", choices: [] },
       told: "leave a line of the kernel out: O turns red where it goes wrong",
     },
-    {
-      ...{ name: "table", key: "t", words: "Table", told: "the steps as a table", pressed: true },
-      act: (_, controls) => controls.showTable(!controls.table.open),
-    },
-    {
-      ...{ name: "link", key: "c", words: "<span>Link</span>", told: "copy a link to this moment" },
-      act: (_, controls) => controls.copyLink(),
-    },
   ],
   keys: [
     {
@@ -82,83 +72,9 @@ export const BAR = {
       }),
     },
     {
-      ...{ name: "Esc", told: "close, leave full screen; follow the tile at work again" },
-      act: ({ controls }) => ({ Escape: () => controls.escape() }),
+      ...{ name: "Esc", told: "close; follow the tile at work again" },
+      act: (player) => ({ Escape: () => player.escape() }),
     },
   ],
   guide: (model) => (model.backward ? BACKWARD_GUIDE : GUIDE),
 };
-
-export class Controls extends Transport {
-  constructor(root, player, bar) {
-    super(root, player, bar);
-    this.ticks = document.createElement("canvas");
-    this.ticks.className = "ticks";
-    this.ticks.ariaHidden = "true";
-    this.slider.before(this.ticks);
-    this.table = new StepsTable(player);
-    this.actions.earlier = () => this.table.turn(-1);
-    this.actions.later = () => this.table.turn(1);
-  }
-
-  escape() {
-    if (!this.help.hidden) this.showHelp(false);
-    else if (this.table.open) this.showTable(false);
-    else if (inFullScreen()) document.exitFullscreen();
-    else this.player.choose("pinned", null);
-  }
-
-  async copyLink() {
-    const label = this.root.querySelector('[data-do="link"] span'),
-      url = this.player.link();
-    let copied = true;
-    try {
-      await navigator.clipboard.writeText(url);
-    } catch {
-      copied = copyBySelection(url, this.root);
-    }
-    label.textContent = copied ? "Copied" : "See URL";
-    if (!copied) history.replaceState(history.state, "", url);
-    clearTimeout(this.linkTimer);
-    this.linkTimer = setTimeout(() => (label.textContent = "Link"), 1600);
-  }
-
-  show(next) {
-    if (this.shown.last !== next.last) {
-      this.slider.max = next.last;
-      this.shown.part = null; // the scrubber stands elsewhere
-    }
-    super.show(next);
-  }
-
-  /** Ticks above the scrubber: `parts` are positions from 0 to 1, the taller ones begin a kernel. */
-  paintTicks(parts, color) {
-    const canvas = this.ticks,
-      dpr = window.devicePixelRatio || 1;
-    const w = canvas.clientWidth,
-      h = canvas.clientHeight;
-    canvas.width = Math.round(w * dpr);
-    canvas.height = Math.round(h * dpr);
-    const ctx = canvas.getContext("2d");
-    ctx.scale(dpr, dpr);
-    ctx.fillStyle = color;
-    const inset = h; // half of the thumb
-    for (const { part, tall } of parts)
-      ctx.fillRect(inset + part * (w - 2 * inset), tall ? 0 : h / 2, 1, tall ? h : h / 2);
-  }
-
-  showTable(on) {
-    this.table.show(on);
-    this.press("table", on);
-  }
-}
-
-function copyBySelection(text, root) {
-  const area = document.createElement("textarea");
-  area.value = text;
-  root.append(area);
-  area.select();
-  const copied = document.execCommand("copy");
-  area.remove();
-  return copied;
-}
