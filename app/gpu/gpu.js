@@ -66,7 +66,7 @@ class GpuPlayer extends LanesPlayer {
   layout() {
     const { width: w, height: h, u } = this.stage,
       narrow = w < NARROW,
-      side = narrow ? 220 * u : clamp(0.27 * w, 230 * u, 420 * u),
+      side = narrow ? 220 * u : clamp(0.32 * w, 230 * u, 520 * u),
       [charts, tiles] = cut({ x: 0, y: 0, w, h }, narrow ? "y" : "x", (narrow ? 12 : 30) * u, [null, side]),
       { lanes } = this.model,
       each = cut(charts, "y", 12 * u, Array(lanes.length).fill(null));

@@ -62,7 +62,7 @@ def test_pillow_reads_the_pictures_that_were_encoded_and_how_long_each_stands():
 
 # the tile visits of the toy that tests/js/payload.js describes, as the player writes them
 VISITS = """
-import { visitsCsv } from "./app/player/steps_table.js";
+import { visitsCsv } from "./app/player/visits_csv.js";
 import { Model } from "./app/player/model.js";
 import { toy } from "./tests/js/payload.js";
 const model = new Model(toy());
