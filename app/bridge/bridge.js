@@ -1,6 +1,6 @@
 // One canvas, one clock: each reason takes its slice of the time, while the call walks under the roofline.
 
-import { clamp } from "../canvas/format.js";
+import { between, clamp } from "../canvas/format.js";
 import { showingFrames } from "../canvas/frames.js";
 import { veil } from "../canvas/theme.js";
 
@@ -46,14 +46,8 @@ class BridgePanel {
       if (!done) return;
       pen.heading(n > 1 ? `+ ${name}` : name, done === 1 ? words : "", x, top + 14 * u, w);
       pen.box(x, top + 19 * u, w, thick, theme.panel, 2);
-      pen.box(
-        x + start * scale,
-        top + 19 * u,
-        Math.max(2, (end - start) * scale * done),
-        thick,
-        theme[color],
-        2,
-      );
+      const wide = Math.max(2, (end - start) * scale * done);
+      pen.box(x + start * scale, top + 19 * u, wide, thick, theme[color], 2);
       if (n > 1 && done === 1)
         pen.box(x + end * scale - 0.5, top + 19 * u, 1, thick + 24 * u, veil(theme.ink, 0.4), 0);
     });
@@ -62,7 +56,7 @@ class BridgePanel {
   /** Both axes in powers of ten; the point keeps a trace of the way that it has come. */
   roof(pen, { x, y, w, h }, at) {
     const { theme, model } = this,
-      { u, ctx } = pen,
+      { u } = pen,
       { frames, peak, memory } = model,
       log = Math.log10,
       of = (name) => frames.map((each) => log(each[name])),
@@ -71,49 +65,32 @@ class BridgePanel {
       [low, most] = [Math.min(...of("rate")) - 0.3, Math.max(...of("rate"), log(peak)) + 0.2],
       X = (value) => x + (w * (value - left)) / (right - left),
       Y = (value) => y + (h * (most - value)) / (most - low),
-      line = (points, color, width) => {
-        Object.assign(ctx, { strokeStyle: color, lineWidth: width * u, lineJoin: "round" });
-        ctx.beginPath();
-        for (const [a, b] of points) ctx.lineTo(X(a), Y(b));
-        ctx.stroke();
-      };
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(x, y - 4 * u, w, h + 8 * u);
-    ctx.clip();
-    pen.box(x, y, w, h, theme.panel, 3);
-    const under = (value) => value + log(memory);
-    line(
-      [
-        [ridge, log(peak)],
-        [right, under(right)],
-      ],
-      veil(theme.muted, 0.35),
-      2,
-    );
-    line(
-      [
-        [left, under(left)],
-        [ridge, log(peak)],
-        [right, log(peak)],
-      ],
-      theme.muted,
-      3,
-    );
-    pen.right("peak of the tensor cores", x + w - 8 * u, Y(log(peak)) - 8 * u, {
-      size: 13,
-      color: theme.muted,
-    });
-    const lowest = Math.min(Y(under(left)) + 22 * u, y + h - 7 * u);
-    pen.text("peak of HBM", X(left) + 26 * u, lowest, { size: 13, color: theme.muted });
-    const { n, now, next, part } = model.at(at),
-      place = (name) => log(now[name]) + (next ? part * (log(next[name]) - log(now[name])) : 0),
+      line = (points, color, width) =>
+        pen.line(
+          points.flatMap(([a, b]) => [X(a), Y(b)]),
+          color,
+          width * u,
+        ),
+      point = ([a, b], r, color) => pen.box(X(a) - r, Y(b) - r, 2 * r, 2 * r, color, r),
+      roof = log(peak),
+      [first, last] = [left, right].map((value) => [value, value + log(memory)]),
+      ends = [ridge, roof],
+      style = { size: 13, color: theme.muted },
+      { n, now, next, part } = model.at(at),
+      place = (name) => between(log(now[name]), log((next ?? now)[name]), part),
       here = [place("intensity"), place("rate")],
-      trace = frames.slice(0, n + 1).map(({ intensity, rate }) => [log(intensity), log(rate)]);
-    line([...trace, here], veil(theme.O, 0.5), 2);
-    for (const [a, b] of trace) pen.box(X(a) - 4 * u, Y(b) - 4 * u, 8 * u, 8 * u, veil(theme.O, 0.5), 4);
-    pen.box(X(here[0]) - 8 * u, Y(here[1]) - 8 * u, 16 * u, 16 * u, theme.O, 8);
-    ctx.restore();
+      trace = frames.slice(0, n + 1).map(({ intensity, rate }) => [log(intensity), log(rate)]),
+      pale = veil(theme.O, 0.5);
+    pen.within({ x, y: y - 4 * u, w, h: h + 8 * u }, () => {
+      pen.box(x, y, w, h, theme.panel, 3);
+      line([ends, last], veil(theme.muted, 0.35), 2);
+      line([first, ends, [right, roof]], theme.muted, 3);
+      pen.right("peak of the tensor cores", x + w - 8 * u, Y(roof) - 8 * u, style);
+      pen.text("peak of HBM", X(left) + 26 * u, Math.min(Y(first[1]) + 22 * u, y + h - 7 * u), style);
+      line([...trace, here], pale, 2);
+      for (const each of trace) point(each, 4 * u, pale);
+      point(here, 8 * u, theme.O);
+    });
     pen.text("FLOPs per second", x - 16 * u, y - 10 * u, { size: 14, weight: 650 });
     pen.right("FLOPs per byte across HBM", x + w, y + h + 17 * u, { size: 12.5, color: theme.muted });
   }

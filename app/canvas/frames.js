@@ -1,6 +1,6 @@
 // Pictures that move from one frame to the next, beside the numbers of the frame that is nearest.
 
-import { clamp } from "./format.js";
+import { clamp, eased } from "./format.js";
 import { showing } from "./showing.js";
 import { NARROW } from "./stage.js";
 import { TimedPlayer } from "./timed_player.js";
@@ -23,9 +23,8 @@ export class Frames {
 
   /** The frame at a place, the next, and how far it is on its way there. */
   at(place) {
-    const n = clamp(Math.floor(place), 0, this.longest),
-      part = place - n;
-    return { n, now: this.frames[n], next: this.frames[n + 1], part: part * part * (3 - 2 * part) };
+    const n = clamp(Math.floor(place), 0, this.longest);
+    return { n, now: this.frames[n], next: this.frames[n + 1], part: eased(place - n) };
   }
 }
 

@@ -26,16 +26,13 @@ class LayerPanel {
 
   paint(pen, box, { at }) {
     const { u } = pen,
-      high = Math.min(150 * u, 0.42 * box.h),
+      { x, y, w, h } = box,
+      high = Math.min(150 * u, 0.42 * h),
       moment = this.moment(at);
     WAYS.forEach((way, n) =>
-      this.bar(pen, { ...box, y: box.y + (n * high) / 2, h: high / 2 - 8 * u }, way, moment),
+      this.bar(pen, { x, y: y + (n * high) / 2, w, h: high / 2 - 8 * u }, way, moment),
     );
-    this.curves(
-      pen,
-      { x: box.x + 46 * u, y: box.y + high + 30 * u, w: box.w - 60 * u, h: box.h - high - 60 * u },
-      at,
-    );
+    this.curves(pen, { x: x + 46 * u, y: y + high + 30 * u, w: w - 60 * u, h: h - high - 60 * u }, at);
   }
 
   /** Seconds at a place: between two lengths that are computed each keeps its rate of growth. */
@@ -65,33 +62,27 @@ class LayerPanel {
   /** Attention's share over all lengths, both ways, and where we are. */
   curves(pen, { x, y, w, h }, at) {
     const { theme, model } = this,
-      { u, ctx } = pen,
+      { u } = pen,
       { frames } = model,
       place = (n) => x + (w * n) / model.longest,
-      level = (share) => y + h * (1 - share);
-    const share = `Attention's share${this.narrow ? "" : " of the layer's time"}`;
-    pen.text(share, x - 46 * u, y - 12 * u, { size: 14, weight: 650 });
+      level = (share) => y + h * (1 - share),
+      style = { size: 12, mono: true, color: theme.muted },
+      every = Math.ceil((48 * u * frames.length) / w),
+      now = this.moment(at),
+      title = `Attention's share${this.narrow ? "" : " of the layer's time"}`;
+    pen.text(title, x - 46 * u, y - 12 * u, { size: 14, weight: 650 });
     for (const share of [0, 0.5, 1]) {
       pen.rule(x, level(share), w);
-      pen.right(wholePercent(share), x - 6 * u, level(share) + 4 * u, {
-        size: 12,
-        mono: true,
-        color: theme.muted,
-      });
+      pen.right(wholePercent(share), x - 6 * u, level(share) + 4 * u, style);
     }
-    const every = Math.ceil((48 * u * frames.length) / w);
     frames.forEach(({ mark }, n) => {
-      if (n % every === 0)
-        pen.centered(short(mark), place(n), y + h + 18 * u, { size: 12, mono: true, color: theme.muted });
+      if (n % every === 0) pen.centered(short(mark), place(n), y + h + 18 * u, style);
     });
-    const now = this.moment(at);
     WAYS.forEach((way, n) => {
       const color = n ? theme.S : theme.muted,
         of = (each) => each[way] / (each.rest + each[way]);
-      Object.assign(ctx, { strokeStyle: color, lineWidth: 3 * u, lineJoin: "round" });
-      ctx.beginPath();
-      frames.forEach((each, k) => ctx.lineTo(place(k), level(of(each))));
-      ctx.stroke();
+      const points = frames.flatMap((each, k) => [place(k), level(of(each))]);
+      pen.line(points, color, 3 * u);
       pen.box(place(at) - 6 * u, level(of(now)) - 6 * u, 12 * u, 12 * u, color, 6);
       const named = frames.findIndex((each) => of(each) > (n ? 0.3 : 0.5)),
         style = { size: 13, weight: 650, color, halo: theme.ground };

@@ -1,6 +1,7 @@
 // One canvas, one clock: everything that a row has summed shrinks together when a larger score comes.
 
-import { clamp, decimal, factor, toldApart } from "../canvas/format.js";
+import { cut } from "../canvas/cut.js";
+import { clamp, decimal, eased, factor, toldApart } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
@@ -35,10 +36,8 @@ const BAR = {
     {
       ...{ name: "↑ ↓", told: "the chosen score, larger or smaller; or drag any" },
       act: (player, far) => ({
-        ArrowUp: () =>
-          player.score(player.chosen, player.model.scores[player.chosen] + NUDGE * (far ? 5 : 1)),
-        ArrowDown: () =>
-          player.score(player.chosen, player.model.scores[player.chosen] - NUDGE * (far ? 5 : 1)),
+        ArrowUp: () => player.nudge(far ? 5 : 1),
+        ArrowDown: () => player.nudge(far ? -5 : -1),
       }),
     },
   ],
@@ -71,9 +70,7 @@ class Row {
     this.right = resultOf(tilesOf(...row, true));
     this.found = resultOf(this.tiles);
     this.moments = this.tiles.flatMap((_, tile) =>
-      ["scores", "rescale", "add"]
-        .filter((kind) => tile || kind !== "rescale")
-        .map((kind) => ({ tile, kind })),
+      (tile ? ["scores", "rescale", "add"] : ["scores", "add"]).map((kind) => ({ tile, kind })),
     );
     this.moments.push({ tile: this.tiles.length - 1, kind: "divide" });
     this.longest = this.moments.length;
@@ -83,9 +80,8 @@ class Row {
 
   /** What happens at a place of the run, and how much of it has happened. */
   at(place) {
-    const n = Math.max(0, Math.ceil(place) - 1),
-      part = place - n;
-    return { n, ...this.moments[n], part: part * part * (3 - 2 * part) };
+    const n = Math.max(0, Math.ceil(place) - 1);
+    return { n, ...this.moments[n], part: eased(place - n) };
   }
 
   /** What happens, in words. */
@@ -94,26 +90,25 @@ class Row {
       name = `Tile ${tile + 1}`;
     if (m === -Infinity && kind !== "divide")
       return `${name}: every key so far is masked, so m stays −∞, l stays 0, and nothing turns into NaN.`;
-    if (kind === "scores" && was === -Infinity)
-      return `${name} comes: its largest score is ${decimal(m)}, the maximum m.`;
-    if (kind === "scores" && m > was) {
-      const [low, high] = toldApart(was, m);
-      return `${name} brings a larger score: the maximum m rises from ${low} to ${high}.`;
+    if (kind === "scores") {
+      if (was === -Infinity) return `${name} comes: its largest score is ${decimal(m)}, the maximum m.`;
+      if (m > was)
+        return `${name} brings a larger score: the maximum m rises from ${toldApart(was, m).join(" to ")}.`;
+      return largest > was
+        ? `${name} brings a larger score, ${decimal(largest)}: no weight passes 2^${this.threshold}, so m stays ${decimal(m)}.`
+        : `${name} comes: no score is larger, so the maximum m stays ${decimal(m)}.`;
     }
-    if (kind === "scores" && largest > was)
-      return `${name} brings a larger score, ${decimal(largest)}: no weight passes 2^${this.threshold}, so m stays ${decimal(m)}.`;
-    if (kind === "scores") return `${name} comes: no score is larger, so the maximum m stays ${decimal(m)}.`;
-    if (kind === "rescale" && alpha === 1) return "α = 1: nothing that is summed has to change.";
-    if (kind === "rescale" && !rescaling)
-      return `α = ${factor(alpha)} is left out: old weights stay too large beside new ones.`;
-    if (kind === "rescale")
-      return `All that is summed shrinks together, to α = e^(${decimal(was)} − ${decimal(m)}) = ${factor(alpha)} of itself.`;
     if (kind === "add")
       return `${name} lands: its weights come into l, now ${decimal(l.after)}, and its values into O.`;
-    const same = decimal(this.found[0], 3) === decimal(this.right[0], 3);
-    return `O is divided by l once, at the end: ${
-      same ? "the same as with all scores at once." : "wrong, as old and new weights are on different scales."
-    }`;
+    if (kind === "rescale") {
+      if (alpha === 1) return "α = 1: nothing that is summed has to change.";
+      return rescaling
+        ? `All that is summed shrinks together, to α = e^(${decimal(was)} − ${decimal(m)}) = ${factor(alpha)} of itself.`
+        : `α = ${factor(alpha)} is left out: old weights stay too large beside new ones.`;
+    }
+    const same = decimal(this.found[0], 3) === decimal(this.right[0], 3),
+      wrong = "wrong, as old and new weights are on different scales.";
+    return `O is divided by l once, at the end: ${same ? "the same as with all scores at once." : wrong}`;
   }
 }
 
@@ -125,15 +120,12 @@ class Rescaler extends TimedPlayer {
   constructor(parent) {
     super(parent);
     const { canvas } = this.stage;
-    canvas.addEventListener(
-      "touchstart",
-      (event) => {
-        const { left, top } = canvas.getBoundingClientRect(),
-          [{ clientX, clientY }] = event.touches;
-        if (this.scores.gripped(clientX - left, clientY - top)) event.preventDefault();
-      },
-      { passive: false },
-    );
+    const touched = (event) => {
+      const { left, top } = canvas.getBoundingClientRect(),
+        [{ clientX, clientY }] = event.touches;
+      if (this.scores.gripped(clientX - left, clientY - top)) event.preventDefault();
+    };
+    canvas.addEventListener("touchstart", touched, { passive: false });
   }
 
   load(part) {
@@ -154,6 +146,10 @@ class Rescaler extends TimedPlayer {
     const held = Math.round(clamp(value, ...this.model.range) * 100) / 100;
     this.model.scores = this.model.scores.with(key, held);
     this.rerun({ chosen: key });
+  }
+
+  nudge(by) {
+    this.score(this.chosen, this.model.scores[this.chosen] + NUDGE * by);
   }
 
   get shared() {
@@ -214,19 +210,18 @@ class Rescaler extends TimedPlayer {
   layout() {
     const { width: w, height: h, u } = this.stage,
       narrow = w < NARROW,
+      short = narrow || h < LOW * u,
       gap = 22 * u,
-      below = narrow ? 240 * u : 0,
-      side = narrow ? w : 0.36 * w,
-      wide = narrow ? w : w - side - 1.6 * gap,
-      panels = [ScoresPanel, WeightsPanel, ...(narrow || h < LOW * u ? [] : [OutPanel])],
-      each = (h - below + gap) / panels.length - gap;
-    const stacked = panels.map((Panel, n) => [
-      Panel,
-      { x: 0, y: n * (each + gap), w: wide, h: each },
-      { narrow },
-    ]);
-    const box = { x: w - side, y: narrow ? h - below + gap : 0, w: side, h: narrow ? below - gap : h };
-    return [...stacked, [NumbersPanel, box, { narrow: narrow || h < LOW * u }]];
+      all = { x: 0, y: 0, w, h },
+      [left, right] = narrow
+        ? cut(all, "y", gap, [null, 218 * u])
+        : cut(all, "x", 1.6 * gap, [null, 0.36 * w]),
+      panels = [ScoresPanel, WeightsPanel, ...(short ? [] : [OutPanel])],
+      boxes = cut(left, "y", gap, Array(panels.length).fill(null));
+    return [
+      ...panels.map((Panel, n) => [Panel, boxes[n], { narrow }]),
+      [NumbersPanel, right, { narrow: short }],
+    ];
   }
 
   moment() {

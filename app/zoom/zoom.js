@@ -1,6 +1,6 @@
 // One canvas, one clock: from a layer's heads down to the products that one score is the sum of.
 
-import { clamp, decimal } from "../canvas/format.js";
+import { between, clamp, decimal } from "../canvas/format.js";
 import { FramesPlayer } from "../canvas/frames.js";
 import { sheet } from "../canvas/pen.js";
 import { showing } from "../canvas/showing.js";
@@ -62,31 +62,27 @@ class ZoomPanel {
   scoresOf({ within: [rows, keys], arrays: { strength } }) {
     const ctx = sheet({ x: 0, y: 0, w: keys, h: rows }, 1),
       image = ctx.createImageData(keys, rows),
-      [S, cell] = [channels(this.theme.S), channels(this.theme.cell)];
-    strength.forEach((part, n) =>
-      image.data.set([...S.map((c, i) => cell[i] + ((c - cell[i]) * part) / 255), 255], 4 * n),
-    );
+      [S, cell] = [channels(this.theme.S), channels(this.theme.cell)],
+      colour = (part) => [...S.map((c, i) => between(cell[i], c, part / 255)), 255];
+    strength.forEach((part, n) => image.data.set(colour(part), 4 * n));
     ctx.putImageData(image, 0, 0);
     return ctx.canvas;
   }
 
   paint(pen, box, { at }) {
     const { model, view } = this,
-      { ctx, theme, u } = pen,
+      { theme, u } = pen,
       { n, part } = model.at(at),
       next = this.cameras[Math.min(n + 1, model.longest)];
     [this.X, this.Y] = this.cameras[n].map((one, k) => axis(one, next[k], part));
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(view.x, view.y, view.w, view.h);
-    ctx.clip();
-    this.heads(pen);
-    this.tiles(pen);
-    this.scores(pen);
-    this.warps(pen);
-    this.products(pen, at);
-    for (let level = 1; level <= model.longest; level++) this.target(pen, level, at);
-    ctx.restore();
+    pen.within(view, () => {
+      this.heads(pen);
+      this.tiles(pen);
+      this.scores(pen);
+      this.warps(pen);
+      this.products(pen, at);
+      for (let level = 1; level <= model.longest; level++) this.target(pen, level, at);
+    });
     pen.centered("keys", view.x + view.w / 2, box.y + 16 * u, { size: 13, color: theme.K });
     pen.text("Q", box.x + 4 * u, view.y + view.h / 2, { size: 13, color: theme.Q });
   }
@@ -116,13 +112,8 @@ class ZoomPanel {
       const tint = mix(theme.S, theme.ground, head ? 0.4 : 0.55);
       for (let i = 0; i < lines; i += some) {
         const stop = Math.min(i + some, lines),
-          band = this.rect(
-            x + arrays.first[i] / across,
-            x + Math.min(1, arrays.stop[stop - 1] / across),
-            y + i / lines,
-            y + stop / lines,
-          );
-        pen.box(...band, tint, 0);
+          [from, to] = [arrays.first[i] / across, Math.min(1, arrays.stop[stop - 1] / across)];
+        pen.box(...this.rect(x + from, x + to, y + i / lines, y + stop / lines), tint, 0);
       }
     }
   }
@@ -134,14 +125,14 @@ class ZoomPanel {
       [i] = model.tile,
       all = this.rect(0, 1, 0, 1);
     pen.ctx.fillStyle = theme.ground;
-    const between = ({ scale, shift }, count, from, size, draw) => {
+    const lined = ({ scale, shift }, count, from, size, draw) => {
       if (scale / count < LINED) return;
       const low = Math.max(1, Math.floor(((from - shift) / scale) * count)),
         high = Math.min(count - 1, Math.ceil(((from + size - shift) / scale) * count));
       for (let n = low; n <= high; n++) draw((scale * n) / count + shift);
     };
-    between(X, across, view.x, view.w, (x) => pen.ctx.fillRect(x - 0.5, all[1], 1, all[3]));
-    between(Y, lines, view.y, view.h, (y) => pen.ctx.fillRect(all[0], y - 0.5, all[2], 1));
+    lined(X, across, view.x, view.w, (x) => pen.ctx.fillRect(x - 0.5, all[1], 1, all[3]));
+    lined(Y, lines, view.y, view.h, (y) => pen.ctx.fillRect(all[0], y - 0.5, all[2], 1));
     if (Y.scale / lines > LINED)
       pen.frame(...this.rect(0, 1, i / lines, (i + 1) / lines), theme.Q, 2 * pen.u, 0);
   }
@@ -166,7 +157,7 @@ class ZoomPanel {
 
   /** Lines between what warps take, and whose it is. */
   warps(pen) {
-    const { model, theme } = this,
+    const { model, theme, view } = this,
       { u } = pen,
       [x, y, w, h] = this.tileBox(),
       [rows, keys] = model.within;
@@ -179,15 +170,10 @@ class ZoomPanel {
           size = [((last - first) * w) / keys, (Math.min(stop, rows - again) - low) * (h / rows)];
         if (size[0] <= 0 || size[1] <= 0) return;
         pen.frame(left, top, ...size, theme.ground, 2.5 * u, 0);
-        if (size[1] > 18 * u && size[0] > 60 * u && top + size[1] < this.view.y + this.view.h)
-          pen.right(
-            `warp ${n + 1}`,
-            Math.min(left + size[0], this.view.x + this.view.w) - 6 * u,
-            top + size[1] - 5 * u,
-            {
-              ...{ size: 12, weight: 600, halo: theme.ground },
-            },
-          );
+        const [right, bottom] = [Math.min(left + size[0], view.x + view.w), top + size[1]],
+          style = { size: 12, weight: 600, halo: theme.ground };
+        if (size[1] > 18 * u && size[0] > 60 * u && bottom < view.y + view.h)
+          pen.right(`warp ${n + 1}`, right - 6 * u, bottom - 5 * u, style);
       });
   }
 
@@ -234,11 +220,9 @@ class ZoomPanel {
       });
     });
     const sum = decimal(products.slice(0, shown).reduce((total, value) => total + value, 0)),
-      told =
-        shown < q.length
-          ? `${shown}: ${sum}`
-          : `${sum} × ${decimal(model.scale, 3)} = ${decimal(model.score)}`;
-    const size = Math.min(17, (1.5 * w) / told.length / u);
+      whole = `${sum} × ${decimal(model.scale, 3)} = ${decimal(model.score)}`,
+      told = shown < q.length ? `${shown}: ${sum}` : whole,
+      size = Math.min(17, (1.5 * w) / told.length / u);
     pen.centered(told, left + w / 2, top + h - 12 * u, { size, weight: 700, mono: true });
   }
 }

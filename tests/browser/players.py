@@ -93,7 +93,7 @@ def filed(page, folder, payload=None, **values):
 def moment(page) -> dict:
     """All that can be told of the player and of where it stands."""
     size = page.evaluate(f"['.player', '.stage canvas'].map({BOX})")
-    shown = page.evaluate(f"['.help', '.steps'].map((of) => ({FIND})(of)?.checkVisibility())")
+    shown = page.evaluate(f"({FIND})('.help')?.checkVisibility()")
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     return {**state(page), "size": size, "shown": shown, "link": page.url, "dark": dark}
 
