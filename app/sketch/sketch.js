@@ -1,6 +1,6 @@
 // A prediction to draw: whoever looks draws it; later the truth grows there, among what a room has drawn.
 
-import { clamp, grouped } from "../canvas/format.js";
+import { between, clamp, grouped } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { roomUnit } from "../canvas/stage.js";
 import { veil } from "../canvas/theme.js";
@@ -29,11 +29,9 @@ class Curve {
 
   /** The column and the height of a pointer. */
   at({ offsetX, offsetY }) {
-    const { x, y, w, h } = this.box;
-    return [
-      Math.round(clamp((offsetX - x) / w, 0, 1) * (COLUMNS - 1)),
-      Math.round(clamp((y + h - offsetY) / h, 0, 1) * this.high),
-    ];
+    const { x, y, w, h } = this.box,
+      on = (part, most) => Math.round(clamp(part, 0, 1) * most);
+    return [on((offsetX - x) / w, COLUMNS - 1), on((y + h - offsetY) / h, this.high)];
   }
 
   begin(drawn, event) {
@@ -45,10 +43,10 @@ class Curve {
   to(drawn, event) {
     const [[from, low], [column, height]] = [this.pen, this.at(event)],
       steps = Math.max(1, Math.abs(column - from));
-    for (let n = 0; n <= steps; n++)
-      drawn[Math.round(from + ((column - from) * n) / steps)] = Math.round(
-        low + ((height - low) * n) / steps,
-      );
+    for (let n = 0; n <= steps; n++) {
+      const [at, level] = [between(from, column, n / steps), between(low, height, n / steps)];
+      drawn[Math.round(at)] = Math.round(level);
+    }
     drawn[0] = 0;
     if (!this.furthest || column >= this.furthest) {
       this.furthest = column; // beyond the pen it goes on as it was
@@ -104,20 +102,21 @@ class Way {
     this.box = { x: 26 * u, y: 22 * u, w: side * columns, h: side * rows, side };
   }
 
+  of(tile) {
+    return [Math.floor(tile / this.tiles[1]), tile % this.tiles[1]];
+  }
+
   place(tile, _, aside = 0) {
     const { x, y, side } = this.box,
+      [row, column] = this.of(tile),
       shift = 0.5 + 0.09 * (((5 * aside + 4) % 9) - 4) * (aside > 0); // so that ways do not hide one another
-    return [
-      x + ((tile % this.tiles[1]) + shift) * side,
-      y + (Math.floor(tile / this.tiles[1]) + shift) * side,
-    ];
+    return [x + (column + shift) * side, y + (row + shift) * side];
   }
 
   /** Whether a way leaps from one tile to the other. */
   apart(one, other) {
-    const columns = this.tiles[1],
-      rows = Math.abs(Math.floor(one / columns) - Math.floor(other / columns));
-    return rows + Math.abs((one % columns) - (other % columns)) > 1;
+    const [[row, column], [below, beside]] = [this.of(one), this.of(other)];
+    return Math.abs(row - below) + Math.abs(column - beside) > 1;
   }
 
   /** The tile below a pointer, or −1. */
@@ -168,6 +167,7 @@ class Way {
     const { u, theme } = pen,
       { x: left, y: top, w } = this.box,
       [ways, color] = truth.length ? [truth, theme.O] : [drawn, theme.Q],
+      number = { size: 17, weight: 700, mono: true, color, halo: theme.ground },
       told = [
         ["the kernel's way, counted", theme.O, truth],
         ["what was drawn", theme.Q, this.cloud.length ? this.cloud : drawn],
@@ -179,13 +179,7 @@ class Way {
       );
     ways.forEach((tile, n) => {
       const [x, y] = this.place(tile);
-      pen.centered(`${n + 1}`, x, y + 6 * u, {
-        size: 17,
-        weight: 700,
-        mono: true,
-        color,
-        halo: theme.ground,
-      });
+      pen.centered(`${n + 1}`, x, y + 6 * u, number);
     });
   }
 }
@@ -262,12 +256,11 @@ class Sketch extends CanvasView {
   paint(pen, width, height) {
     const { theme } = pen,
       { cloud, truth } = this.data,
-      grown = this.clock.playing ? (this.moment / GROWS) * (truth.length - 1) : truth.length - 1;
+      grown = (this.clock.playing ? this.moment / GROWS : 1) * (truth.length - 1),
+      pale = veil(theme.Q, Math.max(0.07, 0.8 / Math.sqrt(cloud.length)));
     this.plot.layout(pen, width, height);
     this.plot.ground(pen);
-    cloud.forEach((each, n) =>
-      this.line(pen, each, veil(theme.Q, Math.max(0.07, 0.8 / Math.sqrt(cloud.length))), 2, n + 1),
-    );
+    cloud.forEach((each, n) => this.line(pen, each, pale, 2, n + 1));
     this.line(pen, this.drawn, theme.Q, 3.5);
     this.line(pen, truth, theme.O, 5, 0, grown);
     this.plot.labels(pen, this.drawn, truth.slice(0, Math.floor(grown) + 1), width);
@@ -283,7 +276,7 @@ class Sketch extends CanvasView {
       const before = places[n - 1] ?? [x, y],
         leaps = !n || plot.apart(values[n - 1], values[n]),
         part = clamp(far - n + 1, 0, 1),
-        to = [before[0] + (x - before[0]) * part, before[1] + (y - before[1]) * part];
+        to = [between(before[0], x, part), between(before[1], y, part)];
       if (leaps) ctx.moveTo(x, y);
       ctx.lineTo(...(leaps ? [x, y] : to));
     });

@@ -11,8 +11,7 @@ export class Run {
   constructor(about, columns, kinds) {
     Object.assign(this, about, columns, { kinds });
     this.steps = this.kind.length;
-    this.visitSteps = [];
-    for (let n = 0; n < this.steps; n++) if (this.does(n) === "visit") this.visitSteps.push(n);
+    this.visitSteps = [...this.kind.keys()].filter((n) => this.does(n) === "visit");
     this.totals = this.moved(this.steps);
   }
 
@@ -33,8 +32,7 @@ export class Run {
   /** How often each tile was visited at a position, by `i * keyBlocks + j`. */
   visited(position, keyBlocks) {
     const counts = new Map();
-    for (const n of this.visitSteps) {
-      if (n >= position) break;
+    for (const n of this.visitSteps.filter((n) => n < position)) {
       const tile = this.query[n] * keyBlocks + this.key[n];
       counts.set(tile, (counts.get(tile) ?? 0) + 1);
     }
@@ -78,10 +76,9 @@ export class Watched extends Tiles {
     if (!this.tiled) return;
     this.queryBlocks = arrays.first.length;
     this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);
-    this.marked = new Map(
-      this.wrong ? [[this.wrong.tile[0] * this.keyBlocks + this.wrong.tile[1], "wrong"]] : [],
-    );
-    for (const [name, tiles] of Object.entries(header.marks))
+    const marks = { wrong: this.wrong ? [this.wrong.tile] : [], ...header.marks };
+    this.marked = new Map();
+    for (const [name, tiles] of Object.entries(marks))
       for (const [i, j] of tiles) this.marked.set(i * this.keyBlocks + j, name);
   }
 
@@ -112,11 +109,8 @@ export class Watched extends Tiles {
 
   /** The next moment at which a marked tile is visited, after a position; the first one if there is none. */
   nextMark(position) {
-    const steps = this.tiled
-      ? this.own.visitSteps.filter((n) =>
-          this.marked.has(this.own.query[n] * this.keyBlocks + this.own.key[n]),
-        )
-      : [];
+    const { own, tiled } = this,
+      steps = tiled ? own.visitSteps.filter((n) => this.markOf(...own.tile(n))) : [];
     return 1 + (steps.find((n) => n + 1 > position) ?? steps[0] ?? NONE);
   }
 }

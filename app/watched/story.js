@@ -66,19 +66,17 @@ function closing({ own, flash2, tiled, marks, whole }) {
 export function tileWords(model, run, i, j) {
   const own = run === model.own,
     visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
+    [first] = own ? visits : [],
     wrong = own && model.isWrong(i, j) ? model.wrong : undefined,
-    mark = own ? model.markOf(i, j) : undefined;
-  const who = own && visits.length ? [`by ${programWords(run, run.program[visits[0]])}`] : [];
-  const lines = own && visits.length && run.line[visits[0]] > 0 ? [`in line ${run.line[visits[0]]}`] : [];
+    mark = own ? model.markOf(i, j) : undefined,
+    often = ["not visited", "visited once", "visited twice"][visits.length];
   return [
     `Tile (${i}, ${j})${mark ? `: ${mark}` : ""}`,
     model.maskWords(i, j),
     ...model.rangeWords(i, j),
-    visits.length
-      ? `visited ${["once", "twice"][visits.length - 1] ?? `${visits.length} times`}`
-      : "not visited",
-    ...who,
-    ...lines,
+    often ?? `visited ${visits.length} times`,
+    ...(first === undefined ? [] : [`by ${programWords(run, run.program[first])}`]),
+    ...(run.line[first] > 0 ? [`in line ${run.line[first]}`] : []),
     ...(wrong ? [`row ${wrong.row} after it:`, ...wrong.told] : []),
   ];
 }

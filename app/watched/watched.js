@@ -1,5 +1,7 @@
 // One canvas, one clock: a user's kernel as it ran, beside FlashAttention-2, with its source.
 
+import { cut } from "../canvas/cut.js";
+import { clamp } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
@@ -47,9 +49,7 @@ class WatchedPlayer extends TimedPlayer {
   load(part) {
     const { longest, marked } = this.model;
     this.at = Math.round((part ?? 1) * longest);
-    this.controls.slider.max = longest;
-    this.controls.shown = {};
-    this.root.querySelector('[data-do="finding"]').disabled = !marked?.size;
+    this.controls.optionOf("finding").disabled = !marked?.size;
     this.source ??= new Source(this.root);
     this.source.load(this.model);
   }
@@ -73,23 +73,16 @@ class WatchedPlayer extends TimedPlayer {
   layout() {
     const { width: w, height: h, u } = this.stage,
       { tiled, own } = this.model,
-      rows = tiled ? Math.min(8, Math.max(4, own.totals.size)) : own.totals.size,
-      low = (30 + 26 * rows) * u;
-    if (!tiled) return [[BytesPanel, { x: 0, y: 0, w, h }]];
-    const crowded = h < LEAST_ROOM * u,
-      narrow = w < NARROW * 0.8,
-      gap = 26 * u,
-      room = crowded ? h : h - low - 14 * u,
-      each = narrow ? { w, h: (room - gap) / 2 } : { w: (w - gap) / 2, h: room };
-    const grids = [0, 1].map((number) => {
-      const box = {
-        x: narrow ? 0 : number * (each.w + gap),
-        y: narrow ? number * (each.h + gap) : 0,
-        ...each,
-      };
-      return [TouchedPanel, box, { number }]; // the own run, then FlashAttention-2's
-    });
-    return crowded ? grids : [...grids, [BytesPanel, { x: 0, y: h - low, w, h: low }]];
+      all = { x: 0, y: 0, w, h },
+      rows = clamp(own.totals.size, 4, 8),
+      crowded = h < LEAST_ROOM * u,
+      [upper, lower] = crowded ? [all] : cut(all, "y", 14 * u, [null, (30 + 26 * rows) * u]);
+    if (!tiled) return [[BytesPanel, all]];
+    const grids = cut(upper, w < NARROW * 0.8 ? "y" : "x", 26 * u, [null, null]); // the own run's, then FlashAttention-2's
+    return [
+      ...grids.map((box, number) => [TouchedPanel, box, { number }]),
+      ...(lower ? [[BytesPanel, lower]] : []),
+    ];
   }
 
   moment() {
@@ -104,6 +97,7 @@ class WatchedPlayer extends TimedPlayer {
       where: over ? `all ${longest - 1} steps` : `step ${position} of ${longest - 1}`,
       length: "counted in Triton's interpreter",
       part: position / longest,
+      last: longest,
       position,
       line: position && !over ? Math.max(0, own.line[position - 1]) : 0,
     };
