@@ -1,7 +1,6 @@
 """What crosses HBM, while it happens: its areas are the bytes of the file, on Start and for any scenario."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 from app import contents, hbm, start
 from app.hbm.payload import build
 from engine import Experiment
-from engine.problem.hardware import GPUS
-from engine.studies.sampled_calls import SampledCall, sampled_calls
+from engine.studies.sampled_calls import sampled_calls
 from tests.app.player.test_player_payload import unpack
 
 FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
@@ -78,16 +76,6 @@ def test_blocks_of_the_same_call_are_aligned_with_its_work():
     assert begin.min() == pytest.approx(1e6 * calls[2].row.interval * calls[2].row.kernels[0][0], abs=0.01)
     assert (begin + length).max() <= 1e6 * calls[2].row.seconds
     assert set(arrays["blocks2.sm"]) == set(range(132))
-
-
-def test_what_is_measured_here_stands_below_what_was_recorded():
-    recorded = sampled_calls(start.WORK)
-    row = replace(recorded[1].row, problem=replace(recorded[1].row.problem, seq_q=512, seq_kv=512))
-    here = SampledCall(row, "measured here, NVIDIA H100, 2026-11-27 04:00 UTC", GPUS["h100"])
-    header, _ = unpack(build((*recorded, here)))
-    lane = header["lanes"][-1]
-    assert (lane["origin"], lane["shape"][0]) == (here.origin, "512 tokens")
-    assert lane["most"] == 3350e9 * row.interval
 
 
 def test_phones_and_files_have_it_above_the_charts_of_its_page():

@@ -7,14 +7,12 @@ import pytest
 from streamlit.runtime.state.query_params import sanitize_query_string
 
 from app.glossary import TERMS
-from app.page.parts import chip
 from app.scenario.link import LEFT_OUT
 from app.scenario.presets import FIRST
 from app.tour import file
 from engine.parameter import LARGEST_SEQUENCE
 from engine.problem.hardware import GPUS, KIB
-from engine.recordings.counters import recorded_counters
-from engine.recordings.file import CLUSTERS, JUDGES, load, recordings
+from engine.recordings.file import CLUSTERS, recordings
 from engine.studies.claims import CLAIMS
 from engine.studies.several_gpus import COUNTS
 from tests.room_load import PHONES
@@ -67,23 +65,6 @@ def test_what_terms_say_of_the_gpus_here():
     sizes = [gpu.shared_bytes_sm // KIB for gpu in GPUS.values()]
     text = next(words for name, words in TERMS.items() if name.startswith("SRAM"))
     assert re.search(r"(\d+) to (\d+) KiB", text).groups() == (str(min(sizes)), str(max(sizes)))
-
-
-@pytest.mark.parametrize(
-    ("block", "words"),
-    [(64, r"add up to (\d+)% to FlashAttention-2"), (128, r"and up to (\d+)% in 128 × 128")],
-)
-def test_what_spilled_registers_add(block, words):
-    """Recorded in square blocks at d 256 on calls drawn by lot: rounded up to whole per cent."""
-    shares = [
-        one.read / one.requested_read - 1
-        for path in JUDGES.glob("*.json")
-        for one in recorded_counters(load(path))
-        if (one.experiment.algorithm, one.experiment.problem.head_dim) == ("flash2", 256)
-        if (one.experiment.tiling.block_q, one.experiment.tiling.block_kv) == (block, block)
-    ]
-    text = Path(chip.__file__).read_text("utf-8")
-    assert 0.01 < max(shares) <= said(words, text) / 100 < max(shares) + 0.01
 
 
 def test_what_a_link_may_hold():

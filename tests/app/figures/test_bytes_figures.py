@@ -1,7 +1,6 @@
 """Bars, curves and tables of bytes: as long, as high and as strong as their numbers, in their places."""
 
 import re
-from itertools import product
 
 import pytest
 from plotly.graph_objects import Figure
@@ -12,7 +11,7 @@ from app.figures.tables import LABEL_WIDTH, Bar, bars
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.schedule.step import Tensor
-from engine.studies.survey import by_length, by_tiling
+from engine.studies.survey import by_length
 
 COLOURS = palette(False)
 
@@ -54,25 +53,3 @@ def test_a_curve_has_what_is_read_and_what_is_written(kind):
     tiles = n // 64
     asked = {"requested": (2 + 1) * tiles * n * d + 4 * n * n + n * d, "compulsory": 4 * n * n + 4 * n * d}
     assert line.y[line.x.index(n)] == 2 * asked[kind]
-
-
-def test_a_table_over_blocks_has_each_number_in_its_row_and_column():
-    """FlashAttention-2 asks for Q, O and lse once, and for K and V once per query block."""
-    picture = traffic.bytes_by_tiling(by_tiling(Experiment.of(heads=1, seq=4096)), (64, 64), COLOURS)
-    found = [
-        re.findall(r"<th scope='row'>(\d+)|color-mix\(in srgb, \S+ (\d+)%[^>]*>([^<]+)<", line)
-        for line in picture.split("<tr>")
-    ]
-    lines = {int(line[0][0]): line[1:] for line in found if line}
-    columns = [int(keys) for keys in re.findall(r"<th scope='col'>(\d+)", picture)]
-    assert (list(lines), columns) == ([256, 128, 64, 32, 16], [16, 32, 64, 128, 256])
-
-    def asked(rows: int) -> float:
-        return (2 * 4096 * 64 * 2 + 4 * 4096 + 4096 // rows * 2 * 4096 * 64 * 2) / 1e6
-
-    for rows, (place, _) in product(lines, enumerate(columns)):
-        _, strength, text = lines[rows][place]
-        number, unit = text.split()
-        assert float(number) * {"MB": 1, "GB": 1e3}[unit] == pytest.approx(asked(rows), rel=0.005)
-        assert (int(strength) == 55) == (rows == 16)
-        assert (int(strength) == 10) == (rows == 256)

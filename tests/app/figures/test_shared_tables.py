@@ -9,24 +9,12 @@ from app.figures.colours import DARK, LIGHT
 from app.figures.shared_tables import palettes, steps_tables
 from app.player import backward, payload
 from engine.experiment import Experiment
-from engine.schedule.step import Operation, Tensor
 from tests.app.player.test_player_payload import unpack
 
 APP = Path(__file__).resolve().parents[3] / "app"
 SCRIPTS = sorted(APP.rglob("*.js"))
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
 ALGORITHM = re.compile(r"standard\b|flash-?(?:attention-)?\d|split_kv", re.IGNORECASE)
-
-
-def test_every_operation_and_tensor_has_a_name_at_the_place_of_its_number():
-    tables = steps_tables()
-    assert [tables["operations"][operation] for operation in (Operation.LOAD, Operation.QUERY_GRADIENT)] == [
-        *("load", "query_gradient")
-    ]
-    assert [tables["tensors"][tensor] for tensor in (Tensor.Q, Tensor.D_S, Tensor.LSE_LOG2)] == [
-        *("Q", "dS", "lse")
-    ]
-    assert (len(tables["operations"]), len(tables["tensors"])) == (len(Operation), len(Tensor))
 
 
 @pytest.mark.parametrize(("name", "palette"), [("dark", DARK), ("light", LIGHT)])

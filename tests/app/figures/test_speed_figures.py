@@ -9,7 +9,7 @@ from plotly.graph_objects import Figure
 
 from app.figures import speed
 from app.figures.colours import palette
-from app.figures.flash3 import INPUTS, NAMES, error_by_speed, waterfall
+from app.figures.flash3 import NAMES, error_by_speed, waterfall
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels, roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
@@ -127,59 +127,14 @@ def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
     assert [10**note.x for note in chart.layout.annotations] == pytest.approx([8e-3, 8e-3, 3e-3])
 
 
-def test_no_line_crosses_the_name_of_the_scenarios_length():
-    """On Speed the line of "as much" lies where the name stands."""
-    chart = Figure(gains_by_length([Gain(1024, 16.0, 3.0, Experiment.of())], [], "recorded", 1024, COLOURS))
-    assert [note.bgcolor for note in chart.layout.annotations if note.text == "N = 1k"] == [COLOURS.ground]
-
-
-FP8_PROBLEM = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask())
-FP8_FLOPS = 4 * 16 * 4096**2 * 128
-
-
-def fp8(number, kind, tflops, error):
-    times = Times(*[FP8_FLOPS / tflops / 1e12] * 3, 5)
-    given = {"numbers": number, "inputs": kind, "relative_error": error}
-    return Fp8Timing("fp8", "FP8", "forward", FP8_PROBLEM, times, **given)
-
-
-FP8_ROWS = [
-    fp8(number, kind, 700.0 + 50 * place, 0.0003 * 10 ** (bool(place) + (kind == "outliers") / 3))
-    for place, number in enumerate(NAMES)
-    for kind in INPUTS
-]
-
-
-def test_every_mark_is_a_row_and_its_words_say_so():
-    figure = Figure(error_by_speed(FP8_ROWS, "recorded on a GPU", COLOURS))
-    marks = [trace for trace in figure.data if trace.mode == "markers"]
-    assert [trace.name for trace in marks] == ["normal inputs", "inputs with outliers"]
-    for trace, kind in zip(marks, INPUTS, strict=True):
-        wanted = [each for each in FP8_ROWS if each.inputs == kind]
-        assert list(zip(trace.x, trace.y, strict=True)) == [
-            (each.tflops, each.relative_error) for each in wanted
-        ]
-        assert [words[0] for words in trace.customdata] == [NAMES[each.numbers] for each in wanted]
-        assert "recorded on a GPU" in trace.hovertemplate
-
-
-def test_shares_on_the_axis_have_no_needless_noughts():
-    axis = Figure(error_by_speed(FP8_ROWS, "recorded", COLOURS)).layout.yaxis
-    assert list(axis.ticktext)[:4] == ["0.01%", "0.03%", "0.1%", "0.3%"]
-    assert [float(text[:-1]) / 100 for text in axis.ticktext] == [round(tick, 9) for tick in axis.tickvals]
-
-
-def test_names_stand_beside_a_mark_of_their_numbers_inside_the_axes():
-    figure = Figure(error_by_speed(FP8_ROWS, "recorded", COLOURS))
-    low, high = figure.layout.yaxis.range
-    for note, number in zip(figure.layout.annotations, NAMES, strict=True):
-        marks = [(each.tflops, np.log10(each.relative_error)) for each in FP8_ROWS if each.numbers == number]
-        assert (note.x, note.y) in marks
-        assert note.text == NAMES[number]
-        assert low < note.y < high
-
-
-def test_what_has_no_time_is_left_out():
-    skipped = Fp8Timing("fp8", "FP8", "forward", FP8_PROBLEM, skipped="no", numbers="tensor")
-    figure = Figure(error_by_speed([skipped, *FP8_ROWS[-2:]], "recorded", COLOURS))
-    assert sum(len(trace.x) for trace in figure.data if trace.mode == "markers") == 2
+def test_attention_in_few_bits_stands_at_its_rate_and_error():
+    problem, kinds = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask()), ("normal", "outliers")
+    times = Times(*[4 * 16 * 4096**2 * 128 / 700e12] * 3, 5)
+    errors = {"relative_error": 0.03, "numbers": "block"}
+    rows = [Fp8Timing("fp8", "FP8", "forward", problem, times, inputs=kind, **errors) for kind in kinds]
+    rows.append(Fp8Timing("fp8", "FP8", "forward", problem, skipped="no", numbers="tensor"))
+    marks = [one for one in Figure(error_by_speed(rows, "here", COLOURS)).data if one.mode == "markers"]
+    assert [(one.name, one.x, one.y) for one in marks] == [
+        (name, (pytest.approx(700),), (0.03,)) for name in ("normal inputs", "inputs with outliers")
+    ]
+    assert marks[0].customdata[0][0] == NAMES["block"]

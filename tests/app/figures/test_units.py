@@ -6,21 +6,16 @@ from app.figures.units import (
     about_seconds,
     bound_text,
     bytes_range_text,
-    bytes_text,
-    chip_bytes_text,
     counted,
     digits,
     gain_text,
     heads_text,
     number_text,
-    percent_text,
     plain,
-    ratio_text,
     scaled,
     seconds_text,
     share_text,
     short,
-    times_text,
     tokens_text,
 )
 
@@ -89,21 +84,3 @@ SAID = {  # each what it must be, said of several
 @pytest.mark.parametrize("cases", SAID.values(), ids=SAID)
 def test_what_is_said_is_never_more_than_is_known(cases):
     assert [said for said, _ in cases] == [expected for _, expected in cases]
-
-
-@pytest.mark.parametrize(
-    ("quantity", "text", "value", "unit"),
-    [
-        (bytes_text(4.512e9), "4.51 GB", 4.512e9, "B"),
-        (chip_bytes_text(24 * 1024), "24 KiB", 24 * 1024, "B"),
-        (chip_bytes_text(24 * 1024 + 1), "25 KiB", 24 * 1024 + 1, "B"),
-        (times_text(6.0, 3.0), "2×", 2.0, "×"),
-        (ratio_text(6.0, 3.0), "2.00", 2.0, ""),
-        (percent_text(1.0, 4.0), "25%", 25.0, "%"),
-        (share_text(0.25), "25%", 25.0, "%"),
-        (seconds_text(1.234e-5), "12.3 µs", 1.234e-5, "s"),
-        (scaled(1.5e12, "FLOP/s"), "1.5 TFLOP/s", 1.5e12, "FLOP/s"),
-    ],
-)
-def test_a_quantity_is_said_rounded_and_carried_as_it_is(quantity, text, value, unit):
-    assert (quantity, quantity.value, quantity.unit) == (text, pytest.approx(value), unit)

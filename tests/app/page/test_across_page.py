@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from plotly.graph_objects import Figure
 
-from app.across.payload import build, name_of, owner_colours
+from app.across.payload import build, owner_colours
 from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
@@ -51,19 +51,6 @@ def test_the_browser_gets_every_mark_of_every_run(gpus, beside):
         assert about["origin"] == "modelled"
 
 
-def test_runs_are_called_by_what_sets_them_apart():
-    assert [name_of(run, runs()) for run in runs()] == ["Zigzag order", "Plain order"]
-    ways = runs(4, WAYS)
-    assert [name_of(run, ways) for run in ways] == [
-        "Ring, copy engines",
-        "All-gather",
-        "All-to-all (Ulysses)",
-    ]
-    hosts = runs(16, WAYS)
-    assert [name_of(run, hosts) for run in hosts][:2] == ["Ring of hosts", "Flat ring, NCCL"]
-    assert len(runs(4, studies.ALONE)) == len(runs(4, ORDERS, causal=False)) == 1
-
-
 def test_every_gpu_has_a_colour_of_its_own_in_both_themes():
     for gpus in (4, 64):
         for colours in owner_colours(gpus).values():
@@ -104,15 +91,6 @@ def test_efficiencies_are_drawn_at_one_gpus_time_over_that_of_all():
     assert (list(point.x), list(point.y)) == ([4], [one.one_gpu / 4 / one.row.times.median])
     assert figure.layout.yaxis.range == (0, 1.56)  # none is cut off
     assert "recorded on NVIDIA H200, 2026-11-26" in point.hovertemplate
-
-
-def test_rounds_are_drawn_by_what_they_take():
-    figure = Figure(figures.rounds({1024: (1e-3, 2e-4), 2048: (4e-3, 4e-4)}, 1024, 1500.0, DARK))
-    drawn = {line.name: (list(line.x), list(line.y), list(line.customdata)) for line in figure.data}
-    assert drawn == {  # µs
-        "computing": ([1024, 2048], [1000, 4000], ["1 ms", "4 ms"]),
-        "transfer": ([1024, 2048], [200, 400], ["200 µs", "400 µs"]),
-    }
 
 
 def test_recorded_points_are_shown_at_their_own_length_alone():

@@ -7,12 +7,10 @@ import pytest
 
 from app.figures.units import bytes_text, scaled, seconds_text
 from app.player import backward
-from engine import simulate
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
 from engine.recordings.file import recordings
 from engine.recordings.rows import pass_times, timings_of
-from engine.studies.recomputation import STORED, TWO_KERNELS, recomputation
 from engine.trace.rows import row_statistics
 from tests.app.player.test_player_payload import SCENARIOS, unpack
 from tests.app.worker_page import html, opened, press, unfolded, until_done
@@ -33,16 +31,10 @@ def test_the_rows_are_those_of_the_forward_pass(values):
     np.testing.assert_allclose(gradient.sum(1), 0, atol=2e-2)  # O is rounded to float16 before it gives delta
 
 
-def test_the_page_says_what_the_engine_computes(own_worker):
+def test_what_is_saved_by_hand(own_worker):
     page = opened("backward", seq=4096, head_dim=128, block_q=128, causal="true")
     unfolded(page, "backward costs", "backward")
-    experiment = Experiment.of(algorithm="backward", seq=4096, head_dim=128, block_q=128, causal=True)
-    costs, simulation = recomputation(experiment), simulate(experiment)
-    text = html(page)
-    for shown in (costs.kept[STORED], costs.kept[TWO_KERNELS], costs.moved[STORED], costs.moved[TWO_KERNELS]):
-        assert f"<td>{bytes_text(shown)}</td>" in text
-    assert seconds_text(simulation.modelled.seconds) in text
-    assert "<td>2×</td><td>2.5×</td><td>3.5×</td>" in text
+    assert "<td>2×</td><td>2.5×</td><td>3.5×</td>" in html(page)
     values = {metric.label: metric.value for metric in page.metric}
     # N^2 2-byte elements against 12 bytes a row, 4096 / 6; 4 products of all 32 × 64 tiles against 7 of the
     # 1,056 that the mask leaves
@@ -85,10 +77,7 @@ def test_the_recorded_times_are_the_recordings(own_worker):
     (caption,) = [caption.value for caption in page.caption if caption.value.startswith("The dotted line")]
     assert f"{seconds_text(times[0])} forward and {seconds_text(times[1])} backward" in caption
     assert f"backward: {times[1] / times[0]:.3g} times as long, with 3.5 times the FLOPs" in caption
-    assert caption.startswith(
-        "The dotted line is the model of Triton Flash 2"
-    )  # not every line of this project's
-    assert f"*recorded*, Triton Flash 2 takes {seconds_text(times[0])}" in caption
+    assert caption.startswith("The dotted line is the model of Triton Flash 2")
     # a length between two recorded ones, and one far beyond
     assert pass_times(recording, 128, False, 5000)[0] == 4096
     assert pass_times(recording, 128, False, 2**20)[0] == 65536

@@ -12,7 +12,7 @@ from app.contents import PAGES
 from app.figures import claims as figures
 from app.page import claims as view
 from engine.experiment import Experiment
-from engine.studies.claims import CLAIMS, VERDICTS, WRONG, Checked, checked
+from engine.studies.claims import CLAIMS, WRONG, Checked, checked
 
 
 def cards(app) -> dict[int, str]:
@@ -72,7 +72,3 @@ def test_a_number_says_what_it_is_of_over_what_and_where_it_is_from():
     claim = replace(CLAIMS[0], what="size", unit="B", claimed=(10, 10), varied="two GPUs")
     text = figures.number_text(Checked(1, claim, (20, 30), "computed", WRONG, ""))
     assert re.sub("<.*?>", "", text) == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
-
-
-def test_the_verdicts_have_a_look_each():
-    assert figures.LOOKS.keys() == set(VERDICTS)

@@ -4,38 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plotly.graph_objects import Figure
 
 from app.figures import decoding as figures
 from app.figures.colours import palette
 from app.figures.units import bytes_text, scaled, seconds_text
-from app.page import decoding as page_of
-from app.page.parts.decoded import cells, recorded
+from app.page.parts.decoded import recorded
 from engine import Experiment, simulate
 from engine.recordings.file import recordings
-from engine.recordings.timing import Decoding, Times
 from engine.studies.decoding import decoding_of, kernel_splits, parts_of, rate, recorded_near, spread
 from tests.app.worker_page import again, html, opened, unfolded, words
 
 COLOURS = palette(True)
 LONG = {"heads": 32, "kv_heads": 8, "seq": 1, "seq_kv": 65536, "head_dim": 128, "causal": "true"}
-
-
-def test_recorded_rows_stand_below_their_names():
-    """268 MB of K and V in 100 µs, of a copy at 4 TB/s."""
-    times = Times(0.9e-4, 1e-4, 1.3e-4, 9)
-    problem = decoding_of(Experiment.of(heads=32, kv_heads=8, seq_kv=65536, head_dim=128)).problem
-    row = Decoding("split_kv", "Triton, split keys", problem, 16, times, 8 * 65536 * 128 * 4 / 1e-4)
-    assert cells(row, 4e12) == {
-        "implementation": "Triton, split keys",
-        "splits": "16",
-        "p20": "90 µs",
-        "median": "100 µs",
-        "p80": "130 µs",
-        "K and V over time": "2.68 TB/s",
-        "of a copy": "67%",
-        "note": "",
-    }
 
 
 @pytest.mark.parametrize("splits", [1, 8, 64])
@@ -52,24 +32,17 @@ def test_the_headline_is_the_models(splits):
     assert seconds_text(simulation.modelled.seconds) in words(page)
 
 
-def test_the_cache_is_the_scenarios_and_a_slider_of_the_page(open_app):
-    page = open_app("decoding", seq="1024")
-    assert page.main.select_slider[0].value == 1024
-    page.main.select_slider[0].set_value(65536).run()
-    problem = page.session_state["experiment"].problem
-    assert (problem.seq_q, problem.seq_kv) == (1024, 65536)
-    assert page.query_params["seq_kv"] == "65536"
-
-
 def test_the_splits_are_the_scenarios_and_the_kernels_choice_is_offered():
     page = opened("decoding", **LONG)
     own = kernel_splits(decoding_of(page.session_state["experiment"]))
-    slider = page.main.select_slider[1]
+    cache, slider, *_ = page.main.select_slider
+    assert cache.value == 65536
     assert f"the kernel chooses {own} here" in slider.label
     assert str(own) in slider.options
     slider.set_value(own)
-    again(page)
-    assert page.session_state["experiment"].tiling.splits == own
+    cache.set_value(32768)
+    experiment = again(page).session_state["experiment"]
+    assert (experiment.tiling.splits, experiment.problem.seq_q, experiment.problem.seq_kv) == (own, 1, 32768)
 
 
 def test_every_part_can_be_merged_and_its_numbers_are_the_executed_ones():
@@ -137,18 +110,6 @@ def test_pages_show_what_is_unused_and_whose_each_is():
         again(page)
 
 
-def test_recorded_pages_stand_beside_a_whole_cache(monkeypatch):
-    recording, decoding = recordings()[0], decoding_of(Experiment.of(**LONG))
-    whole = next(row for row in recorded_near(recording, decoding) if row.provider == "split_kv")
-    pages = [replace(whole, provider="attention_paged", page_size=size, bytes_per_second=rate)
-             for size, rate in ((256, 3.9e12), (16, 3.5e12))]  # fmt: skip
-    said = []
-    monkeypatch.setattr("app.page.decoding.st.caption", said.append)
-    page_of._recorded_pages(replace(recording, decoding=(whole, *pages)), decoding)
-    shares = [f"{rate / whole.bytes_per_second:.0%}" for rate in (3.5e12, 3.9e12)]
-    assert f"3.5 TB/s from pages of 16 ({shares[0]}), 3.9 TB/s from pages of 256 ({shares[1]})." in said[0]
-
-
 @pytest.mark.parametrize("provider", ["copy", "sdpa_cudnn", "split_kv"])
 def test_a_recording_that_sweeps_no_splits_is_drawn(provider):
     recording = recordings()[0]
@@ -165,18 +126,3 @@ def test_more_splits_than_key_blocks_leave_some_without_keys():
     again(page)
     assert "had no keys left" in words(page)
     assert "none" in html(page)
-
-
-@pytest.mark.parametrize("metric", [figures.TIME, figures.RATE])
-def test_lines_over_splits_are_drawn_in_the_metric(metric):
-    lines = [
-        figures.Line("a", "modelled", "#fff", [1, 2, 4], [(3e-4, 1e12), (2e-4, 2e12), (1e-4, 3e12)]),
-        figures.Line("b", "recorded", "#fff", [], [(1.5e-4, 2.5e12)]),
-    ]
-    figure = Figure(figures.speed_by_splits(lines, metric, [1, 2, 4], 2, COLOURS))
-    expected = [3e-4, 2e-4, 1e-4] if metric == figures.TIME else [1e12, 2e12, 3e12]
-    assert list(figure.data[0].y) == expected
-    level = 1.5e-4 if metric == figures.TIME else 2.5e12
-    assert (list(figure.data[1].x), list(figure.data[1].y)) == ([1, 4], [level, level])
-    value = "150 µs" if metric == figures.TIME else "2.5 TB/s"
-    assert f"<b>{value}</b>" in figures.key(lines, metric)

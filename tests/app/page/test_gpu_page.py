@@ -1,7 +1,6 @@
 """On the GPU: what is sent to the browser is the timeline, recorded calls stand beside their model."""
 
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,25 +9,16 @@ import pytest
 from app.figures.units import seconds_text
 from app.gpu.payload import build
 from app.page import gpu as view
-from app.page.parts.recorded import LAST_TILES
 from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
 from engine.measuring.timelines import traced_kernel
-from engine.model.launch import HEAVY_FIRST, NATURAL, launch
+from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Recording, TracedCall
-from engine.recordings.timelines import (
-    hardware_of,
-    nearest_call,
-    same_call_in_order,
-    timeline_of,
-    traced_calls,
-)
 from engine.recordings.timing import Times
-from engine.studies.drawable import MOST_BLOCKS, watchable
 from tests.app.player.test_player_payload import unpack
 from tests.app.worker_page import words
 
@@ -89,47 +79,6 @@ def test_what_is_said_of_a_run_is_that_of_its_blocks():
     assert lane["imbalance"] == pytest.approx(2 * 132 / 133 - 1, rel=0.01)
 
 
-def test_a_scenario_of_too_many_blocks_is_halved_until_it_can_be_watched():
-    long = Experiment.of(algorithm="standard", seq=65536, heads=7, kv_heads=7, window=1000, batch=3)
-    drawn = watchable(long)
-    assert launch(drawn).blocks <= MOST_BLOCKS < launch(watchable(long, 2 * MOST_BLOCKS + 1)).blocks * 8
-    assert drawn.problem.heads == 7
-    small = Experiment.of(seq=1024)
-    assert watchable(small) == small
-    many = watchable(Experiment.of(batch=4096, heads=1024, kv_heads=64, seq=16))
-    assert launch(many).blocks <= MOST_BLOCKS
-    assert many.problem.heads % many.problem.kv_heads == 0
-
-
-@pytest.mark.parametrize(
-    ("mask", "words"),
-    [
-        ({}, "no mask"),
-        ({"causal": True}, "causal"),
-        ({"window": 2000}, "window 2,000"),
-        ({"documents": 4}, "4 documents"),
-        ({"documents": 4, "causal": True}, "4 documents, causal"),
-        ({"documents": 4, "window": 9}, "4 documents, window 9"),
-    ],
-)
-def test_a_run_is_named_with_its_whole_mask(mask, words):
-    assert view._shape(Experiment.of(heads=1, **mask).problem) == f"N 1,024, 1 head, d 64, {words}"
-
-
-def test_the_nearest_recorded_call_has_the_scenarios_algorithm_mask_and_size():
-    rows = [traced("flash2", n, HEAVY_FIRST, mask) for n in (1024, 16384) for mask in (False, True)]
-    rows.append(traced("flash1", 4096, NATURAL, True))
-    found = nearest_call(rows, Experiment.of(algorithm="flash2", seq=8192, head_dim=128, causal=True))
-    assert (found.provider, found.problem.seq_q, found.problem.mask.causal) == ("flash2", 16384, True)
-    assert nearest_call([], Experiment()) is None
-
-
-def test_the_other_order_of_a_recorded_call_is_found(recorded):
-    heavy, natural = recorded.timelines
-    assert same_call_in_order(recorded.timelines, heavy, NATURAL) is natural
-    assert same_call_in_order(recorded.timelines[:1], heavy, NATURAL) is None
-
-
 def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_app, recorded):
     page = open_app("gpu", causal="true", head_dim="128")
     assert not page.exception
@@ -138,23 +87,6 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     assert f", and {taken} as modelled" in words(page)
     assert recorded.origin in words(page)
     assert page.main.selectbox[0].value.startswith("FlashAttention-2: N ")
-
-
-def test_tiles_that_are_shared_out_are_modelled_as_much_too_slow_as_the_page_says():
-    """Tiles of 128 rows, unmasked at d 128 on 132 SMs: 5 heads of 4,096 fill a round, 2,048 tiles fifteen."""
-    for recording in recordings():
-        rows = [row for row in traced_calls(recording) if row.times and row.provider == "flash3"]
-        runs = {row: timeline_of(row, "", hardware_of(recording)).experiment for row in rows}
-        far = {
-            (row.problem.heads, row.problem.seq_kv): simulate(run).modelled.seconds / row.times.p50
-            for row, run in runs.items()
-            if row.problem.head_dim == 128 and not row.problem.mask.hides
-        }
-        assert 1.25 < far[5, 4096] < 1.45
-        assert far[5, 4096] == max(far.values())
-        assert 1 < far[16, 16_384] < 1.06  # 3% of it, and what the model is off by where none is shared out
-    assert math.ceil(2048 / 132) / (2048 / 132) == pytest.approx(1.03, abs=0.005)
-    assert "up to 3% after fifteen full rounds, a quarter and more after one" in LAST_TILES
 
 
 def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from app.figures.colours import palette
 from app.figures.units import bytes_text
-from app.page.parts import chip, model_errors, recorded
+from app.page.parts import model_errors, recorded
 from engine.measuring.trial import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
@@ -83,42 +83,6 @@ def put(monkeypatch, own_worker):
 def shelf(put):
     """One recording on the shelf."""
     put(RECORDING)
-
-
-def test_recorded_times_stand_below_their_names():
-    """16,384 tokens of 32 heads of d 64 at N 128: 4 x 128 x 32 x 128^2 x 64 FLOP in 2 ms."""
-    row = replace(timing("flash2", 128, 2e-3), alone=Times(1e-3, 3e-3, 4e-3, 9), commit="0123456789")
-    assert recorded.cells(row) == {
-        "implementation": "flash2",
-        "N": "128",
-        "p20": "1.8 ms",
-        "median": "2 ms",
-        "p80": "2.4 ms",
-        "median, alone": "3 ms",
-        "rate": "8.6 TFLOP/s",
-        "error to float64": "1.0e-04",
-        "allowed": "4.0e-04",
-        "note": "commit 0123456",
-    }
-
-
-def test_counted_bytes_stand_below_their_names():
-    """FlashAttention-2 of 16 heads, N 1,024, d 64, in 64 x 64: Q, and K and V once for each of 16 blocks."""
-    (one,) = recorded_counters(counted(counters_of("flash2", 7e7, left=3e6)))
-    tensor, code = 16 * 1024 * 64 * 2, one.experiment.record.code
-    asked, written = 33 * tensor, tensor + 16 * 1024 * 4
-    assert [*chip.cells(one).items()][1:] == [
-        ("requested, counted", bytes_text(asked)),
-        ("L2 to SMs, modelled", bytes_text(asked)),
-        ("L2 to SMs, recorded", "70 MB"),
-        ("ratio", f"{asked / 7e7:.3f}"),
-        ("DRAM read, modelled", bytes_text(3 * tensor + code)),
-        ("DRAM read, recorded", "7 MB"),
-        ("ratio, DRAM", f"{(3 * tensor + code) / 7e6:.3f}"),
-        ("DRAM written, modelled", bytes_text(written)),
-        ("DRAM written, recorded", "1 MB"),
-        ("left in L2", bytes_text(written - 1e6)),
-    ]
 
 
 def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for_each_gpu():

@@ -56,24 +56,6 @@ def test_busy_shares_by_hand():
         assert f"<td class='words'>{unit}</td>{shares}" in shown
 
 
-def test_measured_numbers_stand_below_their_names():
-    row = {"provider": "flash2", "label": "Triton, FlashAttention-2", "keys": 4096, "skipped": None}
-    row |= {"p20": 1e-3, "p50": 2e-3, "p80": 4e-3, "repeats": 7, "tflops": 123.0, "tokens_per_second": 4.5e6}
-    row |= {"error": 1e-4, "allowed": 4e-4, "note": "interpreted"}
-    assert list(speed.cells(row).items())[1:] == [
-        ("N", "4,096"),
-        ("median", "2 ms"),
-        ("p20", "1 ms"),
-        ("p80", "4 ms"),
-        ("repeats", "7"),
-        ("FLOP/s", "123 TFLOP/s"),
-        ("tokens/s", "4.5 M tokens/s"),
-        ("error to float64", "1.0e-04"),
-        ("allowed", "4.0e-04"),
-        ("note", "interpreted"),
-    ]
-
-
 def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
     page = until_done(press(opened("speed", **TINY), MEASURE))

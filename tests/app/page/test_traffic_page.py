@@ -10,7 +10,7 @@ from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.schedule.step import Tensor
 from engine.studies.survey import by_algorithm, by_tiling
-from tests.app.worker_page import again, html, opened, words
+from tests.app.worker_page import html, opened, words
 
 COLOURS = palette(True)
 
@@ -39,15 +39,6 @@ def test_flops_per_byte_and_what_tensors_take_by_hand():
     taken = (2 * matrix + 4 * tensor + row, 4 * tensor + 2 * row, 4 * tensor + row)
     needs = ", ".join(map(bytes_text, taken))
     assert f"This scenario needs {needs}, in the same order." in words(page)
-
-
-def test_the_kind_of_bytes_changes_the_ratio():
-    page = opened("traffic", seq=4096)
-    page.segmented_control[0].set_value("requested")
-    again(page)
-    simulations = by_algorithm(Experiment.of(seq=4096))
-    standard, flash = (simulations[name].traffic.requested.total for name in ("standard", "flash2"))
-    assert page.metric[0].value == f"{standard / flash:.3g}×"
 
 
 def test_where_the_model_is_unsure_the_page_says_between_what_the_bytes_lie():

@@ -52,8 +52,8 @@ def test_a_link_with_a_text_that_is_none_says_so(open_app):
     assert any("inputs is 'text:9.9:a'" in each.value for each in app.text)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in ("start", "kernel")])
-def test_every_page_takes_a_sentence(open_app, page):
+@pytest.mark.parametrize("page", [*(page for page in inputs.PAGES if page in PAGES), "speed", "gpu"])
+def test_pages_of_a_head_take_a_sentence(open_app, page):
     app = open_app(page, inputs=f"text:5.2:{TYPED}")
     assert not app.exception
     assert (field(app, "Sentence") is not None) == (page in inputs.PAGES)
