@@ -7,7 +7,7 @@ from typing import Any
 from app.canvas.moving import Moving
 from engine.experiment import Experiment
 from engine.problem.hardware import Gpu
-from engine.studies.memories import memories
+from engine.studies.calibrated import memories
 from engine.studies.survey import growth
 
 HERE = Path(__file__).parent

@@ -23,7 +23,7 @@ from engine.layers.phase import DECODE, PREFILL, TRAIN, Evaluated, Phase
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies import your_model as studies
-from engine.studies.recorded_layers import layers_on, nearest_layer, recorded_layers
+from engine.studies.your_model import layers_on, nearest_layer, recorded_layers
 
 PHASES = {PREFILL: "Prefill", DECODE: "Decoding", TRAIN: "Training step"}
 WHAT = {PREFILL: "a prefill of", DECODE: "a decoding step at", TRAIN: "a training step on"}

@@ -60,7 +60,7 @@ from engine.studies.gains import (
     products_share,
     recorded_gains,
 )
-from engine.studies.published import median_of, medians, published
+from engine.studies.model_errors import median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 

@@ -22,9 +22,9 @@ from engine.problem.terms import SINK
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.schedule.traits import traits
-from engine.studies.crossing import crossings, step_seconds
+from engine.studies.calibrated import memories
 from engine.studies.drawable import drawable
-from engine.studies.memories import memories
+from engine.studies.hbm_over_time import crossings, step_seconds
 from engine.trace.broken import FLAWS, errors
 from engine.trace.rows import row_statistics, sampled_rows, tile_share
 

@@ -9,7 +9,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Row, unmeasured
 from engine.recordings.samples import Samples
-from engine.studies.recorded_layers import LAYERS
+from engine.studies.your_model import LAYERS
 
 
 def plan(section: str) -> list[Row]:

@@ -1,8 +1,11 @@
 """How far the model is from what GPUs were recorded to do, by kind of call."""
 
+import csv
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from statistics import median
 
 import numpy as np
 
@@ -13,16 +16,17 @@ from engine.model.launch import launch
 from engine.model.occupancy import WARP, threads_of, tiles_in_flight
 from engine.model.simulation import simulate
 from engine.problem.cache import kept_with
-from engine.problem.hardware import gpu_named
+from engine.problem.hardware import GPUS, gpu_named
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
+from engine.root import ROOT
 from engine.studies.counter_gaps import excess
 from engine.studies.hbm_over_time import outline
-from engine.studies.recorded_layers import layers_on, recorded_layers
 from engine.studies.sampled_calls import SampledCall
+from engine.studies.your_model import layers_on, recorded_layers
 
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, with
 # terms of the scores and with V of another head dim, backward, decoding, and under the profiler, each by its
@@ -181,3 +185,53 @@ def _launched_so(one: Experiment, row: TilingTiming) -> bool:
     phase = run.kernels[0].phase
     stages = tiles_in_flight(run.algorithm, run.schedule, phase, run.gpu)
     return (row.warps, row.stages) == (threads_of(run.schedule, phase) // WARP, stages)
+
+
+FILE = ROOT / "assets" / "published.csv"
+TAKEN = ("batch", "heads", "seq", "seq_kv", "head_dim")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published rate and the modelled one, FLOP/s of one call; causal ones count half of the scores."""
+
+    # this project's kernel that is nearest to the one that was timed, in its own blocks
+    experiment: Experiment
+    kernel: str  # the one that was timed
+    rate: float  # what it was published to reach
+    modelled: float  # what this project's is modelled to reach
+    source: str  # where it was published, and what is assumed where it does not say
+
+    @property
+    def ratio(self) -> float:
+        return self.modelled / self.rate
+
+
+@cache
+def published() -> tuple[Published, ...]:
+    """Every row of `FILE`, modelled now."""
+    with FILE.open(encoding="utf-8", newline="") as file:
+        return tuple(_compared(row) for row in csv.DictReader(file))
+
+
+def _compared(row: dict[str, str]) -> Published:
+    causal = row["causal"] == "1"
+    sizes = {name: int(row[name]) for name in TAKEN}
+    one = Experiment.of(
+        algorithm=row["algorithm"], hardware=row["hardware"], causal=causal, **sizes
+    ).in_own_tiling()
+    problem = one.problem
+    scores = problem.batch * problem.heads * problem.seq_q * problem.seq_kv / (2 if causal else 1)
+    rate = 4 * scores * problem.head_dim / simulate(one).modelled.seconds
+    return Published(one, row["kernel"], 1e12 * float(row["tflops"]), rate, row["source"])
+
+
+def median_of(hardware: str = "") -> float:
+    """The median of modelled over published, of one GPU or of all rows."""
+    return median(one.ratio for one in published() if hardware in ("", one.experiment.hardware))
+
+
+def medians() -> dict[str, float]:
+    """The same by the name of each GPU."""
+    keys = dict.fromkeys(one.experiment.hardware for one in published())
+    return {GPUS[key].name: median_of(key) for key in keys}

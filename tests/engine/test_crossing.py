@@ -5,7 +5,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.schedule.step import Operation, Tensor
-from engine.studies.crossing import crossings
+from engine.studies.hbm_over_time import crossings
 
 SCENARIOS = {
     "flash2": {"algorithm": "flash2"},

@@ -5,7 +5,7 @@ import pytest
 from engine.problem.gpu import Gpu, Reached
 from engine.problem.hardware import GPUS, KIB, MIB, gpu_named
 from engine.recordings.file import recordings
-from engine.studies.memories import HBM, L2, REGISTERS, SHARED, memories
+from engine.studies.calibrated import HBM, L2, REGISTERS, SHARED, memories
 
 # by compute capability (CUDA C++ Programming Guide, technical specifications; the last row AMD's): cores per
 # SM, tensor FLOP per clock and SM in 16 bits, blocks per SM, KiB of shared memory of an SM and a block,

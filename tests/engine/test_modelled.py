@@ -8,7 +8,7 @@ from engine import Experiment, simulate
 from engine.algorithms import offered
 from engine.model.launch import launch
 from engine.schedule.step import Operation
-from engine.studies.crossing import step_seconds
+from engine.studies.hbm_over_time import step_seconds
 from tests.engine.readings import READ, experiment_of
 from tests.engine.strategies import experiments
 

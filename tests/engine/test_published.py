@@ -4,7 +4,7 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.problem.hardware import GPUS
-from engine.studies.published import median_of, medians, published
+from engine.studies.model_errors import median_of, medians, published
 
 
 def test_published_rates_are_met_in_the_median():

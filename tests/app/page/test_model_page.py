@@ -12,7 +12,7 @@ from engine.layers.config import shipped
 from engine.layers.phase import DECODE, PREFILL, Phase
 from engine.root import ROOT
 from engine.studies import your_model as studies
-from engine.studies.recorded_layers import layers_on, recorded_layers
+from engine.studies.your_model import layers_on, recorded_layers
 from tests.app.worker_page import opened, words
 
 LLAMA = shipped("llama-3-8b")

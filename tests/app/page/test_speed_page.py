@@ -6,7 +6,7 @@ from app.page import speed
 from engine import simulate
 from engine.experiment import Experiment
 from engine.recordings.file import recordings
-from engine.studies.published import published
+from engine.studies.model_errors import published
 from engine.worker.client import Worker
 from tests.app.worker_page import again, html, new_visitor, opened, press, unfolded, until_done, words
 
