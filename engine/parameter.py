@@ -26,11 +26,7 @@ class ExperimentError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One flat value of an experiment. It is entered here alone: links, the command line and Python have it.
-
-    >>> number("heads", 1, 1024, 16, "problem.heads").parse("1,024")
-    1024
-    """
+    """One flat value of an experiment. Entered here alone, it is in links, the command line and Python."""
 
     name: str  # in links and on the command line
     default: Any

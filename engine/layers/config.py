@@ -91,16 +91,7 @@ def opened(path_or_name: str) -> Model:
 
 
 def read(text: bytes | str, name: str = "config") -> Model:
-    """The model that a config.json describes; raises ConfigError with a sentence for each field.
-
-    >>> read('{"model_type": "llama", "hidden_size": 4096}')
-    Traceback (most recent call last):
-        ...
-    engine.layers.config.ConfigError: num_hidden_layers is missing; it must be a whole number from 1 to \
-1,024. num_attention_heads is missing; it must be a whole number from 1 to 1,024. vocab_size is missing; \
-it must be a whole number from 1 to 16,777,216. intermediate_size is missing; it must be a whole number \
-from 1 to 4,194,304.
-    """
+    """The model that a config.json describes; raises ConfigError with a sentence for each field."""
     return _Reader(_parsed(text), name).model()
 
 

@@ -25,12 +25,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class Phase:
-    """What a model does: a prompt's tokens at once, one token for each of a batch, or a training step.
-
-    >>> from engine.layers.config import shipped
-    >>> Phase(DECODE, tokens=8192, batch=16).of(shipped("llama-3-8b")).attention_share > 0.1
-    True
-    """
+    """What a model does: a prompt's tokens at once, one token for each of a batch, or a training step."""
 
     name: str = PREFILL  # one of PHASES
     tokens: int = 4096  # of each sequence; in decoding, those that it has

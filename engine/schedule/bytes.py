@@ -13,11 +13,7 @@ TENSORS = tuple(tensor for tensor in Tensor if tensor != Tensor.NONE)
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes read and written, by tensor; every tensor has an entry, 0 where it does not move.
-
-    >>> Bytes.of({Tensor.K: 64, Tensor.V: 64}, {Tensor.O: 32}).total
-    160
-    """
+    """Bytes read and written, by tensor; every tensor has an entry, 0 where it does not move."""
 
     read: Mapping[Tensor, int]
     written: Mapping[Tensor, int]

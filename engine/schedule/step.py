@@ -83,11 +83,7 @@ PARTIALS = (Tensor.PARTIAL, Tensor.PARTIAL_LSE)  # as many as there are splits
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it.
-
-    >>> load(Tensor.K) == Step(Operation.LOAD, Tensor.K)
-    True
-    """
+    """One operation of a loop body, with the tensor that it moves, if any, and how many blocks of it."""
 
     operation: Operation
     tensor: Tensor = Tensor.NONE
@@ -152,10 +148,7 @@ def _amount(tensor: Tensor, dims: tuple[int, int], sizes: tuple[int, int]) -> Am
 
 
 def copies(problem: Problem, tensor: Tensor, splits: int) -> int:
-    """How many times a head's tensor lies in memory: those of keys once a key head, the others once a head.
-
-    Partial results lie there once a split, unless there is one alone.
-    """
+    """How many times a head's tensor lies in memory: once a head or key head; partial ones once a split."""
     each = splits * (splits > 1) if tensor in PARTIALS else 1
     return problem.batch * each * (problem.kv_heads if tensor in BY_KEY else problem.heads)
 

@@ -1,7 +1,4 @@
-"""The model's forward pass in NumPy: layers that see a window, and layers that see everything before.
-
-Grouped heads, rotary positions, a gated MLP, norms before each part, one matrix for words on both sides.
-"""
+"""The model's forward pass in NumPy: grouped heads, rotary positions, a gated MLP, some windows."""
 
 from __future__ import annotations
 

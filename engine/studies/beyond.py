@@ -34,10 +34,7 @@ class Cost:
 
 @lru_cache(maxsize=1)
 def text_heads() -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]:
-    """q [heads, tokens, d], scaled, and k and v [tokens, d] of key heads of the small model, on a passage.
-
-    Of its layers that see all tokens before, each key head with the query heads that share it.
-    """
+    """Key heads of the model's full layers on a passage: q [heads, tokens, d], scaled, k, v [tokens, d]."""
     model = small()
     passage = json.loads(CARD.read_text("utf-8"))["passage"]
     found = []

@@ -194,10 +194,7 @@ def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
 
 
 def tile_clocks(gpu: Gpu, times: int) -> tuple[float, float]:
-    """Clocks of an SM for the products of a tile of 128 x 128 scores, d 128, and for its exponentials.
-
-    times: as fast as 16 bits are multiplied.
-    """
+    """Clocks of an SM for 128 x 128 scores, d 128: products, `times` as fast as 16 bits, exponentials."""
     rate = times * gpu.matrix_flops["bfloat16"] / gpu.sms / gpu.clock_hz
     return 4 * 128**3 / rate, 128**2 / gpu.exponentials_per_clock
 
@@ -229,10 +226,7 @@ SCALED = {  # of how many numbers each has its scale
 
 @lru_cache(maxsize=1)
 def rounding_errors() -> tuple[float, float]:
-    """Root mean square error of O over its root mean square, inputs in e4m3 and in float16.
-
-    Attention of 256 tokens, d 64, of normal entries: Q, K and V rounded, and nothing else.
-    """
+    """Error of O of 256 normal tokens, d 64, where Q, K and V alone are rounded: to e4m3 and to float16."""
     generator = np.random.Generator(np.random.PCG64(0))
     tensors = [generator.standard_normal((FP8_ROWS, HEAD_DIM)) for _ in range(3)]
     exact, *found = (

@@ -1,8 +1,4 @@
-"""Attention on four tokens, small enough to be followed by hand: every number of it, computed.
-
-What a lecture writes on the board: the scores, the softmax in one go, and the same in tiles of 2 x 2 by
-FlashAttention-2's own schedule, through the memory that counts.
-"""
+"""Attention on four tokens as on a lecture's board: in one go and in FlashAttention-2's tiles."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,6 +12,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.step import Operation, Tensor
 from engine.trace.execute import Executor, Trace
+from engine.trace.streamed import streamed
 
 TOKENS, BLOCK = 4, 2
 Q = ((1, 0), (0, 1), (1, 1), (1, -2))
@@ -110,24 +107,20 @@ def safe_weights(row: _Row) -> np.ndarray:
 
 def online_weights(row: _Row) -> np.ndarray:
     """Softmax with maximum and sum carried together (arXiv 1805.02867): two passes."""
-    m, total, _ = _carried(row.read(), np.zeros((len(row.scores), 1)))
-    return np.exp(row.read() - m) / total
+    _, lse = _carried(row.read(), np.zeros((len(row.scores), 1)))
+    return np.exp(row.read() - lse)
 
 
 def online_output(row: _Row) -> np.ndarray:
     """The row's O, accumulated along with maximum and sum (arXiv 2205.14135): one pass, no weights."""
-    _, total, out = _carried(row.read(), by_hand().v)
-    return out / total
+    return _carried(row.read(), by_hand().v)[0]
 
 
-def _carried(scores: np.ndarray, v: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """m, l and O after one score after another."""
-    m, total, out = -np.inf, 0.0, np.zeros(v.shape[1])
-    for score, value in zip(scores, v, strict=True):
-        larger = max(m, score)
-        alpha, weight = np.exp(m - larger), np.exp(score - larger)
-        m, total, out = larger, alpha * total + weight, alpha * out + weight * value
-    return m, total, out
+def _carried(scores: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """O and lse, one score after another."""
+    tiles = ((score.reshape(1, 1), value[None], True) for score, value in zip(scores, v, strict=True))
+    out, lse = streamed(np.ones((1, 1)), 1.0, tiles, v.shape[1])
+    return out[0], lse[0]
 
 
 def passes(way: Callable[[_Row], np.ndarray]) -> int:

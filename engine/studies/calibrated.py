@@ -67,10 +67,7 @@ class Memory:
 
 
 def memories(gpu: Gpu) -> tuple[Memory, ...]:
-    """Registers, shared memory, L2 and HBM, the nearest to the arithmetic first.
-
-    Sizes and rates are those of `engine.problem.hardware`, which says where each is from.
-    """
+    """Registers, shared memory, L2 and HBM, the nearest to the arithmetic first."""
     rates = Rates.of(gpu, "float16")
     return (
         Memory(REGISTERS, gpu.sms * gpu.register_bytes_sm, gpu.sms, None, None),

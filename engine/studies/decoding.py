@@ -178,10 +178,7 @@ def grouped(decoding: Experiment) -> dict[int, Simulation]:
 
 
 def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding, ...]:
-    """The recorded rows of one query of the problem nearest to a scenario's; empty if there are none.
-
-    The number of keys comes first, then the head dimension, then how many heads share a key head.
-    """
+    """The recorded rows of one query nearest to a scenario's by keys, head dim, sharing heads; or none."""
     rows = [row for row in recording.decoding if row.problem.seq_q == 1]
     rows.sort(key=lambda row: (row.problem.heads, row.problem.kv_heads))
     found = nearest(rows, decoding, doublings(length), WIDTH, doublings(sharing_heads))
@@ -191,10 +188,7 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
 def recorded_pages(
     recording: Recording, decoding: Experiment
 ) -> tuple[Decoding | None, tuple[Decoding, ...]]:
-    """split_kv's own choice on a cache in one piece, and the same cache in pages, the smallest first.
-
-    Of the recorded problem nearest to a scenario's, and only what has a time.
-    """
+    """split_kv's own choice on the nearest recorded cache in one piece, and in pages, the smallest first."""
     rows = [row for row in recorded_near(recording, decoding) if row.times is not None]
     paged = sorted((row for row in rows if row.page_size), key=lambda row: row.page_size)
     return next(filter(_is_own_choice, rows), None), tuple(paged)
@@ -219,10 +213,7 @@ def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
 
 
 def recorded_reads(recording: Recording, decoding: Experiment) -> Counters | None:
-    """What the GPU's counters say of the kernel's own splits on the same cache; None if not recorded.
-
-    A causal mask or none is the same: one query, the last, sees every key.
-    """
+    """What counters say of the kernel's own splits on the same cache, causal or not; None if not recorded."""
     asked = decoding.problem
     rows = [row for row in recording.counters if row.kernels and row.direction == FORWARD]
     own = (row for row in rows if _is_own_choice(row) and replace(row.problem, mask=asked.mask) == asked)

@@ -12,11 +12,7 @@ MOST_BLOCKS = 20_000  # of threads, that a browser moves smoothly
 
 
 def drawable(experiment: Experiment, most: int = 64) -> Experiment:
-    """The experiment itself, or the same with fewer queries and keys: at most `most` x `most` tiles.
-
-    Blocks, heads and head_dim stay; queries, keys and window shrink by one factor: the picture keeps its
-    shape.
-    """
+    """The same, or with queries, keys and window shrunk by one factor: `most` x `most` tiles."""
     problem, tiling = experiment.problem, experiment.tiling
     across = max(problem.seq_q / tiling.block_q, problem.seq_kv / tiling.block_kv)
     if across <= most:

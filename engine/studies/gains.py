@@ -55,11 +55,7 @@ def _modelled(unfused: Simulation, fused: Simulation) -> Gain:
 
 
 def recorded_gains(recording: Recording, experiment: Experiment) -> tuple[Gain, ...]:
-    """Recorded by the chip's counters under a profiler, of the scenario's problem at any length.
-
-    The bytes are those that the counters saw: what still lay in L2 when a kernel ended is not among them. Of
-    several tilings that of the scenario counts, and none that is another.
-    """
+    """Recorded under a profiler, of the scenario's problem and tiling at any length, less what L2 kept."""
     fused = fused_of(experiment)
     alike = [row for row in recorded_counters(recording) if _alike(row.experiment, experiment, fused)]
     found = {(row.experiment.problem, row.experiment.record.unfused): row for row in alike}

@@ -98,11 +98,7 @@ BETWEEN_PRODUCTS = (Operation.MAXIMUM, Operation.SCORE_GRADIENT, Operation.ROW_T
 
 
 def step_seconds(launch: Launch, traffic: Traffic | None = None) -> np.ndarray:
-    """[steps] float64: modelled seconds of every step of one head, each kernel's time spread over its steps.
-
-    All heads run side by side, so one head's steps add up to the time of the whole launch. `traffic` is the
-    launch's, where it is known already.
-    """
+    """[steps] modelled seconds of one head's steps, which add up to the launch's (`traffic`: its own)."""
     schedule, problem = launch.schedule, launch.problem
     seconds, columns = modelled_time(launch, traffic or traffic_of(launch)).parts, schedule.columns
     rates = Rates.of(launch.gpu, problem.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 
 from engine.problem.gpu import Gpu
 from engine.studies.beyond import Cost
+from engine.studies.block_scales import apart
 from engine.trace.streamed import Counted, memory_of
 
 HEAD_DIM, CHUNK, BYTES, STATE_BYTES = 128, 64, 2, 4  # of a number of Q, K, V and O; of S
@@ -64,11 +65,9 @@ def decoded(tokens: int, linear: bool, group: int = 1, dim: int = HEAD_DIM) -> C
 def meets(gpu: Gpu, group: int | None = None) -> int:
     """The shortest length from which linear takes less time, at best: a prompt or, by a group, decoding."""
     for tokens in range(1, 2**20):
-        pair = (
-            prompt(tokens, each) if group is None else decoded(tokens, each, group) for each in (True, False)
-        )
-        linear, usual = (each.seconds(gpu) for each in pair)
-        if linear < usual:
+        ways = True, False
+        pair = [prompt(tokens, way) if group is None else decoded(tokens, way, group) for way in ways]
+        if pair[0].seconds(gpu) < pair[1].seconds(gpu):
             return tokens
     raise ValueError("linear attention takes no less time at any length")
 
@@ -87,10 +86,7 @@ def recalled(dim: int = HEAD_DIM, seed: int = 0) -> dict[str, list[float]]:
         asked = slice(0, min(count, 64))
         scores = keys[asked] @ keys.T
         weights = np.exp(SHARP * (scores - 1))
-        for name, given in (
-            ("state", scores @ values),
-            ("attention", weights @ values / weights.sum(1)[:, None]),
-        ):
-            off = np.sqrt(((given - values[asked]) ** 2).mean() / (values[asked] ** 2).mean())
-            found[name].append(float(off))
+        given = scores @ values, weights @ values / weights.sum(1)[:, None]
+        for off, each in zip(found.values(), given, strict=True):
+            off.append(apart(each, values[asked]))
     return found

@@ -22,14 +22,11 @@ SHARE = 8  # the window and the documents of a scenario that has none: an eighth
 
 @dataclass(frozen=True)
 class Density:
-    """The tile grid in pixels: [rows, columns] shares, 0 to 1, of a pixel's tiles that are visited and full.
-
-    tiles: the most that a pixel stands for.
-    """
+    """The tile grid in pixels: [rows, columns] shares of a pixel's tiles that are visited and full."""
 
     visited: np.ndarray
     full: np.ndarray
-    tiles: int
+    tiles: int  # the most that a pixel stands for
 
     @property
     def exact(self) -> bool:
@@ -64,11 +61,7 @@ class Masked:
 
 
 def masks_of(experiment: Experiment) -> tuple[Mask, ...]:
-    """The masks to compare: none, causal, a window, documents, both; and the scenario's, if another.
-
-    Window and documents are the scenario's where it has them. A window looks back only, so it is the same
-    with causal and without.
-    """
+    """The masks to compare: none, causal, a window, documents, both; the scenario's, with its sizes."""
     problem = experiment.problem
     window = problem.mask.window or max(1, problem.seq_kv // SHARE)
     documents = problem.mask.documents if problem.mask.packed else SHARE

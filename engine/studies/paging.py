@@ -100,10 +100,7 @@ def lengths_of(sequences: int, room: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def allocated(lengths: tuple[int, ...], page_size: int) -> tuple[tuple[int, ...], ...]:
-    """The pages of each sequence, counted by running: a sequence takes the next free one when it needs one.
-
-    Prompts, the first half of each, come one after another; then all get one key each in turn.
-    """
+    """The pages of each sequence, by running: prompts, half of each, first, then a key each in turn."""
     table: list[list[int]] = [[] for _ in lengths]
     prompts = ((sequence, key) for sequence, length in enumerate(lengths) for key in range(length // 2))
     turns = (

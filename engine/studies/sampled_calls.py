@@ -104,10 +104,7 @@ def flow_beside(timeline: Timeline) -> Flow | None:
 
 
 def sampled_calls(experiment: Experiment) -> tuple[SampledCall, ...]:
-    """The recorded calls to draw for a scenario, in the algorithms' order; none where none was sampled.
-
-    One is the nearest of its algorithm, the others did the same work.
-    """
+    """The recorded calls to draw for a scenario: the nearest of its algorithm, and others of that work."""
     sampled = [one for one in recordings() if any(row.read for row in one.samples)]
     recording = next((one for one in sampled if is_of(one, experiment.hardware)), next(iter(sampled), None))
     if recording is None or (gpu := gpu_named(recording.device.gpu)) is None:

@@ -124,10 +124,7 @@ def chosen(numbers: Subject, rule: str, keys: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def lost(experiment: Experiment | None, rule: str) -> dict[int, float]:
-    """By keys visited, the share of the weight that a rule leaves out, in the mean over queries and heads.
-
-    Of a scenario's numbers; None: of the small model's heads.
-    """
+    """By keys visited, the mean share of weight that a rule leaves out; None: of the small model."""
     if experiment is not None:
         return _lost(subject(experiment), rule)
     found = [_lost(numbers, rule) for numbers in on_text()]

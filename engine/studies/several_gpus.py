@@ -83,9 +83,6 @@ def errors(found: tuple[Held, ...]) -> tuple[float, float]:
     return tuple(np.percentile([abs(one.error) for one in found], (50, 95)).tolist())
 
 
-# ---------------------------------------------------------------- lanes
-
-
 def with_lanes(every: tuple[Recording, ...]) -> list[ClusterTimeline]:
     """Recorded calls of a ring that can be drawn: one GPU was timed too, and each computed all rounds."""
     return [
@@ -161,6 +158,7 @@ PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a
 ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
 COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)  # GPUs of a curve, straight beyond a host's
 CAUSAL, FULL = "causal", "none"
+# memory, as `kernels.distributed` holds it
 TURNS = 2  # places to publish K and V in, used in turn
 SLOTS = 3  # blocks of others' keys that are here or on their way
 OWN = ("Q and O", "K and V", "lse")  # of a GPU's own tokens, whatever the method
@@ -202,11 +200,7 @@ def taught(experiment: Experiment, zigzag: bool) -> Spread:
 def runs_of(
     spread: Spread, beside: str, backward: bool = False, recordings: tuple[Recording, ...] = ()
 ) -> tuple[Lanes, ...]:
-    """The ring of a spread problem, and what is drawn beside it.
-
-    That is the other order, the other methods, or what was recorded. More GPUs than a host has are a ring of
-    hosts.
-    """
+    """The ring of a spread problem, one of hosts where a host has too few GPUs, and what is beside it."""
     several = spread.gpus > spread.fabric.host
     ring = spread.by(TWO_LEVEL if several and spread.by(TWO_LEVEL).unserved is None else RING)
     if beside == ORDERS and spread.problem.mask.causal:
@@ -276,19 +270,13 @@ def hidden_from(
     return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
 
 
-# ---------------------------------------------------------------- memory, as `kernels.distributed` holds it
-
-
 def blocks_passing(gpus: int) -> int:
     """Blocks of others' keys that a ring has room for on each GPU."""
     return min(SLOTS, gpus - 1)
 
 
 def bytes_per_token(spread: Spread) -> dict[str, float]:
-    """Bytes that each token of the whole sequence takes on the GPU that holds most, by what they are of.
-
-    One layer's attention, forward, all heads: Q, K, V and O, and what the method needs besides.
-    """
+    """By what they are of, bytes of a token on the GPU that holds most: one layer, forward, all heads."""
     problem, gpus = spread.problem, spread.gpus
     keys, queries = (heads * spread.row / gpus for heads in (2 * problem.kv_heads, problem.heads))
     lse = problem.all_heads * STATISTIC_BYTES / gpus

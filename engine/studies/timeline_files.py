@@ -22,10 +22,7 @@ from engine.studies.sampled_calls import flow_beside
 
 
 def block_requests(timeline: Timeline) -> tuple[np.ndarray, np.ndarray]:
-    """(tiles, bytes) of every block, int64 [blocks] each: bytes read and written past the SM.
-
-    They add up to `Traffic.tiles_visited` of each kernel and to `Traffic.requested`.
-    """
+    """(tiles, bytes past the SM) of every block, int64 [blocks] each, which add up to the traffic's."""
     run = launch(timeline.experiment)
     schedule = run.schedule
     tiles, amounts = np.zeros(len(timeline), np.int64), np.zeros(len(timeline), np.int64)
@@ -193,10 +190,7 @@ def as_json(timeline: Timeline) -> str:
 
 
 def as_csv(timeline: Timeline) -> str:
-    """A row per block; the first line is a comment that says what it is about. Times are in seconds.
-
-    The last columns, wave, tiles and bytes, follow from the others.
-    """
+    """A row per block below a comment, times in seconds; wave, tiles and bytes follow from the others."""
     lines = io.StringIO()
     lines.write(f"# {json.dumps(_about(timeline))}\n")
     writer = csv.writer(lines, lineterminator="\n")

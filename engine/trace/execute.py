@@ -162,8 +162,6 @@ class Executor:
         self.memory.held.clear()
         self.tiles.clear()
 
-    # ---------------------------------------------------------------- between memory and the chip
-
     def _shape(self, tensor: Tensor) -> tuple[int, ...]:
         problem, first = self.problem, self.heads
         wide = problem.v_dim if tensor in (*BY_V_DIM, Tensor.PARTIAL) else problem.head_dim
@@ -239,8 +237,6 @@ class Executor:
             return self.tiles[Tensor.O] / _but_for_0(self.tiles[Tensor.STATISTICS][:, 1:])
         return self.tiles[tensor]
 
-    # ---------------------------------------------------------------- forward
-
     def _scores(self) -> None:
         """S = scale Q K^T with its terms, in units of log2 where lse is; -inf where masked."""
         rows, keys = (np.arange(place.start, place.stop) for place in (self._rows(), self._keys()))
@@ -303,8 +299,6 @@ class Executor:
         weights = falling(lse, m)
         self._keep(Tensor.O, (weights[..., None] * self.tiles[Tensor.PARTIAL]).sum(0))
         self._keep(Tensor.STATISTICS, np.stack([m, weights.sum(0)], 1))
-
-    # ---------------------------------------------------------------- backward
 
     def _row_terms(self) -> None:
         """delta, and lse in units of log2: 0 for rows that see no key, so that their P is 0 and not NaN."""

@@ -171,10 +171,7 @@ class GradientRows:
 
 
 def gradient_rows(experiment: Experiment, q, k, v, d_out, rows) -> GradientRows:
-    """The backward pass of some rows of one head, all at once; costs O(rows * seq_kv * d).
-
-    q and d_out are [seq_q, d], k and v [seq_kv, d], rounded to the problem's dtype.
-    """
+    """The backward pass of rows of one head: q, d_out [seq_q, d], k, v [seq_kv, d], rounded to the dtype."""
     rows, problem, width = np.asarray(rows, np.int64), experiment.problem, experiment.tiling.block_kv
     scores = masked_scores(experiment, q, k, rows)
     first, more = (np.float32(each) for each in before_keys(problem))

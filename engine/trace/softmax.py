@@ -120,10 +120,7 @@ def _weights(scores: np.ndarray, m: np.float32) -> np.ndarray:
 
 
 def errors(scores: np.ndarray, block: int, dtype: str) -> dict[str, float]:
-    """How far each softmax is off in a dtype at most, against float64 of the scores as the dtype holds them.
-
-    By "naive", "safe" and "online"; infinite where the weights are not finite.
-    """
+    """By "naive", "safe" and "online", how far off float64 each is in a dtype at most; inf if not finite."""
     exact = online_steps(round_to(scores, dtype)).final
 
     def worst(weights: np.ndarray) -> float:
