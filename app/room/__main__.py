@@ -17,10 +17,6 @@ from engine.parser import Parser, ended, whole
 
 DASHBOARD = Path(__file__).resolve().parents[1] / "dashboard.py"
 PORT, DASHBOARD_PORT = 8602, 8501
-WARNINGS = {
-    "machine": "This address leads to this machine alone: no phone can join.",
-    "internet": "This address can be reached from the whole internet, not from this network alone.",
-}
 
 
 def main() -> int:
@@ -50,8 +46,8 @@ def main() -> int:
         f"Should it have to be started again, --code {room.code} lets the phones come back by themselves.",
         flush=True,
     )
-    if room.reach in WARNINGS:
-        print(WARNINGS[room.reach], flush=True)
+    if room.reach != "network":
+        print(server.SAID[room.reach], flush=True)
     _serve(room, listener, arguments.dashboard_port)
     return 0
 

@@ -24,13 +24,8 @@ def lines(address: str, port: int, dashboard_port: int) -> Iterator[tuple[str, s
 
 
 def _network(address: str, port: int, dashboard_port: int) -> Iterator[tuple[str, str]]:
-    reach = server.reach(address)
-    if address == server.EVERYWHERE or reach == "machine":
-        yield LOOK, "This machine is in no network: phones cannot join; everything else works without one."
-    elif reach == "internet":
-        yield LOOK, f"{address} can be reached from the whole internet, not from this network alone."
-    else:
-        yield "good", f"Phones in this machine's network reach it at {address}."
+    reach = "machine" if address == server.EVERYWHERE else server.reach(address)  # it is in no network
+    yield ("good" if reach == "network" else LOOK), f"{address}: {server.SAID[reach]}"
     for name, where, number in (("room", address, port), ("dashboard", "127.0.0.1", dashboard_port)):
         try:
             with server.listen(where, number) as listener:
@@ -39,13 +34,7 @@ def _network(address: str, port: int, dashboard_port: int) -> Iterator[tuple[str
                     yield "good", f"Port {listener.getsockname()[1]} is free for the {name}, and answers."
         except OSError as error:
             yield LOOK, f"Port {number} cannot serve the {name}: {error.strerror or error}."
-    yield (
-        LOOK,
-        (
-            "Whether a Wi-Fi keeps its devices apart, or a firewall closes the port, only a phone can tell: "
-            "open the room and join it with one."
-        ),
-    )
+    yield LOOK, "A Wi-Fi may keep its devices apart, or a firewall close the port: only a phone can tell."
 
 
 def _screen() -> Iterator[tuple[str, str]]:
@@ -58,7 +47,7 @@ def _screen() -> Iterator[tuple[str, str]]:
     except Exception:  # without a screen, or without the package: each system has an error of its own
         yield LOOK, "The screen's size cannot be read from here: presented pages need 1,024 × 768 pixels."
     else:
-        enough = all(have >= need for have, need in zip(size, NARROW, strict=True))
+        enough = size[0] >= NARROW[0] and size[1] >= NARROW[1]
         yield ("good" if enough else LOOK), f"This screen has {size[0]:,} × {size[1]:,} pixels."
     if shutil.which("fc-list"):
         found = subprocess.run(["fc-list", ":", "family"], capture_output=True, text=True, check=False).stdout

@@ -48,6 +48,13 @@ def reach(address: str) -> str:
     return "network" if parsed.is_private else "internet"
 
 
+SAID = {  # what whoever opens a room is told of who can reach it
+    "machine": "No phone can join: this address leads to this machine alone, which may be in no network.",
+    "internet": "This address can be reached from the whole internet, not from this network alone.",
+    "network": "Phones in this machine's network reach it.",
+}
+
+
 def listen(address: str, port: int) -> socket.socket:
     """A socket that listens; raises OSError."""
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, proto=socket.IPPROTO_TCP)

@@ -17,7 +17,7 @@ def test_each_line_says_what_there_is_and_a_port_that_is_taken_or_that_nothing_r
     assert found[f"Port {number} cannot serve the room: Address already in use."] == check.LOOK
     for sentence in (
         "is free for the dashboard, and answers.",
-        "This machine is in no network",
+        "127.0.0.1: No phone can join",
         "only a phone can tell",
         "Kernels run on an H200.",
     ):
