@@ -19,6 +19,7 @@ from engine.studies.timeline_files import MOST_SLICES, chrome_trace
 
 # finds the page's pictures and tables in the browser, and makes files of them
 PAGE_FILES = Component("page_files", Path(__file__).with_name("page_files.html"))
+FILMS = Path(__file__).with_name("films.js")  # makes files of a player, here and for slides
 JSON = "application/json"
 
 

@@ -63,3 +63,5 @@ export function filmFiles(player) {
     "MP4 4K": async (progress, signal) => mp4(await film({ hall: true, dpr: 3 }), progress, signal),
   };
 }
+
+export default filmFiles;

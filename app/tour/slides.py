@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 
+from app.canvas.bundle import bundle
 from app.figures.colours import DARK, LIGHT
 from app.gallery.picture import Drawn
+from app.take_home import FILMS
 from app.tour.as_file import drawn
 from app.tour.file import Tour, TourError, Way
 
@@ -34,17 +36,22 @@ STILL = {"width": 760, "height": 620}  # px of the window in which a picture tha
 LONG_TITLE, LONG = 44, 500  # characters, beyond which words are set smaller
 POSTER = 0.6  # of a film, whose picture stands until it plays
 MARKS = re.compile(r"\*\*|`|\$|^#+ ", re.MULTILINE)  # of Markdown, which a slide shows none of
-RATE = 15  # pictures a second of a film
-# the film of the page's player: how many pictures it has, and one of them in base64
-FILMED = """async (rate) => {
-    const { player } = document.querySelector(".player"),
-        still = await player.takeHome.film({ hall: true, dpr: 1.5 });
+RATE = 15  # pictures a second of a film that the browser cannot encode
+# the film of the page's player in base64, where the browser can encode one, and how many pictures it has
+FILMED = """async ([script, rate]) => {
+    const module = URL.createObjectURL(new Blob([script], { type: "text/javascript" })),
+        { default: filmFiles } = await import(module),
+        { player } = document.querySelector(".player, .inside"),
+        film = await filmFiles(player).MP4().catch(() => new Blob()),
+        still = await player.takeHome.film({ hall: true, dpr: 1.5 }),
+        reader = new FileReader();
+    still.play(film.size ? 30 : rate);
     window.drawn = (n) => {
         still.show(n);
         return still.canvas.toDataURL("image/jpeg", 0.95).split(",")[1];
     };
-    still.play(rate);
-    return still.count;
+    await new Promise((done) => Object.assign(reader, { onload: done }).readAsDataURL(film));
+    return [reader.result.split(",")[1] ?? "", still.count];
 }"""
 
 
@@ -80,10 +87,10 @@ def _shot(browser: Browser, picture: Drawn, title: str, theme: str) -> Shot:
         page.route("http://localhost/", lambda route: route.fulfill(body=text, content_type="text/html"))
         page.goto("http://localhost/")
         if page.evaluate("Boolean(document.querySelector('.player')?.player)"):
-            count = page.evaluate(FILMED, RATE)
+            film, count = page.evaluate(FILMED, [bundle(FILMS), RATE])
             pictures = (b64decode(page.evaluate("(n) => drawn(n)", n)) for n in range(count))
             poster = b64decode(page.evaluate("(n) => drawn(n)", round(POSTER * (count - 1))))
-            return Shot(poster, _encoded(pictures, Image.open(BytesIO(poster)).size))
+            return Shot(poster, b64decode(film) or _encoded(pictures, Image.open(BytesIO(poster)).size))
         return Shot(_trimmed(page.locator("main").screenshot()))
 
 

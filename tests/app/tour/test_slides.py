@@ -78,8 +78,18 @@ STILL = Drawn("<p>Words alone</p>")
 
 
 @pytest.mark.browser
-def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
+@pytest.mark.parametrize("encodes", [True, False])
+def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture(encodes, monkeypatch):
+    """A browser without an encoder is helped by the extra's; of few pictures a second, else."""
     av = pytest.importorskip("av", reason="av is not installed: it comes with the extra `slides`")
+    script, few = slides.bundle(slides.FILMS), 3
+    slow = script.replace("FILM_RATE = 30", f"FILM_RATE = {few}")
+    assert slow != script
+    monkeypatch.setattr(slides, "bundle", lambda file: slow)
+    monkeypatch.setattr(slides, "RATE", few)
+    if not encodes:
+        none = slides.FILMED.replace("{", "{ delete globalThis.VideoEncoder;", 1)
+        monkeypatch.setattr(slides, "FILMED", none)
     try:
         with slides.camera() as shoot:
             film, still = (shoot(each, "a picture") for each in (Drawn(moving=SQUARE, data=MOVING), STILL))
@@ -95,5 +105,5 @@ def test_a_camera_takes_what_moves_as_a_film_and_what_stands_as_a_picture():
         assert (stream.codec_context.name, stream.pix_fmt) == ("h264", "yuv420p")
         assert (stream.width, stream.height) == (1920, 1080)
         pictures = [picture.to_ndarray(format="gray") for picture in made.decode(video=0)]
-    assert len(pictures) >= 4 * slides.RATE
+    assert len(pictures) >= 4 * few
     assert abs(pictures[0].astype(int) - pictures[-1]).mean() > 1  # it moves
