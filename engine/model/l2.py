@@ -20,7 +20,7 @@ from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import put_aside, spilled_bytes
 from engine.model.rates import BOUND_BY_SOFTMAX, WARP_GROUP_ROWS
 from engine.model.reuse import Programs, walk
-from engine.problem.cache import cached_by_content
+from engine.problem.cache import by_content, cached
 from engine.schedule.bytes import Bytes
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.programs import MOST_LISTED
@@ -192,9 +192,8 @@ def _walked_again(launch: Launch, kernel: Kernel, way: _Walk) -> np.ndarray:
     return beyond * way.room * lost
 
 
-@cached_by_content(
-    most=4096
-)  # more heads or a larger batch often change nothing in the waves that are followed
+# more heads or a larger batch often change nothing in the waves that are followed
+@cached(most=4096, most_bytes=2**24, key=by_content)
 def _lost(
     programs: Programs,
     sizes: np.ndarray,

@@ -16,9 +16,17 @@ from weakref import ref
 import numpy as np
 
 
-def cached(most: int, most_bytes: int) -> Callable[[Callable], Cache]:
-    """Keep a function's results, `most` of them and `most_bytes` of arrays and text."""
-    return lambda make: Cache(make, most, most_bytes)
+def by_values(args: tuple, named: dict[str, Any]) -> Hashable:
+    """A key of a call whose arguments are all hashable."""
+    return args, *named.items()
+
+
+def cached(most: int, most_bytes: int, key: Callable = by_values) -> Callable[[Callable], Cache]:
+    """Keep a function's results, `most` of them and `most_bytes` of arrays and text.
+
+    key: (arguments, named ones) -> what calls that are alike have in common.
+    """
+    return lambda make: Cache(make, most, most_bytes, key)
 
 
 def kept_with(most: int) -> Callable[[Callable], Callable]:
@@ -46,25 +54,9 @@ def _of(make: Callable, holder: ref, *more: Hashable) -> Any:
     return make(holder(), *more)
 
 
-def cached_by_content(most: int) -> Callable[[Callable], Callable]:
-    """Keep that many small results of a function that is given arrays, by what these hold."""
-
-    def keeping(make: Callable) -> Callable:
-        results: dict[bytes, Any] = {}
-
-        @wraps(make)
-        def given(*args: Any) -> Any:
-            key = sha256(pickle.dumps(args, pickle.HIGHEST_PROTOCOL)).digest()
-            if (found := results.get(key)) is None:
-                found = results[key] = make(*args)
-                for oldest in list(results)[:-most]:
-                    results.pop(oldest, None)
-            return found
-
-        given.cache_clear = results.clear
-        return given
-
-    return keeping
+def by_content(args: tuple, named: dict[str, Any]) -> bytes:
+    """A key of a call that is given arrays: by what these hold."""
+    return sha256(pickle.dumps((args, named), pickle.HIGHEST_PROTOCOL)).digest()
 
 
 # most of what a result holds, and nothing that has bytes to speak of
@@ -74,8 +66,8 @@ LEAVES = frozenset({bool, int, float, type(None), frozenset, FunctionType, EnumT
 class Cache:
     """A function with its latest results; of several threads that ask for one at once the first makes it."""
 
-    def __init__(self, make: Callable, most: int, most_bytes: int):
-        self._make, self._most, self._most_bytes = make, most, most_bytes
+    def __init__(self, make: Callable, most: int, most_bytes: int, key: Callable):
+        self._make, self._most, self._most_bytes, self._key = make, most, most_bytes, key
         self._results: OrderedDict[Hashable, Any] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}  # their bytes, as counted last
         self._used: set[Hashable] = set()  # since then: arrays may come to a result when they are asked for
@@ -84,7 +76,7 @@ class Cache:
         update_wrapper(self, make)
 
     def __call__(self, *args, **named):
-        key = (args, *named.items())
+        key = self._key(args, named)
         with self._lock:
             if key in self._results:
                 return self._given(key)

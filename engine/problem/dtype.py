@@ -15,28 +15,17 @@ class Dtype:
 
     >>> DTYPES["bfloat16"].round(np.float32(1.01)).item()
     1.0078125
-
-    Attributes:
-        name: as NumPy and torch have it.
-        bytes: of one number.
-        digits: bits of the fraction.
-        round: float32 to the nearest that the format has, ties to even; overflow gives infinity.
-        products: the format at whose rate a GPU multiplies its matrices, see `Gpu.matrix_flops`.
-        served: whether the kernels here take it; else it is modelled only.
-        twice: whether tensor cores for 8 bits, where a GPU has them, multiply it twice as fast as that.
-        stored: the format in which what is computed is kept: O, S, P, gradients; empty: this one.
-        words: why no kernel takes it, in a sentence, where that is not all that there is to say.
     """
 
-    name: str
-    bytes: int
-    digits: int
-    round: Round = field(repr=False)
-    products: str
-    served: bool = True
-    twice: bool = False
-    stored: str = ""
-    words: str = ""
+    name: str  # as NumPy and torch have it
+    bytes: int  # of one number
+    digits: int  # bits of the fraction
+    round: Round = field(repr=False)  # float32 to the nearest, ties to even; overflow gives infinity
+    products: str  # the format at whose rate a GPU multiplies its matrices, see `Gpu.matrix_flops`
+    served: bool = True  # whether the kernels here take it; else it is modelled only
+    twice: bool = False  # whether tensor cores for 8 bits multiply it twice as fast as that
+    stored: str = ""  # the format in which O, S, P and gradients are kept; empty: this one
+    words: str = ""  # why no kernel takes it, in a sentence, where that is not all that there is to say
 
     @property
     def eps(self) -> float:
@@ -71,13 +60,7 @@ DTYPES = {
         Dtype("float16", 2, 10, _as_float16, "float16"),
         Dtype("bfloat16", 2, 7, _as_bfloat16, "bfloat16"),
         Dtype("float32", 4, 23, np.asarray, "float32"),
-        Dtype(
-            *("float8_e4m3fn", 1, 3, round_e4m3, "float16"),
-            served=False,
-            twice=True,
-            stored="float16",
-            words=EIGHT_BITS,
-        ),
+        Dtype("float8_e4m3fn", 1, 3, round_e4m3, "float16", False, True, "float16", EIGHT_BITS),
     )
 }
 

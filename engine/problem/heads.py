@@ -39,21 +39,15 @@ class Heads:
 
     >>> Heads.of(q=np.ones((4, 8, 16)), k=np.ones((2, 8, 16)), v=np.ones((2, 8, 16))).group
     2
-
-    Attributes:
-        tokens: the text of each key, or none.
-        scale: what scores are multiplied by.
-        mask: flat values of the mask under which a model has them, as far as it is known.
-        name: what a scenario calls them, where that is no key.
     """
 
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
-    tokens: tuple[str, ...] = ()
-    scale: float = 1.0
-    mask: dict[str, Any] = field(default_factory=dict)
-    name: str = ""
+    tokens: tuple[str, ...] = ()  # the text of each key, or none
+    scale: float = 1.0  # what scores are multiplied by
+    mask: dict[str, Any] = field(default_factory=dict)  # flat values of a model's mask, as far as known
+    name: str = ""  # what a scenario calls them, where that is no key
 
     @classmethod
     def of(cls, q, k, v, tokens=(), scale: float | None = None) -> "Heads":

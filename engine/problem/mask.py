@@ -26,25 +26,18 @@ class Mask:
     >>> low, stop = Mask(causal=True, window=2).keys(np.arange(4), 4)
     >>> low.tolist(), stop.tolist()
     ([0, 0, 1, 2], [1, 2, 3, 4])
-
-    Attributes:
-        causal: only keys at or before the query's position.
-        window: only that many keys, the query's own included; it implies causal, unless there are keys ahead.
-        documents: the keys are so many documents of equal length, end to end, or documents of these lengths,
-            which add up to the keys; a query sees its own one's.
-        ahead: how many keys after its own a query with a window sees too, unless it is causal.
-        prefix: so many first keys every query sees, causal or not; beside no window and one document alone.
     """
 
-    causal: bool = False
+    causal: bool = False  # only keys at or before the query's position
+    # only that many keys, the query's own included; it implies causal, unless there are keys ahead
     window: int | None = None
+    # the keys are so many documents of equal length, end to end, or documents of these lengths, which add up
+    # to the keys; a query sees its own one's
     documents: int | tuple[int, ...] = 1
-    ahead: int = 0
-    prefix: int = 0
+    ahead: int = 0  # how many keys after its own a query with a window sees too, unless it is causal
+    prefix: int = 0  # so many first keys every query sees, beside no window and one document alone
 
-    SERVED: ClassVar = frozenset(
-        {"causal", "window", "documents", "ahead", "prefix"}
-    )  # kinds that kernels compute
+    SERVED: ClassVar = frozenset({"causal", "window", "documents", "ahead", "prefix"})  # by kernels
 
     @classmethod
     def of(cls, window_text: str | int | None = None, documents_text: str | int = 1, **kinds: Any) -> Mask:
@@ -168,22 +161,14 @@ class Mask:
 
     def shrunk(self, length: Callable[[int], int]) -> Mask:
         """The same picture on fewer keys: every distance that it knows as `length` makes it."""
-        return replace(
-            self,
-            window=self.window and length(self.window),
-            ahead=self.ahead and length(self.ahead),
-            prefix=self.prefix and length(self.prefix),
-        )
+        kept = {name: getattr(self, name) for name in ("window", "ahead", "prefix")}
+        return replace(self, **{name: value and length(value) for name, value in kept.items()})
 
     @property
     def unserved(self) -> str | None:
         """Why no kernel here computes it, in one sentence; None where some do."""
-        others = sorted(self.kinds - self.SERVED)
-        return (
-            f"No kernel here takes a mask with {' and '.join(others)}: it is modelled only."
-            if others
-            else None
-        )
+        others = " and ".join(sorted(self.kinds - self.SERVED))
+        return f"No kernel here takes a mask with {others}: it is modelled only." if others else None
 
     def arguments(self, count: int) -> dict[str, Any]:
         """What says the same to the kernels, of `count` keys; raises MaskError where none computes it."""

@@ -19,16 +19,6 @@ class Problem:
 
     >>> Problem(heads=32, kv_heads=8, seq_q=1, seq_kv=4096, head_dim=128).group
     4
-
-    Attributes:
-        head_dim_v: numbers of a key in V, and of a query in O; None: as many as in Q and K.
-        softcap: scores become softcap tanh(score / softcap); None: they do not.
-        sinks: the softmax of each head has one more logit, without a key.
-        slopes: scores fall with the distance of query and key (ALiBi).
-        latent: V is the first head_dim_v numbers of K, which is loaded once for both (MLA, absorbed).
-        page_size: keys of a page in which K and V lie; None: each lies whole. The table that says where pages
-            are, 4 bytes each, is counted in memory alone.
-        inputs: whose numbers are multiplied: DRAWN, or the key of a file's heads, see `engine.problem.heads`.
     """
 
     batch: int = 1
@@ -39,13 +29,14 @@ class Problem:
     head_dim: int = 64
     dtype: str = "float16"
     mask: Mask = NO_MASK
-    head_dim_v: int | None = None
-    softcap: float | None = None
-    sinks: bool = False
-    slopes: bool = False
-    latent: bool = False
+    head_dim_v: int | None = None  # numbers of a key in V, and of a query in O; None: as many as in Q and K
+    softcap: float | None = None  # scores become softcap tanh(score / softcap); None: they do not
+    sinks: bool = False  # the softmax of each head has one more logit, without a key
+    slopes: bool = False  # scores fall with the distance of query and key (ALiBi)
+    latent: bool = False  # V is the first head_dim_v numbers of K, loaded once for both (MLA, absorbed)
+    # keys of a page in which K and V lie; None: each lies whole. A table of pages is counted in memory alone
     page_size: int | None = None
-    inputs: str = DRAWN
+    inputs: str = DRAWN  # whose numbers: DRAWN, or the key of a file's heads, see `engine.problem.heads`
 
     def __post_init__(self):
         if self.head_dim_v == self.head_dim:  # one problem has one form
@@ -134,17 +125,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the problem is cut: rows of a query block, rows of a key block, key splits, pipeline stages.
-
-    own: the kernel is given no blocks and takes its own. device: what of the GPU its warps and stages follow.
+    """How the problem is cut.
 
     >>> Tiling(block_q=128).block_kv
     64
     """
 
-    block_q: int = 64
+    block_q: int = 64  # rows of a query block
     block_kv: int = 64
-    splits: int = 1
-    stages: int = 2
-    own: bool = False
-    device: Device = HOPPER
+    splits: int = 1  # of the keys
+    stages: int = 2  # of the pipeline
+    own: bool = False  # the kernel is given no blocks and takes its own
+    device: Device = HOPPER  # what of the GPU its warps and stages follow

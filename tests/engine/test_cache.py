@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from engine.problem.cache import array_bytes, cached, cached_by_content
+from engine.problem.cache import array_bytes, by_content, cached
 
 
 class Grows:
@@ -103,7 +103,8 @@ def test_many_small_ones_are_bounded_by_their_number():
 
 def test_what_is_given_the_same_numbers_is_made_once_and_the_oldest_go():
     made = []
-    make = cached_by_content(most=2)(lambda numbers, more: made.append((numbers.tolist(), more)) or len(made))
+    kept = cached(most=2, most_bytes=100, key=by_content)
+    make = kept(lambda numbers, more: made.append((numbers.tolist(), more)) or len(made))
     for numbers, more in (([1, 2], 0), ([1, 2], 0), ([1, 3], 0), ([1, 2], 1)):
         make(np.array(numbers), more)
     assert made == [([1, 2], 0), ([1, 3], 0), ([1, 2], 1)]
