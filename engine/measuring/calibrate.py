@@ -36,6 +36,12 @@ RESIDENT = (64, 64)  # keys and depth of the tiles that stay on the chip
 STREAMED = (128, 128, 64)  # rows, keys and depth, of which keys come from L2
 STAGES, BETWEEN = 3, (0, 1, 2, 4, 8, 16)  # exponentials of 2,048 numbers between two products
 LAUNCHES = (0, 1, 2, 4, 8)
+UNITS = {  # by benchmark: its series, what a block does at a time, and the most blocks on an SM
+    "exponentials": ("exp2", 2048, 4),
+    "arithmetic": ("multiply-add", 2048, 4),
+    "shared": ("load", 64 * 512, 3),
+}
+WITHIN, AROUND = (0.125, 0.25, 0.375), (0.5, 0.625, 0.75, 1, 1.5, 3)  # of L2, of what is walked over
 HEAD = 64  # blocks that walk over the same keys, as those of a head do
 PASSES, SAMPLED = 60, 3e-3  # over what the chip samples, and seconds of that at least
 KIND, TILE = "cuda", 16 * KIB  # bytes that a block walks over at once
@@ -52,7 +58,7 @@ class Notes:
 
 
 class Bench:
-    """The micro-benchmarks on this GPU: each a method by its name in BENCHMARKS that gives its series."""
+    """The micro-benchmarks on this GPU: each one of UNITS, or a method by its name in BENCHMARKS."""
 
     def __init__(self):
         properties = torch.cuda.get_device_properties(0)
@@ -84,39 +90,27 @@ class Bench:
         rates = [rate for _, rate in self._load(0, SHORT_LOAD)]
         return found | {file.STREAMED: [(STREAMED[0], float(np.median(rates)))]}
 
-    def exponentials(self) -> Series:
-        """Exponentials a second over the warps on an SM."""
-        return {"exp2": self._by_warps(self.run.exponentials, 2048)}
-
-    def arithmetic(self) -> Series:
-        """Multiply-adds a second over the warps on an SM."""
-        return {"multiply-add": self._by_warps(self.run.arithmetic, 2048)}
-
-    def shared(self) -> Series:
-        """Bytes a second over the warps on an SM."""
-        return {"load": self._by_warps(self.run.shared, 64 * 512, (1, 2, 3))}
-
-    def _by_warps(self, run: Callable, each: int, blocks: Iterable[int] = (1, 2, 4)) -> list:
-        points = []
-        for places in blocks:
-            count, notes = self._lasting(partial(run, blocks=places * self.sms))
-            points.append((8 * places, each * count * places * self.sms / notes.span))
-        return points
-
-    def cache(self) -> Series:
-        """Bytes a second over the bytes walked, all in L2."""
-        sizes = [self.l2 * share for share in (0.125, 0.25, 0.375)]
-        return {file.APART: self._walked(sizes), file.TOGETHER: self._walked(sizes, together=HEAD)}
+    def of(self, key: str) -> Series:
+        """The series of a benchmark; of UNITS what they do in a second over the warps on an SM."""
+        if key not in UNITS:
+            return getattr(self, key)()
+        name, each, most = UNITS[key]
+        found = {}
+        for places in (1, 2, most):
+            count, notes = self._lasting(partial(getattr(self.run, key), blocks=places * self.sms))
+            found[8 * places] = each * count * places * self.sms / notes.span
+        return {name: list(found.items())}
 
     def memory(self) -> Series:
-        """The same of L2, of HBM, and copied; and what came from DRAM."""
-        around = [self.l2 * share for share in (0.5, 0.625, 0.75, 1, 1.5, 3)]
-        found = self.cache()
-        found[file.READ] = found[file.APART] + self._walked([*around, self.size // 2, self.size])
-        found[file.COPIED] = [
+        """Bytes a second over the bytes walked in L2 and in HBM, or copied; and what share came from DRAM."""
+        within, around = ([self.l2 * share for share in shares] for shares in (WITHIN, AROUND))
+        apart, together = self._walked(within), self._walked(within, together=HEAD)
+        read = apart + self._walked([*around, self.size // 2, self.size])
+        copied = [
             (size, 2 * size / self._steady(partial(self.run.copy, blocks=size // TILE)).span)
             for size in (self.size // 4, self.size // 2)
         ]
+        found = {file.APART: apart, file.TOGETHER: together, file.READ: read, file.COPIED: copied}
         for _ in range(3):  # the first samples of a process may come before there is room for them
             told, reason = attempt(lambda: [self._from_dram(size) for size in around[:4]], cuda=True)
             self.refused = reason or ""
@@ -144,12 +138,11 @@ class Bench:
 
     def waits(self) -> Series:
         """Seconds for 8 KiB from L1, L2 and DRAM."""
-        points = []
+        found = {}
         for size in (TILE, _tiles(self.l2 / 4), self.size):
-            run = partial(self.run.wait, blocks=self.sms, size=size)
-            count, notes = self._lasting(run)
-            points.append((size, notes.span / count))
-        return {file.WAITED: points}
+            count, notes = self._lasting(partial(self.run.wait, blocks=self.sms, size=size))
+            found[size] = notes.span / count
+        return {file.WAITED: list(found.items())}
 
     def launches(self) -> Series:
         """Seconds between two events, less what their blocks ran, over the kernels between them."""
@@ -221,16 +214,15 @@ class Bench:
         return count, self._steady(partial(run, count))
 
     def _steady(self, run: Callable) -> Notes:
-        """The middle one of several runs; raises JobError where they are not alike."""
+        """The middle one of several runs; raises JobError where they are not alike twice."""
         run()
-        found = sorted((Notes(run()) for _ in range(REPEATS)), key=lambda notes: notes.span)
-        middle, slowest = found[REPEATS // 2], found[-1]
-        if slowest.span > APART * middle.span:
-            again = sorted((Notes(run()) for _ in range(REPEATS)), key=lambda notes: notes.span)
-            if again[-1].span > APART * again[REPEATS // 2].span:
-                took = f"{again[0].span * 1e6:,.0f} to {again[-1].span * 1e6:,.0f} µs"
-                raise JobError(f"one and the same kernel took {took}: something else is at work on this GPU")
-        return middle
+        for _ in range(2):
+            found = sorted((Notes(run()) for _ in range(REPEATS)), key=lambda notes: notes.span)
+            fastest, middle, slowest = found[0], found[REPEATS // 2], found[-1]
+            if slowest.span <= APART * middle.span:
+                return middle
+        took = f"{fastest.span * 1e6:,.0f} to {slowest.span * 1e6:,.0f} µs"
+        raise JobError(f"one and the same kernel took {took}: something else is at work on this GPU")
 
 
 def _tiles(size: float) -> int:
@@ -246,7 +238,7 @@ def measured(say: Callable[[str], None]) -> Calibration:
         raise JobError(reason)
     series = {}
     for key, benchmark in BENCHMARKS.items():
-        found, reason = attempt(getattr(bench, key), cuda=True)
+        found, reason = attempt(partial(bench.of, key), cuda=True)
         if found is None:
             raise JobError(f"{benchmark.title}: {reason}")
         series[key] = {name: np.array(points).tolist() for name, points in found.items()}
