@@ -24,22 +24,22 @@ class Reached:
     `python -m engine calibrate` measures each, see `engine.problem.calibration`.
     """
 
-    matrix: float = 0.804  # share of the tensor cores' peak that long products reach
-    reads: float = 0.95  # of the memory's bandwidth
-    copies: float = 0.848  # the same of copies, which turn it from reading to writing
-    cache: float = 0.916  # of what L2 delivers, where the blocks of a head request the same at once
+    matrix: float = 0.786  # share of the tensor cores' peak that long products reach
+    reads: float = 0.978  # of the memory's bandwidth
+    copies: float = 0.844  # the same of copies, which turn it from reading to writing
+    cache: float = 0.907  # of what L2 delivers, where the blocks of a head request the same at once
     # seconds that a loop takes for a tile of 8 KiB, loaded when it has the last, where DRAM, or L2, has it
     latency: float = 0.69e-6
-    l2_latency: float = 0.353e-6
-    launch: float = 2.33e-6  # seconds from one kernel to the next
-    between_events: float = 1.42e-6  # seconds more between two events
-    clock: float = 0.979  # of `Gpu.clock_hz` while tensor cores work, but leave the card's power alone
+    l2_latency: float = 0.354e-6
+    launch: float = 2.07e-6  # seconds from one kernel to the next
+    between_events: float = 1.26e-6  # seconds more between two events
+    clock: float = 0.981  # of `Gpu.clock_hz` while tensor cores work, but leave the card's power alone
     # what it gives up of that as its tensor cores work beyond a share of the time
     power_from: float = 0.5
     power_slope: float = 0.35
     # seconds after which it goes on at a share of the clock it began with
-    sustained_from: float = 0.063
-    sustained_clock: float = 0.875
+    sustained_from: float = 0.0366
+    sustained_clock: float = 0.896
 
     def clock_left(self, busy: float) -> float:
         """Share of the clock that is left while the tensor cores work a share `busy` of the time."""

