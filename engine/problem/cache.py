@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from enum import EnumType
-from functools import lru_cache, partial, update_wrapper, wraps
+from functools import lru_cache, update_wrapper, wraps
 from hashlib import sha256
 from threading import RLock
 from types import FunctionType
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -36,22 +36,19 @@ def kept_with(most: int) -> Callable[[Callable], Callable]:
     def keeping(make: Callable) -> Callable:
         name = f"{make.__module__}.{make.__qualname__}"
 
-        def results(holder: Any) -> Callable:
-            there = vars(holder)
-            return there.get(name) or there.setdefault(name, lru_cache(most)(partial(_of, make, ref(holder))))
-
         @wraps(make)
         def given(holder: Any, *more: Hashable) -> Any:
-            return results(holder)(*more)
+            results = vars(holder).setdefault(name, {})
+            with suppress(KeyError):  # another thread may drop it
+                return results[more]
+            found = results[more] = make(holder, *more)
+            for oldest in list(results)[:-most]:
+                results.pop(oldest, None)
+            return found
 
-        given.results = results
         return given
 
     return keeping
-
-
-def _of(make: Callable, holder: ref, *more: Hashable) -> Any:
-    return make(holder(), *more)
 
 
 def by_content(args: tuple, named: dict[str, Any]) -> bytes:

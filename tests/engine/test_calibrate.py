@@ -260,7 +260,9 @@ def test_a_file_of_a_known_gpu_keeps_its_vendors_figures():
 
 @pytest.mark.parametrize("key", ["h100", "h200"])
 def test_a_preset_that_was_calibrated_takes_all_that_was_measured(key):
-    assert GPUS[key].reached == GPUS[key].calibration.reached(PRESET[key])
+    found = GPUS[key].calibration
+    assert GPUS[key].reached == found.reached(PRESET[key])
+    assert found.l2_effective_bytes == PRESET[key].l2_effective_bytes  # by what came from DRAM
     assert GPUS[key].sources[hardware.REACHES].startswith(f"calibrated 2026-11-27, NVIDIA {key.upper()}")
 
 

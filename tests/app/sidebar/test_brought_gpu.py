@@ -53,20 +53,10 @@ def test_a_brought_gpu_is_the_scenarios_and_listed_for_no_one_else(opened):
     assert said.stdout.strip() == name  # and what this server starts
 
 
-@pytest.mark.parametrize(
-    ("data", "sentence"),
-    [
-        (json.dumps(CONTENT | {"version": 0}), "mine.json is a calibration of version 0; this program reads"),
-        (json.dumps(CONTENT)[:3000], "mine.json is damaged: it is not JSON"),
-        (json.dumps(CONTENT | {"sms": 0}), "mine.json is damaged: the calibration has 0 for sms"),
-        ('{"format": "attention recording"}', "mine.json is not a calibration of a GPU"),
-    ],
-    ids=["older", "cut short", "zeros", "a recording"],
-)
-def test_what_is_no_calibration_is_a_sentence_and_changes_nothing(opened, data, sentence):
-    page, choice = opened(data.encode())
+def test_what_is_no_calibration_is_a_sentence_and_changes_nothing(opened):
+    page, choice = opened(b'{"format": "attention recording"}')
     assert choice.value == "h200"
-    assert [each.value for each in page.warning if each.value.startswith(sentence)]
+    assert "mine.json is not a calibration of a GPU." in [each.value for each in page.warning]
 
 
 def test_a_calibration_of_a_gpu_that_no_preset_knows_is_that_gpu():
