@@ -69,7 +69,7 @@ def _measured(found: Calibration, gpu: Gpu) -> None:
     ]
     st.markdown("**Measured**, beside the vendor's figures")
     numbers(rows, "Measured rates", words=(0, 1))
-    own, whole = (f"{size / MIB:.0f} MiB" for size in (found.l2_effective_bytes, found.l2_bytes))
+    own, whole = (f"{size // MIB} MiB" for size in (found.l2_effective_bytes, found.l2_bytes))
     st.caption(
         f"The chip's own counters were not read: {found.refused}."
         if found.refused
