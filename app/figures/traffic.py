@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, level, line, marks, note, over_length
+from app.figures.base import Figure, line, over_length
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, log_ticks
 from engine.model.simulation import Simulation
@@ -49,24 +49,6 @@ def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) ->
         for name, simulations in survey.simulations.items()
     }
     return _over_length(survey, lines, keys, colours)
-
-
-def memory_by_length(survey: ByLength, keys: int, largest: Mapping[str, int], colours: Palette) -> Figure:
-    """HBM that the tensors take over the length, and where each algorithm runs out of the GPU's."""
-    gpu, first = next(iter(survey.simulations.values()))[0].experiment.gpu, survey.lengths[0]
-    look_of = {"symbol": "x", "size": 9, "showlegend": False}
-    ends = []
-    for name, length in largest.items():
-        if first <= length <= survey.lengths[-1]:
-            told, colour = f"{short(name)} runs out beyond N = {length:,}", look(name).colour(colours)
-            ends.append(marks([length], [gpu.memory_bytes], colour, told, **look_of))
-    text, place = (
-        f"{gpu.name}: {bytes_text(gpu.memory_bytes)}",
-        (math.log10(first), math.log10(gpu.memory_bytes)),
-    )
-    more = {"shapes": [level(gpu.memory_bytes, colours.bad, 1.5)]}
-    more["notes"] = [note(*place, text, colours.bad, yanchor="bottom")]
-    return _over_length(survey, survey.memory, keys, colours, ends, [gpu.memory_bytes], **more)
 
 
 def _over_length(

@@ -135,12 +135,6 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
             "In the backward pass dK and dV travel back to the owners of the keys, which doubles the bytes. "
             f"It computes {BACKWARD_TIMES:g} times as long as the forward pass (recorded on one H200)."
         )
-    host = modelled(runs[0].spread, runs[0].backward)
-    if host.host > host.seconds:
-        words.append(
-            f"Launching this takes the host {seconds_text(host.host)}, longer than the GPUs need; the times "
-            "shown are those of a CUDA graph, which removes that wait."
-        )
     if recorded := [run for run in runs if run.origin != MODELLED]:
         words.append(
             f"The lanes of {' and '.join(repr(name_of(run, runs)) for run in recorded)} were "

@@ -1,5 +1,6 @@
 """The Agreement page: scheduler, kernel and float64 compute the same, tile by tile."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
@@ -7,10 +8,11 @@ import streamlit as st
 from app import scenario
 from app.elements import chart, fold, numbers, one_of, placed, smaller_sibling
 from app.figures import agreement as figures
-from app.figures.units import moment
+from app.figures.hardware import unchecked
+from app.figures.units import moment, share_text
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import chip, model_errors
+from app.page.parts import chip
 from app.page.parts.compared import NAMES, differences, verdict
 from app.page.parts.job import job_panel
 from app.scenario import theme
@@ -21,7 +23,10 @@ from engine.experiment import Experiment
 from engine.measuring.agreement import AGREE, ORIGIN, PAIRS, Agreement, kept, small_sibling
 from engine.measuring.kernel_traffic import COUNT, RealTraffic
 from engine.model.launch import schedule_of
+from engine.problem.hardware import Gpu, gpu_named
 from engine.recordings.file import recording_of, recordings
+from engine.recordings.recording import Recording
+from engine.studies.model_errors import KINDS, MOST, ModelError, errors
 from engine.worker.client import Job
 
 QUANTITIES = {  # what each is called, and where it is compared
@@ -31,6 +36,26 @@ QUANTITIES = {  # what each is called, and where it is compared
     "l": ("l, running sum", "every row after every tile"),
     "alpha": ("α, rescale factor", "every row at every tile"),
 }
+
+WORDS = (  # of each of KINDS of calls that the model is held against
+    "time, forward, in a kernel's own blocks",
+    "time, forward, over sizes of blocks",
+    "time, forward, with further masks, with terms, or with V of another head dim",
+    "time, backward",
+    "time, decoding with split keys",
+    "time under the profiler",
+    "DRAM reads beyond the compulsory ones",
+    "calls drawn by lot: time",
+    "calls drawn by lot: DRAM reads",
+    "calls drawn by lot: bytes from L2 to the SMs",
+    "calls drawn by lot: bytes that tiles request",
+    "sampled over time: all bytes that cross HBM",
+    "sampled over time: the rate at the peak",
+    "sampled over time: how many waves fetch",
+    "sampled over time: when a wave begins, over the call",
+    "layers of models, prefill and decoding: time",
+    "layers of models: attention's share of the time, points",
+)
 
 
 def show() -> None:
@@ -62,7 +87,8 @@ def show() -> None:
     if recording:
         counters = partial(chip.show, recording, theme.colours())
         fold("agreement counters", counters, "Does the model agree with the chip's own counters?")
-    model_errors.show("agreement", recording, experiment.gpu)
+        far = partial(_errors, recording, experiment.gpu)
+        fold("agreement model errors", far, "How far is the model off, by kind of call?")
     fold("agreement", partial(_origins, sibling))
 
 
@@ -126,6 +152,45 @@ def _draw_traffic(job: Job | None) -> None:
     numbers(figures.by_tensor(counted), "Bytes of the kernel and of the schedule", where=by_tensor)
     by_tile.markdown("**kB of Q, K and V read for each tile**, by both; struck out where they differ")
     by_tile.html(figures.by_tile(counted, theme.colours()))
+
+
+def _errors(recording: Recording, gpu: Gpu) -> None:
+    """How far the model is off by kind of recorded call, in one table."""
+    others = (each for each in recordings() if each.device.gpu != recording.device.gpu)
+    judged = {each.device.gpu: errors(each) for each in (recording, *others)}
+    judged = {name: found for name, found in judged.items() if found}
+    if recording.device.gpu not in judged:
+        st.caption(f"The model knows no {recording.device.gpu}, so its rows judge nothing.")
+    if judged:
+        st.markdown(
+            f"Half of the calls are off by less than the median, and {MOST}% of them by less than what "
+            "stands beside it, as shares of what was recorded. Each is simulated now."
+        )
+        names = [known.key.upper() if (known := gpu_named(name)) else name for name in judged]
+        found = error_rows(dict(zip(names, judged.values(), strict=True)))
+        numbers(found, "Errors of the model by kind of call", height=460)
+        st.caption(
+            "The lines on sampled bytes are of bytes over time. A wave begins where reads "
+            "rise over twice the call's mean. The model empties the caches before every kernel; a call does "
+            "not, so that short unfused attention and FlashAttention-1 move less than modelled."
+        )
+    if words := unchecked(gpu):
+        st.caption(words)
+
+
+def error_rows(judged: dict[str, Sequence[ModelError]]) -> list[dict[str, str]]:
+    """A line for each kind of call that any GPU has: its words, then three cells of each GPU, by its name."""
+    by_kind = {name: {one.kind: one for one in found} for name, found in judged.items()}
+    lines = []
+    for kind, words in zip(KINDS, WORDS, strict=True):
+        cells = {"kind of call": words}
+        for name, found in by_kind.items():
+            one = found.get(kind)
+            cells[f"{name}, calls"] = str(one.count) if one else ""
+            cells[f"{name}, median"] = share_text(one.median, 1) if one else ""
+            cells[f"{name}, {MOST}%"] = share_text(one.most, 1) if one else ""
+        lines += [cells] * any(kind in found for found in by_kind.values())
+    return lines
 
 
 def _origins(sibling: Experiment) -> None:

@@ -35,7 +35,6 @@ from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.recordings.recording import Recording
-from engine.recordings.timing import Decoding
 from engine.studies import decoding as studies
 from engine.studies.decoding import Parts
 from engine.studies.paging import paging_of
@@ -153,11 +152,9 @@ def _counted(simulation: Simulation) -> None:
     rows, keys = split_kv.own_blocks(experiment.problem, experiment.gpu)
     st.caption(
         f"One busy SM reads K and V at {scaled(studies.rate_of_sm(simulation), 'B/s')}, because its loads, "
-        "products and softmax wait for one another. Only many SMs together can use the memory's "
-        f"{scaled(experiment.gpu.memory_bytes_per_second, 'B/s')}. Blocks on SMs, times and rates "
-        "are modelled; the bytes of K and V are counted by the schedule. This page always decodes with "
-        f"Split-KV, whose one split is decoding without splitting, and whose kernel takes blocks of {rows} "
-        f"query rows and {keys} keys by itself on {experiment.gpu.with_article}."
+        "products and softmax wait for one another. Blocks on SMs, times and rates are modelled; the bytes "
+        f"of K and V are counted by the schedule. The kernel takes blocks of {rows} query rows, {keys} keys "
+        f"by itself on {experiment.gpu.with_article}."
     )
 
 
@@ -281,8 +278,7 @@ def _pages(decoding: Experiment, recording: Recording | None) -> None:
         f"{bytes_text(paging.key_bytes)}. Lengths are "
         f"spread evenly up to the {paging.room:,} keys that a sequence may reach. A sequence takes the next "
         "free page when its last one is full, so at most one page per sequence is partly empty (internal "
-        "fragmentation). Prompts, half of each length, came one after another; then all sequences got one "
-        f"key each in turn. The block tables take {bytes_text(paging.table_bytes)}, 4 bytes per page."
+        f"fragmentation). The block tables take {bytes_text(paging.table_bytes)}, 4 bytes per page."
     )
     if recording:
         _recorded_pages(recording, decoding)
@@ -301,21 +297,6 @@ def _recorded_pages(recording: Recording, decoding: Experiment) -> None:
     st.caption(
         f"{recording.heading}, batch {whole.problem.batch}, {whole.problem.seq_kv:,} keys: K and V come at "
         f"{scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
-        f"{_recorded_chunk(studies.recorded_chunk(recording))}"
-    )
-
-
-def _recorded_chunk(rows: tuple[Decoding, ...]) -> str:
-    """How much longer a chunk of a prompt takes where its keys lie in pages; a sentence, or nothing."""
-    if len(rows) < 2:
-        return ""
-    (whole, *pages), problem = rows, rows[0].problem
-    times = " and ".join(
-        f"{times_text(row.times.p50, whole.times.p50)} as long over pages of {row.page_size}" for row in pages
-    )
-    return (
-        f" The last {problem.seq_q:,} queries of {problem.seq_kv:,} tokens take FlashAttention-3's kernel "
-        f"{seconds_text(whole.times.p50)}, and {times}."
     )
 
 

@@ -174,11 +174,6 @@ def _notes(
         f"(median), {recording.origin}, and {modelled} as modelled. "
         f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)}"
     )
-    if call.commit:
-        notes.append(
-            f"This call ran the kernel as it was at commit {call.commit[:7]}; "
-            f"the rest of the recording is of commit {recording.device.commit[:7]}."
-        )
     return [*notes, caveats([call.provider])]
 
 

@@ -13,7 +13,6 @@ from app.figures.algorithms import caveats, implementation
 from app.figures.algorithms import short as short_name
 from app.figures.colours import Palette
 from app.figures.decoding import TIME
-from app.figures.hardware import unchecked
 from app.figures.units import (
     digits,
     gain_text,
@@ -26,40 +25,23 @@ from app.figures.units import (
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
-from app.page.parts import decoded, live, model_errors, recorded
+from app.page.parts import decoded, live, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
-from app.tour.file import PICTURES
 from engine.experiment import Experiment
 from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.simulation import simulate
-from engine.problem.hardware import GPUS, gpu_named, same_machine
+from engine.problem.hardware import gpu_named, same_machine
 from engine.problem.problem import Problem
 from engine.recordings import counters
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
-from engine.studies.comparison import (
-    HERE,
-    measured_rows,
-    modelled_on,
-    modelled_rows,
-    recorded_on,
-    roofline,
-    under_roof,
-)
+from engine.studies import gains
+from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline, under_roof
 from engine.studies.counter_gaps import busiest
 from engine.studies.decoding import decoding_of
-from engine.studies.gains import (
-    Gain,
-    fused_of,
-    gain_at,
-    modelled_gain,
-    modelled_gains,
-    products_share,
-    recorded_gains,
-)
 from engine.studies.model_errors import median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
@@ -96,11 +78,6 @@ def show() -> None:
     st.header(_headline(experiment), anchor=False)
     live.show(live.named(experiment))
     _gains(experiment, recording, colours)
-    st.caption(
-        "Press Measure all lengths to time the real kernels on this machine; a result is timed only after it "
-        "matches float64. As N grows, PyTorch's unfused attention falls behind and at last runs out of "
-        "memory, because it stores two N × N matrices."
-    )
     label, draw = "Measure all lengths on this machine", partial(_draw, experiment, recording, colours)
     job_panel(SWEEP, sweep_payload(experiment), label, draw)
 
@@ -112,8 +89,8 @@ def _times(ratio: float, less: str) -> str:
 
 def _headline(experiment: Experiment) -> str:
     """Why fewer bytes are less time, in the scenario's own numbers."""
-    gain, title = modelled_gain(experiment), fused_of(experiment).record.label
-    share, less = products_share(experiment), _times(gain.seconds, "less")
+    gain, title = gains.modelled_gain(experiment), gains.fused_of(experiment).record.label
+    share, less = gains.products_share(experiment), _times(gain.seconds, "less")
     if gain.bytes < LITTLE:
         return (
             f"Here S and P are small, so {title} moves about as many bytes across HBM as unfused attention, "
@@ -130,10 +107,10 @@ def _headline(experiment: Experiment) -> str:
 
 def _gains(experiment: Experiment, recording: Recording | None, colours: Palette) -> None:
     """How many times fewer bytes and less time than unfused attention: at this length, and over N."""
-    problem, fused = experiment.problem, fused_of(experiment)
-    keys, curve = problem.seq_kv, modelled_gains(experiment, max(LONGEST, problem.seq_kv))
-    rows = recorded_gains(recording, experiment) if recording else ()
-    modelled, real = modelled_gain(experiment), gain_at(rows, keys)
+    problem, fused = experiment.problem, gains.fused_of(experiment)
+    keys, curve = problem.seq_kv, gains.modelled_gains(experiment, max(LONGEST, problem.seq_kv))
+    rows = gains.recorded_gains(recording, experiment) if recording else ()
+    modelled, real = gains.modelled_gain(experiment), gains.gain_at(rows, keys)
     figures_column, lines = st.columns([1, 2.4], gap="large")
     with figures_column, st.container(key="gains_numbers"):
         for name, less, ratio in (
@@ -161,7 +138,7 @@ def _gains(experiment: Experiment, recording: Recording | None, colours: Palette
     )
 
 
-def _shape(modelled: Sequence[Gain], problem: Problem) -> str:
+def _shape(modelled: Sequence[gains.Gain], problem: Problem) -> str:
     """What to see in the lines, as they run at this scenario."""
     last = modelled[-1]
     if last.bytes < LITTLE and problem.seq_q < problem.seq_kv:
@@ -210,9 +187,7 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
     _rooflines(experiment, measured, recording, colours)
     if rows:
         numbers([cells(row) for row in reversed(rows)], "Measured times", words=(0, 10), height=260)
-    model_errors.show("speed", recording, experiment.gpu)
     fold("published", _published, "What did others measure on their GPUs?")
-    fold("two gpus", partial(_two_gpus, experiment), "Two GPUs side by side")
 
 
 def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
@@ -256,20 +231,10 @@ def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
 def _rooflines(
     experiment: Experiment, measured: list[dict], recording: Recording | None, colours: Palette
 ) -> None:
-    """The roofline over bytes of DRAM: modelled and measured; over those of both levels: recorded."""
-    modelled, counted = st.columns(2, gap="medium")
-    gpu, problem = experiment.gpu, experiment.problem
-    rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, problem.seq_kv)))
-    model, points = (under_roof(experiment, each) for each in (rows, measured))
-    shape = roofline(gpu, problem.dtype)
-    plot(
-        "Roofline",
-        roofs.roofline(shape, gpu.name, model, points, problem.seq_kv, colours),
-        "Each diamond is one sequence length, coloured as in the curves above; the filled ones are your "
-        "scenario.",
-        after=f" of the {gpu.name}, {problem.dtype}, modelled",
-        where=modelled,
-    )
+    """The roofline over bytes of DRAM, and over those of both levels: recorded."""
+    problem, (modelled, counted) = experiment.problem, st.columns(2, gap="medium")
+    with modelled:
+        _roofline(experiment, measured, colours)
     points = counters.roofline_points(recording, experiment) if recording else ()
     if points and (gpu := gpu_named(recording.device.gpu)):
         mask = "no mask" if problem.mask.looks_ahead else "masked"
@@ -281,6 +246,20 @@ def _rooflines(
             after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
             where=counted,
         )
+
+
+def _roofline(experiment: Experiment, measured: list[dict], colours: Palette) -> None:
+    """Over bytes of DRAM: modelled and measured."""
+    gpu, problem = experiment.gpu, experiment.problem
+    rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, problem.seq_kv)))
+    model, points = (under_roof(experiment, each) for each in (rows, measured))
+    shape = roofline(gpu, problem.dtype)
+    plot(
+        "Roofline",
+        roofs.roofline(shape, gpu.name, model, points, problem.seq_kv, colours),
+        "Each diamond is one sequence length, in its algorithm's colour; the filled ones are your scenario.",
+        after=f" of the {gpu.name}, {problem.dtype}, modelled",
+    )
 
 
 @lru_cache(maxsize=256)
@@ -353,48 +332,13 @@ def _published() -> None:
     ]
     numbers(rows, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
     by_gpu = ", ".join(f"{name} {ratio:.2f}" for name, ratio in medians().items())
-    st.caption(
-        f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names, such as a T4, an A10 or an L4, was "
-        "held against nothing. FlashAttention-2 on a B200 multiplies by Ampere's instructions. On an MI300X "
-        "each wave reads K and V from shared memory by itself; why its published short calls reach a third "
-        "of what long ones do is not explained."
-    )
+    st.caption(f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names was held against nothing.")
 
 
 def _call(problem: Problem) -> str:
     keys = f" × {problem.seq_kv:,}" * (problem.seq_q != problem.seq_kv)
     mask = ", causal" * problem.mask.causal
     return f"{problem.batch} × {problem.heads} heads, N {problem.seq_q:,}{keys}, d {problem.head_dim}{mask}"
-
-
-def _two_gpus(experiment: Experiment) -> None:
-    """Any two GPUs side by side: as recorded where both were, and as modelled."""
-    first = experiment.hardware
-    names = {key: gpu.name for key, gpu in GPUS.items()} | {first: experiment.gpu.name}
-    second = next(key for key in ("h200", "h100") if key != first)
-    with st.container(horizontal=True):
-        keys = tuple(
-            st.selectbox(label, names, list(names).index(key), format_func=names.get, key=f"speed {label}")
-            for label, key in (("One GPU", first), ("Another", second))
-        )
-    one, other = (GPUS[key] for key in keys)
-    both = recorded_on(experiment, keys)
-    rows = [
-        {
-            "kernel": row.label,
-            "origin": "recorded" if row.recorded else "modelled",
-            "N": f"{row.keys:,}",
-            **dict(zip((one.name, other.name), map(seconds_text, row.seconds), strict=True)),
-            "first over second": f"{row.ratio:.2f}",
-        }
-        for row in (*modelled_on(experiment, keys), *both)
-    ]
-    numbers(rows, f"{one.name} and {other.name}", words=(0, 1), height=420)
-    shape = "" if both else f"Not both of {one.name} and {other.name} were recorded, so all is modelled. "
-    st.caption(
-        f"{shape}Modelled rows are of this scenario at other lengths; recorded ones of the recorded shape "
-        f"nearest to it. {' '.join(dict.fromkeys(filter(None, map(unchecked, (one, other)))))}"
-    )
 
 
 def _elsewhere(experiment: Experiment, colours: Palette) -> None:
@@ -409,7 +353,7 @@ def _elsewhere(experiment: Experiment, colours: Palette) -> None:
         ("tflops", "Rate over the sequence length, recorded"),
     ):
         plot(title, figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops"))
-    PICTURES["roofline"](experiment, colours)
+    _roofline(experiment, [], colours)
 
 
 def _drawn(experiment: Experiment) -> Drawn:

@@ -15,7 +15,6 @@ from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import chip, live
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
-from app.tour.file import PICTURES
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.measuring.live import Live
@@ -50,17 +49,15 @@ def show() -> None:
     bars, totals = st.columns([2, 1.1], gap="large")
     with bars:
         kind = one_of("Bytes", KINDS, "traffic_kind")
-        st.markdown(f"**Bytes by tensor and direction**, all heads, {ORIGINS[kind]}, {experiment.gpu.name}")
         with st.container(key="traffic_bars"):
-            st.html(figures.by_tensor(simulations, kind, colours))
+            _bars(experiment, kind, colours)
         st.caption(MEANINGS)
     with totals:
         _totals(simulations, kind)
     with st.container(key="apart_traffic"):
         length, blocks, filled = st.columns(3, gap="medium")
-    figure = _bytes_by_length(experiment, kind, colours)
-    told = {"after": f": {ORIGINS[kind]}", "alt": "Bytes over the sequence length"}
-    plot("Over the length", figure, **told, where=length)
+    with length:
+        _over_length(experiment, kind, colours)
     with blocks:
         _blocks(experiment, colours)
     with filled:
@@ -69,6 +66,16 @@ def show() -> None:
         memory.show(experiment.gpu)
     if recording := chosen_recording():
         chip.show_bytes(recording, experiment)
+
+
+def _bars(experiment: Experiment, kind: str, colours: Palette) -> None:
+    st.markdown(f"**Bytes by tensor and direction**, all heads, {ORIGINS[kind]}, {experiment.gpu.name}")
+    st.html(figures.by_tensor(by_algorithm(experiment), kind, colours))
+
+
+def _over_length(experiment: Experiment, kind: str, colours: Palette) -> None:
+    told = {"after": f": {ORIGINS[kind]}", "alt": "Bytes over the sequence length"}
+    plot("Over the length", _bytes_by_length(experiment, kind, colours), **told)
 
 
 @lru_cache(maxsize=256)
@@ -143,10 +150,10 @@ def _memory(experiment: Experiment) -> None:
 def _elsewhere(
     experiment: Experiment, colours: Palette, measured: Live | None = None, more: bool = False
 ) -> None:
-    """What phones show: the tour's pictures of HBM, of bytes and of memory; more: bytes over block sizes."""
+    """What phones show: HBM over time, bytes by tensor and over the length; more: over block sizes."""
     hbm.show(experiment, measured=live.sampled(measured, experiment))
-    for name in ("bytes", "length", "memory"):
-        PICTURES[name](experiment, colours)
+    _bars(experiment, "dram", colours)
+    _over_length(experiment, "dram", colours)
     if more:
         _blocks(experiment, colours)
 

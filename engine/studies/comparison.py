@@ -2,20 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from engine.algorithms import ALGORITHMS, FORWARD
+from engine.algorithms import ALGORITHMS
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.problem.hardware import Gpu
-from engine.recordings.file import is_of, recordings
-from engine.recordings.recording import Recording, identity
-from engine.recordings.rows import BASELINE, Row, modelled_row, nearest_shape, timings_of
+from engine.recordings.rows import BASELINE, Row, modelled_row
 from engine.studies.drawable import at_length
-from engine.studies.survey import ByLength, seconds_over_length
+from engine.studies.survey import ByLength
 
 HERE = "measured here"
 UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
@@ -72,45 +69,3 @@ class Roofline:
 
 def roofline(gpu: Gpu, dtype: str) -> Roofline:
     return Roofline(gpu.products_per_second(dtype), gpu.memory_bytes_per_second, gpu.cache_bytes_per_second)
-
-
-LENGTHS = 1024, 4096, 16384, 65536  # keys
-
-
-class OnBoth(NamedTuple):
-    """One call on two GPUs: who ran it, its keys, seconds on each, and whether these were recorded."""
-
-    label: str
-    keys: int
-    seconds: tuple[float, float]
-    recorded: bool
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the first takes."""
-        return self.seconds[0] / self.seconds[1]
-
-
-def of_hardware(key: str) -> Recording | None:
-    """The newest recording of a GPU by its key; None where there is none."""
-    return next((one for one in recordings() if is_of(one, key)), None)
-
-
-def modelled_on(experiment: Experiment, keys: tuple[str, str]) -> list[OnBoth]:
-    """The scenario's algorithm over the length."""
-    times = (seconds_over_length(experiment.changed(hardware=key), LENGTHS) for key in keys)
-    both = zip(LENGTHS, zip(*times, strict=True), strict=True)
-    return [OnBoth(experiment.record.label, length, seconds, False) for length, seconds in both]
-
-
-def recorded_on(experiment: Experiment, keys: tuple[str, str]) -> list[OnBoth]:
-    """What both GPUs were recorded with, forward, at the recorded shape nearest to the scenario."""
-    one, other = map(of_hardware, keys)
-    if one is None or other is None or (shape := nearest_shape(one, experiment)) is None:
-        return []
-    there = {identity(row): row for row in timings_of(other, *shape, FORWARD) if row.times}
-    return [
-        OnBoth(row.label, row.problem.seq_kv, (row.times.p50, there[identity(row)].times.p50), True)
-        for row in timings_of(one, *shape, FORWARD)
-        if row.times and identity(row) in there
-    ]

@@ -1,16 +1,14 @@
-"""Recordings of one GPU merged by its name, and any two GPUs side by side."""
+"""Recordings of one GPU, merged by its name."""
 
 from dataclasses import replace
 
 import pytest
 
-from engine import Experiment, simulate
-from engine.recordings.file import FileError, load, save
+from engine.recordings.file import FileError, load, recording_of, save
 from engine.recordings.merge import main, merged
 from engine.recordings.recording import Recording
-from engine.studies.comparison import modelled_on, of_hardware, recorded_on
 
-H200 = of_hardware("h200")
+H200 = recording_of("h200")
 
 
 def test_merged_are_all_rows_and_of_a_row_the_newest():
@@ -29,7 +27,7 @@ def test_merged_are_all_rows_and_of_a_row_the_newest():
 
 def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
     with pytest.raises(FileError, match=r"^the recordings are of NVIDIA H.* they must be of one GPU$"):
-        merged([H200, of_hardware("h100")])
+        merged([H200, recording_of("h100")])
     paths = [tmp_path / "a.json", tmp_path / "b.json.gz"]
     for path in paths:
         save(Recording(H200.device, timings=H200.timings[:3]), path)
@@ -37,16 +35,3 @@ def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
     assert "NVIDIA H200, 3 timings" in capsys.readouterr().out
     assert len(load(tmp_path / "c.json").timings) == 3
     assert main([str(paths[0]), "--out", str(tmp_path / "no" / "c.json")]) == 2
-
-
-def test_two_gpus_are_recorded_and_modelled_side_by_side():
-    experiment = Experiment.of(head_dim=128, heads=16)
-    recorded = recorded_on(experiment, ("h200", "h100"))
-    assert len(recorded) > 10
-    same = recorded_on(experiment, ("h200", "h200"))
-    assert {row.ratio for row in same} == {1.0}
-    assert recorded_on(experiment, ("h200", "t4")) == []
-    row = modelled_on(experiment, ("rtx4090", "t4"))[1]
-    on = (experiment.changed(hardware=key, seq=row.keys, seq_kv=row.keys) for key in ("rtx4090", "t4"))
-    assert row.seconds == tuple(simulate(one).modelled.seconds for one in on)
-    assert row.ratio < 0.2

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app.elements import GREY, fold, numbers
-from app.figures.units import bytes_text, digits, ratio_digits, seconds_text, share_text, times_text
+from app.figures.units import bytes_text, digits, seconds_text, share_text, times_text
 from app.page.parts import rescales
 from app.scenario.offers import set_subject
 from app.sidebar.unused import unused
@@ -15,11 +15,6 @@ from engine.studies.tensor_memory import ALL, TECHNIQUES, Variant, beside_publis
 from engine.studies.warp_groups import Inside
 
 NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
-ON_HOPPER = {  # of this project's kernels on an H200, against the same without; November 2026
-    "turns": "0 to 5% faster",
-    "threshold": "1 to 13% slower",
-    "polynomials": "4 to 14% slower",
-}
 HOPPER = (
     "**On Hopper two of these cost more than they bring.** This project's FlashAttention-3 was tried with "
     "both on an H200: rescaling skipped by a vote slowed it by 1 to 13%, polynomials by 4 to 14%, "
@@ -115,13 +110,7 @@ def below(experiment: Experiment, full: Variant) -> None:
         "**What each is worth**: FlashAttention-4 with this technique, and those that need it, left out"
     )
     rows = [worth_row(variant(experiment, ALL - {key}), full, key) for key in TECHNIQUES]
-    numbers(rows, "What each technique of FlashAttention-4 is worth", words=(0, 5, 6), height=TALL)
-    neither = variant(experiment, ALL - {"correction", "threshold"})
-    st.caption(
-        "A correction group apart and a threshold keep the same work off the softmax groups, so either alone "
-        "is enough in this model; without both the rate is "
-        f"{ratio_digits(neither.tflops, full.tflops)} times FlashAttention-4's."
-    )
+    numbers(rows, "What each technique of FlashAttention-4 is worth", words=(0, 5), height=TALL)
     st.markdown(HOPPER)
     st.markdown("**Beside what was published**")
     st.caption(KERNEL_WORDS)
@@ -138,7 +127,6 @@ def worth_row(left: Variant, full: Variant, key: str) -> dict[str, str]:
         "factor": times_text(left.tflops, full.tflops) if here else "",
         "shared memory busy": share_text(left.shared_busy) if here else "",
         "requested from L2, counted": bytes_text(left.requested.total) if here else "",
-        "on Hopper, measured": ON_HOPPER.get(key, "–"),
         "what happens instead": TECHNIQUES[key].off,
     }
 

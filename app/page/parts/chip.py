@@ -17,11 +17,9 @@ EMPTIED = (
 )
 WHY = (  # of numbers that differ from one level to the next
     "The L1 caches of the SMs answer some of what FlashAttention-1 and unfused attention request: rows that "
-    "are read again, and rows that neighbours share. It is modelled, not counted. Registers that spill are "
-    "not in the scheduler's count either: they add up to 4% to FlashAttention-2's bytes at d 256 in 64 × 64 "
-    "blocks, and up to 59% in 128 × 128. L2 answers what it still holds of the K and V that all SMs share; "
-    "what it does not hold DRAM delivers again. Output that still lies in L2 when a kernel ends is in the "
-    "model's writes and not in the counter's."
+    "are read again, and rows that neighbours share. It is modelled, not counted, and registers that spill "
+    "are in no count. What L2 does not hold of K and V DRAM delivers again. Output that still lies in L2 "
+    "when a kernel ends is in the model's writes and not in the counter's."
 )
 
 
@@ -34,10 +32,8 @@ def show(recording: Recording, colours: Palette) -> None:
         f"{len(rows)} scenarios were {recording.origin}; the model simulates each of them now. {EMPTIED}"
     )
     st.caption(
-        f"In {in_range(rows)} of {len(rows)} scenarios the recorded DRAM reads lie in the model's range. It "
-        "holds what an L2 that is 15% larger or smaller would read, 3% to either side, as two readings of a "
-        "counter differ, and registers that threads may put aside. Pages tell it where that is much more. "
-        f"{WHY}"
+        f"In {in_range(rows)} of {len(rows)} scenarios the recorded DRAM reads lie in the model's range: "
+        f"what an L2 that is 15% larger or smaller would read, and 3% to either side. {WHY}"
     )
     kinds = {"read": "Bytes from L2 to the SMs", "dram_read": "Bytes read from DRAM"}
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds.items(), strict=True):

@@ -44,7 +44,7 @@ def recorded(recording: Recording, decoding: Experiment, metric: str, colours: P
     timed = [row for row in rows if row.times is not None]
     if not timed:
         return
-    problem, commit = timed[0].problem, timed[0].commit or ""
+    problem = timed[0].problem
     st.markdown(f"**{recording.heading}**: {problem.seq_kv:,} keys")
     gpu = gpu_named(recording.device.gpu)
     like = studies.recorded_decoding(rows, (gpu or decoding.gpu).key)
@@ -60,8 +60,6 @@ def recorded(recording: Recording, decoding: Experiment, metric: str, colours: P
         f"{problem.dtype}, reads {bytes_text(studies.key_reads(simulate(like)))} of K and V. The dotted "
         f"line is modelled with key blocks of {like.tiling.block_kv}; dashed lines have no splits to set. A "
         f"copy in the same run moved {scaled(copy, 'B/s')}, read plus written."
-        + f" These rows are of commit {commit[:7]}."
-        * bool(commit)
     )
     found = [cells(row, copy) for row in rows]
     numbers(found, "Recorded decoding times by splits", words=(0, 7), height=330)

@@ -195,13 +195,6 @@ def below(experiment: Experiment, full: Variant) -> None:
     )
     worth = [worth_row(variant(experiment, without(key)), full, key) for key in TECHNIQUES]
     numbers(worth, "What each technique is worth", words=(0, 5), height=TALL)
-    heads, sms = experiment.problem.all_heads, experiment.gpu.sms
-    if heads < sms:
-        st.caption(
-            f"With key blocks outside, one thread block takes a whole head, so {heads} "
-            f"{'head keeps' if heads == 1 else 'heads keep'} only {heads} of {sms} SMs busy. That, and O "
-            "passing through memory, is what FlashAttention-2's order of the loops saves."
-        )
     fold("fp8", lambda: _fp8(recording, experiment), "FP8: what does its error buy?")
 
 
@@ -266,7 +259,7 @@ def _fp8(recording: Recording | None, experiment: Experiment) -> None:
     if not rows:
         st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
         return
-    problem, commits = rows[0].problem, sorted({row.commit[:7] for row in rows if row.commit})
+    problem = rows[0].problem
     st.markdown(
         f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch {problem.batch}, {problem.heads} "
         f"heads, d = {problem.head_dim}, {problem.mask.text}"
@@ -287,8 +280,6 @@ def _fp8(recording: Recording | None, experiment: Experiment) -> None:
         "with FlashAttention-3 in float16; and the root mean square of the difference to float64 over that "
         "of O. Inputs are normal, or as in FlashAttention-3's paper normal with one number in a thousand "
         "from a distribution ten times as wide."
-        + f" These rows were recorded at commit {' and '.join(commits)}."
-        * bool(commits)
     )
 
 

@@ -21,9 +21,8 @@ from engine.recordings.recording import Recording
 from engine.recordings.timing import Timing
 
 LAST_TILES = (
-    "Without a mask the kernel of FlashAttention-3 shares out its last tiles among all SMs from d = 128 on, "
-    "where that pays. The model does not, so a last round in which few SMs work takes it longer: up to 3% "
-    "after fifteen full rounds, a quarter and more after one."
+    "Without a mask the kernel of FlashAttention-3 shares out its last tiles among all SMs from d = 128 on. "
+    "The model does not, so a last round in which few SMs work takes it longer."
 )
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from app.figures.colours import palette
 from app.figures.units import bytes_text
-from app.page.parts import model_errors, recorded
+from app.page import agreement
+from app.page.parts import recorded
 from engine.measuring.trial import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
@@ -73,7 +74,7 @@ def put(monkeypatch, own_worker):
     """A function (*recordings) that lays them, and no others, on the shelf."""
 
     def put(*recordings: Recording) -> None:
-        for name in ("app.sidebar.recording", "app.page.parts.model_errors"):
+        for name in ("app.sidebar.recording", "app.page.agreement"):
             monkeypatch.setattr(f"{name}.recordings", lambda: recordings)
 
     return put
@@ -87,7 +88,7 @@ def shelf(put):
 
 def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for_each_gpu():
     swept, counted = ModelError(SWEPT, 25, 0.0391, 0.329), ModelError(COUNTED, 3, 0.02, 0.05)
-    found = model_errors.rows({"H200": (swept, counted), "H100": (replace(counted, count=4),)})
+    found = agreement.error_rows({"H200": (swept, counted), "H100": (replace(counted, count=4),)})
     assert [[*row.values()] for row in found] == [
         ["time, forward, over sizes of blocks", "25", "3.9%", "32.9%", "", "", ""],
         ["time under the profiler", "3", "2.0%", "5.0%", "4", "2.0%", "5.0%"],
@@ -145,7 +146,7 @@ def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):
     assert f"time under the profiler</td><td>2</td><td>{half:.1%}</td><td>{most:.1%}</td>" in html(page)
     assert "checked on" not in words(page)
     assert "Nothing modelled was ever checked on a B200" in words(
-        unfolded(opened("speed", hardware="b200"), "speed model errors")
+        unfolded(opened("agreement", hardware="b200"), "agreement model errors")
     )
 
 

@@ -94,12 +94,7 @@ def test_a_full_queue_is_one_sentence(monkeypatch):
     assert page.warning[0].value == "The queue is full: 0 jobs wait; try again in a minute."
 
 
-def test_published_rates_have_their_sources_and_two_gpus_stand_side_by_side():
+def test_published_rates_have_their_sources():
     page = unfolded(opened("speed", hardware="h100"), "published")
     assert f"{len(published())} published rates of 9 GPUs" in words(page)
     assert html(page).count("https://github.com/") >= 30
-    page = unfolded(opened("speed", hardware="h100"), "two gpus")
-    assert "<th scope='col'>H100 SXM</th><th scope='col'>H200</th>" in html(page)
-    assert "<td class='words'>recorded</td>" in html(page)
-    page.selectbox(key="speed Another").set_value("t4")
-    assert "Not both of H100 SXM and T4 were recorded" in words(again(page))
