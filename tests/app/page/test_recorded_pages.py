@@ -24,12 +24,11 @@ PROBLEM = Problem(1, 16, 16, 1024, 1024, 64, "float16", Mask())
 
 
 def timing(provider: str, seq: int, seconds: float | None, direction: str = "forward") -> Timing:
+    of = provider, provider, direction, training_problem(seq, 64, False)
     if seconds is None:
-        return Timing(
-            provider, provider, direction, training_problem(seq, 64, False), skipped="out of memory"
-        )
+        return Timing(*of, skipped="out of memory")
     times = Times(0.9 * seconds, seconds, 1.2 * seconds, 9)
-    return Timing(provider, provider, direction, training_problem(seq, 64, False), times, times, 1e-4, 4e-4)
+    return Timing(*of, times, times, 1e-4, 4e-4)
 
 
 def swept(block_q: int, rate: float) -> TilingTiming:
@@ -53,12 +52,8 @@ def counted(*rows: Counters) -> Recording:
 RECORDING = Recording(
     DEVICE,
     timings=(
-        timing("eager", 128, 1e-3),
-        timing("eager", 256, 2e-3),
-        timing("eager", 512, None),
-        timing("flash2", 128, 2e-3),
-        timing("flash2", 256, 1e-3),
-        timing("flash2", 512, 1e-3),
+        *(timing("eager", 128 * n, seconds) for n, seconds in ((1, 1e-3), (2, 2e-3), (4, None))),
+        *(timing("flash2", 128 * n, seconds) for n, seconds in ((1, 2e-3), (2, 1e-3), (4, 1e-3))),
         timing("flash2", 128, 3e-3, "backward"),
     ),
     sweep=(
@@ -80,12 +75,6 @@ def put(monkeypatch, own_worker):
     return put
 
 
-@pytest.fixture
-def shelf(put):
-    """One recording on the shelf."""
-    put(RECORDING)
-
-
 def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for_each_gpu():
     swept, counted = ModelError(SWEPT, 25, 0.0391, 0.329), ModelError(COUNTED, 3, 0.02, 0.05)
     found = agreement.error_rows({"H200": (swept, counted), "H100": (replace(counted, count=4),)})
@@ -95,7 +84,8 @@ def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for
     ]
 
 
-def test_the_speed_page_says_what_was_recorded_where_and_when(shelf):
+def test_the_speed_page_says_what_was_recorded_where_and_when(put):
+    put(RECORDING)
     page = opened("speed")
     said = words(page)
     assert "**Recorded on NVIDIA H200, 2026-11-21**: forward, d = 64, no mask, float16" in said
@@ -138,7 +128,8 @@ def test_nothing_recorded_is_shown_as_nothing(put):
     assert "on the chip" not in words(opened("traffic"))
 
 
-def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):
+def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(put):
+    put(RECORDING)
     page = unfolded(opened("agreement"), "agreement model errors")
     one, other = (abs(each.modelled_seconds / 1e-3 - 1) for each in recorded_counters(RECORDING))
     half, most = (one + other) / 2, max(one, other) - 0.05 * abs(one - other)
@@ -150,7 +141,8 @@ def test_a_fold_says_how_far_the_model_is_off_by_kind_of_call(shelf):
     )
 
 
-def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(shelf):
+def test_the_traffic_page_sets_the_chips_bytes_beside_the_models(put):
+    put(RECORDING)
     page = opened("traffic")
     assert "**FlashAttention-2, N 1,024, heads 16, d 64, blocks 64×64**, recorded on NVIDIA H200" in words(
         page
@@ -197,19 +189,15 @@ def test_the_speed_page_sets_what_the_counters_saw_beside_the_models_bound(put):
 
 
 def test_a_sweep_in_which_all_failed_is_shown(put):
-    failed = Recording(DEVICE, sweep=RECORDING.sweep[1:])
-    put(failed)
+    put(Recording(DEVICE, sweep=RECORDING.sweep[1:]))
     assert "None of them ran." in words(opened("speed"))
 
 
 def test_times_of_two_runs_are_told_apart():
     rows = [timing("eager", 128, 1.0), replace(timing("flash2", 128, 1.0), commit="722dd3e00")]
     recording = Recording(DEVICE, timings=tuple(rows))
-    assert recorded.commits_text(recording, rows[:1]) == ""
-    told = recorded.commits_text(recording, rows)
-    assert (
-        told == "Times of different runs, whose clocks can differ: 1 at commit abc and 1 at commit 722dd3e."
-    )
+    told = "Times of different runs, whose clocks can differ: 1 at commit abc and 1 at commit 722dd3e."
+    assert [recorded.commits_text(recording, rows[:many]) for many in (1, 2)] == ["", told]
 
 
 @pytest.mark.parametrize(("page", "direction"), [("speed", "forward"), ("backward", "backward")])
