@@ -21,7 +21,7 @@ ESSENTIAL = (  # who may come in, what is drawn, links, back and forward, files,
     *("app/test_hostile_messages.py", "app/scenario/test_scenario.py", "app/take_home/test_files_to_take.py"),
     *("browser/test_pages.py", "browser/test_moving_pictures.py", "browser/test_connection.py"),
 )
-NEEDED = ("app/requirements.txt", "tests/requirements.txt")
+NEEDED = ("-r", "app/requirements.txt", "-r", "tests/requirements.txt")
 
 
 def newest(versions: Iterable[str], most: int = LATEST) -> list[str]:
@@ -46,10 +46,8 @@ def environment(folder: Path, version: str) -> Path:
     (python,) = (
         each for each in (folder / "bin" / "python", folder / "Scripts" / "python.exe") if each.exists()
     )
-    needed = "\n".join((ROOT / file).read_text("utf-8") for file in NEEDED)
-    wanted = folder / "needed.txt"
-    wanted.write_text(re.sub(r"(?m)^streamlit.*$", f"streamlit=={version}", needed), "utf-8")
-    subprocess.run([python, "-m", "pip", "install", "-q", "-r", wanted], check=True)
+    for wanted in (NEEDED, [f"streamlit=={version}"]):  # which may lie outside the bounds of the first
+        subprocess.run([python, "-m", "pip", "install", "-q", *wanted], cwd=ROOT, check=True)
     return python
 
 

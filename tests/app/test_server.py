@@ -46,12 +46,6 @@ hideWelcomeMessage = false
 """
 
 
-def test_it_listens_on_this_machine_alone_takes_no_large_files_and_asks_nobody_for_its_address():
-    config = tomllib.loads((ROOT / "app" / ".streamlit" / "config.toml").read_text("utf-8"))
-    assert (config["server"]["address"], config["server"]["maxUploadSize"]) == ("localhost", 16)
-    assert config["logger"]["hideWelcomeMessage"]  # printing it asks
-
-
 def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration_and_sends_at_once(tmp_path):
     log, folder = tmp_path / "log.txt", tmp_path / "another project"
     (folder / ".streamlit").mkdir(parents=True)
@@ -75,8 +69,9 @@ def test_from_whatever_folder_it_starts_it_keeps_to_its_own_configuration_and_se
     # no welcome, for which Streamlit asks outside, and nothing of a network
     assert log.read_text() == f"  The dashboard is at http://localhost:{dashboard.port}\n"
     options = startup.settings()
-    assert options["server.address"] == "localhost"
+    assert (options["server.address"], options["server.maxUploadSize"]) == ("localhost", 16)
     assert options["browser.gatherUsageStats"] is False
+    assert options["logger.hideWelcomeMessage"]  # printing it asks
     assert options["theme.dark.sidebar.backgroundColor"].startswith("#")
 
 
@@ -140,22 +135,15 @@ def test_a_page_has_its_style_before_the_browser_draws_it():
     assert 'getElementById("presented")?.remove()' in (ROOT / "app" / "frame" / "frame.js").read_text("utf-8")
 
 
-def test_the_name_of_start_leads_to_the_bare_address():
+def test_start_s_name_leads_to_the_bare_address_and_what_lies_below_a_page_to_the_page():
     moved = answer(f"/{HOME}", "present=true")
     assert (moved.status_code, moved.headers["location"]) == (307, "./?present=true")
-
-
-def test_what_lies_below_a_page_leads_to_the_page_with_its_scenario():
-    for rest, location in (
-        ("more", "../tiles?seq=512"),
-        ("a/b", "../../tiles?seq=512"),
-        ("", "../tiles?seq=512"),
-    ):
+    for rest, location in (("more", "../tiles"), ("a/b", "../../tiles"), ("", "../tiles")):
         moved = answer("/tiles/{rest:path}", "seq=512", path_params={"rest": rest})
-        assert (moved.status_code, moved.headers["location"]) == (307, location)
+        assert (moved.status_code, moved.headers["location"]) == (307, f"{location}?seq=512")
 
 
-def test_a_script_is_loaded_once_by_a_name_that_holds_its_hash():
+def test_a_script_is_loaded_once_by_a_name_that_holds_its_hash_and_comes_along_with_a_file(open_app):
     module = scripts.loader("some", "export default 1;")
     (file,) = [word for word in module.split('"') if word.startswith("./scripts/")]
     name = file.removeprefix("./scripts/")
@@ -164,19 +152,13 @@ def test_a_script_is_loaded_once_by_a_name_that_holds_its_hash():
     assert scripts.loader("some", "export default 2;") != module
     assert scripts.packed("../app/main.py") is None
     given = answer("/scripts/{file}", path_params={"file": name})
-    assert given.status_code == 200
-    assert given.headers["content-encoding"] == "gzip"
+    assert (given.status_code, given.headers["content-encoding"]) == (200, "gzip")
     assert "immutable" in given.headers["cache-control"]
     assert given.headers["content-type"].startswith("text/javascript")
     assert answer("/scripts/{file}", path_params={"file": "none.js"}).status_code == 404
-
-
-def test_a_message_brings_no_picture_s_script_and_a_file_to_take_home_all_of_it(open_app):
-    app = open_app("tiles")
-    (player,) = [
-        node.proto for node in app.get("bidi_component") if node.proto.component_name == "attention_player"
-    ]
-    assert len(player.js_content) < 300
+    drawn = [node.proto for node in open_app("tiles").get("bidi_component")]
+    (player,) = [each for each in drawn if each.component_name == "attention_player"]
+    assert len(player.js_content) < 300  # a message brings no script
     whole = bundle(HERE / "player.js")
     assert whole in PLAYER.offline(b"", "Player")
     name = player.js_content.split('"')[1].removeprefix("./scripts/")

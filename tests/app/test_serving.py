@@ -178,14 +178,6 @@ def test_by_a_name_that_was_led_here_nothing_is_answered(listens):
     assert answer("/tiles", host="evil.example.com")[0] == 200
 
 
-@pytest.mark.parametrize("address", [NETWORK, "::", "192.168.1.7", "lecture.example.com", "", None])
-def test_opened_to_the_network_it_is_off_unless_switched_on(listens, monkeypatch, address):
-    listens(address)
-    assert not serving.opened()
-    monkeypatch.setattr(sys, "argv", ["app/main.py", serving.OPENED])
-    assert serving.opened()
-
-
 UPLOAD = "/_stcore/upload_file/session/file", "PUT"
 
 
