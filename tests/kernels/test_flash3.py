@@ -1,4 +1,4 @@
-"""flash3: what it refuses and why, how its kernel compiles for Hopper, and, on one, its results."""
+"""flash3 and FP8: what they refuse and why, what is launched again, and, on a Hopper GPU, their results."""
 
 import math
 from dataclasses import replace
@@ -7,12 +7,14 @@ import pytest
 import torch
 from attention_cases import HOPPER, on_hopper
 
-from kernels import reference_attention
+from kernels import attention_fp8, explain, reference_attention
 from kernels.algorithms.flash3 import ALGORITHM as FLASH3
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3 import latent, paged, parts
+from kernels.algorithms.fp8 import ALGORITHM as FP8
 from kernels.algorithms.fp8 import forward as fp8
 from kernels.algorithms.fp8.quantise import Quantised
+from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call, Cut
 from kernels.launch.launch import addresses
 from kernels.launch.relaunch import flat
@@ -26,6 +28,7 @@ SHAPES = [
     (1, 2, 2, 300, 2028),
     (1, 2, 1, 1700, 1700),
 ]
+FEW = 2, 4, 2, 128, 64
 MASKS = {"none": (False, None), "causal": (True, None), "one": (False, 1), "window": (True, 100)}
 MASKS["wide"] = (True, 896)  # for many keys of d 64 key blocks begin where tiles do
 
@@ -47,28 +50,45 @@ def test_layouts_that_tma_takes_are_served():
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("record", "change", "reason"),
     [
-        (lambda t: t.float(), "float16 and bfloat16, got torch.float32"),
-        (lambda t: t[..., :84], "head_dim of 64 to 256 in steps of 8, got 84"),
-        (lambda t: t[..., :64], "V of the head_dim of Q and K, or of 128 beside 192, got 128 and 64"),
-        (lambda t: t[:, :, :0], "no empty tensors, q is"),
-        (lambda t: t.transpose(2, 3), "needs head_dim contiguous, q has strides"),
-        (lambda t: t[:, :1].expand(t.shape), "needs strides above 0 in multiples of 16 bytes, q has strides"),
-        (lambda t: torch.cat([t, t[..., :4]], -1)[..., :128], "in multiples of 16 bytes, q has strides"),
+        (FLASH3, lambda t: t.float(), "float16 and bfloat16, got torch.float32"),
+        (FLASH3, lambda t: t[..., :84], "head_dim of 64 to 256 in steps of 8, got 84"),
+        (FLASH3, lambda t: t[..., :64], "V of the head_dim of Q and K, or of 128 beside 192, got 128 and 64"),
+        (FLASH3, lambda t: t[:, :, :0], "no empty tensors, q is"),
+        (FLASH3, lambda t: t.transpose(2, 3), "needs head_dim contiguous, q has strides"),
+        (FLASH3, lambda t: t[:, :1].expand(t.shape), "strides above 0 in multiples of 16 bytes, q has"),
+        (FLASH3, lambda t: torch.cat([t, t[..., :4]], -1)[..., :128], "multiples of 16 bytes, q has strides"),
+        (FP8, lambda t: t.float(), "takes float16 and bfloat16, got torch.float32"),
+        (FP8, lambda t: t[..., :80], "takes a head_dim of 64, 128 or 256, got 80"),
+        (FP8, lambda t: t[..., :64], "of Q and K alone, got 128"),
+        (FP8, lambda t: t.mT.contiguous().mT, None),
     ],
 )
-def test_what_is_not_served_says_why(change, reason):
-    q, k, v = tensors(2, 4, 2, 128, 64)
+def test_what_is_not_served_says_why(record, change, reason):
+    q, k, v = tensors(*FEW)
     odd = change(q)
     if odd.shape[3] != 128:
         k, v = change(k), v if odd.shape[3] == 64 else change(v)
-    assert reason in FLASH3.unserved_tensors(odd, k, v)
+    if reason is None:
+        assert record.unserved_tensors(odd, change(k), change(v)) is None
+    else:
+        assert reason in record.unserved_tensors(odd, k, v)
 
 
 @pytest.mark.skipif(HOPPER, reason="a Hopper GPU serves")
 def test_without_a_hopper_gpu_it_says_so():
-    assert "needs a Hopper GPU" in FLASH3.unserved_device(torch.device("cpu"), interpreted=False)
+    for name, record in (("flash3", FLASH3), ("fp8", FP8)):
+        said = record.unserved_device(torch.device("cpu"), interpreted=False)
+        assert f"{name} needs a Hopper GPU" in said
+    with pytest.raises(ValueError, match=r"which Triton's interpreter does not run|needs a Hopper GPU"):
+        attention_fp8(*tensors(*FEW))
+
+
+def test_fp8_runs_only_when_asked_for(monkeypatch, device):
+    monkeypatch.setattr(Algorithm, "unserved_device", lambda *_: None)
+    assert "auto never takes it" in explain(*tensors(*FEW, device=device), algorithm="fp8")
+    assert not explain(*tensors(*FEW, device=device)).startswith("fp8")
 
 
 def zeros(*size, dtype=torch.float16):
@@ -157,3 +177,20 @@ def test_agrees_with_float64(shape, mask, head_dim, dtype):
     assert (out.double() - exact_out).abs().max() <= bound
     assert torch.equal(lse == -math.inf, exact_lse == -math.inf)
     assert (lse - exact_lse).nan_to_num().abs().max() <= 2e-3
+
+
+@on_hopper
+@pytest.mark.parametrize("numbers", ["rotated", "block", "tensor"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_fp8_agrees_with_float64_as_far_as_eight_bits_go(shape, head_dim, causal, numbers):
+    torch.manual_seed(0)
+    q, k, v = tensors(*shape, head_dim, torch.bfloat16, "cuda")
+    scales = "tensor" if numbers == "tensor" else "block"
+    options = {"rotate": numbers == "rotated", "scales": scales, "return_lse": True}
+    out, lse = attention_fp8(q, k, v, causal=causal, **options)
+    exact_out, exact_lse = reference_attention(q, k, v, causal=causal)
+    assert torch.equal(lse == -math.inf, exact_lse == -math.inf)
+    assert (out - exact_out).square().mean() <= (0.12**2 * exact_out.square().mean())
+    assert (lse - exact_lse).nan_to_num().abs().max() <= 0.5
