@@ -10,25 +10,9 @@ from types import MappingProxyType
 
 from engine.algorithms.record import BACKWARD, FORWARD, Algorithm, Part, Pipeline
 
-__all__ = [
-    "ALGORITHMS",
-    "BACKWARD",
-    "FORWARD",
-    "Algorithm",
-    "Part",
-    "Pipeline",
-    "algorithm",
-    "compared",
-    "discover",
-    "offered",
-]
+__all__ = ["ALGORITHMS", "BACKWARD", "FORWARD", "Algorithm", "Part", "Pipeline", "compared", "offered"]
 _RECORDS: dict[str, Algorithm] = {}
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(_RECORDS)  # by key, in their order
-
-
-def algorithm(key: str) -> Algorithm:
-    """The record of an algorithm; raises KeyError."""
-    return ALGORITHMS[key]
 
 
 def offered() -> tuple[str, ...]:

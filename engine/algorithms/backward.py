@@ -20,23 +20,10 @@ WIDEST = 512  # head dim that the kernels take
 ROW_TERMS, KEY_GRADIENTS, QUERY_GRADIENTS = "row terms", "dK and dV", "dQ"
 QUERY_SIDE = (load(Tensor.Q), load(Tensor.D_O), load(Tensor.LSE_LOG2), load(Tensor.DELTA))
 KEY_SIDE = (load(Tensor.K), load(Tensor.V))
-KEY_VISIT = (
-    *QUERY_SIDE,
-    Step(Operation.SCORES),
-    Step(Operation.WEIGHT_GRADIENT),  # before P, whose exponentials can hide under it
-    Step(Operation.WEIGHTS),
-    Step(Operation.VALUE_GRADIENT),
-    Step(Operation.SCORE_GRADIENT),
-    Step(Operation.KEY_GRADIENT),
-)
-QUERY_VISIT = (
-    *KEY_SIDE,
-    Step(Operation.SCORES),
-    Step(Operation.WEIGHT_GRADIENT),
-    Step(Operation.WEIGHTS),
-    Step(Operation.SCORE_GRADIENT),
-    Step(Operation.QUERY_GRADIENT),
-)
+# dP comes before P, whose exponentials can hide under it
+WEIGHTS = Operation.SCORES, Operation.WEIGHT_GRADIENT, Operation.WEIGHTS
+KEY_STEPS = *WEIGHTS, Operation.VALUE_GRADIENT, Operation.SCORE_GRADIENT, Operation.KEY_GRADIENT
+QUERY_STEPS = *WEIGHTS, Operation.SCORE_GRADIENT, Operation.QUERY_GRADIENT
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:
@@ -44,37 +31,16 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     bounds = key_bounds(problem, tiling)
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
     none = np.zeros(len(bounds.first), np.int64)
-    phases = (
-        # delta = rowsum(dO o O), once a row
-        Phase(
-            name=ROW_TERMS,
-            outer="query",
-            programs=Programs(none, none),
-            before=(load(Tensor.O), load(Tensor.D_O), load(Tensor.LSE), Step(Operation.ROW_TERMS)),
-            after=(store(Tensor.DELTA), store(Tensor.LSE_LOG2)),
-            round_trips=1,
-        ),
-        # for each key block: dK and dV, gathered over the query blocks that see it
-        Phase(
-            name=KEY_GRADIENTS,
-            outer="key",
-            programs=Programs(first, stop),
-            before=KEY_SIDE,
-            each=KEY_VISIT,
-            after=(store(Tensor.D_K), store(Tensor.D_V)),
-            shared=True,
-            **_launched(KEY_GRADIENTS, problem, tiling),
-        ),
-        # for each query block: dQ, gathered over the key blocks that it sees
-        Phase(
-            name=QUERY_GRADIENTS,
-            outer="query",
-            programs=Programs(bounds.first, bounds.stop),
-            before=QUERY_SIDE,
-            each=QUERY_VISIT,
-            after=(store(Tensor.D_Q),),
-            **_launched(QUERY_GRADIENTS, problem, tiling),
-        ),
+    terms = load(Tensor.O), load(Tensor.D_O), load(Tensor.LSE), Step(Operation.ROW_TERMS)
+    kept = tuple(map(store, (Tensor.DELTA, Tensor.LSE_LOG2)))
+    over_queries, over_keys = (*QUERY_SIDE, *map(Step, KEY_STEPS)), (*KEY_SIDE, *map(Step, QUERY_STEPS))
+    own = {name: _launched(name, problem, tiling) for name in (KEY_GRADIENTS, QUERY_GRADIENTS)}
+    keys = Programs(first, stop), KEY_SIDE, over_queries, (store(Tensor.D_K), store(Tensor.D_V))
+    queries = Programs(bounds.first, bounds.stop), QUERY_SIDE, over_keys, (store(Tensor.D_Q),)
+    phases = (  # delta once a row; dK and dV gathered over query blocks; dQ gathered over key blocks
+        Phase(ROW_TERMS, "query", Programs(none, none), terms, after=kept, round_trips=1),
+        Phase(KEY_GRADIENTS, "key", *keys, shared=True, **own[KEY_GRADIENTS]),
+        Phase(QUERY_GRADIENTS, "query", *queries, **own[QUERY_GRADIENTS]),
     )
     return Schedule(problem, tiling, phases, bounds)
 

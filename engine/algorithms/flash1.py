@@ -12,16 +12,10 @@ from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Step, Tensor, load, store
 
-VISIT = (
-    load(Tensor.Q),
-    load(Tensor.O),
-    load(Tensor.STATISTICS),
-    Step(Operation.SCORES),
-    Step(Operation.MAXIMUM),
-    Step(Operation.RESCALE),
-    Step(Operation.ACCUMULATE),
-    store(Tensor.O),
-    store(Tensor.STATISTICS),
+VISIT = (  # O, m and l come and go
+    *map(load, (Tensor.Q, Tensor.O, Tensor.STATISTICS)),
+    *map(Step, (Operation.SCORES, Operation.MAXIMUM, Operation.RESCALE, Operation.ACCUMULATE)),
+    *map(store, (Tensor.O, Tensor.STATISTICS)),
 )
 
 
@@ -29,16 +23,8 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each key block stays on the chip while the query blocks that see it pass by."""
     bounds = key_bounds(problem, tiling)
     first, stop = query_bounds(bounds, blocks(problem.seq_kv, tiling.block_kv))
-    phase = Phase(
-        name="attention",
-        # for each key block
-        outer="key",
-        programs=Programs(first, stop),
-        before=(load(Tensor.K), load(Tensor.V)),
-        # for each query block that sees it: O, m and l come and go
-        each=VISIT,
-        launched=HEAD,
-    )
+    keys = load(Tensor.K), load(Tensor.V)
+    phase = Phase("attention", "key", Programs(first, stop), keys, VISIT, launched=HEAD)
     return Schedule(problem, tiling, (phase,), bounds)
 
 

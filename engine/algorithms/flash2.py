@@ -16,12 +16,8 @@ from engine.schedule.step import Operation, Step, Tensor, load, store
 from kernels.tilings import flash2 as kernel
 
 VISIT = (  # Algorithm 1's inner loop
-    load(Tensor.K),
-    load(Tensor.V),
-    Step(Operation.SCORES),  # S = scale Q Kᵀ
-    Step(Operation.MAXIMUM),  # the new m
-    Step(Operation.RESCALE),  # α, and P = exp(S - m)
-    Step(Operation.ACCUMULATE),  # l = α l + rowsum P, O = α O + P V
+    *map(load, (Tensor.K, Tensor.V)),
+    *map(Step, (Operation.SCORES, Operation.MAXIMUM, Operation.RESCALE, Operation.ACCUMULATE)),
 )
 
 
@@ -29,17 +25,9 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: each query block stays on the chip while the key blocks that it sees pass by."""
     bounds = key_bounds(problem, tiling)
     copied = tuple(replace(step, boxed=tiling.own and step.operation == Operation.LOAD) for step in VISIT)
-    phase = Phase(
-        name="attention",
-        # for each query block, a program of its own
-        outer="query",
-        programs=Programs(bounds.first, bounds.stop),
-        before=(load(Tensor.Q),),
-        # for each key block that it sees
-        each=copied,
-        # O / l and m + log l are written once
-        after=(store(Tensor.O), store(Tensor.LSE)),
-    )
+    ends = store(Tensor.O), store(Tensor.LSE)  # O / l and m + log l are written once
+    programs = Programs(bounds.first, bounds.stop)
+    phase = Phase("attention", "query", programs, (load(Tensor.Q),), copied, ends)
     return Schedule(problem, tiling, (phase,), bounds)
 
 

@@ -88,14 +88,8 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
         return flash2.schedule(problem, tiling)
     bounds = key_bounds(problem, tiling)
     share = ChunkShare(order, len(bounds.first), blocks(problem.seq_kv, tiling.block_kv))
-    rounds = Phase(
-        name="rounds",
-        outer="query",
-        programs=Programs(bounds.first, bounds.stop, None, order.chunks, share),
-        before=(load(Tensor.Q),),
-        each=flash2.VISIT,
-        after=(store(Tensor.PARTIAL), store(Tensor.PARTIAL_LSE)),
-    )
+    programs, left = Programs(bounds.first, bounds.stop, None, order.chunks, share), map(store, PARTIALS)
+    rounds = Phase("rounds", "query", programs, (load(Tensor.Q),), flash2.VISIT, tuple(left))
     combine = replace(split_kv.combination(bounds, order.chunks), shared=False)
     return Schedule(problem, tiling, (rounds, combine), bounds)
 

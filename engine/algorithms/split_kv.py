@@ -62,17 +62,10 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     bounds = key_bounds(rows, tiling)
     alone = tiling.splits == 1
     share = None if alone else EvenShare(tiling.splits)
-    left = (Tensor.O, Tensor.LSE) if alone else (Tensor.PARTIAL, Tensor.PARTIAL_LSE)
-    split = Phase(
-        name="split",
-        # for each query block and each split of its keys
-        outer="query",
-        programs=Programs(bounds.first, bounds.stop, bounds.alike, tiling.splits, share),
-        before=(load(Tensor.Q),),
-        each=VISIT,
-        after=tuple(map(store, left)),
-        shared=True,
-    )
+    left = map(store, (Tensor.O, Tensor.LSE) if alone else PARTIALS)
+    # for each query block and each split of its keys
+    programs = Programs(bounds.first, bounds.stop, bounds.alike, tiling.splits, share)
+    split = Phase("split", "query", programs, (load(Tensor.Q),), VISIT, tuple(left), shared=True)
     return Schedule(rows, tiling, (split,) if alone else (split, combination(bounds, tiling.splits)), bounds)
 
 
@@ -99,23 +92,11 @@ class EvenShare:
 def combination(bounds: KeyBounds, splits: int) -> Phase:
     """The second kernel: every row's partial results come, one result goes."""
     none = np.zeros_like(bounds.first)
-    return Phase(
-        name="combine",
-        # for each row: lse and O of its splits, merged
-        outer="query",
-        programs=Programs(none, none, bounds.alike),
-        before=(
-            load(Tensor.PARTIAL_LSE, splits),
-            load(Tensor.PARTIAL, splits),
-            Step(Operation.COMBINE, times=splits),
-            store(Tensor.O),
-            store(Tensor.LSE),
-        ),
-        shared=True,
-        launched=ROWS,
-        rows=1,
-        round_trips=1 + blocks(splits, COMBINED),  # all lse, then O of some splits at a time
-    )
+    comes = load(Tensor.PARTIAL_LSE, splits), load(Tensor.PARTIAL, splits)
+    merged = *comes, Step(Operation.COMBINE, times=splits), store(Tensor.O), store(Tensor.LSE)
+    trips = 1 + blocks(splits, COMBINED)  # all lse, then O of some splits at a time
+    a_row = {"shared": True, "launched": ROWS, "rows": 1, "round_trips": trips}
+    return Phase("combine", "query", Programs(none, none, bounds.alike), merged, **a_row)
 
 
 def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:

@@ -20,32 +20,15 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
     """One head: S = Q K^T tile by tile, P = softmax(S) over whole rows, O = P V by query blocks."""
     query_blocks, key_blocks = blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv)
     none = np.zeros(query_blocks, np.int64)
-    programs = Programs(none, np.full(query_blocks, key_blocks, np.int64))
-    whole = {"outer": "query", "programs": programs}
+    whole = Programs(none, np.full(query_blocks, key_blocks, np.int64))
+    scores = load(Tensor.Q), load(Tensor.K), Step(Operation.SCORES), store(Tensor.S)
+    weights = load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)
+    products = load(Tensor.P), load(Tensor.V), Step(Operation.ACCUMULATE)
+    rows = softmax_rows(problem.seq_kv)
     phases = (
-        # S = scale Q Kᵀ, a tile a program
-        Phase(
-            name="scores",
-            each=(load(Tensor.Q), load(Tensor.K), Step(Operation.SCORES), store(Tensor.S)),
-            launched=TILE,
-            **whole,
-        ),
-        # P = softmax(S), whole rows
-        Phase(
-            name="softmax",
-            outer="query",
-            programs=Programs(none, none),
-            before=(load(Tensor.S), Step(Operation.SOFTMAX), store(Tensor.P)),
-            launched=ROWS,
-            rows=softmax_rows(problem.seq_kv),
-        ),
-        # O = P V, a block of rows a program
-        Phase(
-            name="output",
-            each=(load(Tensor.P), load(Tensor.V), Step(Operation.ACCUMULATE)),
-            after=(store(Tensor.O),),
-            **whole,
-        ),
+        Phase("scores", "query", whole, each=scores, launched=TILE),  # a tile a program
+        Phase("softmax", "query", Programs(none, none), weights, launched=ROWS, rows=rows),
+        Phase("output", "query", whole, each=products, after=(store(Tensor.O),)),  # a block of rows a program
     )
     return Schedule(problem, tiling, phases, key_bounds(problem, tiling))
 

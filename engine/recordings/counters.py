@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from operator import attrgetter
 
-from engine.algorithms import FORWARD, algorithm, offered
+from engine.algorithms import ALGORITHMS, FORWARD, offered
 from engine.experiment import Experiment, ExperimentError, described
 from engine.model.block_seconds import HBM, L2, TENSOR
 from engine.model.l1 import requested_by_warps
@@ -156,7 +156,7 @@ def recorded_counters(recording: Recording, sampled: bool = False) -> tuple[Reco
 
 def _has_model(row: Counters) -> bool:
     known = row.provider in offered() and row.direction == FORWARD and _has_totals(row)
-    return known and (algorithm(row.provider).chooses_tiling or None not in (row.block_q, row.block_kv))
+    return known and (ALGORITHMS[row.provider].chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
 def _has_totals(row: Counters) -> bool:

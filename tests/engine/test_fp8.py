@@ -8,37 +8,28 @@ import pytest
 from engine.experiment import Experiment
 from engine.measuring import clock, sections
 from engine.measuring.scenarios import together
+from engine.problem.dtype import round_e4m3
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import identity
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
-from engine.studies.block_scales import fp8_worth, head_errors, recorded_fp8, round_e4m3, rounding_errors
+from engine.studies.block_scales import E4M3, fp8_worth, head_errors, recorded_fp8, rounding_errors
 from engine.studies.quantities import QUANTITIES
+from tests.engine.test_block_scales import FORMATS, nearest
 
-
-def by_bits() -> list[float]:
-    """Codes 1 to 126: sign 0, four bits of exponent with bias 7, three of fraction; 127 is NaN."""
-    found = []
-    for code in range(1, 127):
-        exponent, fraction = code >> 3, code & 7
-        found.append(fraction / 8 * 2**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7))
-    return found
-
-
-VALUES = np.array([*(-each for each in reversed(by_bits())), 0.0, *by_bits()])
+VALUES = np.r_[-FORMATS[E4M3][:0:-1], FORMATS[E4M3]]
 
 
 def test_the_values_from_1_to_2_are_those_of_the_codes():
     float16 = np.arange(1, 2**15, dtype=np.uint16).view(np.float16)
-    counts = [sum(1 <= value < 2 for value in each) for each in (by_bits(), float16[np.isfinite(float16)])]
+    counts = [sum(1 <= value < 2 for value in each) for each in (VALUES, float16[np.isfinite(float16)])]
     assert [QUANTITIES[name].of(Experiment()) for name in ("fp8_values", "fp16_values")] == counts
 
 
 def test_rounding_goes_to_the_nearest_value_and_halves_to_the_even_one():
     numbers = np.random.default_rng(1).normal(0, 30, 400)
-    nearest = VALUES[np.abs(numbers[:, None] - VALUES).argmin(1)]
-    assert round_e4m3(numbers).tolist() == nearest.tolist()
+    assert round_e4m3(numbers).tolist() == nearest(numbers, FORMATS[E4M3]).tolist()
     assert round_e4m3(np.array([1.0625, 1.1875, 0.0, 500, -1e9])).tolist() == [1.0, 1.25, 0.0, 448, -448]
 
 
