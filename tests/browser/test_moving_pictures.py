@@ -4,12 +4,16 @@ import re
 
 import pytest
 
+from app import contents, rescale, zoom
+from app.notebook import show
 from app.watched import WATCHED, build
+from engine.experiment import Experiment
+from engine.studies.rescales import example
 from engine.watch.labs import stored_report
 from tests.app.test_streamlit_names import lacking, names
 from tests.browser.conftest import SIZE, window
 from tests.browser.players import SETTLED
-from tests.browser.test_pages import opened, settled
+from tests.browser.test_pages import opened, query, settled
 
 pytestmark = pytest.mark.browser
 
@@ -219,23 +223,23 @@ TYPE = """
 """
 
 
-def test_no_word_of_a_picture_that_moves_is_too_small_however_narrow_the_window(browser, dashboard):
-    context = window(browser, viewport=SIZE)
-    try:
+def test_no_word_of_a_picture_that_moves_is_too_small_however_narrow_the_window(browser, tmp_path):
+    pictures = [contents.picture(name).of(Experiment()) for name in ("tiles", "backward", "gpu", "across")]
+    with window(browser, viewport=SIZE) as context:
         page = context.new_page()
         page.add_init_script(TYPE)
-        for name in ("tiles", "backward", "gpu", "across", "traffic"):
+        for drawn in (*pictures, contents.picture("start").of(Experiment())):
+            file = tmp_path / "picture.html"
+            file.write_text(drawn.moving.offline(drawn.data, "A picture"), "utf-8")
             page.set_viewport_size(SIZE)
-            opened(page, f"{dashboard}/{name}")
+            page.goto(file.as_uri())
             for width, height, least in WINDOWS:
                 page.evaluate("window.__sizes.clear()")
                 page.set_viewport_size({"width": width, "height": height})
-                page.wait_for_function("window.__sizes.size > 2")
-                page.wait_for_timeout(150)  # whatever else the window's size brings
+                page.wait_for_function("() => window.__sizes.size > 2")
+                page.wait_for_timeout(60)  # whatever else the window's size brings
                 smallest, words = min(page.evaluate("[...window.__sizes]"))
-                assert smallest > least - 0.01, f"{words!r} on {name} at {width} by {height}"
-    finally:
-        context.close()
+                assert smallest > least - 0.01, f"{words!r} of {drawn.moving.title} at {width} by {height}"
 
 
 PAGES = ("tiles", "traffic", "softmax?present=true", "speed", "across", "claims")
@@ -262,3 +266,106 @@ def test_every_name_stands_on_a_page(page, dashboard):
         page.wait_for_function("() => !document.querySelector('[data-testid=stSkeleton]')")
         seen |= set(page.evaluate(THERE))
     assert names() - seen - PASSING - FAILING == lacking()
+
+
+DEPTH = "window.__zoom && window.__zoom.state().time"
+SCORE = "document.querySelector('.now').textContent"
+FINGERS = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 700}}
+
+
+def test_the_address_of_the_page_holds_the_depth(page, dashboard):
+    page.goto(f"{dashboard}/zoom?zoom=2")
+    page.wait_for_function(f"{DEPTH} === 2")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url("**zoom=3**")
+    assert page.evaluate(DEPTH) == pytest.approx(3)
+    page.reload()
+    page.wait_for_function(f"{DEPTH} === 3")
+    page.keyboard.press("Home")
+    page.wait_for_url(lambda url: "zoom=" not in url)
+    assert query(page)["seq"] == "1024"
+    assert page.watch.complaints == []
+
+
+def test_the_address_of_a_file_holds_the_depth_too(page, tmp_path):
+    file = tmp_path / "zoom.html"
+    file.write_text(zoom.ZOOM.offline(zoom.payload(Experiment.of(seq=256)), "Zoom"), "utf-8")
+    page.goto(f"{file.as_uri()}#zoom=4")
+    page.wait_for_function(f"{DEPTH} === 4")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_url("**#zoom=3")
+
+
+def test_a_finger_drags_a_score_by_its_end_and_scrolls_elsewhere(browser, tmp_path):
+    file = tmp_path / "rescale.html"
+    below = "<div style='height: 900px'>below</div>"
+    file.write_text(rescale.RESCALE.offline(rescale.payload(example()), "α", "", below), "utf-8")
+    with browser.new_context(**FINGERS) as context:
+        page = context.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_function("window.__rescale")
+        box, touch = page.locator("canvas").bounding_box(), context.new_cdp_session(page)
+
+        def drag(x: float, y: float, by: float) -> float:
+            """How far the page is scrolled by it."""
+            points = [{"x": x, "y": y}], [{"x": x, "y": y + by / 2}], [{"x": x, "y": y + by}], []
+            kinds = "touchStart", "touchMove", "touchMove", "touchEnd"
+            for kind, at in zip(kinds, points, strict=True):
+                touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
+                page.wait_for_timeout(50)
+            return page.evaluate("scrollY")
+
+        before, largest = page.evaluate(SCORE), box["x"] + 0.345 * box["width"]  # of tile 2
+        for y in range(40, 140, 10):  # until its end is found, wherever that is drawn
+            scrolled = drag(largest, box["y"] + y, -30)
+            if page.evaluate(SCORE) != before:
+                break
+            page.evaluate("scrollTo(0, 0)")
+        assert page.evaluate(SCORE) != before
+        assert scrolled == 0
+        assert drag(box["x"] + 100, box["y"] + box["height"] - 60, -200) > 0
+
+
+MOMENTS = """() => {  // of all players: where they stand and end, and whether they play
+    const found = [], walk = (root) => root.querySelectorAll("*").forEach((element) => {
+        const { player } = element;
+        if (player) found.push([player.time, player.end, player.playing]);
+        if (element.shadowRoot) walk(element.shadowRoot);
+    });
+    walk(document);
+    return found;
+}"""
+PLAYING = f"({MOMENTS})().some(([time, , playing]) => playing && time > 0)"
+BOTH = f"({MOMENTS})().length === 2"
+
+
+def test_the_longer_run_is_the_clock_of_both_and_either_bar_plays_and_pauses_it(page, dashboard):
+    page.goto(f"{dashboard}/tiles?algorithm=flash2&seq=512&compare=algorithm~standard")
+    page.wait_for_function(BOTH)
+    page.locator(".play").first.click()
+    page.wait_for_function(PLAYING)
+    page.locator(".play").last.click()
+    (short, long) = page.evaluate(MOMENTS)
+    assert not short[2]
+    assert not long[2]
+    assert 0 < long[0] < short[1] < long[1]
+    assert abs(short[0] - long[0]) < short[1] / 50  # within a step
+    page.keyboard.press("End")
+    (short, long) = page.evaluate(MOMENTS)
+    assert (short[0], long[0]) == (short[1], long[1])
+
+
+def test_frames_of_a_notebook_follow_one_another(page, tmp_path):
+    shown = show("tiles", seq=256, beside=Experiment.of(seq=512))
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<meta charset='utf-8'>{shown._repr_html_()}", "utf-8")
+    page.goto(file.as_uri())
+    first, second = page.frames[1:]
+    for frame in (first, second):
+        frame.locator(".play").wait_for()
+    first.locator("input[type=range]").first.evaluate(
+        "slider => { slider.value = slider.max / 2; slider.dispatchEvent(new Event('input')); }"
+    )
+    second.wait_for_function(f"({MOMENTS})()[0][0] > 0")
+    here, there = (frame.evaluate(MOMENTS)[0] for frame in (first, second))
+    assert abs(here[0] - there[0]) < here[1] / 20
