@@ -11,7 +11,6 @@ import { CirclePanel } from "./ring.js";
 import { Runs } from "./run.js";
 import { sentence } from "./story.js";
 
-const STANDS = 900; // ms that words stand for at least while it plays
 const MOST_GRIDS = 2,
   LEAST_RING = 190; // units of height that a ring with its blocks takes
 const BAR = {
@@ -68,8 +67,7 @@ class AcrossPlayer extends LanesPlayer {
 
   load(part) {
     const { runs } = this.model;
-    if (part === null) this.at = runs[0].telling();
-    else this.fraction = part;
+    super.load(part);
     this.shown = Math.min(this.shown, runs.length - 1);
     this.controls.offer("shown", [...runs.keys()], (n) => runs[n].name);
   }
@@ -94,7 +92,7 @@ class AcrossPlayer extends LanesPlayer {
     return {
       view: { time, shown },
       title: `${plural(model.gpus, "GPU")} over time`,
-      sentence: this.standing(STANDS, () => sentence(model, run, time)),
+      sentence: this.standing(() => sentence(model, run, time)),
       where: `${duration(time / 1e6)} of ${duration(model.longest / 1e6)}`,
       length: run.origin,
       shown,

@@ -9,8 +9,6 @@ const WAITING = 0.16,
 const AXES = 116; // units of width: what is said of both directions
 
 export class GridPanel {
-  follows = ["time"];
-
   layout(box) {
     const { model, theme, u } = this,
       run = model.runs[this.number],

@@ -11,8 +11,6 @@ const PALE = 0.26; // of what is still to come
 const MOVES = 0.36; // of a line's height, for transfers
 
 export class LanesPanel extends LaneChart {
-  follows = ["time", "shown"];
-
   layout({ x, y, w, h }) {
     const { model, u } = this,
       [left, top, axis] = [52 * u, 24 * u, (this.lowest ? 24 : 8) * u];
@@ -61,8 +59,7 @@ export class LanesPanel extends LaneChart {
   }
 
   title(pen, box, shown) {
-    const { run, plot } = this,
-      { u, theme } = pen,
+    const { run, plot, u, theme } = this,
       y = box.y + 15 * u,
       color = shown ? theme.ink : theme.muted,
       width = pen.text(run.name, plot.x, y, { size: 14, weight: 650, color }) + 12 * u,

@@ -7,8 +7,6 @@ const CALLED = 24; // GPUs up to which each has its number
 const MOST = 400; // blocks on their way at once that are drawn
 
 export class CirclePanel {
-  follows = ["time", "shown"];
-
   layout(box) {
     const { model, u } = this,
       top = 26 * u;

@@ -87,6 +87,7 @@ export class Runs {
     const { header, arrays } = unpack(bytes);
     Object.assign(this, header);
     this.runs = header.runs.map((about, n) => new Run(about, arrays[`run${n}`], header.kinds));
+    this.first = this.runs[0].telling();
     this.longest = Math.max(...this.runs.map(({ length }) => length));
   }
 }

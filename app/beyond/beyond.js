@@ -16,8 +16,6 @@ const BAR = {
 };
 
 class BoxesPanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
     const { model } = this,
       { theme, u } = pen,

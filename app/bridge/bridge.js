@@ -20,8 +20,6 @@ const BAR = {
 const LOW = 420; // units of height that have room for the roofline below the bars
 
 class BridgePanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
     const { u } = pen,
       beside = box.h < LOW * u && !this.narrow, // for want of room below
@@ -34,8 +32,7 @@ class BridgePanel {
   }
 
   bars(pen, { x, y, w, h }, at) {
-    const { theme, model } = this,
-      { u } = pen,
+    const { theme, model, u } = this,
       { frames } = model,
       pitch = h / frames.length,
       scale = (w - 4 * u) / frames[0].end;
@@ -55,8 +52,7 @@ class BridgePanel {
 
   /** Both axes in powers of ten; the point keeps a trace of the way that it has come. */
   roof(pen, { x, y, w, h }, at) {
-    const { theme, model } = this,
-      { u } = pen,
+    const { theme, model, u } = this,
       { frames, peak, memory } = model,
       log = Math.log10,
       of = (name) => frames.map((each) => log(each[name])),

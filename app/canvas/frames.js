@@ -29,11 +29,8 @@ export class Frames {
 }
 
 class FactsPanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
-    const { model } = this,
-      { u, theme } = pen,
+    const { model, u, theme } = this,
       { facts } = model.frames[Math.round(at)],
       columns = box.h < ROW * facts.length * u && box.w > 2 * COLUMN * u ? 2 : 1,
       wide = box.w / columns,
@@ -53,11 +50,6 @@ class FactsPanel {
 /** A player with a `static Picture`, a panel for the left, and in its bar `frame`, what one frame is called. */
 export class FramesPlayer extends TimedPlayer {
   static Model = Frames;
-
-  load(part) {
-    if (part === null) this.at = this.model.first ?? 0;
-    else super.load(part);
-  }
 
   /** A key leads to the next frame in one movement, or at once for those who ask for less motion. */
   step(by, far = false) {
@@ -116,11 +108,10 @@ export class FramesPlayer extends TimedPlayer {
 
   moment() {
     const { at, model } = this,
-      { label, frame } = this.constructor.bar,
+      { frame } = this.constructor.bar,
       n = Math.round(at);
     return {
       view: { at },
-      title: label,
       sentence: model.frames[n].sentence,
       where: `${frame} ${n + 1} of ${model.frames.length}`,
       length: "",

@@ -1,4 +1,4 @@
-// The canvas: its size, its panels, and the repainting of those whose content has changed.
+// The canvas: its size and its panels.
 
 import { clamp } from "./format.js";
 import { Pen } from "./pen.js";
@@ -54,31 +54,22 @@ export class Stage {
 
   /**
    * Panels in their boxes, on an empty canvas: `placed` are [class, box, what one panel of that class differs in].
-   * A panel knows its box, the model, theme, unit and resolution before its `layout()`; it is painted anew when what
-   * it `follows` of the view, by name, or its own `signature(view)` has changed.
+   * A panel knows its box, the model, theme, unit and resolution before its `layout()`.
    */
   place(placed, model, theme) {
-    const { u, dpr, width, height, ctx } = this;
+    const { u, dpr, ctx } = this;
     this.panels = placed.map(([Panel, box, own]) => {
-      const panel = Object.assign(new Panel(), { box, model, theme, u, dpr, last: [] }, own);
+      const panel = Object.assign(new Panel(), { box, model, theme, u, dpr }, own);
       panel.layout?.(box);
       return panel;
     });
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-    ctx.clearRect(0, 0, width, height);
     this.pen = new Pen(ctx, theme, u);
   }
 
   paint(view) {
-    for (const panel of this.panels) {
-      const now = panel.signature ? [panel.signature(view)] : panel.follows.map((name) => view[name]);
-      if (now.every((value, n) => value === panel.last[n])) continue;
-      panel.last = now;
-      const { x, y, w, h } = panel.box,
-        margin = 4 * this.u;
-      this.ctx.clearRect(x - margin, y - margin, w + 2 * margin, h + 2 * margin);
-      panel.paint(this.pen, panel.box, view);
-    }
+    this.ctx.clearRect(0, 0, this.width, this.height);
+    for (const panel of this.panels) panel.paint(this.pen, panel.box, view);
   }
 }
 

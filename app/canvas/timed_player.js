@@ -11,13 +11,14 @@ import { View } from "./view.js";
 const MOST_FRAMES = 600; // whose times are kept
 const CALM_PAUSE = 400; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
+const STANDS = 800; // ms that words stand for at least while it plays
 const PAIR = ".st-key-beside"; // of the page, in which pictures have one clock, see app/page/parts/beside.py
 const played = new Set(); // all that have a playhead
 
 /**
  * A picture has `static bar`, see frameOf; `static Model`, made of the payload's bytes, with `longest` and `palettes`;
  * `layout()`, its panels and their boxes, see Stage; and `moment()`: what its panels see (`view`), what the canvas
- * shows (`title`), the `sentence`, and the marks below the scrubber, `where` and `length`.
+ * shows (`title`, or the bar's label), the `sentence`, and the marks below the scrubber, `where` and `length`.
  * It stands `at` a place from 0 to `last`; `passing(seconds)` is how far it comes in so many seconds of the clock.
  */
 export class TimedPlayer extends View {
@@ -67,9 +68,10 @@ export class TimedPlayer extends View {
     if (renewed) this.redrawn = performance.now();
   }
 
-  /** Takes a new model, at what part of the run the one before stood; null at first. */
+  /** Takes a new model, at what part of the run the one before stood; null at first, when it may say where. */
   load(part) {
-    this.fraction = part ?? 0;
+    if (part === null) this.at = this.model.first ?? 0;
+    else this.fraction = part;
   }
 
   /** Lays out and draws everything anew where the room has changed, or anyway. */
@@ -87,7 +89,7 @@ export class TimedPlayer extends View {
   }
 
   paint() {
-    const { view, title, ...words } = this.moment();
+    const { view, title = this.constructor.bar.label, ...words } = this.moment();
     this.stage.paint(view);
     this.tell(title, words);
   }
@@ -100,10 +102,10 @@ export class TimedPlayer extends View {
     canvas.setAttribute("aria-label", `${title}. ${words.sentence}`);
   }
 
-  /** Words for now, which `words()` makes; while it plays they stand for so many ms at least before others replace them. */
-  standing(least, words) {
+  /** Words for now, which `words()` makes; while it plays they stand for a while before others replace them. */
+  standing(words) {
     const { now } = this;
-    if (!this.playing || !this.said || now - this.spoke > least)
+    if (!this.playing || !this.said || now - this.spoke > STANDS)
       Object.assign(this, { spoke: now, said: words() });
     return this.said;
   }
@@ -175,7 +177,7 @@ export class TimedPlayer extends View {
 
   /** Where the next event is, or the last was. */
   eventBeside(by) {
-    return this.model.eventBeside(this.at, by);
+    return (this.model.spans ?? this.model).eventBeside(this.at, by);
   }
 
   step(by, far = false) {

@@ -14,8 +14,6 @@ const PALE = 0.28; // of what is still to come
 const LOW = 200; // units of height in which, as in a hall's type, a line of words and the SMs must do
 
 export class ChartPanel extends LaneChart {
-  follows = ["time"];
-
   layout(box) {
     const { u, lane } = this;
     this.low = box.h < LOW * u;
@@ -53,8 +51,7 @@ export class ChartPanel extends LaneChart {
   }
 
   paint(pen, box, { time }) {
-    const { plot, strip, lane } = this,
-      { u, theme } = pen,
+    const { plot, strip, lane, u, theme } = this,
       cut = this.cutTogether(pen.ctx, time, [1], [PALE]),
       style = { size: 11.5, color: theme.muted, mono: true },
       beside = (words, y) => pen.right(String(words), plot.x - 6 * u, y, style);
@@ -71,8 +68,7 @@ export class ChartPanel extends LaneChart {
   }
 
   title(pen, box) {
-    const { lane, plot, narrow, low } = this,
-      { u, theme } = pen,
+    const { lane, plot, narrow, low, u, theme } = this,
       y = box.y + 14 * u,
       alone = low && this.model.lanes.length < 2,
       width = alone ? -12 * u : pen.text(lane.name, plot.x, y, { size: 14, weight: 650 }),
@@ -141,8 +137,7 @@ export class ChartPanel extends LaneChart {
 
   /** Of the strips below the SMs, which are dark or pale. */
   names(pen) {
-    const { strip, flow } = this,
-      { u, theme } = pen,
+    const { strip, flow, u, theme } = this,
       look = { size: 11.5, weight: 600, halo: theme.panel };
     pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, look);
     if (!flow) return;

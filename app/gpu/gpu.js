@@ -46,10 +46,9 @@ class GpuPlayer extends LanesPlayer {
   static Model = Recorded;
 
   load(part) {
-    const { lanes, longest, heads } = this.model,
-      shortest = Math.min(...lanes.map(({ microseconds }) => microseconds)),
+    const { longest, heads } = this.model,
       far = (pace) => Math.abs(Math.log((pace * WHOLE_RUN) / longest));
-    this.fraction = part ?? (0.45 * shortest) / longest; // all are at work
+    super.load(part);
     this.head = Math.min(this.head, heads - 1);
     this.speed = PACES.reduce((best, pace) => (far(pace) < far(best) ? pace : best));
   }

@@ -84,7 +84,9 @@ export class Recorded {
       const flow = lane.flow && new Flow(lane.flow, arrays[`flow${n}`]);
       return new Placement({ ...lane, flow }, arrays[`lane${n}`], header.sms);
     });
-    this.longest = Math.max(...this.lanes.map((lane) => lane.microseconds));
+    const ends = this.lanes.map(({ microseconds }) => microseconds);
+    this.longest = Math.max(...ends);
+    this.first = 0.45 * Math.min(...ends); // all are at work
   }
 
   /** The key blocks that a block visits of a query block, first and one past the last. */

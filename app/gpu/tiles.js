@@ -6,8 +6,6 @@ import { NOWHERE } from "./placement.js";
 
 /** One head's score matrix: each block of work fills the tiles that it has visited, and says on which SM it runs. */
 export class TilesPanel {
-  follows = ["time", "head"];
-
   layout(box) {
     const { model, u } = this,
       [lane] = model.lanes,
@@ -22,8 +20,7 @@ export class TilesPanel {
   }
 
   paint(pen, box, { time, head }) {
-    const { grid, model, lane } = this,
-      { u, theme } = pen,
+    const { grid, model, lane, u, theme } = this,
       { queryBlocks, keyBlocks, heads } = model,
       [cw, ch] = this.tile,
       wide = box.w > 260 * u,
@@ -59,8 +56,7 @@ export class TilesPanel {
   /** The tiles that a block has visited so far, at an even pace. */
   block(pen, n, progress) {
     if (progress < 0) return;
-    const { lane, model } = this,
-      { theme } = pen,
+    const { lane, model, theme } = this,
       [i, kernel] = [lane.query[n], lane.kernel[n]],
       done = kernel === lane.kernels.length - 1 ? 0.62 : 0.35 + 0.2 * kernel,
       color = mix(theme.S, theme.ground, progress < 1 ? 1 : done);

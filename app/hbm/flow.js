@@ -78,9 +78,4 @@ export class Sampled {
     this.spans = new Spans({}, { start, end });
     this.longest = Math.max(...this.lanes.map((lane) => lane.interval * lane.columns.written.length));
   }
-
-  /** When a kernel of any call next starts or ends, or last did. */
-  eventBeside(time, by) {
-    return this.spans.eventBeside(time, by);
-  }
 }

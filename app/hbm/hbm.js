@@ -9,7 +9,6 @@ import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 const WHOLE_RUN = 9; // seconds that the first pace takes for the run, about
 const FIRST_LOOK = 0.6; // of the run: where the fast ones are done
 const REST = 4; // seconds at the end of what goes round
-const STANDS = 900; // ms that words stand for at least while it plays
 const SLOWER = [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]; // times
 const BAR = {
   label: "What crosses HBM, while it happens",
@@ -95,8 +94,7 @@ class HbmPlayer extends LanesPlayer {
       [unit, name] = unitOf(model.longest);
     return {
       view: { time, outline },
-      title: BAR.label,
-      sentence: this.standing(STANDS, () => sentence(model, time)),
+      sentence: this.standing(() => sentence(model, time)),
       where: `${microseconds(time / unit, model.longest < 1000 ? 0.1 : 1)} ${name}, ${grouped(this.speed)}× slower`,
       length: duration(model.longest / 1e6),
       ...{ open, outline },

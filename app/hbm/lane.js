@@ -25,8 +25,6 @@ const STRIPS = [
 export const aboveOf = ({ kernels }, wide) => 24 + (wide < PHONE ? 22 : 0) + (kernels.length > 1 ? 20 : 0);
 
 export class FlowPanel extends LaneChart {
-  follows = ["time", "outline"];
-
   layout(box) {
     const { u, lane, model, open, lowest } = this;
     this.narrow = box.w < NARROW * u;
@@ -82,8 +80,7 @@ export class FlowPanel extends LaneChart {
   }
 
   head(pen, box, outline) {
-    const { lane, plot, narrow, small } = this,
-      { u, theme } = pen,
+    const { lane, plot, narrow, small, u, theme } = this,
       y = box.y + 15 * u,
       origin = { size: small, color: theme.good },
       beside = narrow && !this.phone ? COUNTERS * u : 0,
@@ -97,8 +94,7 @@ export class FlowPanel extends LaneChart {
 
   /** What the memory delivers, on both sides of the line. */
   scale(pen) {
-    const { plot, lane, zero, narrow, small } = this,
-      { u, theme } = pen,
+    const { plot, lane, zero, narrow, small, u, theme } = this,
       most = rate((1e6 * lane.most) / lane.interval),
       style = { size: small, color: theme.muted, mono: true };
     for (const side of [-1, 1]) {
@@ -114,8 +110,7 @@ export class FlowPanel extends LaneChart {
 
   /** What each kernel brings and leaves, above its time. */
   kernels(pen) {
-    const { plot, lane, small } = this,
-      { u, theme } = pen;
+    const { plot, lane, small, u, theme } = this;
     for (const [start, end, words] of lane.kernels.length > 1 ? lane.kernels : []) {
       const from = this.x(start),
         wide = this.x(end) - from - 2;
@@ -127,8 +122,7 @@ export class FlowPanel extends LaneChart {
 
   /** Bytes until now, each way; and of what was at work, how much now. */
   counters(pen, box, time) {
-    const { lane, plot, zero, narrow, phone, small } = this,
-      { u, theme } = pen,
+    const { lane, plot, zero, narrow, phone, small, u, theme } = this,
       side = box.x + box.w;
     let at = phone ? plot.x : side - COUNTERS * u;
     for (const [way, color, turn] of WAYS) {
@@ -152,8 +146,7 @@ export class FlowPanel extends LaneChart {
 
   /** How long it took, beside its end. */
   ended(pen) {
-    const { lane, plot, zero, small } = this,
-      { u } = pen,
+    const { lane, plot, zero, small, u } = this,
       x = this.x(lane.end) + 8 * u,
       room = plot.x + plot.w - x;
     if (room < 160 * u) return;

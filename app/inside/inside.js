@@ -8,7 +8,6 @@ import { NARROW } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
 import { unpack } from "../canvas/unpack.js";
 
-const STANDS = 700; // ms that words stand for at least while it plays
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
 const ROW = 25, // units from a row to the next,
   GAP = 14, // of what is left free below a lane,
@@ -56,12 +55,8 @@ class Block {
     this.spans = new Spans({}, { start, end });
   }
 
-  eventBeside(time, by) {
-    return this.spans.eventBeside(time, by);
-  }
-
   /** When softmax and products are under way at once. */
-  telling() {
+  get first() {
     const softmax = this.rows.find(({ label, marks }) => label === "softmax" && marks.length).marks,
       [, , start, end] = softmax[Math.min(FIRST_LOOK, softmax.length - 1)];
     return (start + end) / 2;
@@ -81,7 +76,6 @@ export function sentenceAt({ lanes, operations }, seconds) {
 }
 
 class BlockPanel extends LaneChart {
-  follows = ["time"];
   lined = true;
   small = 12;
 
@@ -116,8 +110,7 @@ class BlockPanel extends LaneChart {
   }
 
   paint(pen, box, { time }) {
-    const { model, plot, narrow } = this,
-      { u, theme } = pen,
+    const { model, plot, narrow, u, theme } = this,
       next = this.x(model.switch);
     this.ticks(pen, 95, duration);
     pen.line([next, plot.y - 6 * u, next, plot.y + plot.h], theme.muted, 1, [4 * u, 4 * u]);
@@ -178,8 +171,7 @@ class InsidePlayer extends LanesPlayer {
   static Model = Block;
 
   load(part) {
-    if (part === null) this.at = this.model.telling();
-    else this.fraction = part;
+    super.load(part);
     this.root.style.setProperty("--tall", ABOVE + this.model.height + BELOW);
   }
 
@@ -192,8 +184,7 @@ class InsidePlayer extends LanesPlayer {
     const { at: time, model } = this;
     return {
       view: { time },
-      title: "Inside one thread block",
-      sentence: this.standing(STANDS, () => sentenceAt(model, time)),
+      sentence: this.standing(() => sentenceAt(model, time)),
       where: `${duration(time)} of ${duration(model.longest)}`,
       length: "modelled",
     };

@@ -22,8 +22,6 @@ const WAYS = ["standard", "fast"];
 const short = (tokens) => (tokens < 1024 ? `${tokens}` : `${tokens / 1024}k`);
 
 class LayerPanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
     const { u } = pen,
       { x, y, w, h } = box,
@@ -44,8 +42,7 @@ class LayerPanel {
   }
 
   bar(pen, { x, y, w, h }, way, moment) {
-    const { theme, model } = this,
-      { u } = pen,
+    const { theme, model, u } = this,
       name = model.names[WAYS.indexOf(way)],
       scale = w / Math.max(...WAYS.map((each) => moment.rest + moment[each])),
       [rest, own] = [moment.rest * scale, moment[way] * scale],
@@ -61,8 +58,7 @@ class LayerPanel {
 
   /** Attention's share over all lengths, both ways, and where we are. */
   curves(pen, { x, y, w, h }, at) {
-    const { theme, model } = this,
-      { u } = pen,
+    const { theme, model, u } = this,
       { frames } = model,
       place = (n) => x + (w * n) / model.longest,
       level = (share) => y + h * (1 - share),

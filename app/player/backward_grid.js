@@ -81,8 +81,7 @@ export class BackwardGridPanel extends GridPanel {
 
   /** What stands around the grid: gradients have their tensor's colour, and stripes. */
   titles(pen, box, model) {
-    const { grid } = this,
-      { u, theme } = pen,
+    const { grid, u, theme } = this,
       left = (name, x, y, color) => pen.right(name, x, y, { size: 13, weight: 700, color });
     this.keyTitle(pen, box, plural(model.keyBlocks, "key tile"), 95);
     pen.above("dQ", grid.o, grid.y0, theme.Q);

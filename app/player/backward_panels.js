@@ -29,11 +29,6 @@ const SUMS = [
 
 /** One row of P and dS: what it knows before the tiles, and what each key tile holds of it. */
 export class BackwardRowPanel {
-  signature({ run, step, row, following }) {
-    const at = run.has(step) && [run.phase[step], run.key[step], run.query[step], run.operation(step)];
-    return [row, following, ...(at || [step < 0])].join();
-  }
-
   paint(pen, box, view) {
     const { model, run, step, row } = view,
       { u } = pen,

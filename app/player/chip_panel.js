@@ -63,8 +63,6 @@ function advance(tiles, run, step, now, loaded) {
 const total = (values) => values.reduce((a, b) => a + b, 0);
 
 export class ChipPanel {
-  follows = ["run", "step"];
-
   paint(pen, box, { model, run, step }) {
     const { u } = pen,
       tiles = onChip(run, step),

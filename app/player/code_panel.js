@@ -4,10 +4,6 @@ import { mix } from "../canvas/theme.js";
 import { codeShown } from "./story.js";
 
 export class CodePanel {
-  signature({ run, step }) {
-    return codeShown(run, step).join();
-  }
-
   paint(pen, box, { run, step }) {
     const { u, theme } = pen,
       [lines, lit] = codeShown(run, step),

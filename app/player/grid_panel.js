@@ -10,7 +10,6 @@ const WORD = 58, // units of a token's text beside the tiles,
   ROOMY = 300; // of a box that has room for it
 
 export class GridPanel {
-  follows = ["run", "step", "row", "flaw"];
   words = 0; // of room for tokens
 
   layout(box) {
@@ -98,8 +97,7 @@ export class GridPanel {
   }
 
   captions(pen, box, model, run, step) {
-    const { grid } = this,
-      { u, theme } = pen,
+    const { grid, u, theme } = this,
       y = grid.y0 + grid.h + grid.below + 19 * u,
       style = { size: 12.5, color: theme.muted },
       skipped = model.queryBlocks * model.keyBlocks - model.visible,

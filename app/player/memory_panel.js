@@ -47,10 +47,6 @@ export class MemoryPanel {
     this.pipes = [pipe(this.hbm.x + this.hbm.w, this.l2.x, HBM), pipe(this.l2.x + this.l2.w, x + w, L2)];
   }
 
-  signature({ run, step, at, span }) {
-    return span ? `${run.name} ${at.toFixed(3)}` : `${run.name} ${step}`;
-  }
-
   paint(pen, box, { model, run, step, at, span }) {
     const { u, theme } = pen,
       { HBM, L2 } = model.chip.memories,
@@ -76,8 +72,7 @@ export class MemoryPanel {
 
   /** As thick as it is fast: its edges at most, solid as much of it as kernels reach. */
   pipe(pen, { x, w, thick, reached, words }) {
-    const { theme, u } = pen,
-      { middle } = this,
+    const { middle, theme, u } = this,
       style = { size: 11.5, color: theme.muted };
     pen.box(x, middle - thick / 2, w, thick, mix(theme.muted, theme.ground, 0.16), 0);
     pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
@@ -131,8 +126,7 @@ export class MemoryPanel {
 
   /** How much of what was read so far L2 answered by itself. */
   answered(pen, run, step) {
-    const { u, theme } = pen,
-      { l2 } = this,
+    const { l2, u, theme } = this,
       asked = run.readAt(step),
       share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–",
       style = { size: 11.5, color: theme.muted },
@@ -144,8 +138,7 @@ export class MemoryPanel {
 
   /** A tile at its part of the way; between HBM and L2 only as much of it as crosses there. */
   tile(pen, run, { step, part }) {
-    const { u, theme } = pen,
-      { hbm, l2, pipes } = this,
+    const { hbm, l2, pipes, u, theme } = this,
       share = run.crossingOf(step),
       tensor = run.tensor(step),
       { size, lane } = this.look(run, step),

@@ -10,7 +10,7 @@ import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_mo
 import { layoutOf } from "./layout.js";
 import { FLIGHT_SECONDS } from "./memory_panel.js";
 import { Model } from "./model.js";
-import { raceSentence } from "./race_story.js";
+import { raceSentence } from "./race.js";
 import { RowPanel } from "./row_panel.js";
 import { NONE } from "./run.js";
 import { sentence, stepWords } from "./story.js";
@@ -21,7 +21,6 @@ const FEW_TILES = 36,
   LONG_RUN = 90; // and any other
 const RACE_SECONDS = 24, // how long the slowest lane of a race takes at speed 1
   RACE_MARKS = 10000; // positions of the scrubber in a race
-const STANDS = 700; // ms that words stand for at least while it plays
 const KEPT = ["loop", "race", "slot", "pinned", "speeds", "fraction"];
 const remembered = {}; // of these, by what is played: for when the reader leaves the page and returns
 
@@ -229,7 +228,6 @@ class Player extends TimedPlayer {
       told = tellsRow ? row : -1; // of a row whose numbers are not on the screen nothing is said
     return {
       sentence: this.standing(
-        STANDS,
         () => brokenSentence(model, run, step, flaw) || sentence(model, run, step, told),
       ),
       where: visits + stepWords(run, step),
@@ -240,7 +238,7 @@ class Player extends TimedPlayer {
   raceWords() {
     const { model, seconds } = this,
       [winner] = model.finishing,
-      told = this.standing(STANDS, () => raceSentence(model, seconds));
+      told = this.standing(() => raceSentence(model, seconds));
     if (!winner) return { sentence: told, where: "nothing races", length: "" };
     return {
       sentence: told,

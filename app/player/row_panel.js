@@ -38,11 +38,6 @@ export function rowHeading(pen, box, what, { model, row, following, still }, kep
 
 /** The panel below: a heading, and for each statistic its value now and its course over the key tiles. */
 export class RowPanel {
-  signature({ model, run, step, row, following }) {
-    const { done, now, m, l, alpha } = rowState(model, run, step, row);
-    return [row, done, now, m, l, alpha, following, run.name].join();
-  }
-
   paint(pen, box, view) {
     const { model, run, step, row } = view,
       { u, theme } = pen,

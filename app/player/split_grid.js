@@ -59,8 +59,7 @@ export class SplitGridPanel extends GridPanel {
   }
 
   paint(pen, box, { model, run, step }) {
-    const { grid, painter } = this,
-      { u, theme } = pen,
+    const { grid, painter, u, theme } = this,
       { steps } = painter.run,
       y = grid.y0 + grid.h + grid.below + 19 * u,
       visited = grouped(Math.min(run.visitedBy(step), run.visits)),

@@ -15,8 +15,6 @@ const GROUP = 92,
 const wholeOf = (run, level) => (level === "requested" ? run.total : run[level]);
 
 export class TrafficPanel {
-  follows = ["run", "step"];
-
   /** The run in view and what it stands beside: [title, run or totals, step], where those have steps. */
   rows({ model, run, step }) {
     const { against } = model,

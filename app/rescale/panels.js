@@ -8,7 +8,6 @@ const GRIP = 30; // units around the end of a bar, in which a finger takes it
 
 /** A panel of bars, one a key, in groups of a tile. */
 class KeysPanel {
-  follows = ["at", "version", "chosen"];
   bare = 24; // units below the bars, without words
 
   layout({ x, w, y, h }) {
@@ -64,8 +63,7 @@ export class ScoresPanel extends KeysPanel {
   }
 
   paint(pen, box, { now, chosen, still }) {
-    const { u, theme } = pen,
-      { model, narrow } = this,
+    const { model, narrow, u, theme } = this,
       zero = this.height(0);
     this.heading(pen, box, [
       ["scores of one row", theme.S],
@@ -93,8 +91,7 @@ export class ScoresPanel extends KeysPanel {
   }
 
   names(pen, box, tile) {
-    const { u, theme } = pen,
-      { narrow } = this;
+    const { narrow, u, theme } = this;
     this.model.tiles.forEach(({ first, stop }, n) => {
       const [from] = this.place(first),
         [last, wide] = this.place(stop - 1),
@@ -152,8 +149,7 @@ export class WeightsPanel extends KeysPanel {
   }
 
   paint(pen, box, { now }) {
-    const { u, theme } = pen,
-      { bottom } = this,
+    const { bottom, u, theme } = this,
       tile = this.model.tiles[now.tile],
       shrinks = tile.factor < 1 && ["rescale", "add"].includes(now.kind),
       scale = (bottom - this.top) / Math.max(1, ...tile.after, ...tile.before),
@@ -183,11 +179,8 @@ export class WeightsPanel extends KeysPanel {
 }
 
 export class OutPanel {
-  follows = ["at", "version"];
-
   paint(pen, box, { now, rescaling }) {
-    const { u, theme } = pen,
-      { model } = this,
+    const { model, u, theme } = this,
       { before, rescaled, after } = model.tiles[now.tile].out,
       { kind, part } = now,
       divided = kind === "divide",
@@ -230,11 +223,8 @@ export class OutPanel {
 const lse = (m, l) => decimal(l ? m + Math.log(l) : -Infinity);
 
 export class NumbersPanel {
-  follows = ["at", "version"];
-
   paint(pen, box, { now, rescaling }) {
-    const { u, theme } = pen,
-      { model, narrow } = this,
+    const { model, narrow, u, theme } = this,
       { was, m, alpha, l, out } = model.tiles[now.tile],
       shown = ["scores", "rescale", "add", "divide"].indexOf(now.kind),
       [left, right] = [box.x + 18 * u, box.x + box.w - 18 * u],

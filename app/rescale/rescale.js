@@ -17,7 +17,7 @@ const NUDGE = 0.1; // of a score, by an arrow key
 const BAR = {
   label: "What α rescales",
   slider: "Moments of the run",
-  state: { speed: 1, rescaling: true, version: 0, chosen: 0 },
+  state: { speed: 1, rescaling: true, chosen: 0 },
   speeds: [0.5, 1, 2, 4],
   arrows: "to the moment before, or next",
   far: "to the tile before, or next",
@@ -75,7 +75,7 @@ class Row {
     this.moments.push({ tile: this.tiles.length - 1, kind: "divide" });
     this.longest = this.moments.length;
     const telling = this.moments.findIndex(({ tile, kind }) => kind === "add" && this.tiles[tile].alpha % 1);
-    this.telling = telling < 0 ? this.longest : telling + 1; // after the first tile that made all shrink
+    this.first = telling < 0 ? this.longest : telling + 1; // after the first tile that made all shrink
   }
 
   /** What happens at a place of the run, and how much of it has happened. */
@@ -129,15 +129,14 @@ class Rescaler extends TimedPlayer {
   }
 
   load(part) {
-    if (part === null) this.at = this.model.telling;
-    else this.fraction = part;
+    super.load(part);
     this.model.run(this.rescaling);
     this.chosen = this.model.scores.indexOf(Math.max(...this.model.scores));
   }
 
   /** Everything anew, in the same moment. */
   rerun(change) {
-    Object.assign(this, change, { version: this.version + 1 });
+    Object.assign(this, change);
     this.model.run(this.rescaling);
     this.draw();
   }
@@ -225,11 +224,10 @@ class Rescaler extends TimedPlayer {
   }
 
   moment() {
-    const { at, rescaling, version, chosen, model } = this,
+    const { at, rescaling, chosen, model } = this,
       now = model.at(at);
     return {
-      view: { at, rescaling, version, chosen, now },
-      title: "What α rescales",
+      view: { at, rescaling, chosen, now },
       sentence: model.sentence(now, rescaling),
       where: `moment ${now.n + 1} of ${model.longest}: ${now.kind}`,
       length: `tile ${now.tile + 1} of ${model.tiles.length}`,

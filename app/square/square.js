@@ -19,11 +19,8 @@ const BAR = {
 };
 
 class SquarePanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
-    const { model } = this,
-      { theme, u } = pen,
+    const { model, theme, u } = this,
       room = 26 * u, // of K and V above, or of nothing
       side = Math.min(box.w - room, box.h - room),
       [x, y] = [box.x + room, box.y + room],

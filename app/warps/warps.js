@@ -22,8 +22,6 @@ const BAR = {
 const spread = ({ x, y, w, h }) => [x, y, w, h];
 
 class WarpsPanel {
-  follows = ["at"];
-
   paint(pen, box, { at }) {
     const halves = cut(box, "x", 26 * pen.u, [null, null]),
       done = (frame) => clamp(at - frame + 1, 0, 1);
@@ -32,8 +30,7 @@ class WarpsPanel {
 
   /** One way to cut the tile; `done(frame)` is how much has happened of what leads to a frame. */
   half(pen, way, box, done) {
-    const { model, theme } = this,
-      { u } = pen,
+    const { model, theme, u } = this,
       [top, low, left] = [72 * u, 68 * u, 26 * u],
       wide = 0.52 * (box.w - left),
       tall = Math.min(box.h - top - low, wide * clamp(model.tall, 0.7, 2)),
@@ -63,8 +60,7 @@ class WarpsPanel {
 
   /** K above the tile and Q beside it: what is cut has the shade of its warp. */
   operands(pen, { x, y, w, h }, part) {
-    const { theme } = this,
-      { u } = pen,
+    const { theme, u } = this,
       [above, beside] = [
         { x, y: y - 24 * u, w, h: 16 * u },
         { x: x - 24 * u, y, w: 16 * u, h },
@@ -79,8 +75,7 @@ class WarpsPanel {
   }
 
   scores(pen, tile, part, done) {
-    const { theme } = this,
-      { u } = pen,
+    const { theme, u } = this,
       [x, y, w, h] = this.strip(tile, part, 2 * u),
       strength = part.shade * between(0.35, 1, done(WEIGHTS)),
       name = w > 62 * u ? `warp ${part.warp + 1}` : `${part.warp + 1}`;
@@ -101,8 +96,7 @@ class WarpsPanel {
 
   /** O of a warp: of all rows, to be added to the others', or of its own. */
   out(pen, out, memory, part, done) {
-    const { theme, model } = this,
-      { u } = pen,
+    const { theme, model, u } = this,
       [grown, moved] = [done(PRODUCTS), done(SUM)],
       color = mix(theme.O, theme.ground, part.shade),
       [x, top, wide, high] = this.strip(out, { ...part, byKeys: false }, 2 * u),
@@ -128,8 +122,7 @@ class WarpsPanel {
 
   /** Shared memory, and the bytes that warps have passed through it. */
   shared(pen, { x, y, w, h }, way, done) {
-    const { model, theme } = this,
-      { u } = pen,
+    const { model, theme, u } = this,
       passed = model.passed[way],
       at = passed.reduce((sum, bytes, n) => (n ? sum + (bytes - passed[n - 1]) * done(n) : bytes), 0),
       most = model.passed.keys.at(-1) || 1,

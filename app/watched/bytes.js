@@ -7,8 +7,6 @@ const NAMED = ["Q", "K", "V", "O"];
 const MOST_ROWS = 8;
 
 export class BytesPanel {
-  follows = ["position"];
-
   layout() {
     const { model } = this,
       { own, flash2 } = model;

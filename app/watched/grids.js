@@ -95,10 +95,6 @@ export class TouchedPanel {
     this.painter = new TouchedPainter(model, this.run, this.grid, theme, u);
   }
 
-  signature({ position, beside }) {
-    return this.number ? beside : position;
-  }
-
   pointed(x, y) {
     return this.grid.pointed(x, y, (i, j) => tileWords(this.model, this.run, i, j));
   }

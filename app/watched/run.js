@@ -73,6 +73,7 @@ export class Watched extends Tiles {
     this.runs = header.runs.map((about, n) => new Run(about, arrays[n ? "flash2" : "own"], header.kinds));
     [this.own, this.flash2] = this.runs;
     this.longest = this.own.steps + 1; // the last position is that of a run that is over
+    this.first = this.longest; // it is shown done, with all that is marked
     if (!this.tiled) return;
     this.queryBlocks = arrays.first.length;
     this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);

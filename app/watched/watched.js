@@ -45,11 +45,9 @@ class WatchedPlayer extends TimedPlayer {
   static bar = BAR;
   static Model = Watched;
 
-  /** At first the run is shown done, with all that is marked. */
   load(part) {
-    const { longest, marked } = this.model;
-    this.at = Math.round((part ?? 1) * longest);
-    this.controls.optionOf("finding").disabled = !marked?.size;
+    super.load(part);
+    this.controls.optionOf("finding").disabled = !this.model.marked?.size;
     this.source ??= new Source(this.root);
     this.source.load(this.model);
   }

@@ -38,8 +38,6 @@ export function axis([low, high, from, to], [low1, high1, from1, to1], part) {
 }
 
 class ZoomPanel {
-  follows = ["at"];
-
   layout(box) {
     const { u, model } = this,
       [left, top] = [24 * u, 26 * u],
@@ -70,8 +68,7 @@ class ZoomPanel {
   }
 
   paint(pen, box, { at }) {
-    const { model, view } = this,
-      { theme, u } = pen,
+    const { model, view, theme, u } = this,
       { n, part } = model.at(at),
       next = this.cameras[Math.min(n + 1, model.longest)];
     [this.X, this.Y] = this.cameras[n].map((one, k) => axis(one, next[k], part));
@@ -157,8 +154,7 @@ class ZoomPanel {
 
   /** Lines between what warps take, and whose it is. */
   warps(pen) {
-    const { model, theme, view } = this,
-      { u } = pen,
+    const { model, theme, view, u } = this,
       [x, y, w, h] = this.tileBox(),
       [rows, keys] = model.within;
     if (Math.min(w, h) < 90 * u) return;

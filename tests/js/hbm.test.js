@@ -40,8 +40,8 @@ test("bytes until a moment come evenly within an interval, and all are there at 
 
 test("the run ends with the last byte, and arrows lead from kernel to kernel", () => {
   assert.equal(model.longest, 12);
-  each([0, 3, 6, 8, 12], (at) => model.eventBeside(at, 1), [3, 6, 8, 12, Infinity]);
-  each([0, 3, 7], (at) => model.eventBeside(at, -1), [0, 0, 6]);
+  each([0, 3, 6, 8, 12], (at) => model.spans.eventBeside(at, 1), [3, 6, 8, 12, Infinity]);
+  each([0, 3, 7], (at) => model.spans.eventBeside(at, -1), [0, 0, 6]);
 });
 
 test("the sentence is of the first that runs, and of those that are done", () => {

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { acrossLayout } from "../../app/across/across.js";
-import { Stage } from "../../app/canvas/stage.js";
 import { ChartPanel } from "../../app/gpu/chart.js";
 import { GridLayout } from "../../app/player/grid_layout.js";
 import { layoutOf } from "../../app/player/layout.js";
@@ -123,13 +122,4 @@ test("a low picture across GPUs has no ring, and larger grids instead", () => {
   tidy(low, stage(890, 330));
   const alone = acrossLayout({ runs: [{ hasTiles: false, ring: true }] }, stage(890, 330));
   assert.equal(named(alone), "Circle Lanes", "where there are no grids the ring stays");
-});
-
-test("a panel is painted anew only where what it follows, or its own signature, has changed", () => {
-  const painted = [],
-    panel = (name, own) => ({ last: [], box: {}, paint: () => painted.push(name), ...own });
-  const stage = Object.assign(Object.create(Stage.prototype), { u: 1, ctx: { clearRect() {} } });
-  stage.panels = [panel("time", { follows: ["time"] }), panel("part", { signature: ({ time }) => time > 5 })];
-  for (const time of [1, 1, 2, 6, 6]) stage.paint({ time });
-  assert.equal(painted.join(" "), "time part time time part");
 });

@@ -5,7 +5,7 @@ import test from "node:test";
 import { sentenceAt } from "../../app/inside/inside.js";
 import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
-import { raceSentence } from "../../app/player/race_story.js";
+import { raceSentence } from "../../app/player/race.js";
 import { sentence } from "../../app/player/story.js";
 import { PHASE, toy } from "./payload.js";
 

@@ -81,7 +81,7 @@ test("lse is said to be of the tile before while m is new and l is not", () => {
 });
 
 test("L2 answers what is read and does not cross HBM, whatever is written", () => {
-  const panel = Object.assign(new MemoryPanel(), { l2: { x: 0, y: 0, w: 10, h: 10 } });
+  const panel = Object.assign(new MemoryPanel(), { u: 1, theme: THEME, l2: { x: 0, y: 0, w: 10, h: 10 } });
   const said = (step) => {
     const pen = new Writing();
     panel.answered(pen, run, step);

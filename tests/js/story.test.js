@@ -5,7 +5,7 @@ import test from "node:test";
 import { BACKWARD_STORY } from "../../app/player/backward_story.js";
 import { FUSED_STORY } from "../../app/player/fused_story.js";
 import { Model } from "../../app/player/model.js";
-import { misfitSentence, raceSentence } from "../../app/player/race_story.js";
+import { misfitSentence, raceSentence } from "../../app/player/race.js";
 import { rowState } from "../../app/player/row_state.js";
 import { codeShown, sentence, stepWords } from "../../app/player/story.js";
 import { each } from "./each.js";
