@@ -4,7 +4,7 @@ import { clamp } from "./format.js";
 import { Pen } from "./pen.js";
 
 export const NARROW = 640; // px: below it only what a phone has room for
-export const ROOMY = 950; // units: below it there is no room for every panel, as where type is large
+export const ROOMY = 1040; // units: below it there is no room for every panel, as where type is large
 const LEGIBLE = 11 / 11.5; // px in a unit at which the smallest type, of 11.5 units, is 11 px
 const ON_PHONES = 14 / 11.5; // and on a phone 14 px
 const ROOM_TYPE = 13.6; // px of the page's type at which a room's smallest type, 11.5 units, is 16 px in 19
