@@ -13,6 +13,7 @@ SHEETS = {"wide": (720, 12), "narrow": (360, 14)}  # px of a drawing's width and
 LEGEND_LINE, GLYPH = 20, 0.62  # px; of the type's height, a character's width
 RIGHT, BOTTOM, TOP = 14, 46, 12
 DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
+ANCHORS = {"left": "start", "right": "end"}
 MOST_TICKS = 8
 MARKS = {  # as paths, by the beginning of Plotly's name; any other is a circle
     "diamond": "M{x} {top}l{half} {half}l{back} {half}l{back} {back}Z",
@@ -33,13 +34,16 @@ class Axis:
     last: float
     layout: dict[str, Any]
 
-    def at(self, value: float) -> float:
-        """The pixel of a value."""
-        return self.at_place(math.log10(value) if self.log else value)
+    def at(self, value: float, *, place: bool = False) -> float:
+        """The pixel of a value, or of a place as annotations give it: a logarithm on a logarithmic axis."""
+        value = math.log10(value) if self.log and not place else value
+        return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
 
-    def at_place(self, place: float) -> float:
-        """The pixel of a place as annotations give it: a logarithm on a logarithmic axis."""
-        return self.first + (place - self.low) / (self.high - self.low) * (self.last - self.first)
+    def of(self, given: dict, name: str, axis: str, *, place: bool = False) -> float:
+        """The pixel of an end of a shape or of a note; of "paper" it is a share of the axis."""
+        if given.get(f"{axis}ref") == "paper":
+            return self.first + given[name] * (self.last - self.first)
+        return self.at(given[name], place=place)
 
     def ticks(self) -> list[tuple[float, str]]:
         """(pixel, words) of every label within the axis."""
@@ -83,10 +87,8 @@ def _drawn(figure: Figure, alt: str, sheet: str) -> str:
         parts += _trace(trace, x, y)
     parts += [_annotation(words, x, y) for words in layout.get("annotations", ())]
     parts += _key(legend, layout)
-    return (
-        f"<svg class='{sheet}' viewBox='0 0 {width} {_n(height)}' role='img' aria-label='{escape(alt)}' "
-        f"font-family=\"{SANS}\" font-size='{size}'>{''.join(parts)}</svg>"
-    )
+    look = {"viewBox": f"0 0 {width} {_n(height)}", "role": "img", "aria_label": alt}
+    return _tag("svg", "".join(parts), class_=sheet, **look, font_family=SANS, font_size=size)
 
 
 def _axis(layout: dict, columns: list, first: float, last: float) -> Axis:
@@ -103,25 +105,24 @@ def _axis(layout: dict, columns: list, first: float, last: float) -> Axis:
 
 def _grid(x: Axis, y: Axis, layout: dict, glyph: float) -> list[str]:
     """Lines, numbers and titles of both axes; of the numbers below those that have room."""
-    parts, ink = [], f"fill='{layout['xaxis']['tickfont']['color']}' font-family=\"{MONO}\""
-    low, high = y.first, y.last
-    free = -math.inf
+    parts, ink = [], {"fill": layout["xaxis"]["tickfont"]["color"], "font_family": MONO}
+    low, high, free = y.first, y.last, -math.inf
     for pixel, words in x.ticks():
         parts.append(_line(pixel, low, pixel, high, layout["xaxis"]["gridcolor"], 1))
         if pixel - glyph * len(words) / 2 < free:
             continue
         free = pixel + glyph * (len(words) / 2 + 1)
-        parts.append(_text(pixel, low + 16, words, f"text-anchor='middle' {ink}"))
+        parts.append(_text(pixel, low + 16, words, text_anchor="middle", **ink))
     for pixel, words in y.ticks():
         parts.append(_line(x.first, pixel, x.last, pixel, layout["yaxis"]["gridcolor"], 1))
-        parts.append(_text(x.first - 6, pixel + 4, words, f"text-anchor='end' {ink}"))
-    titled = {axis: layout[axis].get("title", {}).get("text") for axis in ("xaxis", "yaxis")}
-    ink = f"fill='{layout['xaxis']['title']['font']['color']}' text-anchor='middle'"
-    if titled["xaxis"]:
-        parts.append(_text((x.first + x.last) / 2, low + 36, titled["xaxis"], ink))
-    if titled["yaxis"]:
-        turned = f"transform='translate(14 {_n((low + high) / 2)}) rotate(-90)'"
-        parts.append(f"<text {turned} {ink}>{escape(titled['yaxis'])}</text>")
+        parts.append(_text(x.first - 6, pixel + 4, words, text_anchor="end", **ink))
+    across, along = (layout[axis].get("title", {}).get("text") for axis in ("xaxis", "yaxis"))
+    ink = {"fill": layout["xaxis"]["title"]["font"]["color"], "text_anchor": "middle"}
+    if across:
+        parts.append(_text((x.first + x.last) / 2, low + 36, across, **ink))
+    if along:
+        turned = f"translate(14 {_n((low + high) / 2)}) rotate(-90)"
+        parts.append(_text(0, 0, along, transform=turned, **ink))
     return parts
 
 
@@ -131,23 +132,14 @@ def _trace(trace: dict, x: Axis, y: Axis) -> list[str]:
         None if a is None or b is None else (x.at(a), y.at(b))
         for a, b in zip(trace["x"], trace["y"], strict=True)
     ]
-    mode, line, parts = trace.get("mode", "lines"), trace.get("line", {}), []
-    path = "".join(
-        " "
-        if point is None
-        else f"{'M' if not n or points[n - 1] is None else 'L'}{_n(point[0])} {_n(point[1])}"
-        for n, point in enumerate(points)
-    )
+    mode, line, path, before = trace.get("mode", "lines"), trace.get("line", {}), "", None
+    for point in points:
+        path += f"{'L' if before else 'M'}{_n(point[0])} {_n(point[1])}" if point else " "
+        before = point
     if "fill" in trace:
-        return [f"<path d='{path}Z' fill='{trace['fillcolor']}'/>"]
-    if "lines" in mode:
-        dash = DASHES.get(line.get("dash", ""), "")
-        dashed = f" stroke-dasharray='{dash}'" * bool(dash)
-        stroke = f"stroke='{line['color']}' stroke-width='{line.get('width', 2)}'{dashed}"
-        parts.append(f"<path d='{path}' fill='none' {stroke}/>")
-    if "markers" in mode:
-        parts += [_mark(trace, n, point) for n, point in enumerate(points) if point]
-    return parts
+        return [_tag("path", d=f"{path}Z", fill=trace["fillcolor"])]
+    drawn = [_tag("path", d=path, fill="none", **_stroke(line))] if "lines" in mode else []
+    return drawn + [_mark(trace, n, point) for n, point in enumerate(points) if point and "markers" in mode]
 
 
 def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
@@ -158,44 +150,30 @@ def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
     x, y = point
     told = next((trace[name][n] for name in ("customdata", "text") if name in trace), "")
     told = told if isinstance(told, str) else ", ".join(told)
-    named = f"{trace.get('name', '')}: {told}"
-    title = f"<title>{escape(named)}</title>" if told else ""
-    hollow = f"fill='none' stroke='{colour}' stroke-width='2'" if "open" in symbol or symbol == "x" else ""
-    look = hollow or f"fill='{colour}'"
-    corners = {"x": x, "left": x - size, "top": y - size, "half": size, "back": -size, "side": 2 * size}
+    title = _tag("title", escape(f"{trace.get('name', '')}: {told}")) if told else ""
+    hollow = {"fill": "none", "stroke": colour, "stroke_width": 2}
+    look = hollow if "open" in symbol or symbol == "x" else {"fill": colour}
     path = next((path for kind, path in MARKS.items() if symbol.startswith(kind)), None)
     if path is None:
-        return f"<circle cx='{_n(x)}' cy='{_n(y)}' r='{_n(size)}' {look}>{title}</circle>"
-    shape = path.format(**{name: _n(pixels) for name, pixels in corners.items()})
-    return f"<path d='{shape}' {look}>{title}</path>"
+        return _tag("circle", title, cx=x, cy=y, r=size, **look)
+    corners = {"x": x, "left": x - size, "top": y - size, "half": size, "back": -size, "side": 2 * size}
+    return _tag("path", title, d=path.format(**{name: _n(at) for name, at in corners.items()}), **look)
 
 
 def _shape(shape: dict, x: Axis, y: Axis) -> str:
-    """A line across the plot; "paper" is a share of it."""
-    ends = []
-    for axis, name in ((x, "x"), (y, "y")):
-        paper = shape.get(f"{name}ref") == "paper"
-        for end in ("0", "1"):
-            value = shape[f"{name}{end}"]
-            ends.append(axis.first + value * (axis.last - axis.first) if paper else axis.at(value))
-    x0, x1, y0, y1 = ends
-    line = shape["line"]
-    return _line(x0, y0, x1, y1, line["color"], line["width"], DASHES.get(line.get("dash", ""), ""))
+    """A line across the plot."""
+    ends = {"x1": x.of(shape, "x0", "x"), "y1": y.of(shape, "y0", "y")}
+    return _tag(
+        "line", **ends, x2=x.of(shape, "x1", "x"), y2=y.of(shape, "y1", "y"), **_stroke(shape["line"])
+    )
 
 
 def _annotation(words: dict, x: Axis, y: Axis) -> str:
     """Words beside a point."""
-
-    def place(axis: Axis, name: str) -> float:
-        share = words.get(f"{name}ref") == "paper"
-        return axis.first + words[name] * (axis.last - axis.first) if share else axis.at_place(words[name])
-
-    anchor = {"left": "start", "right": "end"}.get(words.get("xanchor", ""), "middle")
-    left = place(x, "x") + words.get("xshift", 0)
-    top = place(y, "y") - (4 if words.get("yanchor") == "bottom" else -4)
-    plain = re.sub(r"<[^>]+>", "", words["text"])
-    look = f"text-anchor='{anchor}' fill='{words['font']['color']}'"
-    return _text(left, top, plain, look)
+    left = x.of(words, "x", "x", place=True) + words.get("xshift", 0)
+    top = y.of(words, "y", "y", place=True) - (4 if words.get("yanchor") == "bottom" else -4)
+    plain, anchor = re.sub(r"<[^>]+>", "", words["text"]), ANCHORS.get(words.get("xanchor", ""), "middle")
+    return _text(left, top, plain, text_anchor=anchor, fill=words["font"]["color"])
 
 
 def _legend(traces: list[dict], left: float, width: float, glyph: float) -> list[tuple[dict, int, float]]:
@@ -218,23 +196,34 @@ def _key(legend: list[tuple[dict, int, float]], layout: dict) -> list[str]:
     for trace, line, at in legend:
         y = TOP + LEGEND_LINE * line
         if "lines" in trace.get("mode", "lines"):
-            stroke, dash = trace["line"], DASHES.get(trace["line"].get("dash", ""), "")
-            parts.append(_line(at, y, at + 24, y, stroke["color"], stroke.get("width", 2), dash))
+            parts.append(_tag("line", x1=at, y1=y, x2=at + 24, y2=y, **_stroke(trace["line"])))
         else:
             parts.append(_mark({**trace, "customdata": [""], "name": ""}, 0, (at + 12, y)))
-        ink = f"fill='{layout['font']['color']}'"
-        parts.append(_text(at + 30, y + 4, trace["name"], ink))
+        parts.append(_text(at + 30, y + 4, trace["name"], fill=layout["font"]["color"]))
     return parts
 
 
-def _line(x0: float, y0: float, x1: float, y1: float, colour: str, width: float, dash: str = "") -> str:
-    dashed = f" stroke-dasharray='{dash}'" * bool(dash)
-    ends = f"x1='{_n(x0)}' y1='{_n(y0)}' x2='{_n(x1)}' y2='{_n(y1)}'"
-    return f"<line {ends} stroke='{colour}' stroke-width='{width}'{dashed}/>"
+def _stroke(line: dict) -> dict[str, Any]:
+    """How a line of Plotly's is drawn."""
+    dash = DASHES.get(line.get("dash", ""))
+    return {"stroke": line["color"], "stroke_width": line.get("width", 2), "stroke_dasharray": dash}
 
 
-def _text(x: float, y: float, words: str, look: str) -> str:
-    return f"<text x='{_n(x)}' y='{_n(y)}' {look}>{escape(words)}</text>"
+def _line(x0: float, y0: float, x1: float, y1: float, colour: str, width: float) -> str:
+    return _tag("line", x1=x0, y1=y0, x2=x1, y2=y1, stroke=colour, stroke_width=width)
+
+
+def _text(x: float, y: float, words: str, **look: Any) -> str:
+    return _tag("text", escape(words), x=x, y=y, **look)
+
+
+def _tag(name: str, held: str = "", **values: Any) -> str:
+    """An element with what it holds; values that are None are left out."""
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in values.items() if value is not None}
+    told = "".join(
+        f' {key}="{escape(value if isinstance(value, str) else _n(value))}"' for key, value in given.items()
+    )
+    return f"<{name}{told}>{held}</{name}>"
 
 
 def _nth(value: Any, n: int) -> Any:
@@ -242,5 +231,5 @@ def _nth(value: Any, n: int) -> Any:
 
 
 def _n(value: float) -> str:
-    """A pixel, to a tenth."""
+    """A number, to a tenth."""
     return f"{value:.1f}".removesuffix(".0")

@@ -31,12 +31,12 @@ def test_a_line_of_slope_one_is_straight_and_a_mark_stands_at_its_value(sheet):
     }
     axes = {"x": {"type": "log", "range": [0, 3]}, "y": {"type": "log", "range": [0, 6]}}
     made = _drawn(drawn([line], DARK, height=270, **axes), "a line", sheet)
-    (path,) = re.findall(r"<path d='([^']+)' fill='none' stroke='#123456'", made)
+    (path,) = re.findall(r'<path d="([^"]+)" fill="none" stroke="#123456"', made)
     points = [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)]
     for axis in (0, 1):
         steps = [b[axis] - a[axis] for a, b in pairwise(points)]
         assert max(steps) - min(steps) < 0.2  # pixels are written to a tenth
-    marks = [(float(x), float(y)) for x, y in re.findall(r"<circle cx='([\d.]+)' cy='([\d.]+)'", made)]
+    marks = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', made)]
     assert marks[: len(points)] == points
     assert "<title>bytes: 10 kB</title>" in made
     assert all(f">{power:,}</text>" in made for power in (1, 10, 100, 1000))
@@ -56,7 +56,7 @@ def test_what_is_drawn_in_a_column_stands_in_it():
 
 def test_a_gap_in_a_line_is_not_bridged():
     line = {"type": "scatter", "x": [1, 2, None, 3], "y": [1, 2, None, 3], "line": {"color": "#123456"}}
-    (path, _) = re.findall(r"<path d='([^']+)'", chart(drawn([line], DARK, height=200), "gap"))
+    (path, _) = re.findall(r'<path d="([^"]+)"', chart(drawn([line], DARK, height=200), "gap"))
     assert path.count("M") == 2
 
 
