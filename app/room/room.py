@@ -1,7 +1,6 @@
 """A room: what the presenter shows, the phones that follow, and their votes."""
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import secrets
@@ -12,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hmac import compare_digest
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -123,7 +121,7 @@ class Room:
         self._pictures = pictures
         self._phones: dict[str, Phone] = {}
         self._places: OrderedDict[str, Place] = OrderedDict()
-        self._secret = secrets.token_bytes()
+        self.secret = secrets.token_hex()  # by which names are signed: nobody else makes one
         self._ballots = Ballots()
         self._ballot: Ballot | None = None  # of the question on the screen
         self._leader: object | None = None
@@ -214,20 +212,9 @@ class Room:
     # The phones' side, in the loop.
 
     def name(self, place: str = "") -> str:
-        """A name for a browser, which nobody else can make; empty where an address has had very many."""
+        """A name for a browser; empty where an address has had very many."""
         with self._lock:
-            if not self._place(place).names.take():
-                return ""
-        name = secrets.token_urlsafe(16)
-        return f"{name}.{self._signed(name)}"
-
-    def named(self, name: str) -> bool:
-        """Whether this room has given a browser that name."""
-        own, _, sign = name.partition(".")
-        return bool(sign) and compare_digest(sign.encode(), self._signed(own).encode())
-
-    def _signed(self, name: str) -> str:
-        return hmac.new(self._secret, name.encode(), "sha256").hexdigest()[:32]
+            return secrets.token_urlsafe(16) if self._place(place).names.take() else ""
 
     def _place(self, place: str) -> Place:
         if place not in self._places and len(self._places) == MOST_PLACES:

@@ -14,6 +14,8 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -81,7 +83,9 @@ def phone_app(room: Room) -> Starlette:
         Route("/{code}/vote", guarded(_vote), methods=["POST"]),
         Route("/{code}/picture/{key}", guarded(_picture)),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    cookie = {"session_cookie": COOKIE, "max_age": COOKIE_AGE, "same_site": "strict"}
+    named = Middleware(SessionMiddleware, secret_key=room.secret, **cookie)
+    app = Starlette(routes=routes, middleware=[named], exception_handlers={HTTPException: _refused})
     app.router.redirect_slashes = False
     return app
 
@@ -115,16 +119,13 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 async def _page(request: Request, room: Room) -> Response:
     """The phone's page."""
     document, policy = phone_page()
-    headers = {**SAFE, "Content-Security-Policy": policy}
-    response = Response(document, media_type="text/html", headers=headers)
-    _phone(request, room, response)
-    return response
+    _phone(request, room)
+    return Response(document, media_type="text/html", headers={**SAFE, "Content-Security-Policy": policy})
 
 
 async def _events(request: Request, room: Room) -> Response:
     """All that is shown, now and whenever it changes."""
-    answer = Response()
-    phone = _phone(request, room, answer) or secrets.token_urlsafe(16)  # it can watch, and not vote
+    phone = _phone(request, room) or secrets.token_urlsafe(16)  # it can watch, and not vote
     stream, own = room.enter(phone, _place(request))
 
     async def events() -> AsyncIterator[str]:
@@ -132,9 +133,7 @@ async def _events(request: Request, room: Room) -> Response:
         async for text in _told(room.stage, lambda: room.stays(phone, stream)):
             yield text
 
-    told = Stream(events(), lambda: room.leave(phone))
-    told.raw_headers += [(name, value) for name, value in answer.raw_headers if name == b"set-cookie"]
-    return told
+    return Stream(events(), lambda: room.leave(phone))
 
 
 async def _told(board: Board, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
@@ -164,7 +163,7 @@ class Stream(StreamingResponse):
 
 async def _vote(request: Request, room: Room) -> Response:
     """Count a vote, or say by the status why not."""
-    room.vote(_own(request, room), *_chosen(await _sent(request, LARGEST_VOTE)))
+    room.vote(request.session.get(COOKIE, ""), *_chosen(await _sent(request, LARGEST_VOTE)))
     return Response(None, 204, SAFE)
 
 
@@ -207,17 +206,11 @@ async def _picture(request: Request, room: Room) -> Response:
     return Response(gzip.decompress(packed), media_type="text/html", headers=PICTURE)
 
 
-def _own(request: Request, room: Room) -> str:
-    """The name that this room has given the browser; empty where it has none."""
-    name = request.cookies.get(COOKIE, "")
-    return name if room.named(name) else ""
-
-
-def _phone(request: Request, room: Room, response: Response) -> str:
-    """The browser's name; where it has none it gets one, in a cookie that no script can read."""
-    if not (name := _own(request, room)) and (name := room.name(_place(request))):
-        response.set_cookie(COOKIE, name, COOKIE_AGE, path="/", httponly=True, samesite="strict")
-    return name
+def _phone(request: Request, room: Room) -> str:
+    """The browser's name; where it has none it gets one, in a signed cookie that no script can read."""
+    if COOKIE not in request.session and (name := room.name(_place(request))):
+        request.session[COOKIE] = name
+    return request.session.get(COOKIE, "")
 
 
 def _place(request: Request) -> str:

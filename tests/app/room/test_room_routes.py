@@ -6,11 +6,13 @@ import http.client
 import json
 import socket
 import sys
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import ModuleType
 
 import pytest
+from itsdangerous import TimestampSigner
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -26,14 +28,13 @@ from tests.app.room.test_room import QUESTION
 ASKED = replace(CHOSEN, picture={"page": "tiles"})
 PICTURE = b"<!doctype html><p>a picture"
 PATIENCE = 300  # s
-SECRET = b"of this test's room"
+SECRET = "of this test's room"
 
 
 def cookie(name: str) -> str:
     """Of a browser to which the room has given a name."""
-    maker = Room()
-    maker._secret = SECRET
-    return f"phone={name}.{maker._signed(name)}"
+    session = b64encode(json.dumps({"phone": name}).encode())
+    return f"phone={TimestampSigner(SECRET).sign(session).decode()}"
 
 
 COOKIE = cookie("one")
@@ -45,7 +46,7 @@ def room():
     pictures, session = Pictures(), object()
     pictures._keep(ASKED.picture, gzip.compress(PICTURE))
     opened = Room(pictures, clock=lambda: 0.0)  # whoever has voted too often may not again
-    opened._secret = SECRET
+    opened.secret = SECRET
     with room_load.served(opened):
         opened.lead(session)
         opened.session = session
