@@ -132,24 +132,17 @@ class Evaluated:
         """Plain values for JSON."""
         phase = self.phase
         layers = [
-            {
-                "kind": part.layer.kind,
-                "count": part.count,
-                "experiment": part.experiment and part.experiment.flat(),
-                "attention_seconds": part.attention_seconds,
-                "other_seconds": part.other_seconds,
-            }
+            {"kind": part.layer.kind, "count": part.count}
+            | {"experiment": part.experiment and part.experiment.flat()}
+            | {"attention_seconds": part.attention_seconds, "other_seconds": part.other_seconds}
             for part in self.parts
         ]
         return {
             **{"model": self.model.name, "phase": phase.name, "tokens": phase.tokens, "batch": phase.batch},
             **{"hardware": phase.hardware, "parallel": phase.parallel, "layers": layers},
-            "attention_share": self.attention_share,
-            "parameters": self.model.parameters,
-            "weight_bytes": self.weight_bytes,
-            "kv_cache_bytes": self.kv_cache_bytes,
-            "memory_bytes": self.memory_bytes,
-            "sequences_that_fit": self.sequences,
+            **{"attention_share": self.attention_share, "parameters": self.model.parameters},
+            **{"weight_bytes": self.weight_bytes, "kv_cache_bytes": self.kv_cache_bytes},
+            **{"memory_bytes": self.memory_bytes, "sequences_that_fit": self.sequences},
             "seconds": self.seconds,
             "said": list(self.said),
         }

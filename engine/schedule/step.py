@@ -66,12 +66,8 @@ class Operation(IntEnum):
 
 
 MATRIX_PRODUCTS = (
-    Operation.SCORES,
-    Operation.ACCUMULATE,
-    Operation.VALUE_GRADIENT,
-    Operation.WEIGHT_GRADIENT,
-    Operation.KEY_GRADIENT,
-    Operation.QUERY_GRADIENT,
+    *(Operation.SCORES, Operation.ACCUMULATE, Operation.VALUE_GRADIENT, Operation.WEIGHT_GRADIENT),
+    *(Operation.KEY_GRADIENT, Operation.QUERY_GRADIENT),
 )
 EXPONENTIALS = (Operation.RESCALE, Operation.SOFTMAX, Operation.WEIGHTS)  # one a score
 BY_KEY = (Tensor.K, Tensor.V, Tensor.D_K, Tensor.D_V)  # a row a key; there are as many as key heads

@@ -15,21 +15,13 @@ from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
-from engine.studies import (
-    block_scales,
-    by_hand,
-    latents,
-    linear_attention,
-    selected_keys,
-    survey,
-    your_model,
-    zoom,
-)
+from engine.studies import block_scales, by_hand, latents, linear_attention, selected_keys, survey, your_model
 from engine.studies.drawable import drawable
 from engine.studies.rescales import in_all, rescales
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 from engine.studies.tensor_memory import ALL, on_blackwell, variant
 from engine.studies.warp_partition import MAXIMUM, STEPS, SUM, partitions
+from engine.studies.zoom import zoom
 from engine.trace.broken import ALPHA, errors
 from engine.trace.rows import sampled_rows
 
@@ -149,7 +141,7 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "o_reads": _passes(Tensor.O),
         "o_writes": _passes(Tensor.O, written=True),
         "exponentials": lambda e: _traffic(e).exponentials,
-        "thread_scores": lambda e: zoom.zoom(e).thread_scores,
+        "thread_scores": lambda e: zoom(e).thread_scores,
         "thread_blocks": _thread_blocks,
         "busy_sms": lambda e: min(e.gpu.sms, _thread_blocks(e)),
         # attention's share of a transformer layer's FLOPs, its MLP four times the hidden size

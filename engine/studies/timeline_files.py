@@ -6,7 +6,6 @@ CSV and JSON hold everything, so that they read back to an equal timeline; a Chr
 import csv
 import io
 import json
-from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -202,20 +201,13 @@ def as_csv(timeline: Timeline) -> str:
 
 def _about(timeline: Timeline) -> dict[str, Any]:
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "experiment": timeline.experiment.flat(),
-        "origin": timeline.origin,
-        "order": timeline.order,
-        "kernels": list(timeline.kernels),
-        "sms": timeline.sms,
-        "resident": list(timeline.resident),
+        **{"format": FORMAT, "version": VERSION, "experiment": timeline.experiment.flat()},
+        **{"origin": timeline.origin, "order": timeline.order, "kernels": list(timeline.kernels)},
+        **{"sms": timeline.sms, "resident": list(timeline.resident)},
     }
 
 
-FORMATS: MappingProxyType[str, Callable[[Timeline], str]] = MappingProxyType(
-    {"perfetto": chrome_trace, "csv": as_csv, "json": as_json}
-)
+FORMATS = MappingProxyType({"perfetto": chrome_trace, "csv": as_csv, "json": as_json})
 
 
 def cluster_trace(run: Lanes) -> str:
@@ -230,12 +222,7 @@ def cluster_trace(run: Lanes) -> str:
         place = mark.gpu + 1, THREAD_OF.get(mark.kind, 1)
         moments = mark.start * MICRO, (mark.end - mark.start) * MICRO
         events.append(_slice(f"{mark.kind}{whose}", mark.kind, *place, *moments, round=mark.round))
-    about = {
-        "origin": run.origin,
-        "method": spread.method,
-        "order": "zigzag" if spread.zigzag else "plain",
-        "gpus": spread.gpus,
-        "tokens": spread.problem.seq_q,
-        "seconds": run.seconds,
-    }
+    order, tokens = "zigzag" if spread.zigzag else "plain", spread.problem.seq_q
+    about = {"origin": run.origin, "method": spread.method, "order": order}
+    about |= {"gpus": spread.gpus, "tokens": tokens, "seconds": run.seconds}
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})

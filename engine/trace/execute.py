@@ -318,9 +318,16 @@ class Executor:
         d_scores = d_scores * self.falls if self.problem.softcap else d_scores
         self.tiles[Tensor.D_P] = round_to(d_scores, self.problem.dtype)
 
-    def _add(self, gradient: Tensor, left: np.ndarray, right: Tensor) -> None:
-        """A product of two tiles more in a gradient."""
-        self.tiles[gradient] = self.tiles[gradient] + left @ self.tiles[right]
+    def _value_gradient(self) -> None:
+        self.tiles[Tensor.D_V] += (
+            round_to(self.tiles[Tensor.S], self.problem.dtype).T @ self.tiles[Tensor.D_O]
+        )
+
+    def _key_gradient(self) -> None:
+        self.tiles[Tensor.D_K] += self.tiles[Tensor.D_P].T @ self.tiles[Tensor.Q]
+
+    def _query_gradient(self) -> None:
+        self.tiles[Tensor.D_Q] += self.tiles[Tensor.D_P] @ self.tiles[Tensor.K]
 
 
 def _but_for_0(total: np.ndarray) -> np.ndarray:
@@ -329,19 +336,5 @@ def _but_for_0(total: np.ndarray) -> np.ndarray:
 
 
 COMPUTE: Mapping[int, Callable[[Executor], None]] = {
-    Operation.SCORES: Executor._scores,
-    Operation.MAXIMUM: Executor._maximum,
-    Operation.RESCALE: Executor._rescale,
-    Operation.ACCUMULATE: Executor._accumulate,
-    Operation.SOFTMAX: Executor._softmax,
-    Operation.COMBINE: Executor._combine,
-    Operation.ROW_TERMS: Executor._row_terms,
-    Operation.WEIGHTS: Executor._weights,
-    Operation.WEIGHT_GRADIENT: Executor._weight_gradient,
-    Operation.SCORE_GRADIENT: Executor._score_gradient,
-    Operation.VALUE_GRADIENT: lambda chip: chip._add(
-        Tensor.D_V, round_to(chip.tiles[Tensor.S], chip.problem.dtype).T, Tensor.D_O
-    ),
-    Operation.KEY_GRADIENT: lambda chip: chip._add(Tensor.D_K, chip.tiles[Tensor.D_P].T, Tensor.Q),
-    Operation.QUERY_GRADIENT: lambda chip: chip._add(Tensor.D_Q, chip.tiles[Tensor.D_P], Tensor.K),
+    operation: getattr(Executor, f"_{operation.name.lower()}") for operation in Operation
 }
