@@ -44,28 +44,17 @@ def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[st
 
 def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
-    lines = {
-        name: [getattr(simulation.traffic, kind).total for simulation in simulations]
-        for name, simulations in survey.simulations.items()
-    }
-    return _over_length(survey, lines, keys, colours)
-
-
-def _over_length(
-    survey: ByLength, lines: Mapping[str, list[int]], keys: int, colours: Palette, ends=(), further=(), **more
-) -> Figure:
-    """A line of bytes for each algorithm; where lines coincide, both are seen."""
-    traces, every = [], [*further]
-    for name, values in lines.items():
+    traces, every = [], []
+    for name, simulations in survey.simulations.items():
+        values = [getattr(simulation.traffic, kind).total for simulation in simulations]
         dash, words = look(name).dash, f"{short(name)}, N = %{{x:,}}: %{{customdata}}"
-        kind = {"dash": dash, "name": short(name), "zorder": int(dash != "solid")}
-        told = [bytes_text(value) for value in values]
-        traces.append(
-            line(survey.lengths, values, look(name).colour(colours), words, **kind, customdata=told)
-        )
+        told = {"customdata": [*map(bytes_text, values)], "name": short(name)}
+        above = int(dash != "solid")  # where lines coincide, both are seen
+        colour = look(name).colour(colours)
+        traces.append(line(survey.lengths, values, colour, words, dash=dash, zorder=above, **told))
         every += values
-    room = {"height": 270, "y": log_ticks(min(every), max(every), "B")} | more
-    return over_length([*traces, *ends], survey.lengths, keys, colours, **room)
+    room = {"height": 270, "y": log_ticks(min(every), max(every), "B")}
+    return over_length(traces, survey.lengths, keys, colours, **room)
 
 
 def bytes_by_tiling(

@@ -319,7 +319,7 @@ def _table(recording: Recording) -> str:
         _about(one.row) | {
             "efficiency": share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else "",
             "modelled": seconds_text(one.modelled),
-            "error": _signed(one.error),
+            "error": f"{one.error:+.1%}".replace("-", "−"),
             "note": "",
         }
         for one in found
@@ -341,12 +341,6 @@ def _about(row: ClusterTiming) -> dict[str, str]:
         "GPUs": f"{row.gpus}",
         "recorded": seconds_text(row.times.median) if row.times else "",
     }
-
-
-def _signed(error: float) -> str:
-    """An error in per cent, with a sign unless it is none."""
-    size = f"{abs(error):.1%}"
-    return size if size == "0.0%" else f"{'+' if error > 0 else '−'}{size}"
 
 
 def _drawn(experiment: Experiment, **link: str) -> Drawn:

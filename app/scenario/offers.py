@@ -6,32 +6,25 @@ from app import scenario
 from engine.experiment import Experiment
 
 HTML, TRACE, CSV = "HTML", "Perfetto trace", "CSV"  # kinds of files
+FILES = "files to take home"
 
 
 def offer(title: str, make: Callable[[], str], kind: str = HTML) -> None:
     """Note what makes a file of something that this page shows."""
-    _files()[title, kind] = make
+    scenario.kept_in_run(FILES, {})[title, kind] = make
 
 
 def offered(kind: str) -> dict[str, Callable[[], str]]:
     """What this run of the page has offered as files of a kind, by title."""
-    return {title: make for (title, each), make in _files().items() if each == kind}
+    return {title: make for (title, each), make in scenario.kept_in_run(FILES, {}).items() if each == kind}
 
 
 def set_subject(experiment: Experiment) -> Experiment:
     """Note what the page made of the scenario; who takes the page home gets that."""
-    _subject()["experiment"] = experiment
+    scenario.kept_in_run("subject", {})["experiment"] = experiment
     return experiment
 
 
 def subject() -> Experiment:
     """What the page shows: the scenario, or what it made of it."""
-    return _subject().get("experiment") or scenario.current()
-
-
-def _files() -> dict[tuple[str, str], Callable[[], str]]:
-    return scenario.kept_in_run("files to take home", {})
-
-
-def _subject() -> dict[str, Experiment]:
-    return scenario.kept_in_run("subject", {})
+    return scenario.kept_in_run("subject", {}).get("experiment") or scenario.current()

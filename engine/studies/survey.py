@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.algorithms import compared, flash2, offered, standard
 from engine.experiment import Experiment
-from engine.model.device_memory import largest_context, memory_bytes, memory_parts
+from engine.model.device_memory import largest_context, memory_parts
 from engine.model.footprint import Footprint, footprint
 from engine.model.launch import launch
 from engine.model.simulation import Simulation, simulate
@@ -39,14 +39,6 @@ class ByLength:
         """As far as so many keys."""
         lengths = tuple(length for length in self.lengths if length <= most)
         return ByLength(lengths, {name: each[: len(lengths)] for name, each in self.simulations.items()})
-
-    @property
-    def memory(self) -> dict[str, list[int]]:
-        """Bytes of device memory that the tensors take, [lengths] by algorithm."""
-        return {
-            name: [memory_bytes(simulation.experiment) for simulation in simulations]
-            for name, simulations in self.simulations.items()
-        }
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from app.across.payload import build, owner_colours
 from app.figures import across as figures
 from app.figures.colours import DARK
 from app.figures.units import bytes_text, seconds_text, share_text
-from app.page import across as page_of
 from engine import simulate
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
@@ -165,13 +164,6 @@ def test_what_a_link_may_not_ask_is_said_and_other_pages_ask_none_of_it(open_app
     assert app.text[0].value.endswith("Shown instead: 4.")
     assert shown(app)["beside"] == "methods"  # an order makes no difference without a mask
     assert "gpus" not in open_app("traffic", gpus="16").query_params
-
-
-@pytest.mark.parametrize(
-    ("error", "text"), [(0.0004, "0.0%"), (-0.0004, "0.0%"), (-0.0118, "−1.2%"), (0.5, "+50.0%")]
-)
-def test_no_error_has_a_sign_that_says_nothing(error, text):
-    assert page_of._signed(error) == text
 
 
 def test_memory_and_hidden_transfers_by_hand():
