@@ -25,17 +25,12 @@ def build(timelines: Sequence[Timeline]) -> bytes:
     flows = [flow_beside(timeline) for timeline in timelines]
     header = {
         "sms": timelines[0].sms,
-        "heads": problem.batch * problem.heads,
-        "seq_q": problem.seq_q,
-        "seq_kv": problem.seq_kv,
         "queryBlocks": len(schedule.query_rows),
-        "keyBlocks": len(schedule.key_rows),
-        "unfused": experiment.record.unfused,
         "splits": schedule.phases[0].programs.splits,
         "together": problem.group if schedule.phases[0].shared else 1,  # heads that a block takes
         "lanes": [_lane(several, *beside) for beside in zip(timelines, flows, strict=True)],
     }
-    arrays = {"first": schedule.bounds.first.astype(np.int32), "stop": schedule.bounds.stop.astype(np.int32)}
+    arrays = {}
     for number, timeline in enumerate(timelines):
         arrays |= {f"lane{number}.{name}": values for name, values in _columns(timeline).items()}
         if flow := flows[number]:
@@ -61,7 +56,6 @@ def _lane(several: bool, timeline: Timeline, flow: Flow | None) -> dict:
             "interval": flow.interval * MICRO,
             "most": timeline.experiment.gpu.memory_bytes_per_second * flow.interval,
         },
-        "reverse": any(phase.reverse for phase in schedule_of(timeline.experiment).phases),
     }
 
 

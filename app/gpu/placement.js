@@ -14,7 +14,6 @@ class Placement extends Spans {
     this.ends = this.end.slice().sort();
     this.microseconds = this.ends.at(-1); // as rounded as the ends are, so that all are done then
     this.place();
-    this.share();
   }
 
   /** The place of each block among those that share its SM, and when each SM has work at all. */
@@ -24,6 +23,7 @@ class Placement extends Spans {
     for (const n of Uint32Array.from(this.sm.keys()).sort((a, b) => this.start[a] - this.start[b]))
       this.ofSm[this.sm[n]].push(n);
     for (const blocks of this.ofSm) this.seat(blocks);
+    this.used = this.ofSm.filter((blocks) => blocks.length).length;
     const busy = this.ofSm.flatMap((blocks) => merged(blocks.map((n) => [this.start[n], this.end[n]])));
     [this.begun, this.ended] = [0, 1].map((at) => Float32Array.from(busy, (span) => span[at]).sort());
   }
@@ -40,20 +40,6 @@ class Placement extends Spans {
       this.slot[n] = free.indexOf(Math.min(...free));
       free[this.slot[n]] = this.end[n];
     }
-  }
-
-  /** Which part of its query block's rows a block computes, where several share them. */
-  share() {
-    const seen = {},
-      names = Array.from(this.start, (_, n) =>
-        [this.kernel, this.head, this.query, this.key].map((column) => column[n]).join(" "),
-      );
-    this.part = names.map((name) => {
-      seen[name] = (seen[name] ?? 0) + 1;
-      return seen[name] - 1;
-    });
-    this.parts = names.map((name) => seen[name]);
-    this.used = this.ofSm.filter((blocks) => blocks.length).length;
   }
 
   /** Blocks done and running, and SMs that run any, at a time in microseconds. */
@@ -79,7 +65,7 @@ class Placement extends Spans {
 export class Recorded {
   constructor(bytes) {
     const { header, arrays } = unpack(bytes);
-    Object.assign(this, header, { first: arrays.first, stop: arrays.stop });
+    Object.assign(this, header);
     this.lanes = header.lanes.map((lane, n) => {
       const flow = lane.flow && new Flow(lane.flow, arrays[`flow${n}`]);
       return new Placement({ ...lane, flow }, arrays[`lane${n}`], header.sms);
@@ -87,18 +73,6 @@ export class Recorded {
     const ends = this.lanes.map(({ microseconds }) => microseconds);
     this.longest = Math.max(...ends);
     this.first = 0.45 * Math.min(...ends); // all are at work
-  }
-
-  /** The key blocks that a block visits of a query block, first and one past the last. */
-  keysOf(lane, n, i) {
-    const key = lane.key[n],
-      whole = this.unfused || (key !== NOWHERE && this.splits === 1);
-    const [first, stop] = whole ? [0, this.keyBlocks] : [this.first[i], this.stop[i]];
-    if (key === NOWHERE) return [first, stop];
-    if (this.splits === 1) return [key, key + 1];
-    const share = Math.ceil((stop - first) / this.splits),
-      from = Math.min(stop, first + key * share);
-    return [from, Math.min(stop, from + share)];
   }
 
   /** When a block of any lane next starts or ends, or last did. */

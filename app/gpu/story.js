@@ -33,15 +33,11 @@ export function blockWords(model, lane, n) {
   const [query, key, first] = [lane.query[n], lane.key[n], lane.head[n]],
     last = first + model.together - 1,
     heads = last > first ? `heads ${first} to ${last}` : `head ${last}`,
-    where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`],
-    several = query !== NOWHERE && (key === NOWHERE || model.splits > 1) && !model.unfused,
-    [from, to] = several ? model.keysOf(lane, n, query) : [0, 0],
-    visits = several ? [`visits ${plural(to - from, "tile")}`] : [];
+    where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`];
   if (key !== NOWHERE) where.push(model.splits > 1 ? `split ${key}` : `key block ${key}`);
   return [
     `SM ${lane.sm[n]}${lane.kernels.length > 1 ? `, ${lane.kernels[lane.kernel[n]]}` : ""}`,
     where.join(", "),
-    ...visits,
     `${microseconds(lane.start[n])} to ${microseconds(lane.end[n])} µs`,
     `took ${duration((lane.end[n] - lane.start[n]) / 1e6)}, wave ${lane.wave[n] + 1} of ${lane.waves}`,
   ];

@@ -21,22 +21,15 @@ const GUIDE = {
   "1×": "one tile per second; in the race, the slowest takes 24 s",
 };
 
-const { tile, framed, hatched, pipes } = GUIDE;
-
-/** The same of a backward pass, which has gradients. */
-const BACKWARD_GUIDE = {
-  ...{ tile, framed },
+/** What is otherwise in a backward pass. */
+const GRADIENTS = {
   mauve:
     "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it",
-  hatched,
   striped: "a gradient, in the colour of its tensor: pale while it accumulates, full when written",
-  δ: "one number per row, rowsum(dO ∘ O)",
   "requested from L2": `${GUIDE["requested from L2"]}; K, V, dK and dV of kernel 2 count once for all heads that share them`,
-  "crosses HBM": GUIDE["crosses HBM"],
-  "on chip": GUIDE["on chip"],
-  pipes,
-  "must move": "at least, by a closed form: each of its kernels reads its inputs and writes its outputs once",
-  "1×": "one tile per second",
+  "pale bars":
+    "the whole run; others must move as much at least: each kernel reads its inputs and writes its outputs once",
+  δ: "one number per row, rowsum(dO ∘ O)",
 };
 
 export const BAR = {
@@ -76,5 +69,5 @@ export const BAR = {
       act: (player) => ({ Escape: () => player.escape() }),
     },
   ],
-  guide: (model) => (model.backward ? BACKWARD_GUIDE : GUIDE),
+  guide: ({ backward }) => (backward ? { ...GUIDE, ...GRADIENTS } : GUIDE),
 };

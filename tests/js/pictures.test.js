@@ -137,9 +137,7 @@ test("a block runs from its start until just before its end", () => {
     ...{ "lane0.head": whole([0, 0, 0]), "lane0.query": whole([0, 1, 2]), "lane0.key": whole([-1, -1, -1]) },
     ...{ "lane0.kernel": ["uint8", [0, 0, 0]], "lane0.wave": whole([0, 0, 1]) },
   };
-  const recorded = new Recorded(
-    pack({ sms: 2, lanes: [lane] }, { first: whole([0]), stop: whole([1]), ...columns }),
-  );
+  const recorded = new Recorded(pack({ sms: 2, lanes: [lane] }, columns));
   const [one] = recorded.lanes;
   for (const [name, values] of Object.entries({
     done: [0, 0, 1, 2, 3],
