@@ -5,7 +5,7 @@ import re
 import pytest
 
 from app import inside
-from app.figures.units import bytes_text, seconds_text, share_text
+from app.figures.units import bytes_text, seconds_text, share_text, times_text
 from app.page import flash3
 from app.page.parts import blackwell, hopper
 from engine import simulate
@@ -131,7 +131,7 @@ def test_switching_a_technique_of_blackwell_off_says_what_it_costs(open_app):
         fourth(Experiment.of(seq=4096, head_dim=128), each) for each in (WHOLE - {"polynomials"}, WHOLE)
     )
     assert metrics(app)["Rate in the loop, modelled"] == f"{left.tflops:,.0f} TFLOP/s"
-    assert f"{left.tflops / full.tflops:.3f}×" in app.header[0].value
+    assert times_text(left.tflops, full.tflops) in app.header[0].value
 
 
 def test_what_a_mask_forbids_is_not_offered(open_app):
