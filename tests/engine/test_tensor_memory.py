@@ -89,7 +89,7 @@ def test_a_buffer_is_filled_again_only_when_its_last_product_is_done(shown):
 
 
 def test_the_pace_is_that_of_the_unit_that_has_most_to_do():
-    """By hand at d 128, clocks: products of 512 at a share of 8,173 FLOPs a clock; 16 exponentials a clock."""
+    """By hand at d 128, clocks: products at a share of 8,173 FLOPs a clock; 16 exponentials a clock."""
     reached = GPUS["b200"].reached.matrix
     product = 2 * 128**3 / (reached * 2250e12 / 148 / CLOCK)
     operation = 128 * 128 * CLOCK / GPUS["b200"].issued_per_second  # 128 threads a clock, as that lasts
