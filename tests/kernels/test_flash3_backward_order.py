@@ -229,7 +229,7 @@ OF_DOCUMENTS = [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}]
 
 @ON_CPU
 @pytest.mark.parametrize(
-    ("lengths", "mask", "how"), in_turn(LENGTHS, OF_DOCUMENTS, [(2, 0), (1, -3), (1, 70)], by=2), ids=str
+    ("lengths", "mask", "how"), in_turn(LENGTHS, OF_DOCUMENTS, [(2, 0), (1, -3), (1, 70)]), ids=str
 )
 def test_documents(on_threads, lengths, mask, how):
     """Blocks end where a document does: as many queries as keys, fewer, and more."""

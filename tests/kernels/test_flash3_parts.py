@@ -62,9 +62,16 @@ def test_parts_of_the_keys_are_combined(on_threads, monkeypatch, shape, turn):
 
 
 @ON_CPU
-@pytest.mark.parametrize(("head_dim", "processors"), [(128, 4), (256, 5)])
 @pytest.mark.parametrize(
-    "shape", [(1, 1, 1, 750, 640), (2, 3, 1, 330, 1030), (1, 2, 1, 380, 512), (1, 7, 7, 1, 130)], ids=str
+    ("shape", "head_dim", "processors"),
+    [
+        ((1, 1, 1, 750, 640), 128, 4),
+        ((2, 3, 1, 330, 1030), 256, 5),
+        ((1, 2, 1, 380, 512), 128, 5),
+        ((1, 2, 1, 380, 512), 256, 4),
+        ((1, 7, 7, 1, 130), 128, 4),
+    ],
+    ids=str,
 )
 def test_pieces_of_tiles_are_merged(on_threads, cut_wherever, monkeypatch, shape, processors, head_dim):
     """Rows and keys end inside a tile; shares begin and end where tiles do, and elsewhere; some are empty."""
