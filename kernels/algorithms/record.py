@@ -33,21 +33,13 @@ PLAIN: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Asked:
-    """What `auto` chooses for.
+    """What `auto` chooses for."""
 
-    Attributes:
-        call: flash2's, in its default blocks, whatever it would run in.
-        fallback: the call that runs where nothing is faster.
-        processors: SMs of the GPU.
-        on_gpu: whether the tensors lie on one.
-        features: of `FEATURES`, what is asked for beside causal and a window.
-    """
-
-    call: Call
-    fallback: Call
-    processors: int
-    on_gpu: bool
-    features: frozenset[str]
+    call: Call  # flash2's, in its default blocks, whatever it would run in
+    fallback: Call  # what runs where nothing is faster
+    processors: int  # SMs of the GPU
+    on_gpu: bool  # whether the tensors lie on one
+    features: frozenset[str]  # of `FEATURES`, what is asked for beside causal and a window
 
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -58,79 +50,53 @@ Offer = Callable[[Call, Asked], tuple[Call, str] | str | None]
 class Backward:
     """A backward pass of an algorithm's own; all others have that of `kernels.backward`.
 
-    Attributes:
-        run: (q, k, v, out, lse, d_out, d_lse, call, terms, again) -> dQ, dK, dV, and of the sinks, or None;
-            d_lse and terms may be None, again gets what does the same for tensors of these layouts.
-        unserved: (call) -> why it does not serve one whose forward pass is served, or None.
-        pays: (call, SMs) -> whether it is done before that of `kernels.backward`.
-        serves: of `FEATURES`, beside what the forward pass does not.
+    run: (q, k, v, out, lse, d_out, d_lse, call, terms, again) -> dQ, dK, dV, and of the sinks, or None; d_lse
+    and terms may be None, again gets what does the same for tensors of these layouts.
     """
 
     run: Callable
-    unserved: Callable[[Call], str | None] = lambda call: None
-    pays: Callable[[Call, int], bool] = lambda call, processors: True
-    serves: frozenset[str] = EVERY
+    unserved: Callable[[Call], str | None] = lambda call: None  # why not, where the forward pass serves
+    pays: Callable[[Call, int], bool] = lambda call, processors: True  # done before `kernels.backward`'s
+    serves: frozenset[str] = EVERY  # of `FEATURES`, beside what the forward pass does not
 
 
 @dataclass(frozen=True)
 class Algorithm:
     """What an algorithm's kernels serve, and how they are run.
 
-    Attributes:
-        key: its name as an argument.
-        order: where it stands in lists.
-        forward: (q, k, v, call) -> O [batch, heads, seq_q, head_dim of v] and lse float32 [batch, heads,
-            seq_q]; where it says so below with terms=, what is beyond a plain mask, probe=, (m, l, alpha) to
-            fill, see `kernels.Probed`, and times=, see `kernels.launch.block_times`.
-        serves: of `FEATURES`; who serves any but causal and window takes `terms`.
-        dtypes: of q, k and v.
-        head_dims: of q and k; None: any that `kernels.call.arguments` allows.
-        own_v_dim: whether V may have a head_dim of its own.
-        hopper: whether its kernels, in Gluon, are written for a Hopper GPU; else any GPU and Triton's
-            interpreter run them.
-        layout: (q, k, v) -> why their strides or addresses are not served, or None.
-        most_keys: of a row, and why, in words; None: any.
-        chooses_blocks: whether block_q and block_kv may not be given.
-        blocks: (queries of a key head, wider head_dim, dtype, device) -> block_q and block_kv unless given.
-        most_splits: of the keys, that may be asked for; 0: none.
-        prepared: (checked call, whether blocks are its own, (q, k, v), SMs) -> the call that runs.
-        offers: by rank, lowest first: (own prepared call, what is asked) -> a call that `auto` takes and why,
-            or in one sentence why not, or None.
-        fallback: whether it runs where nobody offers, and where blocks are given.
-        reason: why it runs when it is asked for, in words.
-        backward: its own backward pass, if any.
-        differentiable: whether its results have gradients.
-        takes_seen: whether its forward pass takes terms without ranges, where these have `seen`.
-        again: (call, terms) -> what does a launch of such terms again, (q, k, v, out, *their tensors) -> lse,
-            or None before there was one.
-        probed, traced: whether `probe_attention` and `trace_attention` take it.
-        whole_rows: whether a tile has all keys, as the probe sees it.
+    forward: (q, k, v, call) -> O [batch, heads, seq_q, head_dim of v] and lse float32 [batch, heads, seq_q];
+    where it says so below with terms=, what is beyond a plain mask, probe=, (m, l, alpha) to fill, see
+    `kernels.Probed`, and times=, see `kernels.launch.block_times`. prepared: (checked call, whether blocks
+    are its own, (q, k, v), SMs) -> the call that runs. offers: by rank, lowest first: (own prepared call,
+    what is asked) -> a call that `auto` takes and why, or in one sentence why not, or None. again: (call,
+    terms) -> what does a launch of such terms again, (q, k, v, out, *their tensors) -> lse, if there was one.
     """
 
-    key: str
-    order: int
+    key: str  # its name as an argument
+    order: int  # where it stands in lists
     forward: Callable
-    serves: frozenset[str] = EVERY
+    serves: frozenset[str] = EVERY  # of `FEATURES`; who serves any but causal and window takes `terms`
     dtypes: tuple[torch.dtype, ...] = DTYPES
-    head_dims: tuple[int, ...] | None = None
-    own_v_dim: bool = True
-    hopper: bool = False
-    layout: Callable[..., str | None] = lambda q, k, v: None
-    most_keys: tuple[int, str] | None = None
-    chooses_blocks: bool = False
+    head_dims: tuple[int, ...] | None = None  # of q and k; None: any that `kernels.call.arguments` allows
+    own_v_dim: bool = True  # whether V may have a head_dim of its own
+    hopper: bool = False  # whether they are in Gluon for a Hopper GPU; else any and the interpreter run them
+    layout: Callable[..., str | None] = lambda q, k, v: None  # why strides or addresses are not served
+    most_keys: tuple[int, str] | None = None  # of a row, and why, in words
+    chooses_blocks: bool = False  # whether block_q and block_kv may not be given
+    # (queries of a key head, wider head_dim, dtype, device) -> block_q and block_kv unless they are given
     blocks: Callable[[int, int, torch.dtype, torch.device], tuple[int, int]] = default_blocks
-    most_splits: int = 0
+    most_splits: int = 0  # of the keys, that may be asked for
     prepared: Callable[[Call, bool, Tensors, int], Call] = lambda call, *_: call
     offers: dict[int, Offer] = field(default_factory=dict)
-    fallback: bool = False
+    fallback: bool = False  # whether it runs where nobody offers, and where blocks are given
     reason: str = "it was asked for"
     backward: Backward | None = None
     differentiable: bool = False
-    takes_seen: bool = False
+    takes_seen: bool = False  # whether forward takes terms without ranges, where these have `seen`
     again: Callable[..., Callable | None] = lambda call, terms: None
-    probed: bool = False
+    probed: bool = False  # whether `probe_attention` takes it, and then `trace_attention`
     traced: bool = False
-    whole_rows: bool = False
+    whole_rows: bool = False  # whether a tile has all keys, as the probe sees it
 
     def unserved(self, q, k, v, features: frozenset[str], interpreted: bool) -> str | None:
         """One sentence on why its kernels do not serve a call, or None where they do."""

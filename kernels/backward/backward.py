@@ -36,11 +36,7 @@ class Pass(NamedTuple):
 
 @lru_cache(REMEMBERED)
 def tilings(
-    call: Call,
-    dtype: torch.dtype,
-    block_q: int | None,
-    block_kv: int | None,
-    device: torch.device | str = "cpu",
+    call: Call, dtype: torch.dtype, block_q: int | None, block_kv: int | None, device="cpu"
 ) -> tuple[Pass, Pass]:
     """How the key gradient runs, and how the query gradient: in the blocks given, or in the fastest known."""
     dims = call.head_dim, call.out_dim
@@ -53,18 +49,7 @@ def tilings(
 
 
 def backward(
-    q,
-    k,
-    v,
-    out,
-    lse,
-    d_out,
-    d_lse,
-    call: Call,
-    block_q,
-    block_kv,
-    terms: Terms | None = None,
-    again: dict | None = None,
+    q, k, v, out, lse, d_out, d_lse, call: Call, block_q, block_kv, terms: Terms | None = None, again=None
 ) -> tuple[torch.Tensor, ...]:
     """As `Backward.run`; block_q and block_kv are None unless they are given."""
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)

@@ -16,6 +16,7 @@ from kernels.call.arguments import check_window
 from kernels.call.options import BEYOND_PLAIN, Options, Side, Window
 from kernels.call.value_checks import flag, remember
 
+Sides = tuple[Side, Side]  # keys before and after a query's own, None without end
 FIRST_TERM = Options._fields.index(BEYOND_PLAIN[0])  # they stand side by side
 END_OF_TERMS = FIRST_TERM + len(BEYOND_PLAIN)
 _RANGES: dict[tuple, torch.Tensor] = {}
@@ -29,13 +30,13 @@ class Seen(NamedTuple):
     one's end, [sequences + 1].
     """
 
-    sides: tuple[Side, Side]
+    sides: Sides
     prefix: int | None = None
     starts: torch.Tensor | None = None
     key_starts: torch.Tensor | None = None
 
 
-def window_sides(causal: bool, window: Window) -> tuple[Side, Side]:
+def window_sides(causal: bool, window: Window) -> Sides:
     """(left, right): the keys before and after a query's position that it sees, None without end."""
     if window is None:
         return None, 0 if causal else None
@@ -111,12 +112,7 @@ def _starts_of(seq_q: int, seq_kv: int, documents: tuple[int, ...], device) -> t
 
 
 def ranges_of(
-    seq_q: int,
-    seq_kv: int,
-    sides: tuple[Side, Side],
-    documents: tuple[int, ...] | None,
-    prefix: int | None,
-    device: torch.device,
+    seq_q: int, seq_kv: int, sides: Sides, documents: tuple[int, ...] | None, prefix: int | None, device
 ) -> torch.Tensor:
     """Of one sequence, whose last query stands at its last key, cut into documents of so many keys if any."""
     position = torch.arange(seq_kv - seq_q, seq_kv, device=device)
@@ -132,12 +128,7 @@ def ranges_of(
 
 
 def ranges_of_packed(
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    total_q: int,
-    total_k: int,
-    sides: tuple[Side, Side],
-    told: bool = False,
+    cu_seqlens_q, cu_seqlens_k, total_q: int, total_k: int, sides: Sides, told: bool = False
 ) -> torch.Tensor:
     """Of sequences packed end to end: where each begins among the queries and among the keys, and the total.
 
@@ -169,7 +160,7 @@ def _edges(documents: tuple[int, ...], device: torch.device) -> torch.Tensor:
     return filled
 
 
-def _within(position, sides: tuple[Side, Side], begin, end) -> Sequence[torch.Tensor]:
+def _within(position, sides: Sides, begin, end) -> Sequence[torch.Tensor]:
     """The first key and the end of what queries at these positions see of their documents' keys."""
     left, right = sides
     first = _everywhere(begin, position) if left is None else _clamped(position - left, begin, end)

@@ -55,16 +55,7 @@ def pays(call: Call, processors: int) -> bool:
 
 
 def flash3_backward(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    d_out: torch.Tensor,
-    d_lse: torch.Tensor | None,
-    call: Call,
-    terms: Terms | None = None,
-    again: dict | None = None,
+    q, k, v, out, lse, d_out, d_lse, call: Call, terms: Terms | None = None, again: dict | None = None
 ) -> tuple[torch.Tensor, ...]:
     """As `Backward.run`, of what flash3 serves and `unserved` does not; dQ's last bits may differ."""
     differentiate = _Pass(call, terms, multiprocessors(q.device))
@@ -208,13 +199,7 @@ def _key_blocks(call: Call) -> int:
 
 
 def _launch(
-    tensors: tuple[torch.Tensor, ...],
-    sums: torch.Tensor,
-    call: Call,
-    cut: Shares | None,
-    score: tuple,
-    beyond: Beyond,
-    others: tuple = NO_OTHERS,
+    tensors: tuple, sums, call: Call, cut: Shares | None, score: tuple, beyond: Beyond, others=NO_OTHERS
 ) -> Relaunch | None:
     """Start one block of threads a key block of a key head, or a share of one; returns what does so again."""
     from kernels.hopper.backward import gradient_kernel

@@ -36,12 +36,7 @@ COUNTER_BYTES = 16  # from one to the next: Triton compiles anew for a pointer t
 
 
 def flash3(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    call: Call,
-    times: BlockTimes | None = None,
-    terms: Terms | None = None,
+    q, k, v, call: Call, times: BlockTimes | None = None, terms: Terms | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """As `Algorithm.forward`, of what flash3 serves; the call's memory keeps the launch."""
     scale, memory = call.scale, call.memory
