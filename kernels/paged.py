@@ -238,8 +238,6 @@ def append(k_cache, v_cache, block_table, lengths, k_new, v_new, call: Call | No
         call.batch * ceil_div(added * call.kv_heads, APPENDED),
         call,
         tensors,
-        num_warps=4,
-        num_stages=1,
         k_new_strides=k_new.stride(),
         v_new_strides=v_new.stride(),
         k_strides=k_cache.stride(),

@@ -70,7 +70,9 @@ def attention_varlen(
     if traced(q, k, v, *edges):
         terms = terms_with(ranges(), packed[0], options)
     else:
-        terms = terms_with(None, packed[0], options, Seen(sides, None, *_alike(*edges)), ranges)
+        starts = cu_seqlens_q.contiguous()
+        key_starts = starts if cu_seqlens_k is cu_seqlens_q else cu_seqlens_k.contiguous()
+        terms = terms_with(None, packed[0], options, Seen(sides, None, starts, key_starts), ranges)
     how = False, None, *options.how
     out, lse = attend(*packed, how, terms)
     out, lse = out[0].transpose(0, 1), lse[0]
@@ -82,12 +84,6 @@ def attention_varlen(
         past = torch.arange(len(q), device=q.device) >= cu_seqlens_q[-1]
         lse = lse.masked_fill(past, -torch.inf)
     return (out, lse) if options.return_lse else out
-
-
-def _alike(starts: torch.Tensor, key_starts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Contiguous, and one tensor where both are."""
-    own = starts.contiguous()
-    return own, own if key_starts is starts else key_starts.contiguous()
 
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:

@@ -125,7 +125,6 @@ def flash1(
         call,
         (q, k, v, out, row_max, row_sum, probe, blocks, tensors_of(terms, call.seq_kv)),
         num_warps=warps(call.block_q, call.out_dim),
-        num_stages=1,
         strides=(q.stride(), k.stride(), v.stride(), out.stride()),
         score=score_of(call, terms),
         TILE=tile_of(call, terms),

@@ -251,8 +251,6 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
         ceil_div(lse.numel(), rows),
         call,
         tensors,
-        num_warps=4,
-        num_stages=1,
         out_strides=out.stride(),
         splits=partial.shape[0],
         heads=call.heads,

@@ -88,8 +88,6 @@ def combine(pieces: list[Piece], call: Call, out: torch.Tensor, lse: torch.Tenso
         batch * heads * ceil_div(out.shape[2], rows),
         call,
         (out, lse, tuple(parts), part_lses),
-        num_warps=4,
-        num_stages=1,
         out_strides=out.stride(),
         lse_strides=lse.stride() if weighed else (0, 0),
         part_strides=tuple(part.stride()[:3] for part in parts),

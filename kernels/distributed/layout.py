@@ -200,7 +200,11 @@ def _ring(layout: Layout, rank: int, causal: bool) -> list[tuple[list[Block], tu
 
 def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
     """One round: the keys that each span of queries sees, those that several see once."""
-    seen = [_keys_of(span, layout.tokens, causal, window) for span in layout.spans[rank]]
+    behind = layout.tokens if window is None else window - 1
+    seen = [
+        (max(0, span.start - behind), span.stop if causal or window is not None else layout.tokens)
+        for span in layout.spans[rank]
+    ]
     ranges = []
     for start, stop in sorted(seen):
         if ranges and start <= ranges[-1][1]:
@@ -222,9 +226,3 @@ def _gathering(layout: Layout, rank: int, causal: bool, window: int | None):
         queries = slice(span.row, span.row + span.rows)
         parts.append(Part(queries, keys, causal or window is not None, window))
     return blocks, tuple(parts)
-
-
-def _keys_of(span: Span, tokens: int, causal: bool, window: int | None) -> tuple[int, int]:
-    if window is not None:
-        return max(0, span.start - window + 1), span.stop
-    return (0, span.stop) if causal else (0, tokens)

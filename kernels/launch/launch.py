@@ -65,9 +65,12 @@ def output_like(q: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return out.permute([order.index(each) for each in range(len(shape))])
 
 
+@cache  # asking takes microseconds at every launch
 def multiprocessors(device: torch.device) -> int:
     """SMs of a GPU; an H200's where there is none to ask."""
-    return DEFAULT_MULTIPROCESSORS if device.type != "cuda" else _multiprocessors(device)
+    if device.type != "cuda":
+        return DEFAULT_MULTIPROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 @contextmanager
@@ -86,7 +89,7 @@ def options_given() -> bool:
 
 
 def launch(
-    kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int, num_stages: int, **arguments
+    kernel, programs: int, call: Call, tensors: tuple, *, num_warps: int = 4, num_stages: int = 1, **arguments
 ) -> Relaunch | None:
     """Run `programs` programs of a kernel; raises OutOfSharedMemoryError where it does not fit the GPU.
 
@@ -155,8 +158,3 @@ def _kind(tensor) -> tuple | None:
     if isinstance(tensor, tuple):
         return tuple(map(_kind, tensor))
     return None if tensor is None else _kind(tensor.base)
-
-
-@cache  # asking takes microseconds at every launch
-def _multiprocessors(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count

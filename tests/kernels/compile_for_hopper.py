@@ -27,8 +27,7 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from kernels import attention, attention_paged, attention_selected, trace_attention
-from kernels.algorithms import flash2
-from kernels.algorithms.flash2.forward import served_by_tma
+from kernels.algorithms.flash2 import forward as flash2
 from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3 import latent as flash3_latent
@@ -277,7 +276,7 @@ def stand_in() -> None:
     check_alike = arguments._check_alike
     arguments._check_alike = lambda tensors, interpreted: check_alike(tensors, True)
     paged_plan.interpreted = lambda: True
-    flash2.tma_serves = lambda call, q, k, v: device_of(q.device).tma and served_by_tma(call, q, k, v)
+    flash2.tma_serves = lambda call, q, k, v: device_of(q.device).tma and flash2.served_by_tma(call, q, k, v)
     for module in (flash3, flash3_parts, flash3_pages):
         module.zeroed_counter = lambda device: torch.zeros(1, dtype=torch.int32)
 

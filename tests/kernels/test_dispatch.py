@@ -8,7 +8,7 @@ from attention_cases import ON_CPU, on_hopper
 
 from kernels import attention, explain, launch_options, reference_attention
 from kernels.algorithms import _RECORDS, ALGORITHMS
-from kernels.algorithms import flash2 as flash2_module
+from kernels.algorithms.flash2 import forward as flash2_module
 from kernels.algorithms.flash2.forward import flash2
 from kernels.algorithms.record import Algorithm, Backward
 from kernels.call.key_ranges import Seen

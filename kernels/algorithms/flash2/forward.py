@@ -6,6 +6,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.algorithms.flash2.kernel import How, flash2_kernel
+from kernels.algorithms.record import Algorithm, Tensors
 from kernels.call.call import Call
 from kernels.call.device import DTYPES, TMA_ALIGNMENT, device_of, unserved_strides
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
@@ -110,3 +111,20 @@ def described(tensor: torch.Tensor, columns: int, call: Call) -> TensorDescripto
     """A TMA descriptor of blocks of one head, which never reach into the next; 0 past its columns."""
     block = [1, 1, call.block_kv, columns]
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
+
+
+def prepared(call: Call, own_blocks: bool, tensors: Tensors, processors: int) -> Call:
+    """With K and V copied by TMA where that serves them, and blocks are not given."""
+    return with_tma(call, tensors[1]) if own_blocks and tma_serves(call, *tensors) else call
+
+
+ALGORITHM = Algorithm(
+    key="flash2",
+    order=2,
+    forward=flash2,
+    prepared=prepared,
+    fallback=True,
+    differentiable=True,
+    probed=True,
+    traced=True,
+)

@@ -144,8 +144,6 @@ def store_sums(
         programs_of_keys + sums.numel() // SIDE**2,
         call,
         (sums, (d_q, d_k, d_v) if cut else (d_q, None, None), places),
-        num_warps=4,
-        num_stages=1,
         strides=(d_q.stride(), d_k.stride(), d_v.stride()),
         heads=call.heads,
         seq_q=call.seq_q,

@@ -6,7 +6,9 @@ import torch
 
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.fp8.quantise import QUERIES, Quantised, quantise
+from kernels.algorithms.record import Algorithm
 from kernels.call.call import Call, ceil_div
+from kernels.call.device import DTYPES
 from kernels.launch.launch import multiprocessors
 from kernels.launch.relaunch import Relaunch
 
@@ -72,3 +74,17 @@ def _launch(tensors: tuple, call: Call) -> Relaunch | None:
     programs = min(multiprocessors(q.device), call.batch * call.heads * query_blocks)
     tensors = (*descriptors, *others, flash3.zeroed_counter(q.device))
     return flash3.started(attention_fp8_kernel, programs, tensors, flash3.compiled_for(arguments))
+
+
+ALGORITHM = Algorithm(
+    key="fp8",
+    order=4,
+    forward=fp8,
+    serves=frozenset(("causal",)),
+    dtypes=DTYPES,  # of what is quantised, and of O
+    head_dims=tuple(TILING),
+    own_v_dim=False,
+    hopper=True,
+    chooses_blocks=True,
+    reason="it was asked for, and auto never takes it, because numbers of 8 bits change the result",
+)
