@@ -11,7 +11,7 @@ from kernels.call.call import Call
 from kernels.call.device import device_of
 from kernels.call.key_ranges import late_see_more, plain_mask, ranges_for, seen_of
 from kernels.call.options import Explained, Options, Probing, asked, signed
-from kernels.call.terms import Terms, cap_of, terms_with
+from kernels.call.terms import Terms, terms_with
 from kernels.call.value_checks import as_autocast, resolved, shown
 from kernels.dispatch.dispatch import check, chosen, fallback
 from kernels.launch.block_times import BlockTimes
@@ -53,15 +53,7 @@ class Traced:
 def explain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: Unpack[Explained]) -> str:
     """Which algorithm `attention` runs for these arguments and why, in one sentence; runs nothing."""
     options = asked(given, Explained)
-    q, k, v = as_autocast(q, k, v)
-    mask, features = plain_mask(options), PLAIN
-    if mask is None:
-        check(q, k, v, options)
-        mask = late_see_more(options), None
-        softcap = cap_of(options.softcap)
-        terms = Terms(None, options.sinks, options.alibi_slopes, softcap, seen_of(q, k, options))
-        features = terms.features(q.shape[2])
-    call, reason = chosen(q, k, v, *mask, *options.how, features)
+    _, (call, reason), _ = _prepared(*as_autocast(q, k, v), options)
     if half := call.memory.get("halved"):
         reason += f", {half.in_blocks} where {call.block_q} x {call.block_kv} do not fit"
     found = device_of(q.device)
@@ -81,7 +73,7 @@ def probe_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **given: 
             f"algorithm is {shown(algorithm)}, which has no probe: it must be auto,"
             f" {', '.join(probed[:-1])} or {probed[-1]}"
         )
-    (q, k, v), call, terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
+    (q, k, v), (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
     record = ALGORITHMS[call.algorithm]
     key_blocks = 1 if record.whole_rows else call.key_blocks
     shape = (call.batch, call.heads, call.query_blocks, key_blocks, call.block_q)
@@ -106,7 +98,7 @@ def trace_attention(
     traced = [key for key, record in ALGORITHMS.items() if record.traced]
     if algorithm not in traced:
         raise ValueError(f"algorithm is {shown(algorithm)}, it must be {', '.join(traced)} to be traced")
-    (q, k, v), call, terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
+    (q, k, v), (call, _), terms = _prepared(q, k, v, options._replace(algorithm=algorithm))
     if interpreted():
         raise RuntimeError(
             "blocks cannot be traced in Triton's interpreter, which has no SMs and no GPU clock"
@@ -121,16 +113,16 @@ def trace_attention(
     return Traced(out, lse, {name: blocks[blocks[:, 2] > 0] for name, blocks in times.kernels.items()})
 
 
-def _prepared(q, k, v, options: Options) -> tuple[tuple, Call, Terms | None]:
-    """The tensors, the call of an algorithm by name, and its terms, if any, as that takes them."""
+def _prepared(q, k, v, options: Options) -> tuple[tuple, tuple[Call, str], Terms | None]:
+    """The tensors, the call with the reason for its algorithm, and its terms, if any, as that takes them."""
     mask, terms, features = plain_mask(options), None, PLAIN
     if mask is None:
         check(q, k, v, options)
         mask = late_see_more(options), None
-        if ALGORITHMS[options.algorithm].takes_seen:
+        if options.algorithm == "auto" or ALGORITHMS[options.algorithm].takes_seen:
             terms = terms_with(None, q, options, seen_of(q, k, options))
         else:
             terms = terms_with(ranges_for(q, k, options), q, options)
         features = terms.features(q.shape[2])
     q, k, v = resolved(q, k, v)
-    return (q, k, v), chosen(q, k, v, *mask, *options.how, features)[0], terms
+    return (q, k, v), chosen(q, k, v, *mask, *options.how, features), terms
