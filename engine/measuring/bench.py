@@ -1,6 +1,5 @@
-"""A bench: every implementation checked against float64, then timed in turns and, where asked, alone."""
+"""A bench: every implementation checked against float64, then timed in turns."""
 
-import random
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from engine.problem.problem import Problem, Tiling
 from engine.recordings.timing import Times, Timing
 
 HEAVY = 8  # who takes more than this part of the memory is not timed in turns: allocating would be timed too
-SLOW = 0.05  # seconds per call, from which one is not timed alone as well
 LONGEST_RECORDED = 0.6  # seconds per call, of what is recorded
 
 
@@ -29,7 +27,6 @@ class Bench:
     implementations: list[Implementation]
     limit: float  # seconds per call; one that would take longer is not made
     repeats: clock.Repeats | None = None  # how often each is timed in turns; None leaves it to where it runs
-    alone: clock.Repeats | None = None  # how often each is timed by itself as well; None leaves that out
     pace: dict[tuple, float] = field(default_factory=dict)
 
     def timings(
@@ -46,16 +43,14 @@ class Bench:
         heavy = {one.name for one in entered if one.name in right and one.working_bytes(problem) > most}
         light = {name: call for name, call in right.items() if name not in heavy}
         times = self._in_turns([light, *({name: right[name]} for name in heavy)])
-        alone = self._alone(light, times) if self.alone else {}
         rows = []
         for row in self.planned(problem, direction):
             checked = found[row.provider]
             spent = times.get(row.provider, checked)
-            if isinstance(spent, str):
-                rows.append(replace(row, skipped=spent))
-                continue
-            figures = {"error": checked.error, "allowed": checked.allowed}
-            rows.append(replace(row, times=spent, alone=alone.get(row.provider), **figures))
+            told = {"skipped": spent}
+            if not isinstance(spent, str):
+                told = {"times": spent, "error": checked.error, "allowed": checked.allowed}
+            rows.append(replace(row, **told))
         self.remember(rows)
         return rows
 
@@ -126,10 +121,3 @@ class Bench:
             else:
                 times |= {name: clock.percentiles(seconds) for name, seconds in spent.items()}
         return times
-
-    def _alone(self, calls: dict[str, Callable], times: dict[str, Times | str]) -> dict[str, Times]:
-        """Percentiles of each call that is not slow, timed by itself; in random order."""
-        quick = [name for name in sorted(calls) if isinstance(times[name], Times) and times[name].p50 < SLOW]
-        order = random.Random(0).sample(quick, len(quick))
-        alone = (clock.in_turns({name: calls[name]}, self.alone, self.cuda) for name in order)
-        return {name: times for one in alone for name, times in one.items()}

@@ -58,25 +58,17 @@ def shapes(quick: bool) -> list[Problem]:
 
 
 def line(rows: list[Timing], ours: set[str]) -> str:
-    """One problem: TFLOP/s in turns / alone of each, best first, and ours over the best peer."""
+    """One problem: TFLOP/s of each, best first, and how many times as fast our best is as the best peer."""
     problem = rows[0].problem
     what = problem.mask.text + ("" if problem.group == 1 else f" kv {problem.kv_heads}")
     head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
     timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
-    alone = [f"{row.tflops * row.times.p50 / row.alone.p50:.0f}" if row.alone else "-" for row in timed]
-    figures = [f"{row.provider} {row.tflops:.0f}/{rate}" for row, rate in zip(timed, alone, strict=True)]
-    return f"{head} {_ratio(timed, ours):<22} {'  '.join(figures)}"
-
-
-def _ratio(timed: list[Timing], ours: set[str]) -> str:
-    """How many times as fast our best is as the best peer: in turns, and alone."""
-    own = [row for row in timed if row.provider in ours]
-    peers = [row for row in timed if row.provider not in ours]
-    if not own or not peers:
-        return "no peer" if own else "none of ours"
-    turns = peers[0].times.p50 / own[0].times.p50
-    alone = [min((row.alone.p50 for row in rows if row.alone), default=None) for rows in (peers, own)]
-    return f"x{turns:.3f}" + (f" (alone x{alone[0] / alone[1]:.3f})" if all(alone) else "")
+    own, peer = (
+        next((row.times.p50 for row in timed if (row.provider in ours) == whose), None)
+        for whose in (True, False)
+    )
+    ratio = f"x{peer / own:.3f}" if own and peer else "no peer" if own else "none of ours"
+    return f"{head} {ratio:<13} {'  '.join(f'{row.provider} {row.tflops:.0f}' for row in timed)}"
 
 
 def run(bench: Bench, problems: list[Problem], where: Device) -> Recording:
@@ -150,7 +142,7 @@ def run_auto(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem],
 
 
 def main(arguments: list[str]) -> int:
-    """Time our kernels and the peers present, in one process, in random order and alone; check each first."""
+    """Time our kernels and the peers present, in one process, in random order; check each first."""
     parser = Parser("engine bench-kernels", main.__doc__)
     parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
     parser.add_argument("--json", type=to_write, metavar="FILE", help="write a recording")
@@ -169,7 +161,7 @@ def main(arguments: list[str]) -> int:
         where = device()
         if options.auto:
             candidates = [implementations()[name] for name in CANDIDATES]
-            contest = Bench(machine(), candidates, LONGEST_RECORDED, AUTO_REPEATS, AUTO_REPEATS)
+            contest = Bench(machine(), candidates, LONGEST_RECORDED, AUTO_REPEATS)
             return run_auto(contest, auto_problems())
         if options.models:
             return bench_models.run()
@@ -179,10 +171,10 @@ def main(arguments: list[str]) -> int:
         if options.variants:
             return _written(Recording(where, variants=tuple(run_variants(repeats))), options.json)
         print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
-        print("TFLOP/s in turns/alone, medians, fastest first; x: ours over the best peer")
+        print("TFLOP/s in turns, medians, fastest first; x: ours over the best peer")
         known = contenders(options.tutorial)
         entered = present([one for one in known if not (options.quick and one.name in LEFT_OUT)])
-        bench = Bench(machine(), entered, LONGEST_RECORDED, repeats, repeats)
+        bench = Bench(machine(), entered, LONGEST_RECORDED, repeats)
         recording = run(bench, shapes(options.quick), where)
     except JobError as error:
         print(error, file=sys.stderr)

@@ -42,7 +42,6 @@ HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
 REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = Repeats(4, 20, 0.06)
-ALONE = Repeats(4, 10, 0.04)
 
 
 def record_timings(
@@ -51,7 +50,7 @@ def record_timings(
     """Every contender over N, head dim and mask, forward and backward; short sequences first."""
     if bench is None:
         entered = [one for one in contenders() if one.installed]
-        bench = Bench(machine(), entered, LONGEST_RECORDED, IN_TURNS, ALONE)
+        bench = Bench(machine(), entered, LONGEST_RECORDED, IN_TURNS)
     bench.remember(recorder.rows["timings"].values())
     problems = [
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)

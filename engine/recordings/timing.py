@@ -38,7 +38,7 @@ class Timing:
     direction: str  # forward or backward (the backward pass alone)
     problem: Problem
     times: Times | None = None  # in turns with the others, in random order
-    alone: Times | None = None  # repeats of this one only
+    alone: Times | None = None  # repeats of this one only, as earlier files have them
     error: float | None = None  # greatest difference to float64 on the rows compared
     allowed: float | None = None  # greatest difference that is no bug
     # of this project, where it is not the recording's; rows of one commit were timed in turns
