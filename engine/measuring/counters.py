@@ -1,4 +1,4 @@
-"""The hardware's counters: ncu runs engine.measuring.under_profiler over scenarios, its rows become Counters.
+"""The hardware's counters: ncu runs this module over scenarios, its rows become Counters.
 
 It empties the caches before every kernel, so each stands by itself. Left alone they would say less: ncu
 needs several passes over a kernel, and between two kernels it writes to memory itself.
@@ -20,6 +20,9 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.measuring.libraries import kernels, torch
+from engine.measuring.scenarios import prepared
+from engine.measuring.trial import Trial, attempt
 from engine.recordings.recording import Counters, KernelCounters
 from engine.root import ROOT
 from engine.worker.jobs import JobError
@@ -67,6 +70,7 @@ NO_PERMISSION = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
     " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 )
+PLACES, APART = 3, 38 * 2**20  # where tensors may begin, and bytes between these
 AT_A_TIME = 44  # scenarios of one ncu process: what it read is printed when it ends
 QUERY_SECONDS = 60.0
 SPARE = 60.0  # seconds beyond its time after which ncu is given up
@@ -130,7 +134,7 @@ def _profiled(ncu: str, scenarios: list[Counters], metrics: dict, seconds: float
         command = [
             ncu, "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
             "--metrics", ",".join(metrics.values()),
-            sys.executable, "-m", "engine.measuring.under_profiler", str(given), str(results), str(seconds),
+            sys.executable, "-m", "engine.measuring.counters", str(given), str(results), str(seconds),
         ]  # fmt: skip
         try:
             run = subprocess.run(
@@ -141,10 +145,10 @@ def _profiled(ncu: str, scenarios: list[Counters], metrics: dict, seconds: float
         if not results.exists():
             raise JobError(_complaint(run.stdout + run.stderr))
         reasons = json.loads(results.read_text())
-    kernels = parsed(run.stdout)
-    if not kernels and not all(reasons):
+    profiled = parsed(run.stdout)
+    if not profiled and not all(reasons):
         raise JobError(_complaint(run.stdout + run.stderr))
-    yield from rows_of(scenarios, reasons, kernels, metrics)
+    yield from rows_of(scenarios, reasons, profiled, metrics)
 
 
 def _complaint(output: str) -> str:
@@ -162,13 +166,13 @@ def parsed(text: str) -> list[Profiled]:
         (),
     )
     scales = {name: UNITS.get(unit.lower()) for name, unit in zip(header, units, strict=True) if "__" in name}
-    kernels = []
+    found = []
     for row in (dict(zip(header, row, strict=True)) for row in rows if len(row) == len(header)):
         values = {name: _value(row[name], unit) for name, unit in scales.items() if unit}
         grid = tuple(int(part) for part in row["Grid Size"].strip("()").split(","))
         known = {name: value for name, value in values.items() if value is not None}
-        kernels.append(Profiled(row["Kernel Name"], grid, known))
-    return kernels
+        found.append(Profiled(row["Kernel Name"], grid, known))
+    return found
 
 
 def _value(text: str, unit: float) -> float | None:
@@ -213,3 +217,47 @@ def _counters(kernel: Profiled, metrics: dict[str, str]) -> KernelCounters | Non
         return None
     name = kernel.name.partition("(")[0].partition("<")[0].removeprefix("void ")
     return KernelCounters(name, " x ".join(map(str, kernel.grid)), **values)
+
+
+def under_ncu() -> None:
+    """What ncu watches: python -m engine.measuring.counters SCENARIOS REASONS SECONDS.
+
+    Each scenario runs unwatched first (compiled, checked against float64), then once under the profiler,
+    after a kernel whose grid says which scenario follows; its tensors lie elsewhere in memory than the last
+    one's, as what L2 keeps depends on where. REASONS gets a list: null, or why a scenario did not run;
+    shorter than the scenarios where the time was up.
+    """
+    scenarios, results, seconds = sys.argv[1:]
+    end = time.monotonic() + float(seconds)
+    reasons: list[str | None] = []
+    for index, scenario in enumerate(pickle.loads(Path(scenarios).read_bytes())):
+        if time.monotonic() > end:
+            break
+        _, reason = attempt(lambda i=index, s=scenario: profile(s, i), cuda=True)
+        reasons.append(reason)
+        torch.cuda.empty_cache()
+    Path(results).write_text(json.dumps(reasons))
+
+
+def profile(scenario: Counters, index: int) -> None:
+    """One scenario, profiled; raises JobError if its result is wrong."""
+    elsewhere = torch.empty((index + 1) % PLACES * APART, dtype=torch.uint8, device="cuda")
+    prepare, options = prepared(scenario)
+    place = torch.zeros(1, dtype=torch.int32, device="cuda")
+    kernels.scenario_marker[(1,)](place)
+    found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)
+    if isinstance(found, str):
+        raise JobError(found)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    try:
+        kernels.scenario_marker[(index + 1,)](place)
+        found.call()
+        torch.cuda.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
+        del elsewhere
+
+
+if __name__ == "__main__":
+    under_ncu()

@@ -14,7 +14,7 @@ from engine.measuring.libraries import torch
 from engine.measuring.machine import machine
 from engine.measuring.ring_here import ring_here, ring_size
 from engine.measuring.sampling import sampled_row
-from engine.measuring.timelines import traced_row
+from engine.measuring.sections import traced_row
 from engine.measuring.trial import attempt
 from engine.measuring.user_kernel import prepared_on_gpu, saved
 from engine.recordings.cluster import BOTH, ClusterTimeline, ClusterTiming

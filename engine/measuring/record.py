@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.decoded import FileError
-from engine.measuring import cluster, layers, sampling, scenarios, sections, timelines
+from engine.measuring import cluster, layers, sampling, scenarios, sections
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.counters import find_ncu, profiled_counters
@@ -214,7 +214,7 @@ RECORD = {
     "timelines": partial(
         one_by_one,
         section="timelines",
-        measure=timelines.traced_row,
+        measure=sections.traced_row,
         said=lambda row: f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks",
     ),
     "samples": record_samples,

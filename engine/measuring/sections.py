@@ -8,14 +8,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from math import gcd
 
-from engine.measuring.clock import Repeats, percentiles, stopwatch, wants_more
+import numpy as np
+
+from engine.experiment import Experiment
+from engine.measuring.clock import FLUSH_BYTES, Repeats, percentiles, stopwatch, wants_more
 from engine.measuring.implementations import implementations
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.precompile import Kernel
 from engine.measuring.scenarios import together
 from engine.measuring.trial import Checked, Trial, attempt, in_turns, not_timed, random_inputs
+from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Problem
+from engine.recordings.recording import TracedCall, TracedKernel
 from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, VariantTiming
 from engine.studies.masks import beside
 
@@ -29,6 +35,8 @@ COPIED = 2**30  # bytes
 PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
 COPY, SPLIT, CHUNKED, PAGED = "copy", "split_kv", "flash3", "attention_paged"
 PAGE_SIZES = (16, 64, 256)
+TRACES = 5  # of a call; the one of median length is kept
+UNTRACED = Repeats(5, 20, 0.02)
 
 
 def timed_variants(rows: Sequence[VariantTiming], repeats: Repeats, cuda: bool) -> list[VariantTiming]:
@@ -235,3 +243,43 @@ def copying(size: int, cuda: bool) -> Callable:
     source = torch.ones(size // 2, dtype=torch.uint8, device="cuda" if cuda else "cpu")
     target = torch.empty_like(source)
     return lambda: target.copy_(source)
+
+
+def traced_row(row: TracedCall) -> TracedCall:
+    """The row of one call, checked against float64 and traced; or why it has none."""
+    options, trial = Kernel.of_row(row).options, Trial.of(row.problem, cuda=True)
+    heavy_first = row.order == HEAVY_FIRST
+
+    def traced_call():
+        return kernels.trace_attention(*trial.inputs, **options, heavy_first=heavy_first)
+
+    found = trial.checked(lambda *_: lambda: traced_call().out)
+    if isinstance(found, str):
+        return replace(row, skipped=found)
+    if row.order == launch(Experiment(row.problem, row.provider)).order:
+        untraced = Checked(partial(kernels.attention, *trial.inputs, **options))
+        (row,) = in_turns({row: untraced}, UNTRACED, cuda=True)
+    repeats = [_blocks(traced_call) for _ in range(TRACES)]
+    repeats.sort(key=lambda one: max(int(blocks[:, 2].max()) for blocks in one.values()))
+    middle = repeats[len(repeats) // 2]
+    tick = gcd(*(int(value) for own in middle.values() for value in np.unique(own[:, 1:])))
+    traced = tuple(traced_kernel(name, own, tick) for name, own in middle.items())
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    return replace(row, sms=sms, tick=tick * 1e-9, kernels=traced)
+
+
+def _blocks(traced_call: Callable) -> dict[str, np.ndarray]:
+    """[blocks, 3] of each kernel: SM, start and end in nanoseconds from the first start; the L2 is cold."""
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flush.zero_()
+    flush.zero_()
+    found = {name: blocks.cpu().numpy() for name, blocks in traced_call().blocks.items()}
+    first = min(int(blocks[:, 1].min()) for blocks in found.values())
+    return {name: blocks - [0, first, first] for name, blocks in found.items()}
+
+
+def traced_kernel(name: str, blocks: np.ndarray, tick: int) -> TracedKernel:
+    """A kernel's blocks as a recording has them, from [blocks, 3] SM, start and end in nanoseconds."""
+    start, length = blocks[:, 1] // tick, (blocks[:, 2] - blocks[:, 1]) // tick
+    columns = (blocks[:, 0], np.diff(start, prepend=0), length)
+    return TracedKernel(name, *(tuple(column.tolist()) for column in columns))

@@ -8,7 +8,7 @@ import pytest
 from engine import Experiment
 from engine.__main__ import main
 from engine.measuring.scenarios import plan
-from engine.measuring.timelines import traced_kernel
+from engine.measuring.sections import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError

@@ -104,7 +104,7 @@ def rank(number: int, gpus: int, port: int, pipe):
 def measured_here(payload: dict):
     """What a GPU gives for the calls of a page, slowly if asked; each ten sectors more than the last."""
     from engine.measuring.live import Live, row_of
-    from engine.measuring.timelines import traced_kernel
+    from engine.measuring.sections import traced_kernel
     from engine.model.simulated_timeline import simulate_timeline
 
     yield Update(0.2, "sampling")

@@ -12,7 +12,7 @@ from app.page import gpu as view
 from app.scenario.offers import TRACE
 from engine import simulate
 from engine.experiment import Experiment
-from engine.measuring.timelines import traced_kernel
+from engine.measuring.sections import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.problem import Mask, Problem
