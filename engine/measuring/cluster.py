@@ -18,13 +18,14 @@ from typing import Any
 
 from engine.algorithms import FORWARD
 from engine.measuring.clock import Repeats, wants_more
-from engine.measuring.libraries import kernels, torch
+from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.ranks import Ranks
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
 from engine.problem.dtype import dtype_named
 from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, Extent, GpuMarks
 
+sharded, functional = Library("kernels.distributed"), Library("torch.nn.functional")
 LENGTHS = (32_768, 131_072, 16_384, 65_536, 262_144)  # the most telling first
 LAST = 524_288  # takes as long as all others together
 IN_TURNS = Repeats(3, 12, 0.6)
@@ -68,20 +69,18 @@ def contenders(ranks: Ranks) -> list[Contender]:
 
 
 def _by_method(method: str, q, k, v, causal: bool):
-    from kernels.distributed import ring_attention
-
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=f"{method} runs as")  # is no result of this
         try:
-            return ring_attention(q, k, v, causal=causal, method=method)
+            return sharded.ring_attention(q, k, v, causal=causal, method=method)
         except UserWarning as warning:
             raise RuntimeError(str(warning)) from None
 
 
 def _pytorch(q, k, v, causal: bool):
-    from torch.nn.functional import scaled_dot_product_attention
-
-    return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return functional.scaled_dot_product_attention(
+        q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]
+    )
 
 
 @contextmanager
@@ -120,8 +119,6 @@ def random_tensors(ranks: Ranks, problem: Problem, rows: int, seed: int = 0) -> 
 
 def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) -> float:
     """The largest relative error of a result on a short sequence, against float64; the same on all ranks."""
-    from kernels.distributed import shard
-
     causal = problem.mask.causal
     rows = CHECKED[ranks.cuda] // (2 * ranks.size) * 2 * ranks.size
     whole = random_tensors(ranks, problem, rows)
@@ -131,7 +128,7 @@ def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) 
         exact += torch.autograd.grad(exact[0], wide, whole[3].double())
 
     def part(tensor):
-        return shard(tensor, causal=causal) if contender.sharded else tensor
+        return sharded.shard(tensor, causal=causal) if contender.sharded else tensor
 
     with contender.session(ranks, causal):
         found = passed(contender, [part(each) for each in whole], causal, direction)
@@ -160,8 +157,7 @@ def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Conten
 
 def _in_turns(ranks: Ranks, problem: Problem, direction: str, ready: dict[str, Contender]) -> dict[str, dict]:
     """Times of every contender, round by round in random order, alike on all ranks."""
-    spent: dict[str, list[float]] = {name: [] for name in ready}
-    hosts: dict[str, list[float]] = {name: [] for name in ready}
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     found, order, wanted = {}, random.Random(0), list(ready)
     while wanted:
         order.shuffle(wanted)
@@ -172,16 +168,16 @@ def _in_turns(ranks: Ranks, problem: Problem, direction: str, ready: dict[str, C
             longest = LONGEST * (1 if ready[name].sharded else ranks.size)
             if sentence is None and measured[0] > longest:
                 sentence = f"takes {measured[0]:.1f} s per call; the limit here is {longest:g} s"
-            if sentence is not None:
+            if sentence is None:
+                spent[name].append(measured)
+            else:
                 found[name] = {"skipped": sentence}
                 wanted.remove(name)
-                continue
-            spent[name].append(measured[0])
-            hosts[name].append(measured[1])
-        wanted = [name for name in wanted if wants_more(spent[name], IN_TURNS)]
+        wanted = [name for name in wanted if wants_more([each for each, _ in spent[name]], IN_TURNS)]
     for name in ready.keys() - found.keys():
-        times = Extent(min(spent[name]), statistics.median(spent[name]), max(spent[name]), len(spent[name]))
-        found[name] = {"times": times, "host": statistics.median(hosts[name])}
+        seconds, hosts = zip(*spent[name], strict=True)
+        times = Extent(min(seconds), statistics.median(seconds), max(seconds), len(seconds))
+        found[name] = {"times": times, "host": statistics.median(hosts)}
     return found
 
 

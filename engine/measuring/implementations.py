@@ -294,13 +294,12 @@ def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
 def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
     """scaled_dot_product_attention by one of its backends, or by the one that PyTorch chooses."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
 
     arguments = sdpa_arguments(problem, q.device)
 
     def call():
         with nullcontext() if backend is None else sdpa_kernel(getattr(SDPBackend, backend)):
-            return scaled_dot_product_attention(q, k, v, **arguments)
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, **arguments)
 
     return call
 
