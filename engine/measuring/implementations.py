@@ -75,7 +75,33 @@ class Implementation:
 
 def implementations(tutorial: str = TUTORIAL) -> dict[str, Implementation]:
     """All of them, by name; `tutorial` names a module that holds Triton's tutorial 06."""
-    found = (*_kernels(), *_pytorch(), *_others(tutorial))
+    gpu = {"cuda": True, "backward": True, "mask_tensor": True}
+    whole = {"mask_tensor": True, "skips_hidden": False}
+    dao = {
+        "fa2": ("FlashAttention-2 (Dao-AILab)", "flash_attn", "flash_attn_2_cuda"),
+        "fa3": ("FlashAttention-3 (Dao-AILab)", *["flash_attn_interface"] * 2),
+        "fa4": ("FlashAttention-4 (CuTe)", *["flash_attn.cute"] * 2),
+    }
+    backends = {
+        "sdpa_flash": ("PyTorch, flash backend", "FLASH_ATTENTION"),
+        "sdpa_cudnn": ("PyTorch, cuDNN backend", "CUDNN_ATTENTION"),
+        "sdpa_efficient": ("PyTorch, memory-efficient", "EFFICIENT_ATTENTION"),
+    }
+    flex = "torch.nn.attention.flex_attention"
+    found = [
+        *(_of_record(record) for record in ALGORITHMS.values() if record.kernel is not None),
+        Implementation("eager", "PyTorch, unfused", unfused, score_matrices=3, **whole),
+        Implementation("sdpa", "PyTorch, fused", partial(fused, None), cuda=False, **whole),
+        *(Implementation(name, label, partial(fused, how), **gpu) for name, (label, how) in backends.items()),
+        *(
+            Implementation(
+                name, label, partial(_dao_ailab, module), backward=True, module=part, of_models=name == "fa2"
+            )
+            for name, (label, module, part) in dao.items()
+        ),
+        Implementation("tutorial06", "Triton tutorial 06", partial(_tutorial, tutorial), module=tutorial),
+        Implementation("flex", "FlexAttention", _flex, cuda=True, module=flex, of_models=True),
+    ]
     return {one.name: one for one in found}
 
 
@@ -99,31 +125,22 @@ def input_bytes(problem: Problem) -> int:
     return problem.batch * rows * (problem.head_dim + problem.v_dim) * problem.itemsize
 
 
-def _kernels() -> list[Implementation]:
-    """This project's, each as its algorithm's record has it."""
-    return [
-        Implementation(
-            record.key,
-            _label(record),
-            partial(own_kernel, record.kernel),
-            ours=True,
-            takes_blocks=record.compared,
-            decoding=not record.offered,
-            backward=record.differentiable,
-            score_matrices=2 if record.unfused else 0,
-            skips_hidden=not record.unfused,
-            program_per_head=any(
-                phase.launched == HEAD for phase in record.schedule(Problem(), Tiling()).phases
-            ),
-        )
-        for record in ALGORITHMS.values()
-        if record.kernel is not None
-    ]
-
-
-def _label(record: Algorithm) -> str:
+def _of_record(record: Algorithm) -> Implementation:
+    """One of this project's, as its algorithm's record has it."""
     words = "unfused" if record.unfused else record.label if record.offered else record.short.lower()
-    return f"{record.language}, {words}"
+    phases = record.schedule(Problem(), Tiling()).phases
+    return Implementation(
+        record.key,
+        f"{record.language}, {words}",
+        partial(own_kernel, record.kernel),
+        ours=True,
+        takes_blocks=record.compared,
+        decoding=not record.offered,
+        backward=record.differentiable,
+        score_matrices=2 if record.unfused else 0,
+        skips_hidden=not record.unfused,
+        program_per_head=any(phase.launched == HEAD for phase in phases),
+    )
 
 
 def own_kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
@@ -133,39 +150,6 @@ def own_kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
     return partial(
         kernels.attention, q, k, v, algorithm=algorithm, **{**mask, **terms_of(problem), **options}
     )
-
-
-def _pytorch() -> list[Implementation]:
-    gpu = {"cuda": True, "backward": True, "mask_tensor": True}
-    whole = {"mask_tensor": True, "skips_hidden": False}
-    return [
-        Implementation("eager", "PyTorch, unfused", unfused, score_matrices=3, **whole),
-        Implementation("sdpa", "PyTorch, fused", partial(fused, None), cuda=False, **whole),
-        Implementation("sdpa_flash", "PyTorch, flash backend", partial(fused, "FLASH_ATTENTION"), **gpu),
-        Implementation("sdpa_cudnn", "PyTorch, cuDNN backend", partial(fused, "CUDNN_ATTENTION"), **gpu),
-        Implementation(
-            "sdpa_efficient", "PyTorch, memory-efficient", partial(fused, "EFFICIENT_ATTENTION"), **gpu
-        ),
-    ]
-
-
-def _others(tutorial: str) -> list[Implementation]:
-    dao = {
-        "fa2": ("FlashAttention-2 (Dao-AILab)", "flash_attn", "flash_attn_2_cuda"),
-        "fa3": ("FlashAttention-3 (Dao-AILab)", *["flash_attn_interface"] * 2),
-        "fa4": ("FlashAttention-4 (CuTe)", *["flash_attn.cute"] * 2),
-    }
-    flex = "torch.nn.attention.flex_attention"
-    return [
-        *(
-            Implementation(
-                name, label, partial(_dao_ailab, module), backward=True, module=part, of_models=name == "fa2"
-            )
-            for name, (label, module, part) in dao.items()
-        ),
-        Implementation("tutorial06", "Triton tutorial 06", partial(_tutorial, tutorial), module=tutorial),
-        Implementation("flex", "FlexAttention", _flex, cuda=True, module=flex, of_models=True),
-    ]
 
 
 def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:
