@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, distribution
 from operator import attrgetter
 from typing import Any
@@ -111,28 +112,25 @@ def sampled(call: Callable[[], Any], seconds: float, cold: bool = True, repeats:
     The call is compiled, and takes about so many seconds. Chips that cannot count everything in one pass run
     it once a pass: all begin at its first interval.
     """
-    passes = [tuple(METRICS)]
-    found: list[list[Sampled]] = []
-    while passes:
-        names = passes.pop(0)
-        try:
-            found.append(sorted(_one_pass(call, seconds, cold, names, repeats), key=READ))
-        except _TooMuchError:
-            passes += _halves(names)
-    return [_joined(*alike) for alike in zip(*found, strict=True)]
+    run = partial(_one_pass, call, seconds, cold, repeats)
+    return [_joined(*alike) for alike in zip(*_passes(run, tuple(METRICS)), strict=True)]
 
 
 class _TooMuchError(JobError):
     """A chip cannot count these together."""
 
 
-def _halves(names: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The same in two passes that both tell where the call is; a single one that is too much is left out."""
-    extra = names[len(NEEDED) :]
-    if not extra:
-        raise JobError("this chip cannot sample the bytes that it reads and writes") from None
+def _passes(run: Callable, names: tuple[str, ...]) -> list[list[Sampled]]:
+    """One pass, or two that both tell where the call is; what is too much alone is left out."""
+    try:
+        return [sorted(run(names), key=READ)]
+    except _TooMuchError:
+        extra = names[len(NEEDED) :]
+        if not extra:
+            raise JobError("this chip cannot sample the bytes that it reads and writes") from None
     half = len(extra) // 2
-    return [(*NEEDED, *extra[:half]), (*NEEDED, *extra[half:])] if half else [NEEDED]
+    halves = [extra[:half], extra[half:]] if half else [()]
+    return [found for each in halves for found in _passes(run, (*NEEDED, *each))]
 
 
 def _joined(first: Sampled, *others: Sampled) -> Sampled:
@@ -146,7 +144,7 @@ def _joined(first: Sampled, *others: Sampled) -> Sampled:
 
 
 def _one_pass(
-    call: Callable, seconds: float, cold: bool, names: tuple[str, ...], repeats: int
+    call: Callable, seconds: float, cold: bool, repeats: int, names: tuple[str, ...]
 ) -> Iterator[Sampled]:
     interval = _interval(seconds, OFTEN)
     most = min(MOST_SAMPLES, int((AROUND + 1.5e9 * seconds) / interval))
