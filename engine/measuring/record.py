@@ -26,7 +26,6 @@ from engine.measuring.libraries import torch
 from engine.measuring.machine import device, machine
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
-from engine.measuring.ring_here import ring_here
 from engine.measuring.scenarios import random_calls
 from engine.measuring.trial import training_problem
 from engine.model.cluster.spread import RING, RING_SEND
@@ -180,7 +179,7 @@ def record_links(recorder: Recorder) -> None:
     """What each GPU sends over NVLink while a ring runs, of the rings whose lanes are recorded."""
     for row in list(recorder.rows["cluster_timelines"].values()):
         if row.marks and row.provider in (RING, RING_SEND):
-            _, found = ring_here(row.problem, row.direction, row.gpus, row.provider)
+            _, found = cluster.ring_here(row.problem, row.direction, row.gpus, row.provider)
             marks = zip(row.marks, found.marks, strict=False)
             marks = tuple(replace(mark, sent=of.sent) for mark, of in marks) or row.marks
             recorder.add("cluster_timelines", [replace(row, marks=marks, interval=found.interval)])

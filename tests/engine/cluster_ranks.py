@@ -21,9 +21,8 @@ from torch.distributed import TCPStore
 
 from engine.measuring import cluster, sampling
 from engine.measuring.clock import Repeats
-from engine.measuring.cluster import timeline_of
+from engine.measuring.cluster import _with_sent, timeline_of
 from engine.measuring.ranks import Ranks
-from engine.measuring.ring_here import _with_sent
 from engine.problem.problem import Mask, Problem
 
 PROBLEM = Problem(1, 2, 2, 16, 16, 16, "float32", Mask(causal=True))

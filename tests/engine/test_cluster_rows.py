@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import main
-from engine.measuring import ring_here
+from engine.measuring import cluster
 from engine.measuring.cluster import marks_of
 from engine.model.cluster.lanes import KINDS
 from engine.model.cluster.spread import Spread
@@ -49,18 +49,18 @@ def test_two_processes_measure_a_ring_over_gloo(beside):
 
 
 def test_a_ring_s_processes_stay_and_come_anew_where_one_has_ended(monkeypatch):
-    monkeypatch.setattr(ring_here, "_rank", worker_jobs.rank)
-    first, again = (ring_here.ring_here(PROBLEM, "forward", 2) for _ in range(2))
+    monkeypatch.setattr(cluster, "_rank", worker_jobs.rank)
+    first, again = (cluster.ring_here(PROBLEM, "forward", 2) for _ in range(2))
     assert first == again == (first[0], [PROBLEM, "forward", "ring"])
     with pytest.raises(JobError, match="a process of the ring ended unexpectedly"):
-        ring_here.ring_here(PROBLEM, "die", 2)
-    assert ring_here.ring_here(PROBLEM, "forward", 2)[0] not in (0, first[0])
-    ring_here._RINGS.pop(2).end()
+        cluster.ring_here(PROBLEM, "die", 2)
+    assert cluster.ring_here(PROBLEM, "forward", 2)[0] not in (0, first[0])
+    cluster._RINGS.pop(2).end()
 
 
 def test_a_ring_takes_as_many_gpus_as_get_alike_parts():
-    assert [ring_here.ring_size(PROBLEM, most) for most in (0, 1, 2, 3, 7, 8)] == [1, 1, 2, 2, 4, 8]
-    assert ring_here.ring_size(replace(PROBLEM, seq_q=6), 8) == 3
+    assert [cluster.ring_size(PROBLEM, most) for most in (0, 1, 2, 3, 7, 8)] == [1, 1, 2, 2, 4, 8]
+    assert cluster.ring_size(replace(PROBLEM, seq_q=6), 8) == 3
 
 
 def test_recorded_links_are_what_a_ring_must_send():
