@@ -24,8 +24,7 @@ from app.sidebar.unused import unused
 from engine import simulate
 from engine.algorithms import backward
 from engine.experiment import Experiment
-from engine.measuring.agreement import Agreement
-from engine.measuring.gradient_check import CHECK, GRADIENTS, ORIGIN, small_backward
+from engine.measuring.agreement import CHECK, GRADIENTS, GRADIENTS_ORIGIN, Agreement, small_backward
 from engine.problem.hardware import gpu_named
 from engine.recordings import rows as timed
 from engine.recordings.recording import Recording
@@ -177,7 +176,7 @@ def _draw(job: Job | None) -> None:
     check: Agreement = job.result
     verdict(check)
     differences(check, dict(zip(GRADIENTS, GRADIENTS, strict=True)), "Largest differences of the gradients")
-    st.caption(f"The allowed difference is absolute: {ORIGIN}.")
+    st.caption(f"The allowed difference is absolute: {GRADIENTS_ORIGIN}.")
 
 
 def _playing(experiment: Experiment) -> Drawn:

@@ -8,9 +8,21 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import agreement
-from engine.measuring import gradient_check as subject
-from engine.measuring.agreement import AGREE, PAIRS, agree, compare, keep, kept, small_sibling, tolerances
-from engine.measuring.gradient_check import CHECK, GRADIENTS, check, small_backward, unfused_gradients
+from engine.measuring.agreement import (
+    AGREE,
+    CHECK,
+    GRADIENTS,
+    PAIRS,
+    agree,
+    check,
+    compare,
+    keep,
+    kept,
+    small_backward,
+    small_sibling,
+    tolerances,
+    unfused_gradients,
+)
 from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient
@@ -163,7 +175,7 @@ def test_kernels_scheduler_and_float64_agree(kernel_worker, values):
 
 @pytest.mark.parametrize(("field", "name"), [("d_q", "dQ"), ("d_v", "dV")])
 def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, name):
-    right, problem = subject.execute_backward, Experiment.of(**SMALL, dtype="float32").problem
+    right, problem = agreement.execute_backward, Experiment.of(**SMALL, dtype="float32").problem
 
     def faulty(*arguments):
         trace = right(*arguments)
@@ -173,8 +185,8 @@ def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, 
     def kernel(experiment, *inputs):  # the real one runs in another process only
         return unfused_gradients(experiment.problem, *inputs, dtype=problem.dtype), "stand-in", True
 
-    monkeypatch.setattr(subject, "execute_backward", faulty)
-    monkeypatch.setattr(subject, "_kernel", kernel)
+    monkeypatch.setattr(agreement, "execute_backward", faulty)
+    monkeypatch.setattr(agreement, "_kernel_gradients", kernel)
     *_, result = returned(check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
     assert [gradient for gradient in GRADIENTS if not result.holds(gradient)] == [name]
     assert result.largest(name, ("kernel", "float64")) <= result.tolerance[name]
@@ -188,7 +200,7 @@ def test_dv_may_be_off_by_what_float32_leaves_in_exponents_and_not_by_more(dropp
     inputs = q, k[0], v[0], make_output_gradient(problem, heads=1)
     scores = np.float32(0) + sum(q[0][:, [c]] * k[0][:, c] for c in range(problem.head_dim))
     scores *= np.float32(problem.scale)
-    _, lse = subject._weights(problem, scores)
+    _, lse = agreement._weights(problem, scores)
     unit = np.float32(2) ** dropped * np.spacing(np.abs(lse).astype(np.float32))
     lse = np.floor(lse / unit) * unit
     weights = np.where(visible(problem), np.exp((scores - lse).astype(np.float32)), 0)
@@ -196,7 +208,7 @@ def test_dv_may_be_off_by_what_float32_leaves_in_exponents_and_not_by_more(dropp
     exact, rounded = (
         unfused_gradients(problem, *inputs, dtype=dtype)["dV"] for dtype in ("float64", "float32")
     )
-    allowed = subject._allowed(problem, rounded, exact, subject.exponents(problem, *inputs)["dV"])
+    allowed = agreement._allowed(problem, rounded, exact, agreement.exponents(problem, *inputs)["dV"])
     assert (np.abs(d_v - exact).max() <= allowed) == holds
 
 
