@@ -7,7 +7,7 @@ from math import exp, inf, log
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_beyond, bench_models, calibrate
+from engine.measuring import bench_models, calibrate
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> int:
         if options.models:
             return bench_models.run()
         if options.beyond:
-            return bench_beyond.run(options.json)
+            return bench_models.run_beyond(options.json)
         repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
         if options.variants:
             return _written(Recording(where, variants=tuple(run_variants(repeats))), options.json)
