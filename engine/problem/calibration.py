@@ -24,6 +24,12 @@ ORDER, BESIDE = "SM", "beside the blocks"
 MIXED = "products and exponentials"
 STREAMED, WAITED, LIGHT, FULL = "float16, from L2", "a tile", "exponentials alone", "products alone"
 FROM_ZERO = (FROM_DRAM, ORDER)  # series whose numbers may be 0
+MOST_POINTS = 4096  # of a file
+MOST = {  # that any GPU has
+    "sms": 1024, "shared_bytes_block": MIB, "shared_bytes_sm": MIB, "register_bytes_sm": 4 * MIB,
+    "l2_bytes": 2**12 * MIB, "memory_bytes": 2**24 * MIB,
+}  # fmt: skip
+UNITS = {"products": "float16", "exponentials": "exp2", "arithmetic": "multiply-add", "shared": "load"}
 FALLEN = 0.98  # of the clock it began with, under which a GPU is at its power limit
 
 Points = tuple[tuple[float, float], ...]
@@ -167,7 +173,7 @@ class Calibration:
         """What was measured over the vendor's figures of this GPU."""
         memory, peak = self.series["memory"], gpu.memory_bytes_per_second
         waits, launches = self.series["waits"][WAITED], self.series["launches"][BESIDE]
-        each = (launches[-1][1] - launches[1][1]) / (launches[-1][0] - launches[1][0])
+        each = max(0.0, launches[-1][1] - launches[1][1]) / (launches[-1][0] - launches[1][0])
         running = self.running_clock
         power = [(x, y) for x, y in self.series["power"][MIXED] if y < FALLEN * running]
         power_from, power_slope = _power(power, running, gpu.clock_hz)
@@ -233,6 +239,12 @@ def _fault(found: Calibration) -> str | None:
     for name, value in vars(found).items():
         if value == 0 and name not in ("clock_hz", "memory_bytes_per_second"):
             return f"has 0 for {name}, which must be above 0"
+        if name in MOST and value > MOST[name]:
+            return f"has {value:,} for {name}, which must be at most {MOST[name]:,}"
+    if unknown := found.series.keys() - BENCHMARKS.keys():
+        return f"has a benchmark {min(unknown)[:40]!r}, which this version does not know"
+    if sum(len(points) for series in found.series.values() for points in series.values()) > MOST_POINTS:
+        return f"has more than {MOST_POINTS:,} points"
     for key, benchmark in BENCHMARKS.items():
         series = found.series.get(key, {})
         for name in (*benchmark.needed, *series):
@@ -243,4 +255,5 @@ def _fault(found: Calibration) -> str | None:
                 return f"must have pairs of numbers above 0 in {name} of {benchmark.title}"
             if fewest > 1 and not all(one[0] < other[0] for one, other in pairwise(points)):
                 return f"must have rising places in {name} of {benchmark.title}"
-    return None
+    slow = [BENCHMARKS[key].title for key, name in UNITS.items() if found.per_clock(key, name) < 1]
+    return f"has less than one for each SM and clock in {slow[0]}" if slow else None

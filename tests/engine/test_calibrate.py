@@ -229,6 +229,10 @@ def series(key: str, **points) -> dict:
         (changed(series=series("shared", load=[[8]])), "numbers above 0 in load of Shared memory"),
         (changed(series=series("shared", load=[[8, True]])), "load of shared of series"),
         (changed(series=series("shared", load=[8])), "load of shared of series"),
+        (changed(sms=10**9), "has 1,000,000,000 for sms, which must be at most 1,024"),
+        (changed(series=series("mine", load=[[1, 1]])), "has a benchmark 'mine', which this"),
+        (changed(series=series("order", SM=[[0, 0]] * 4096)), "has more than 4,096 points"),
+        (changed(series=series("shared", load=[[8, 1]])), "has less than one for each SM and clock"),
         (b" " * (1 << 20) + b" ", "is larger than 1 MB"),
     ],
 )
