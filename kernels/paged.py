@@ -26,15 +26,7 @@ from kernels.call.value_checks import (
     traced,
 )
 from kernels.dispatch.operator import LIBRARY
-from kernels.launch.launch import (
-    addresses,
-    fitting,
-    interpreted,
-    launch,
-    options_given,
-    output_like,
-    stages,
-)
+from kernels.launch.launch import addresses, fitting, interpreted, launch, options_given, output_like, stages
 from kernels.pages.kernel import PagedTile, append_kernel, paged_kernel
 from kernels.pages.plan import ENDLESS, MANY_ROWS, Plan, check_held, paged_call, plan_of, planned
 from kernels.tilings.flash2 import warps

@@ -61,10 +61,7 @@ def selected_kernel(
     of_rows = members.to(tl.int64) * q_strides[1] + queries.to(tl.int64) * q_strides[2]
     q_places = batch.to(tl.int64) * q_strides[0] + of_rows[:, None] + (columns * q_strides[3])[None, :]
     q_tile = tl.load(q + q_places, there[:, None] & (columns < TILE.HEAD_DIM)[None, :], other=0.0)
-    k_head, v_head = (
-        head_start(k, k_strides, batch, kv_head),
-        head_start(v, v_strides, batch, kv_head),
-    )
+    k_head, v_head = (head_start(k, k_strides, batch, kv_head), head_start(v, v_strides, batch, kv_head))
     table = head_start(blocks, block_strides, batch, kv_head) + choice.to(tl.int64) * block_strides[2]
     running_max = tl.full([TILE.BLOCK_Q], float("-inf"), tl.float32)
     running_sum = tl.full([TILE.BLOCK_Q], 0.0, tl.float32)

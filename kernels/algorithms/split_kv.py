@@ -18,14 +18,7 @@ from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
 from kernels.call.call import Call, ceil_div, split_blocks
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
-from kernels.launch.launch import (
-    address,
-    interpreted,
-    launch,
-    multiprocessors,
-    options_given,
-    output_like,
-)
+from kernels.launch.launch import address, interpreted, launch, multiprocessors, options_given, output_like
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
 from kernels.tile.tile import any_not_finite, head_start, inlined, log_sum_exp, narrowed, normalised
 from kernels.tilings.flash2 import warps

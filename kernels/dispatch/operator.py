@@ -2,12 +2,7 @@
 
 import torch
 from torch._C import _any_requires_grad, _len_torch_dispatch_stack
-from torch._C._functorch import (
-    TransformType,
-    get_interpreter_stack,
-    is_legacy_batchedtensor,
-    unwrap_if_dead,
-)
+from torch._C._functorch import TransformType, get_interpreter_stack, is_legacy_batchedtensor, unwrap_if_dead
 from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import forward_ad
 from torch.utils.flop_counter import register_flop_formula

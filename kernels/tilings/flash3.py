@@ -8,7 +8,7 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
     256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
 V_TILING = {  # by head dims of Q and K and of V, where they differ: K comes in pieces of 64 columns
-    (192, 128): {"BLOCK_KV": 128, "Q_BUFFERS": 1, "TURNS": False, "K_PIECES": 3, **_TWO_CONSUMERS},
+    (192, 128): {"BLOCK_KV": 128, "Q_BUFFERS": 1, "TURNS": False, "K_PIECES": 3, **_TWO_CONSUMERS}
 }
 FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
 FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
