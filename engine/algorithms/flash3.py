@@ -15,7 +15,8 @@ from engine.problem.hardware import Gpu
 from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
-from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, L2_FOR_KEYS, STEP, TILING, V_TILING
+from kernels.tilings import flash3 as tilings
+from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, STEP, TILING, V_TILING
 
 CONSUMER_ROWS = 64  # query rows of a warp group
 BLOCKS = {  # query, key rows by head dimension
@@ -71,11 +72,18 @@ def tiling(problem: Problem, asked: Tiling, _gpu: Gpu) -> Tiling:
 
 
 def heads_together(problem: Problem, taken: Tiling) -> int:
-    """As many as their K and V fit L2_FOR_KEYS; with a window, those that a query sees."""
-    seen = problem.mask.span(problem.seq_kv)
-    return problem.group * max(
-        1, L2_FOR_KEYS // (seen * (problem.head_dim + problem.v_dim) * problem.itemsize)
+    """As many as their K and V fit L2, in equal sets; with a window, of those that a query sees."""
+    bytes_of_keys = 2 * problem.mask.span(problem.seq_kv) * problem.head_dim * problem.itemsize
+    return tilings.heads_together(problem.batch * problem.kv_heads, problem.group, bytes_of_keys)
+
+
+def box_columns(problem: Problem) -> dict[Tensor, float]:
+    """Boxes have the columns of the next larger head dimension; K beside a V of another comes in pieces."""
+    of_q, of_v = (
+        min((size for size in BLOCKS if size >= dim), default=dim) / dim
+        for dim in (problem.head_dim, problem.v_dim)
     )
+    return {Tensor.Q: of_q, Tensor.K: 1.0 if problem.head_dim_v else of_q, Tensor.V: of_v}
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:
@@ -131,6 +139,7 @@ ALGORITHM = Algorithm(
     tiling=tiling,
     chooses_tiling=True,
     heads_together=heads_together,
+    box_columns=box_columns,
     heavy_first=True,
     pipeline=Pipeline(specialised=True, overlapped=True),
     techniques=frozenset(

@@ -89,6 +89,8 @@ class Algorithm:
     own_tiling: Callable[[Problem, Gpu], Tiling] | None = None
     # (problem, tiling) -> heads that start their heaviest query blocks together
     heads_together: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
+    # columns of what TMA copies over those of the tensor, where it fills what lies behind the last with 0
+    box_columns: Callable[[Problem], dict[Tensor, float]] = lambda problem: {}
     # (problem, tiling) -> loops, one after another, in which a block makes its visits
     loops: Callable[[Problem, Tiling], int] = lambda problem, tiling: 1
     heavy_first: bool = False  # whether the heaviest blocks start first where a mask makes them unequal

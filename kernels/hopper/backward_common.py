@@ -167,10 +167,7 @@ def store(
     end, 2 * PARTS of these each.
     """
     if not visits.HOW.SHARED or visits.whole():
-        tile = shared.reshape([ROWS, shared.shape[-1]])
-        if tile.shape[1] > gradient.shape[1]:
-            tile = tile.slice(0, gradient.shape[1], dim=1)
-        tile.store(gradient.to(shared.dtype))
+        shared.reshape([ROWS, shared.shape[-1]]).store(gradient.to(shared.dtype))
         fence_async_shared()
         rows = visits.of_keys(outputs[WHICH], CONSUMER * ROWS)
         tma.async_copy_shared_to_global(outputs[WHICH], rows, shared)

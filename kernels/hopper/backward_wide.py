@@ -138,18 +138,12 @@ def _consume_keys(outputs, sums, queues, visits, scale):
     keys, values, queries, d_outs, _, delta, handovers = queues
     weights, d_scores = handovers
     HEAD_DIM: gl.constexpr = keys.blocks.shape[-1]
-    HALF: gl.constexpr = HEAD_DIM // CONSUMERS
-    REST: gl.constexpr = filled_columns(HALF, visits.HOW.COLUMNS, 1)
-    # dK in one product, or, of columns that are no power of two, in two
-    FIRST: gl.constexpr = HALF if REST < HALF and not visits.HOW.SHARED else HEAD_DIM
-    OPERANDS: gl.constexpr = accumulator_layout(FIRST)
-    RESTS: gl.constexpr = accumulator_layout(REST)
+    OPERANDS: gl.constexpr = accumulator_layout(HEAD_DIM)
     SCORES: gl.constexpr = accumulator_layout(visits.BLOCK_Q)
     QUERIES: gl.constexpr = gl.SliceLayout(0, SCORES)
     V = values.block(0).reshape([ROWS, values.blocks.shape[-1]])
     V_COLUMNS: gl.constexpr = visits.HOW.COLUMNS if V.shape[1] == HEAD_DIM else V.shape[1]
-    d_K = gl.zeros([ROWS, FIRST], gl.float32, OPERANDS)
-    d_K_rest = gl.zeros([ROWS, REST], gl.float32, RESTS)
+    d_K = gl.zeros([ROWS, HEAD_DIM], gl.float32, OPERANDS)
     keys.wait_full(0)
     values.wait_full(0)
     place = visits.first_place()
@@ -165,27 +159,15 @@ def _consume_keys(outputs, sums, queues, visits, scale):
         d_S = (P.to(gl.float32) * d_P).to(V.dtype)
         _hand_over(d_scores, visit, d_S)
         d_Q = _start_half_of_d_queries(visit, keys, d_scores, visits, 1)
-        Q = rows_of(queries, visit)
-        if FIRST < HEAD_DIM:
-            some = as_operand(d_S, V.dtype, RESTS)
-            d_K_rest = warpgroup_mma(some, Q.slice(FIRST, REST, dim=1), d_K_rest, is_async=True)
-            Q = Q.slice(0, FIRST, dim=1)
         d_S = as_operand(d_S, V.dtype, OPERANDS)
-        d_K = warpgroup_mma(d_S, Q, d_K, is_async=True)
-        d_Q = warpgroup_mma_wait(2 if FIRST < HEAD_DIM else 1, deps=[d_Q])
+        d_K = warpgroup_mma(d_S, rows_of(queries, visit), d_K, is_async=True)
+        d_Q = warpgroup_mma_wait(1, deps=[d_Q])
         add_d_queries(d_Q, sums, place, visits, 1)
-        if FIRST < HEAD_DIM:
-            d_K, d_K_rest, d_S, some = warpgroup_mma_wait(0, deps=[d_K, d_K_rest, d_S, some])
-        else:
-            d_K, d_S = warpgroup_mma_wait(0, deps=[d_K, d_S])
+        d_K, d_S = warpgroup_mma_wait(0, deps=[d_K, d_S])
         queries.release(visit)
         place = visits.next_place(place)
     # the other consumer is done with the last queries: P came after their scores
-    room = queries.block(visits.count() - 1)
-    if FIRST < HEAD_DIM:
-        rest = room.reshape([ROWS, HEAD_DIM]).slice(FIRST, REST, dim=1)
-        rest.store((d_K_rest * scale).to(rest.dtype))
-    store(d_K * scale, outputs, 0, room, visits, 0, 1)
+    store(d_K * scale, outputs, 0, queries.block(visits.count() - 1), visits, 0, 1)
     tma.store_wait(0)
 
 

@@ -21,6 +21,21 @@ def padded(head_dim: int) -> int:
     return min(size for size in TILING if size >= head_dim)
 
 
+def heads_together(key_heads: int, group: int, bytes_of_keys: int) -> int:
+    """Heads whose tiles start side by side: of as many key heads as have room in L2_FOR_KEYS.
+
+    Where a mask hides later keys the heaviest tiles of a set start first. Those of a last set of few heads
+    would end long after all others: where it has less than a third of a set, all sets are made alike.
+
+    >>> heads_together(16, 1, L2_FOR_KEYS // 5)  # 4 sets of 4, not 3 of 5 and one head
+    4
+    """
+    most = min(key_heads, max(1, L2_FOR_KEYS // bytes_of_keys))
+    if 0 < 3 * (key_heads % most) < most:
+        most = -(-key_heads // -(-key_heads // most))
+    return group * most
+
+
 BACKWARD_HOW = {"CONSUMERS": 2, "BUFFERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 BACKWARD_TILING = {
     64: {"BLOCK_Q": 128, "BLOCK_KV": 128, **BACKWARD_HOW},

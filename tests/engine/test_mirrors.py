@@ -143,11 +143,12 @@ def test_a_kernel_keeps_its_own_tiling_until_it_is_given_blocks():
     assert own.changed(algorithm="flash1").tiling.block_q == 64  # as asked: flash1 has no other
 
 
-@pytest.mark.parametrize(("window", "together"), [(None, 64), (100, 2620), (4096, 64), (4095, 64)])
-def test_flash3_starts_as_many_heads_together_as_its_kernel(window, together):
-    """2 query heads share a KV head; K and V that a query sees are 4 * 64 bytes a key, of 32 MiB."""
+@pytest.mark.parametrize(("window", "together"), [(None, 8), (100, 32), (4096, 8), (4095, 8)])
+def test_flash3_starts_as_many_heads_together_as_its_kernel(monkeypatch, window, together):
+    """2 query heads share a KV head, of 16; 5 whole ones have room, and 4 make sets of equal size."""
     from kernels.algorithms.flash3.forward import _prepared
 
+    monkeypatch.setattr("kernels.tilings.flash3.L2_FOR_KEYS", 5 * 4096 * 4 * 64)
     experiment = Experiment.of(**LONG | {"algorithm": "flash3", "kv_heads": 16, "window": window})
     q, k = (torch.empty(1, heads, 4096, 64, dtype=torch.float16) for heads in (32, 16))
     _, _, arguments = _prepared(q, k, k, q, True, window, 0.1)

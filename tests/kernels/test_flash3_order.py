@@ -201,7 +201,8 @@ def test_large_scores_do_not_overflow(on_threads, monkeypatch, head_dim):
 @pytest.mark.parametrize(("heads", "kv_heads", "together"), [(3, 3, 1), (3, 3, 2), (4, 2, 1)])
 def test_heads_in_several_sets_are_all_computed(on_threads, monkeypatch, heads, kv_heads, together):
     """Of three heads, two at a time, the last is a set of its own; heads that share keys stay together."""
-    monkeypatch.setattr(flash3, "L2_FOR_KEYS", together * 2 * 200 * 128 * 4)  # K and V in float32
+    room = together * 2 * 200 * 128 * 4  # K and V in float32
+    monkeypatch.setattr("kernels.tilings.flash3.L2_FOR_KEYS", room)
     check((1, heads, kv_heads, 200, 200), 128, True, None)
 
 

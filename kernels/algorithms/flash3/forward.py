@@ -15,7 +15,7 @@ from kernels.call.value_checks import remember
 from kernels.launch.block_times import BlockTimes
 from kernels.launch.launch import address, multiprocessors, on_device, output_like
 from kernels.launch.relaunch import Relaunch, current_stream
-from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, L2_FOR_KEYS, TILING, V_TILING, padded
+from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, TILING, V_TILING, heads_together, padded
 
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
@@ -181,7 +181,7 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
     arguments = {
         "batch_heads": batch * heads,
         "heads_per_kv_head": heads_per_kv_head,
-        "heads_together": heads_per_kv_head * max(1, L2_FOR_KEYS // bytes_of_keys),
+        "heads_together": heads_together(batch * kv_heads, heads_per_kv_head, bytes_of_keys),
         "query_blocks": query_blocks,
         "window": window or 0,
         "score": (scale_log2, cap, None if terms.slopes is None else math.log2(math.e) / scale_log2),

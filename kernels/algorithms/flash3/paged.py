@@ -7,7 +7,6 @@ import torch
 from kernels.algorithms.flash3 import ALGORITHM
 from kernels.algorithms.flash3.forward import (
     ANYWHERE,
-    L2_FOR_KEYS,
     TILING,
     _descriptor,
     compiled_for,
@@ -19,6 +18,7 @@ from kernels.algorithms.flash3.latent import SMALLEST_PAGE
 from kernels.algorithms.record import PLAIN
 from kernels.call.call import Call, ceil_div
 from kernels.launch.launch import multiprocessors
+from kernels.tilings.flash3 import heads_together
 
 _FOLLOWING = {"CONSUMER_REGISTERS": 232, "PRODUCER_REGISTERS": 40}  # the producer holds a block's pages too
 PAGED_TILING = {64: TILING[64], **{head_dim: TILING[head_dim] | _FOLLOWING for head_dim in (128, 256)}}
@@ -72,7 +72,7 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
     arguments = {
         "batch_heads": call.batch * call.heads,
         "heads_per_kv_head": group,
-        "heads_together": group * max(1, L2_FOR_KEYS // bytes_of_keys),
+        "heads_together": heads_together(call.batch * call.kv_heads, group, bytes_of_keys),
         "query_blocks": _query_blocks(call),
         "capacity": call.seq_kv,
         "added": added,

@@ -11,6 +11,7 @@ from kernels.call.call import Call, ceil_div
 from kernels.call.device import DTYPES
 from kernels.launch.launch import multiprocessors
 from kernels.launch.relaunch import Relaunch
+from kernels.tilings.flash3 import heads_together
 
 _TWO_CONSUMERS = {"CONSUMERS": 2, "CONSUMER_REGISTERS": 240, "PRODUCER_REGISTERS": 24}
 _THREE_CONSUMERS = {"CONSUMERS": 3, "CONSUMER_REGISTERS": 160, "PRODUCER_REGISTERS": 32}
@@ -55,7 +56,7 @@ def _launch(tensors: tuple, call: Call) -> Relaunch | None:
         "batch_heads": call.batch * call.heads,
         "heads": call.heads,
         "heads_per_kv_head": sharing,
-        "heads_together": sharing * max(1, flash3.L2_FOR_KEYS // bytes_of_keys),
+        "heads_together": heads_together(call.batch * call.kv_heads, sharing, bytes_of_keys),
         "query_blocks": query_blocks,
         "seq_q": call.seq_q,
         "seq_kv": call.seq_kv,
