@@ -54,7 +54,8 @@ def requested_by_warps(launch: Launch, requested: Bytes) -> int:
     """
     shared = any(kernel.phase.rewritten for kernel in launch.kernels)
     shared = shared and launch.tiling.block_q < WARP_GROUP_ROWS
-    return requested.total_read + shared * (NARROW // WARP - 1) * requested.read[Tensor.STATISTICS]
+    more = shared * (NARROW // WARP - 1) * requested.read[Tensor.STATISTICS]
+    return requested.total_read + more + _filled(launch, requested)
 
 
 def _of_kernel(launch: Launch, kernel: Kernel) -> float:
@@ -68,7 +69,14 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
         return requested.total_read
     spilled = kernel.heads * launch.schedule.bounds.visible
     spilled *= spilled_bytes(launch.algorithm, launch.schedule, phase)
+    spilled += _filled(launch, requested)
     return requested.total_read + spilled - (_walked_hits(launch, kernel) if phase.rewritten else 0)
+
+
+def _filled(launch: Launch, requested: Bytes) -> int:
+    """Bytes of columns behind the last, 0 as TMA fills them: a chip counts whole boxes."""
+    wide = launch.algorithm.box_columns(launch.problem).items()
+    return round(sum((columns - 1) * requested.read[tensor] for tensor, columns in wide))
 
 
 def l1_bytes(launch: Launch, kernel: Kernel) -> int:

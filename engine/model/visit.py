@@ -233,8 +233,9 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     """Seconds of an SM for a visit's instructions, of which exponentials take a unit of their own."""
     exponentials = _scores(launch) / launch.gpu.exponentials_per_clock
     if launch.pipeline.overlapped:
-        more = term_instructions(launch.problem) * _scores(launch) / launch.gpu.issued_per_second
-        asked = exponentials_of(launch.problem) * exponentials
+        terms = term_instructions(launch.problem, by_unit=True)
+        more = terms * _scores(launch) / launch.gpu.issued_per_second
+        asked = exponentials_of(launch.problem, by_unit=True) * exponentials
         return UNDER_PRODUCTS * asked / launch.gpu.running_clock + more
     issued = visit_instructions(launch, phase) / launch.gpu.scheduled
     hidden = is_gradient(phase)

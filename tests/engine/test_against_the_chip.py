@@ -18,12 +18,17 @@ ASIDE = 384 * 4 * 4  # bytes: four registers of each of 384 threads
 
 
 def rows(*algorithms: str, gpu: str = "") -> list[RecordedCounters]:
-    """Every counted forward call of some algorithms, on any recorded GPU or on one, by its preset's key."""
+    """Every counted forward call of some algorithms, on any recorded GPU or on one, by its preset's key.
+
+    Without documents, at whose ends flash3's tiles end, and not the model's.
+    """
     found = [one for recording in recordings() for one in recorded_counters(recording)]
     return [
         one
         for one in found
-        if one.experiment.algorithm in algorithms and gpu in ("", one.experiment.hardware)
+        if one.experiment.algorithm in algorithms
+        and gpu in ("", one.experiment.hardware)
+        and not one.experiment.problem.mask.packed
     ]
 
 
@@ -64,8 +69,12 @@ def test_boxes_that_hang_over_the_end_are_asked_for_whole():
     ("algorithm", "most"), [("flash1", 0), ("flash3", 0), ("standard", 4.1e-4), ("flash2", 5.4e-3)]
 )
 def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
-    """To the byte, before L1; of flash2 d 64 in a window of 512 keys is the worst, without it 0.16%."""
-    off = [abs(one.modelled_requested / one.requested - 1) for one in rows(algorithm)]  # each was counted
+    """To the byte, before L1; of flash2 d 64 in a window of 512 keys is the worst, without it 0.16%.
+
+    Boxes have columns beyond a head dimension in between. What a head has one of, as sinks, is left out.
+    """
+    plain = [one for one in rows(algorithm) if not one.experiment.problem.terms & {"sinks", "slopes"}]
+    off = [abs(one.modelled_requested / one.requested - 1) for one in plain]  # each was counted
     assert max(off) <= most
     assert sorted(off)[-3] < 0.0016
 
@@ -73,7 +82,7 @@ def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
 def test_no_algorithm_asks_for_less_than_the_chip_counts():
     # some of the tiles' requests end in the L1 cache of the SM: the chip counts what goes past it
     for algorithm in MODELLED:
-        assert deviations(algorithm, "requested_read", "read").min() > -1e-3
+        assert deviations(algorithm, "modelled_requested", "read").min() > -1e-3
 
 
 def test_short_calls_read_their_instructions_too():

@@ -134,7 +134,8 @@ def test_a_simulated_timeline_leaves_sms_as_idle_as_the_recorded_one():
 def test_recorded_blocks_take_as_long_as_the_tiles_that_they_are_said_to_visit():
     """Which block is which is worked out from the launch order; the GPU's own clock agrees."""
     causal = [real for real, _ in recorded() if real.experiment.problem.mask.causal]
-    unequal = [real for real in causal if len(np.unique(block_requests(real)[0])) > 1]
+    # of tiles of a few visits those that start in empty caches take longest
+    unequal = [real for real in causal if len(np.unique(block_requests(real)[0])) > 4]
     assert {(real.experiment.algorithm, real.order) for real in unequal} >= {
         ("flash2", HEAVY_FIRST),
         ("flash2", NATURAL),
@@ -147,6 +148,8 @@ def test_recorded_blocks_take_as_long_as_the_tiles_that_they_are_said_to_visit()
 def test_recorded_blocks_start_in_the_order_of_their_launch():
     for real, _ in recorded():
         for kernel in range(len(real.kernels)):
+            if real.experiment.problem.mask.packed:  # numbers between documents are none of a tile
+                continue
             start, ahead = real.start[real.kernel == kernel], 2 * real.sms * real.resident[kernel]
             assert (start[ahead:] >= start[:-ahead]).all()  # flash3 draws tiles ahead of time
         assert real.order == launch(real.experiment).order or real.order == NATURAL

@@ -15,7 +15,8 @@ from engine.recordings.timing import Times, VariantTiming
 from engine.studies.masks import beside, variant_costs
 from tests.engine.test_recording import DEVICE
 
-PLAN = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
+EVERY = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
+PLAN = {way: [row for row in rows if row.provider == "flash2"] for way, rows in EVERY.items()}
 ONCE = clock.Repeats(1, 1, 0.0)
 TIMES = Times(1e-3, 2e-3, 3e-3, 5)
 
@@ -63,6 +64,10 @@ def test_every_row_stands_beside_the_plain_one_that_looks_as_far():
     ahead = (Mask(), Mask(window=1025, ahead=1024), Mask(documents=16))
     for row in rows:
         assert beside(row, rows) is (none if row.problem.mask in ahead else causal)
+    others = [row for row in EVERY[FORWARD] if row.provider == "flash3"]
+    plain = [row for row in others if row.plain and row.problem.head_dim == 128]
+    assert len(others) == 16
+    assert [beside(row, EVERY[FORWARD]) in plain for row in others] == [True] * 16
 
 
 def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
