@@ -7,7 +7,7 @@ import pytest
 
 from engine import Experiment
 from engine.__main__ import main
-from engine.measuring.scenarios import plan
+from engine.measuring.scenarios import plan, together
 from engine.measuring.sections import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
@@ -124,6 +124,9 @@ def test_the_plan_is_what_is_recorded_and_small():
         rows = getattr(recordings()[0], section)
         assert plan(section) == [unmeasured(one) for one in rows]
         assert len({identity(one) for one in plan(section)}) == len(rows) >= 20
+    groups = together("fp8", "problem", "inputs")  # in turns: each of one problem and its numbers
+    assert [len({(row.problem, row.inputs) for row in rows}) for rows in groups] == [1] * len(groups)
+    assert sum(map(len, groups)) == len(plan("fp8")) > len(groups) > 1
     rows = [one for recording in recordings() for one in recording.timelines]
     assert {one.order for one in rows} == {HEAVY_FIRST, NATURAL}
     assert all(one.kernels for one in rows)
