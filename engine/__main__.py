@@ -97,7 +97,6 @@ def _simulate(arguments: list[str]) -> int:
 
 
 def table(simulation: Simulation) -> str:
-    """The summary for reading: aligned, with units, and with where each number comes from."""
     lines = [f"{'':<14}  {'read, bytes':>{WIDTH}}  {'written, bytes':>{WIDTH}}"]
     for name, *values, origin in simulation.told():
         lines.append("  ".join([f"{name:<14}", *(f"{value:>{WIDTH}}" for value in values), origin]))

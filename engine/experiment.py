@@ -73,7 +73,6 @@ class Experiment:
 
     @property
     def record(self) -> Algorithm:
-        """What is true of its algorithm alone."""
         return ALGORITHMS[self.algorithm]
 
     @property
@@ -130,7 +129,6 @@ class Experiment:
                 del kept[error.field]
 
     def flat(self) -> dict[str, Any]:
-        """The flat values, as `of` takes them."""
         return {name: one.get(self) for name, one in PARAMETERS.items()}
 
     def unusual(self) -> dict[str, Any]:

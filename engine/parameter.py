@@ -124,7 +124,6 @@ def window(path: str) -> Parameter:
 
 
 def documents(path: str) -> Parameter:
-    """A number of documents, or their lengths."""
     rule = f"{FROM_1}, or lengths that add up to seq_kv, as 100:28"
 
     def holds(value):

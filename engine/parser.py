@@ -46,7 +46,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def heads(text: str) -> Heads:
-    """The heads of a file that the command line names, or of a text."""
     try:
         if text.startswith("text:"):
             return typed(text)
@@ -60,7 +59,6 @@ def heads(text: str) -> Heads:
 
 
 def whole(text: str) -> int:
-    """A whole number; what is none is said so."""
     try:
         return int(text)
     except ValueError:
@@ -68,7 +66,6 @@ def whole(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """How long something may take."""
     try:
         value = float(text)
     except ValueError:

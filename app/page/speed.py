@@ -40,9 +40,8 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies import gains
 from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline, under_roof
-from engine.studies.counter_gaps import busiest
 from engine.studies.decoding import decoding_of
-from engine.studies.model_errors import median_of, medians, published
+from engine.studies.model_errors import busiest, median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 

@@ -88,12 +88,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 
 ALGORITHM = Algorithm(
-    key="backward",
-    label="Backward pass",
-    short="Backward",
-    order=5,
-    schedule=schedule,
-    parts=parts,
+    *("backward", "Backward pass", "Backward", 5, schedule, parts),
     parts_words="(Modelled for the backward pass: one copy of what is loaded. Its sums are in registers.)",
     tensors=(
         *(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, Tensor.D_O, Tensor.D_Q, Tensor.D_K, Tensor.D_V),

@@ -29,12 +29,7 @@ def schedule(problem: Problem, tiling: Tiling) -> Schedule:
 
 
 ALGORITHM = Algorithm(
-    key="flash1",
-    label="FlashAttention-1",
-    short="Flash 1",
-    order=1,
-    schedule=schedule,
-    parts=attention_parts,
+    *("flash1", "FlashAttention-1", "Flash 1", 1, schedule, attention_parts),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.STATISTICS),
     pipeline=Pipeline(asynchronous=False, returning=True),
     techniques=frozenset({"fusion", "tiling", "online"}),

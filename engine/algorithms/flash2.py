@@ -61,12 +61,7 @@ def loops(problem: Problem, taken: Tiling) -> int:
 
 
 ALGORITHM = Algorithm(
-    key="flash2",
-    label="FlashAttention-2",
-    short="Flash 2",
-    order=2,
-    schedule=schedule,
-    parts=attention_parts,
+    *("flash2", "FlashAttention-2", "Flash 2", 2, schedule, attention_parts),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE),
     tiling=tiling,
     own_tiling=own_tiling,

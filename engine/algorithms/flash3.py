@@ -126,12 +126,7 @@ def _times(part: Part, buffers: int) -> Part:
 
 
 ALGORITHM = Algorithm(
-    key="flash3",
-    label="FlashAttention-3",
-    short="Flash 3",
-    order=3,
-    schedule=schedule,
-    parts=parts,
+    *("flash3", "FlashAttention-3", "Flash 3", 3, schedule, parts),
     parts_words=(
         "(Model of the forward pass: the buffers of Q, K and V. The kernel holds S and O in registers.)"
     ),

@@ -67,12 +67,7 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
 
 
 ALGORITHM = Algorithm(
-    key="flash4",
-    label="FlashAttention-4",
-    short="Flash 4",
-    order=4,
-    schedule=schedule,
-    parts=parts,
+    *("flash4", "FlashAttention-4", "Flash 4", 4, schedule, parts),
     parts_words="(Model of the forward pass: the buffers of Q, K, V and O. S, P and O lie in tensor memory.)",
     tensors=flash3.ALGORITHM.tensors,
     tiling=tiling,

@@ -132,12 +132,7 @@ def step_kernel(problem: Problem, gpu: Gpu) -> str:
 
 
 ALGORITHM = Algorithm(
-    key="ring",
-    label="Ring attention",
-    short="Ring",
-    order=6,
-    schedule=schedule,
-    parts=parts,
+    *("ring", "Ring attention", "Ring", 6, schedule, parts),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
     offered=False,
     several_gpus=True,

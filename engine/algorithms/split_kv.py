@@ -156,12 +156,7 @@ def unserved(problem: Problem, gpu: Gpu) -> str | None:
 
 
 ALGORITHM = Algorithm(
-    key="split_kv",
-    label="Split keys (decoding)",
-    short="Split keys",
-    order=4,
-    schedule=schedule,
-    parts=parts,
+    *("split_kv", "Split keys (decoding)", "Split keys", 4, schedule, parts),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.LSE, *PARTIALS),
     offered=False,
     kernel="split_kv",

@@ -51,12 +51,7 @@ def parts(problem: Problem, tiling: Tiling) -> dict[str, tuple[Part, ...]]:
 
 
 ALGORITHM = Algorithm(
-    key="standard",
-    label="Standard (unfused)",
-    short="Standard",
-    order=0,
-    schedule=schedule,
-    parts=parts,
+    *("standard", "Standard (unfused)", "Standard", 0, schedule, parts),
     tensors=(Tensor.Q, Tensor.K, Tensor.V, Tensor.O, Tensor.S, Tensor.P, Tensor.LSE),
     fewest_stages=2,
     parts_words="(Modelled for the largest of its three kernels. Its sums are in registers.)",

@@ -39,7 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def table(found: Evaluated) -> str:
-    """The summary for reading."""
     lines = [f"{'layers':<52} {'count':>5} {'attention, us':>14} {'the rest, us':>14}"]
     for part in found.parts:
         seconds = (f"{each * 1e6:>14,.1f}" for each in (part.attention_seconds, part.other_seconds))

@@ -63,7 +63,6 @@ class ConfigError(ValueError):
 
 
 def names() -> tuple[str, ...]:
-    """The models that are shipped."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
@@ -144,7 +143,6 @@ class _Reader:
         self.faults[sentence] = None
 
     def say(self, sentence: str) -> None:
-        """Note what is taken, or left out."""
         self.said[sentence] = None
 
     def given(self, field: str) -> Any:
@@ -255,7 +253,6 @@ class _Reader:
         return ["full" if index <= first or (every and index % every == 0) else "window" for index in counted]
 
     def _attention(self, hidden: int, heads: int) -> Attention:
-        """What the attention of all layers has alike."""
         cap = self.of_type("attn_logit_softcapping", int | float, None, "a number above 0")
         if cap is not None and not 0 < cap < math.inf:
             self.fault(f"attn_logit_softcapping is {_shown(cap)}; it must be a number above 0.")
@@ -281,7 +278,6 @@ class _Reader:
         )
 
     def _is_sparse(self, index: int) -> bool:
-        """Whether a layer's MLP is a choice of experts."""
         first = self.whole("first_k_dense_replace", MOST_LAYERS, 0, 0)
         listed, frequency = self.listed("moe_layers"), self.given("moe_layer_freq")
         some = self.whole("num_experts", MOST_WIDTH, 0, 0)
@@ -349,7 +345,6 @@ class _Reader:
         return numbers
 
     def _dtype(self) -> str:
-        """Of the weights and of K and V."""
         found = str(self.given("torch_dtype") or "").removeprefix("torch.")
         if not found:
             self.say("torch_dtype is missing: bfloat16 is taken.")

@@ -27,8 +27,6 @@ class Matrix(NamedTuple):
 
 @dataclass(frozen=True)
 class Attention:
-    """Attention of one kind of layer."""
-
     # heads, kv_heads, head_dim, head_dim_v: of Q, K and V
     heads: int
     kv_heads: int
@@ -193,7 +191,6 @@ class Model:
         return self.outside + sum(each)
 
     def shared(self, parallel: int) -> Model:
-        """What each of so many GPUs has of it."""
         layers = tuple((layer.shared(parallel), count) for layer, count in self.layers)
         return replace(self, layers=layers, vocab=-(-self.vocab // parallel))
 
@@ -205,7 +202,6 @@ class Model:
         return matrix.parameters * self.itemsize
 
     def weight_bytes(self, parallel: int = 1) -> int:
-        """Bytes of the weights in each of so many GPUs."""
         own = self.shared(parallel)
         return round(own.outside * own.itemsize) + sum(
             round(count * (sum(map(own.bytes_of, layer.matrices(own.hidden))) + layer.others * own.itemsize))

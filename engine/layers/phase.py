@@ -60,8 +60,6 @@ class Phase:
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of layer in a phase."""
-
     layer: Layer  # the kind
     count: int  # how many there are
     experiment: Experiment | None  # its attention on one GPU; None: it has none
@@ -119,7 +117,6 @@ class Evaluated:
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What was taken or left out, in sentences."""
         phase = self.phase
         parallel = "What GPUs send one another is left out."
         step = f"Attention's backward pass is taken as {BACKWARD} forward passes; the optimizer is left out."
@@ -129,7 +126,6 @@ class Evaluated:
         return *self.model.said, *found
 
     def summary(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         phase = self.phase
         layers = [
             {"kind": part.layer.kind, "count": part.count}

@@ -52,8 +52,6 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class SmallModel:
-    """Weights by name, float32, and its tokens."""
-
     shape: Shape
     weights: dict[str, np.ndarray]
     tokens: Tokens
@@ -88,7 +86,6 @@ class SmallModel:
 
 
 def unpacked(file: bytes) -> SmallModel:
-    """The model of a file that `packed` made."""
     arrays, said = tensor_file.read(file)
     tokens = Tokens(tuple(tuple(pair) for pair in json.loads(said["merges"])))
     weights = {name: array.astype(np.float32) for name, array in arrays.items()}

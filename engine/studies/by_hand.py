@@ -24,8 +24,6 @@ TILING = Tiling(block_q=BLOCK, block_kv=BLOCK)
 
 
 class Visit(NamedTuple):
-    """A tile of 2 x 2, and what its rows hold when it is done."""
-
     scores: np.ndarray  # [2, 2] S
     weights: np.ndarray  # [2, 2] exp(S - m)
     m: np.ndarray  # [2], as l and alpha are

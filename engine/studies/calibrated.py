@@ -51,8 +51,6 @@ REGISTERS, SHARED, L2, HBM = "registers", "shared memory", "L2", "HBM"
 
 @dataclass(frozen=True)
 class Memory:
-    """One kind of memory of a whole GPU."""
-
     name: str  # as the field calls it
     bytes: int  # of all of it on the GPU
     parts: int  # how many it is divided into, one per SM; 1 where all SMs share it

@@ -30,8 +30,6 @@ COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "dat
 
 @dataclass(frozen=True)
 class Claim:
-    """What a text says, and the number that it stands or falls with."""
-
     # who says it: a paper or an author's own text with its address, or an article without one
     source: tuple[str, str]
     says: str  # the claim in our words

@@ -30,7 +30,6 @@ class Density:
 
     @property
     def exact(self) -> bool:
-        """Whether each pixel is one tile."""
         return self.tiles == 1
 
 
@@ -56,7 +55,6 @@ class Masked:
     keys = property(attrgetter("simulation.experiment.problem.seq_kv"), doc="Of the problem.")
 
     def spares(self, other: Masked) -> float:
-        """How many times fewer FLOPs this mask takes than another."""
         return other.simulation.per_head.flops / self.simulation.per_head.flops
 
 

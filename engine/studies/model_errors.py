@@ -23,10 +23,32 @@ from engine.recordings.recording import Recording
 from engine.recordings.rows import BACKWARD_PROVIDER, MODEL_BLOCKS, experiment_of, modelled_backward
 from engine.recordings.timing import TilingTiming
 from engine.root import ROOT
-from engine.studies.counter_gaps import excess
 from engine.studies.hbm_over_time import outline
 from engine.studies.sampled_calls import SampledCall
 from engine.studies.your_model import layers_on, recorded_layers
+
+FETCHED_AGAIN = 1.02  # times the compulsory bytes, from which on a call is said to read more than those
+
+
+def in_range(rows: Iterable[RecordedCounters]) -> int:
+    """Of how many calls what DRAM delivered lies within the model's range."""
+    return sum(low <= row.dram_read <= high for row in rows for low, high in [row.dram_read_range])
+
+
+def excess(one: RecordedCounters) -> tuple[float, float] | None:
+    """Bytes read from DRAM beyond the compulsory ones, (modelled, counted); None where hardly any are."""
+    compulsory = one.simulation.traffic.compulsory.total_read
+    if one.dram_read <= FETCHED_AGAIN * compulsory:
+        return None
+    return one.modelled_dram_read - compulsory, one.dram_read - compulsory
+
+
+def busiest(one: RecordedCounters) -> tuple[str, float]:
+    """The unit that the counters saw closest to its peak, and its share of that."""
+    used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
+    unit = max(used, key=used.get)
+    return unit, used[unit]
+
 
 # kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, with
 # terms of the scores and with V of another head dim, backward, decoding, and under the profiler, each by its
@@ -48,8 +70,6 @@ MOST = 95  # per cent of calls that are off by less than what is told
 
 @dataclass(frozen=True)
 class Held:
-    """One recorded call beside the model of the same."""
-
     experiment: Experiment
     kind: str  # one of KINDS
     # modelled, recorded: seconds, or bytes
@@ -82,7 +102,6 @@ def errors(recording: Recording) -> tuple[ModelError, ...]:
 
 
 def error(kind: str, off: list[float]) -> ModelError:
-    """Of some calls of a kind that are off by so much."""
     median, most = np.percentile(off, (50, MOST)).tolist()
     return ModelError(kind, len(off), median, most)
 
@@ -209,7 +228,6 @@ class Published:
 
 @cache
 def published() -> tuple[Published, ...]:
-    """Every row of `FILE`, modelled now."""
     with FILE.open(encoding="utf-8", newline="") as file:
         return tuple(_compared(row) for row in csv.DictReader(file))
 

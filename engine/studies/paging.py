@@ -51,7 +51,6 @@ class Paging:
 
     @property
     def unused_slots(self) -> int:
-        """Those without a key."""
         return self.taken_slots - sum(self.lengths)
 
     @property

@@ -36,8 +36,6 @@ LAYER_FLOPS = 6  # over the attention's own: N keys of d cost a token 4 N d H, a
 
 
 class Quantity(NamedTuple):
-    """Something to be asked of a scenario: its unit, what it rests on, and how to get it."""
-
     unit: str
     origin: str
     of: Callable[[Experiment], float]

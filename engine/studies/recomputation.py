@@ -86,5 +86,4 @@ def one_kernel_bytes(schedule: Schedule) -> int:
 
 
 def _key_bytes(problem: Problem) -> int:
-    """Bytes of K, V, dK and dV of one key head."""
     return sum(block_bytes(problem, tensor).of(0, problem.seq_kv) for tensor in BY_KEY)

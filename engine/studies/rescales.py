@@ -155,7 +155,6 @@ class Rescaling:
 
 
 def row_of(scores: np.ndarray, block: int, dtype: str) -> Rescaling:
-    """A row that has no values of its own."""
     values = np.random.default_rng(SEED).standard_normal((len(scores), DIMS))
     return Rescaling(np.asarray(scores, np.float64), np.round(values, 2), block, dtype)
 

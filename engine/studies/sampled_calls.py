@@ -121,5 +121,4 @@ def sampled_calls(experiment: Experiment) -> tuple[SampledCall, ...]:
 
 
 def _work(row: Samples) -> tuple:
-    """What two calls have alike that did the same."""
     return row.problem, row.direction, row.numbers, row.cold

@@ -45,7 +45,6 @@ class Subject:
 
     @property
     def rows(self) -> np.ndarray:
-        """The queries that are looked at."""
         return np.arange(len(self.k)) if self.every else np.arange(self.block - 1, len(self.k), self.block)
 
 

@@ -29,8 +29,6 @@ def cluster_recordings(chosen: Recording | None) -> tuple[Recording, ...]:
 
 
 class Held(NamedTuple):
-    """A recorded time beside the model's, seconds."""
-
     row: ClusterTiming
     recording: Recording
     modelled: float
@@ -213,7 +211,6 @@ def runs_of(
 
 
 def beside_of(spread: Spread, backward: bool, recordings: tuple[Recording, ...]) -> list[str]:
-    """What can be drawn beside the ring of a spread problem."""
     lanes_recorded = not backward and recorded_lanes(spread, recordings)
     return [ORDERS] * spread.problem.mask.causal + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
 

@@ -36,7 +36,6 @@ class ByLength:
     simulations: Mapping[str, tuple[Simulation, ...]]
 
     def up_to(self, most: int) -> ByLength:
-        """As far as so many keys."""
         lengths = tuple(length for length in self.lengths if length <= most)
         return ByLength(lengths, {name: each[: len(lengths)] for name, each in self.simulations.items()})
 
@@ -123,7 +122,6 @@ UNFUSED, FUSED = "unfused", "fused"
 
 @lru_cache(maxsize=256)
 def growth(experiment: Experiment) -> Growth:
-    """How far an experiment's matrices of scores fill the GPU's memory."""
     parts = memory_parts(experiment.changed(algorithm=standard.ALGORITHM.key))
     matrices = parts[Tensor.S] + parts[Tensor.P]
     each = {UNFUSED: standard.ALGORITHM.key, FUSED: flash2.ALGORITHM.key}

@@ -163,7 +163,6 @@ def _run(experiment: Experiment, techniques: frozenset[str]) -> Launch:
 
 
 def kernels() -> dict[frozenset[str], str]:
-    """The algorithms that are told apart by their techniques."""
     return {record.techniques: key for key, record in ALGORITHMS.items() if record.techniques is not None}
 
 

@@ -186,7 +186,6 @@ class _Block(Block):
         self.asked, self.left = 0.0, dict.fromkeys(self.tiles, 0.0)  # when Q can come, and O has left
 
     def tile(self, keys: list[int]) -> None:
-        """The query tiles in flight, which see these key blocks."""
         there = self._copy("K", keys[0], self._free(), self.key["K"])
         queries = {tile: self._copy("Q", -1, self.asked, self.query) for tile in self.tiles}
         scored = {tile: self._product(QK[tile], keys[0], max(there, queries[tile])) for tile in self.tiles}

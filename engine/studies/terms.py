@@ -21,8 +21,6 @@ ALIBI = 8  # the last head's slope is 2 to the power of minus this, arXiv 2108.1
 
 @dataclass(frozen=True)
 class ScoreTerms:
-    """The scores of some query rows of the first head, and what terms make of them."""
-
     rows: np.ndarray  # [rows] the query rows, evenly spread
     # by a sink's logit, [rows] what the weights of a row's keys sum to; 0 where it sees no key
     sums: dict[float, np.ndarray]

@@ -89,7 +89,6 @@ class Block:
         self.link = self.tensor = 0.0  # when the way from L2 and the tensor cores are free
 
     def mark(self, lane: int, operation: str, key: int, start: float, seconds: float) -> float:
-        """Write down what a lane does; returns when it ends."""
         self.marks.append(Mark(lane, operation, key, start, start + seconds))
         return start + seconds
 

@@ -51,7 +51,6 @@ def by_algorithm(model: Model, phase: Phase) -> dict[str, Shares]:
 
 
 def by_standard(model: Model, phase: Phase) -> Evaluated:
-    """The same phase, its attention standard."""
     return replace(phase, algorithm=standard.ALGORITHM.key).of(model)
 
 

@@ -57,7 +57,6 @@ class Zoom:
 
     @property
     def thread_scores(self) -> float:
-        """Scores of the tile that a thread computes."""
         rows, keys = self.warp_size
         return rows * keys / WARP
 

@@ -18,7 +18,7 @@ from engine.recordings.counters import (
 )
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.studies.counter_gaps import busiest, in_range
+from engine.studies.model_errors import busiest, in_range
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))

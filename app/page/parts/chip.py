@@ -9,7 +9,7 @@ from app.figures.units import bytes_range_text, bytes_text, ratio_text
 from engine.experiment import Experiment
 from engine.recordings.counters import RecordedCounters, nearest_counters, recorded_counters
 from engine.recordings.recording import Recording
-from engine.studies.counter_gaps import in_range
+from engine.studies.model_errors import in_range
 
 EMPTIED = (
     "The profiler empties the caches before every kernel, and so does the model: its DRAM reads include a "

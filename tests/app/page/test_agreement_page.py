@@ -14,7 +14,7 @@ from engine.measuring.agreement import PAIRS, Agreement, kept
 from engine.model.launch import schedule_of
 from engine.recordings.counters import recorded_counters
 from engine.recordings.file import recording_of
-from engine.studies.counter_gaps import in_range
+from engine.studies.model_errors import in_range
 from tests.app.worker_page import again, html, opened, press, unfolded, until_done
 
 TINY = {"seq": 64, "heads": 2, "head_dim": 16, "block_q": 32, "block_kv": 16, "causal": "true"}
