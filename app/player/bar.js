@@ -43,10 +43,6 @@ export const BAR = {
   far: "one tile back or forward",
   options: [
     {
-      ...{ name: "loop", key: "l", words: "Loop", told: "start again at the end", pressed: true },
-      act: (player) => player.choose("loop", !player.loop),
-    },
-    {
       ...{ name: "race", key: "r", words: "Race", pressed: true },
       told: ({ algorithms: { length } }) => `race of the ${counted(length)} algorithms`,
       act: (player) => player.setRace(!player.race),

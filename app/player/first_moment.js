@@ -1,22 +1,21 @@
-// The moment to begin with: the share of the run that was noted before a reload, what the opened link says, or one that tells something.
+// The moment to begin with: what the opened link says, the share of the run that was noted in this tab, or one that tells something.
 
 import { clamp } from "../canvas/format.js";
 
-const MOMENT = "attention moment"; // the name that the share is kept by
+const nameOf = ({ backward }) => `attention moment ${backward ? "backward" : "forward"}`; // they have none in common
 
-/** Notes the share of a run that is done, for when this tab is loaded again. */
-export function note(share) {
+/** Notes the share of a model's run that is done, for when this tab comes back to it or is loaded again. */
+export function note(model, share) {
   try {
-    sessionStorage.setItem(MOMENT, share);
+    sessionStorage.setItem(nameOf(model), share);
   } catch {} // a browser may forbid it
 }
 
-/** The share that was noted, where the page was loaded again; else null. */
-export function noted() {
+/** The share that was noted, or null. */
+export function noted(model) {
   try {
-    const [opened] = performance.getEntriesByType("navigation"),
-      share = sessionStorage.getItem(MOMENT);
-    return opened?.type === "reload" && share !== null ? clamp(Number(share) || 0, 0, 1) : null;
+    const share = sessionStorage.getItem(nameOf(model));
+    return share === null ? null : clamp(Number(share) || 0, 0, 1);
   } catch {
     return null;
   }

@@ -92,18 +92,11 @@ def begun(payload: bytes, *, race: bool = False, flaw: str = "") -> bytes:
 
 def sizes(experiment: Experiment) -> dict:
     """What the picture says of a problem and its tiling."""
-    problem, tiling = schedule_of(experiment).problem, experiment.tiling
-    return {
-        "heads": problem.batch * problem.heads,
-        "seq_q": problem.seq_q,
-        "seq_kv": problem.seq_kv,
-        "head_dim": problem.head_dim,
-        "v_dim": problem.v_dim,
-        "itemsize": problem.itemsize,
-        "stored": dtype_named(problem.stored).bytes,
-        "block_q": tiling.block_q,
-        "block_kv": tiling.block_kv,
-    }
+    problem = schedule_of(experiment).problem
+    named = ("seq_q", "seq_kv", "head_dim", "v_dim", "itemsize")
+    shape = {name: getattr(problem, name) for name in named} | blocks(experiment)
+    stored = dtype_named(problem.stored).bytes
+    return {"heads": problem.batch * problem.heads, "stored": stored, **shape}
 
 
 def drawn_sizes(experiment: Experiment) -> dict:
@@ -200,24 +193,14 @@ def run_of(simulation: Simulation) -> tuple[dict, dict[str, np.ndarray]]:
     ragged += columns.key_block == len(schedule.key_rows) - 1
     alike = columns.phase.astype(np.int32) * len(Operation) + columns.operation
     alike = ((alike * len(Tensor) + columns.tensor) * 4 + ragged) * 2 + crossing.first
-    present = np.unique(alike)
-    number = np.zeros(present[-1] + 1, np.uint8)
-    number[present] = np.arange(len(present))
-    kind = number[alike]
-    example = np.zeros(len(present), np.int64)
-    example[kind] = np.arange(len(kind))
+    _, example, kind = np.unique(alike, return_index=True, return_inverse=True)
     fields = (columns.phase, columns.operation, columns.tensor, columns.read_bytes, columns.written_bytes)
-    table = np.stack([field[example].astype(np.int64) for field in fields], 1).tolist()
-    modelled = (step_seconds(run, moved), crossing.read, crossing.written)
-    steps = about(run)
-    steps["kinds"] = [
-        [*row, *more]
-        for row, *more in zip(table, *(column[example].tolist() for column in modelled), strict=True)
-    ]
+    fields += (step_seconds(run, moved), crossing.read, crossing.written)
+    steps = about(run) | {"kinds": list(zip(*(each[example].tolist() for each in fields), strict=True))}
     query, key = (
         np.where(c < 0, NO_BLOCK, c).astype(np.uint8) for c in (columns.query_block, columns.key_block)
     )
-    return steps, {"kind": kind, "query": query, "key": key}
+    return steps, {"kind": kind.astype(np.uint8), "query": query, "key": key}
 
 
 def about(run: Launch) -> dict:

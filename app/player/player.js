@@ -21,24 +21,10 @@ const FEW_TILES = 36,
   LONG_RUN = 90; // and any other
 const RACE_SECONDS = 24, // how long the slowest lane of a race takes at speed 1
   RACE_MARKS = 10000; // positions of the scrubber in a race
-const KEPT = ["loop", "race", "slot", "pinned", "speeds", "fraction"];
-const remembered = {}; // of these, by what is played: for when the reader leaves the page and returns
-
 /** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
 class Player extends TimedPlayer {
   static bar = BAR;
   static Model = Model;
-
-  release() {
-    if (!this.model.begin)
-      remembered[this.plays] = Object.fromEntries(KEPT.map((name) => [name, this[name]]));
-    super.release();
-  }
-
-  /** A forward and a backward pass have no moments in common. */
-  get plays() {
-    return this.model.backward ? "backward" : "forward";
-  }
 
   load(part) {
     this.run = this.model.run;
@@ -59,15 +45,14 @@ class Player extends TimedPlayer {
   /** The first moment shown: what the link says, what was seen last, or a tile that makes a row rescale. */
   open() {
     const linked = linkedMoment(),
-      { begin } = this.model,
-      kept = remembered[this.plays];
-    if (begin || kept) Object.assign(this, begin ?? kept, begin && { fraction: 0 });
+      { begin } = this.model;
+    if (begin) Object.assign(this, begin, { at: 0 });
     else if (linked.has("step") || linked.has("race")) {
       if (linked.has("row")) this.pinned = Number(linked.get("row"));
       this.race = linked.has("race") && this.races;
       const place = this.race ? linked.get("race") * RACE_MARKS : Number(linked.get("step"));
       this.at = clamp(place || 0, 0, this.last);
-    } else if (noted() !== null) this.fraction = noted();
+    } else if (noted(this.model) !== null) this.fraction = noted(this.model);
     else this.at = tellingStep(this.model, this.run, this.slot) + 1;
   }
 
@@ -211,9 +196,9 @@ class Player extends TimedPlayer {
   }
 
   moment() {
-    const { view, position, last, race, loop, flaw, model, row, run } = this;
+    const { view, position, last, race, flaw, model, row, run } = this;
     return {
-      ...{ view, position, last, race, loop, flaw, part: position / last },
+      ...{ view, position, last, race, flaw, part: position / last },
       ...(race ? this.raceWords() : this.words(view.step)),
       title: `${model.queryBlocks} by ${model.keyBlocks} tiles of the score matrix`,
       ...{ row: model.rows[row], algorithm: run.name },
@@ -249,7 +234,7 @@ class Player extends TimedPlayer {
 
   tell(title, words) {
     super.tell(title, words);
-    if (!this.playing && !this.race) note(this.fraction);
+    if (!this.playing && !this.race) note(this.model, this.fraction);
   }
 
   /** What the picture of this moment depends on. */

@@ -61,12 +61,8 @@ def put_back(page, asked) -> bool:
     if page.evaluate("window.asked") != asked:
         return False
     page.evaluate(BLUR)
-    for key, pressed in (
-        (" ", state(page)["playing"]),
-        ("r", state(page)["race"]),
-        ("l", state(page)["loop"]),
-    ):
-        if pressed:
+    for key, pressed in ((" ", "playing"), ("r", "race")):
+        if state(page)[pressed]:
             page.keyboard.press(key)
     page.keyboard.press("Escape")  # closes the list of keys
     page.keyboard.press("Escape")  # follows the rows again

@@ -13,7 +13,7 @@ STEPS = len(file.load("attention").steps)
 DENSE = 6  # from the first, as many as have most on their screens
 NOTED = """() => {  // the player's moment, for a reload
     const { position, last } = window.__player.state();
-    return Math.abs(Number(sessionStorage.getItem("attention moment")) * last - position) < 0.5;
+    return Math.abs(Number(sessionStorage.getItem("attention moment forward")) * last - position) < 0.5;
 }"""
 FITS = """() => {  // the words and the picture, which is drawn, above the room of the keys' hint
     const of = (part) => document.querySelector(`.st-key-tour_${part}`);
