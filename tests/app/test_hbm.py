@@ -112,12 +112,6 @@ def test_both_totals_are_those_of_the_file():
     assert f"{stored / fused:.3g} times fewer bytes and {seconds[0] / seconds[1]:.3g} times less time" in said
 
 
-def test_without_such_a_pair_there_is_no_race(monkeypatch):
-    alone = start.race()[1:]
-    monkeypatch.setattr(start, "sampled_calls", lambda _: alone)
-    assert start.race() == []
-
-
 @pytest.mark.parametrize(("label", "experiment"), [("Start the lecture", None), ("Explore", Experiment())])
 def test_one_click_leads_on(open_app, monkeypatch, label, experiment):
     opened = []

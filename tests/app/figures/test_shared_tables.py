@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from app.figures.colours import DARK, LIGHT
 from app.figures.shared_tables import palettes, steps_tables
 from app.player import backward, payload
 from engine.experiment import Experiment
@@ -15,16 +14,6 @@ APP = Path(__file__).resolve().parents[3] / "app"
 SCRIPTS = sorted(APP.rglob("*.js"))
 HEX = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
 ALGORITHM = re.compile(r"standard\b|flash-?(?:attention-)?\d|split_kv", re.IGNORECASE)
-
-
-@pytest.mark.parametrize(("name", "palette"), [("dark", DARK), ("light", LIGHT)])
-def test_the_canvas_has_the_figures_colours(name, palette):
-    sent = palettes()[name]
-    for tensor in ("Q", "K", "V", "S", "P", "O", "lse"):
-        assert sent[tensor] == palette.tensor(tensor)
-    assert (sent["dK"], sent["dP"], sent["statistics"]) == (palette.k, palette.s, palette.statistics)
-    assert (sent["ground"], sent["panel"], sent["line"]) == (palette.ground, palette.panel, palette.grid)
-    assert set(filter(None, steps_tables()["tensors"])) <= set(sent)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(APP)))

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from app.figures.tables import sheet, table
+from app.figures.tables import sheet
 from app.figures.units import bytes_text, scaled, seconds_text, share_text, times_text
 from engine import Experiment, simulate
 from tests.app.worker_page import html, opened
@@ -46,11 +46,6 @@ def test_a_rows_unit_stands_in_its_name_where_columns_have_several():
 )
 def test_what_a_cell_says_is_read_as_a_number_or_left_as_words(text, head, value):
     assert sheet(["", "x"], [["row", text]]) == [["", head], ["row", pytest.approx(value)]]
-
-
-def test_an_empty_table_has_its_head():
-    assert sheet(["a", "b"], []) == [["a", "b"]]
-    assert "data-sheet" in table([])
 
 
 def test_a_pages_table_carries_the_engines_bytes():

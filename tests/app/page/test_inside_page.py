@@ -7,7 +7,7 @@ import pytest
 from app import inside
 from app.figures.units import bytes_text, seconds_text, share_text, times_text
 from app.page import flash3
-from app.page.parts import blackwell, hopper
+from app.page.parts import blackwell
 from engine import simulate
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS
@@ -81,20 +81,6 @@ def test_all_techniques_off_is_unfused_attention(open_app):
     assert metrics(app)["Time, modelled"] == seconds_text(standard.modelled.seconds)
     assert metrics(app)["Crosses HBM, modelled"] == bytes_text(standard.traffic.dram.total)
     assert app.header[0].value.startswith(f"Unfused attention takes {metrics(app)['Time, modelled']}")
-
-
-def test_each_left_out_technique_has_a_row_with_its_factor():
-    experiment = Experiment.of(seq=4096, head_dim=128)
-    full = variant(experiment, ALL)
-    left = variant(experiment, without("overlapped"))
-    row = hopper.worth_row(left, full, "overlapped")
-    assert [*row.values()][:3] == ["Softmax under products", seconds_text(left.seconds), "1.21×"]
-    unfused = simulate(experiment.changed(algorithm="standard")).traffic
-    moved = hopper.worth_row(variant(experiment, without("fusion")), full, "fusion")
-    assert moved["requested from L2, counted"] == bytes_text(unfused.requested.total)
-    assert moved["crosses HBM, modelled"] == bytes_text(unfused.dram.total)
-    tiling = hopper.worth_row(variant(experiment, without("tiling")), full, "tiling")
-    assert tiling["time, modelled"] == "does not fit"
 
 
 def opened(open_app, **values):

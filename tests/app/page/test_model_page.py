@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from app.figures import model as figures
 from app.figures.colours import DARK
 from app.figures.units import seconds_text, share_text
@@ -11,7 +9,6 @@ from app.page import model as page
 from engine.layers.config import shipped
 from engine.layers.phase import DECODE, PREFILL, Phase
 from engine.root import ROOT
-from engine.studies import your_model as studies
 from engine.studies.your_model import layers_on, recorded_layers
 from tests.app.worker_page import opened, words
 
@@ -51,19 +48,6 @@ def test_a_pasted_config_is_shown_and_a_wrong_one_says_each_field():
     ).run()
     assert "num_attention_heads is -3; it must be a whole number from 1 to 1,024." in words(shown)
     assert not shown.exception
-
-
-def test_the_share_grows_with_the_length_and_standard_attention_takes_most():
-    curves = studies.by_algorithm(LLAMA, Phase(PREFILL))
-    plain, _, runs = curves.values()
-    assert all(plain[tokens] >= share for tokens, share in runs.items())
-    first, last = studies.unnoticed(runs)
-    assert all((share < studies.LITTLE) == (first <= tokens <= last) for tokens, share in runs.items())
-    assert studies.unnoticed({128: 0.06, 256: 0.06}) is None
-    assert studies.unnoticed({128: 0.01, 256: 0.01}) == (128, 256)
-    figure = figures.share(curves, 8192, DARK)
-    assert [list(trace["x"]) for trace in figure["data"]] == [list(studies.LENGTHS)] * 3
-    assert figure["data"][2]["y"][6] == pytest.approx(100 * Phase(PREFILL, 8192).of(LLAMA).attention_share)
 
 
 def test_memory_is_drawn_in_proportion_and_says_when_it_is_too_small():

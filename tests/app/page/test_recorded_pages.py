@@ -6,16 +6,12 @@ import pytest
 
 from app.figures.colours import palette
 from app.figures.units import bytes_text
-from app.page import agreement
 from app.page.parts import recorded
 from engine.measuring.trial import training_problem
 from engine.problem.problem import Mask, Problem
 from engine.recordings.counters import recorded_counters
-from engine.recordings.file import recording_of
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.recordings.rows import timings_of
 from engine.recordings.timing import TilingTiming, Times, Timing
-from engine.studies.model_errors import COUNTED, SWEPT, ModelError
 from tests.app.worker_page import again, html, opened, unfolded, words
 
 COLOURS = palette(False)
@@ -75,15 +71,6 @@ def put(monkeypatch, own_worker):
     return put
 
 
-def test_errors_of_the_model_stand_in_a_line_for_each_kind_of_call_and_cells_for_each_gpu():
-    swept, counted = ModelError(SWEPT, 25, 0.0391, 0.329), ModelError(COUNTED, 3, 0.02, 0.05)
-    found = agreement.error_rows({"H200": (swept, counted), "H100": (replace(counted, count=4),)})
-    assert [[*row.values()] for row in found] == [
-        ["time, forward, over sizes of blocks", "25", "3.9%", "32.9%", "", "", ""],
-        ["time under the profiler", "3", "2.0%", "5.0%", "4", "2.0%", "5.0%"],
-    ]
-
-
 def test_the_speed_page_says_what_was_recorded_where_and_when(put):
     put(RECORDING)
     page = opened("speed")
@@ -108,15 +95,6 @@ def test_the_speed_page_says_what_was_recorded_where_and_when(put):
     assert "FLOPs of a backward pass count as 2.5 times" in said
     page.segmented_control(key="speed_metric").set_value("speedup")
     assert "Nothing was recorded here that a speed-up could be over" in words(again(page))
-
-
-@pytest.mark.parametrize("hardware", ["h200", "h100"])
-def test_what_speed_ups_are_over_is_said_where_it_is_not_unfused_attention(hardware):
-    said = recorded.speed_up_over(timings_of(recording_of(hardware), 128, False, "backward"))
-    assert said == (
-        "Speed-ups in this chart are over PyTorch, flash backend: unfused attention was not recorded here."
-    )
-    assert recorded.speed_up_over(timings_of(recording_of(hardware), 128, False, "forward")) == ""
 
 
 def test_nothing_recorded_is_shown_as_nothing(put):
