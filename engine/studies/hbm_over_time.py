@@ -224,8 +224,6 @@ def _delivered(read: np.ndarray, written: np.ndarray, most: float) -> Iterator[n
 
 
 class Outline(NamedTuple):
-    """A call's bytes over time in a few numbers."""
-
     total: float  # bytes read and written, with those that are left in L2 at the end
     peak: float  # read and written together, bytes per second
     waves: tuple[float, ...]  # in which it fetches: when each begins, shares of the call

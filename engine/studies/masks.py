@@ -119,10 +119,8 @@ def _covered(ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 
 @dataclass(frozen=True)
 class VariantCost:
-    """A recorded row beside the plain one that was timed in turns with it."""
-
-    row: VariantTiming  # it, with a time
-    plain: VariantTiming  # the other
+    row: VariantTiming  # with a time
+    plain: VariantTiming  # that was timed in turns with it
     commit: str  # of the project when they were recorded
     seen: float  # share of all pairs of a query and a key that the row leaves
 

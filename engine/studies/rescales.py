@@ -145,7 +145,6 @@ class Rescaling:
 
     @cached_property
     def steps(self) -> OnlineSteps:
-        """m, l, α and the weights after every tile."""
         return online_steps(self.scores, self.block)
 
     @cached_property

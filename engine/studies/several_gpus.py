@@ -267,11 +267,6 @@ def hidden_from(
     return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
 
 
-def blocks_passing(gpus: int) -> int:
-    """Blocks of others' keys that a ring has room for on each GPU."""
-    return min(SLOTS, gpus - 1)
-
-
 def bytes_per_token(spread: Spread) -> dict[str, float]:
     """By what they are of, bytes of a token on the GPU that holds most: one layer, forward, all heads."""
     problem, gpus = spread.problem, spread.gpus
@@ -288,7 +283,7 @@ def bytes_per_token(spread: Spread) -> dict[str, float]:
         }
     found["published K and V"] = TURNS * keys
     if spread.by_steps:
-        passing, outs = blocks_passing(gpus) * keys, min(WAITING, gpus) * (queries + lse)
+        passing, outs = min(SLOTS, gpus - 1) * keys, min(WAITING, gpus) * (queries + lse)
     else:
         passing, outs = min(SLOTS, spread.groups) * keys * gpus / spread.groups, queries
     return found | {"others' K and V": passing, "O of the groups or rounds": outs}

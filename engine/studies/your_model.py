@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log2
+from operator import attrgetter
 from types import MappingProxyType
 
 from engine.algorithms import flash2, standard
@@ -97,7 +98,8 @@ class LayerTime:
 @lru_cache(maxsize=256)
 def layer_time(model: Model, tokens: int, hardware: str) -> LayerTime:
     """The model's most frequent layer that has attention, in a prompt of so many tokens."""
-    slow, fast = (_part(model, Phase(PREFILL, tokens, 1, 1, hardware, name)) for name in ("standard", AUTO))
+    ways = (Phase(PREFILL, tokens, 1, 1, hardware, name).of(model).parts for name in ("standard", AUTO))
+    slow, fast = (max(filter(attrgetter("experiment"), parts), key=attrgetter("count")) for parts in ways)
     fits = memory_bytes(slow.experiment) <= slow.experiment.gpu.memory_bytes
     times = slow.attention_seconds, fast.attention_seconds
     return LayerTime(tokens, slow.other_seconds, *times, fits, fast.experiment.record.label)
@@ -106,10 +108,6 @@ def layer_time(model: Model, tokens: int, hardware: str) -> LayerTime:
 def taught(experiment: Experiment) -> LayerTime:
     """That of the lecture's model, in a prompt as long as the scenario's keys, on its GPU."""
     return layer_time(shipped(TAUGHT), experiment.problem.seq_kv, experiment.hardware)
-
-
-def _part(model: Model, phase: Phase) -> Part:
-    return max((each for each in phase.of(model).parts if each.experiment), key=lambda each: each.count)
 
 
 LAYERS = SHELF / "layers"

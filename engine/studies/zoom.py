@@ -70,7 +70,9 @@ def zoom(experiment: Experiment) -> Zoom:
     q, k, _ = (each[0] for each in make_inputs(alone.problem))
     rows, width = tiling.block_q, tiling.block_kv
     middle = len(run.schedule.query_rows) // 2 * rows + rows // 2
-    row = middle if middle < len(q) and _seen(alone, middle) else len(q) - 1  # which sees the last key
+    row = min(middle, len(q) - 1)
+    low, high = visible_keys(alone.problem, np.array([row]))
+    row = row if low[0] < high[0] else len(q) - 1  # which sees the last key
     i = row // rows
     found = row_statistics(alone, q, k, [row])
     order = np.flatnonzero(~np.isnan(found.m[0]))
@@ -94,11 +96,6 @@ def zoom(experiment: Experiment) -> Zoom:
         *(q[row], k[key], float(scores[within])),
         *((before[0], float(m[at])), (before[1], float(total[at])), float(alpha[at])),
     )
-
-
-def _seen(experiment: Experiment, row: int) -> int:
-    low, high = visible_keys(experiment.problem, np.array([row]))
-    return max(0, int(high[0] - low[0]))
 
 
 def warp_pieces(rows: int, keys: int, warps: int) -> np.ndarray:
