@@ -2,10 +2,10 @@
 
 import { clamp } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
-import { WRONG } from "./broken_story.js";
 import { GridLayers } from "./grid_layers.js";
 import { tilesAdded } from "./row_state.js";
 import { NONE } from "./run.js";
+import { WRONG } from "./story.js";
 
 const REDDER = 3; // times its share of the largest number that O is off makes a tile red
 

@@ -3,8 +3,7 @@
 import { cut } from "../canvas/cut.js";
 import { clamp } from "../canvas/format.js";
 import { NARROW, ROOMY } from "../canvas/stage.js";
-import { BackwardGridPanel } from "./backward_grid.js";
-import { BackwardRowPanel, BackwardTrafficPanel } from "./backward_panels.js";
+import { BackwardGridPanel, BackwardRowPanel, BackwardTrafficPanel } from "./backward_panels.js";
 import { ChipPanel } from "./chip_panel.js";
 import { CodePanel } from "./code_panel.js";
 import { GridPanel } from "./grid_panel.js";

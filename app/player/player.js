@@ -5,7 +5,6 @@ import { showing } from "../canvas/showing.js";
 import { TimedPlayer } from "../canvas/timed_player.js";
 import { BackwardRowPanel } from "./backward_panels.js";
 import { BAR } from "./bar.js";
-import { brokenSentence } from "./broken_story.js";
 import { linkedMoment, note, noted, tellingStep, waitingBlock } from "./first_moment.js";
 import { layoutOf } from "./layout.js";
 import { FLIGHT_SECONDS } from "./memory_panel.js";
@@ -13,7 +12,7 @@ import { Model } from "./model.js";
 import { raceSentence } from "./race.js";
 import { RowPanel } from "./row_panel.js";
 import { NONE } from "./run.js";
-import { sentence, stepWords } from "./story.js";
+import { brokenSentence, sentence, stepWords } from "./story.js";
 import { visitsCsv } from "./visits_csv.js";
 
 const FEW_TILES = 36,

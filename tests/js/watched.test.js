@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { BytesPanel } from "../../app/watched/bytes.js";
+import { BytesPanel } from "../../app/watched/panels.js";
 import { Watched } from "../../app/watched/run.js";
 import { sentence, tileWords } from "../../app/watched/story.js";
 import { each } from "./each.js";
