@@ -298,6 +298,16 @@ def _recorded_pages(recording: Recording, decoding: Experiment) -> None:
         f"{recording.heading}, batch {whole.problem.batch}, {whole.problem.seq_kv:,} keys: K and V come at "
         f"{scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
     )
+    chunk, *over_pages = studies.recorded_chunk(recording) or (None,)
+    if over_pages:
+        longer = " and ".join(
+            f"{times_text(row.times.p50, chunk.times.p50)} as long over pages of {row.page_size}"
+            for row in over_pages
+        )
+        st.caption(
+            f"The last {chunk.problem.seq_q:,} queries of {chunk.problem.seq_kv:,} tokens take "
+            f"FlashAttention-3's kernel {seconds_text(chunk.times.p50)}, and {longer}."
+        )
 
 
 def _heads(decoding: Experiment, recording: Recording | None) -> None:

@@ -13,11 +13,23 @@ from engine.model.simulation import Simulation, simulate
 from engine.problem.cache import kept_with
 from engine.problem.flops import field_flops
 from engine.problem.hardware import gpu_named
-from engine.recordings.nearest import MASK, all_heads, doublings, head_dim, length, nearest, sharing_heads
+from engine.recordings.nearest import (
+    MASK,
+    all_heads,
+    differing,
+    doublings,
+    further,
+    head_dim,
+    length,
+    masked,
+    nearest,
+    sharing_heads,
+)
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import experiment_of
 
 ALIKE = 0.15  # shares of peaks within which two units are equally near
+ALIKE_MASKED = differing(masked, further)  # of points of one roofline
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
     "tensor core": "tensor_percent",
@@ -206,7 +218,7 @@ def roofline_points(recording: Recording, experiment: Experiment) -> list[dict]:
         and not row.sampled
         and _has_totals(row)
         and row.problem.head_dim == problem.head_dim
-        and row.problem.mask.looks_ahead == problem.mask.looks_ahead
+        and not ALIKE_MASKED(row, experiment)
         and (row.problem.seq_q > 1) == (problem.seq_q > 1)
     ]
     return [

@@ -53,6 +53,12 @@ def windowed(one: Any) -> bool:
     return one.problem.mask.window is not None
 
 
+def further(one: Any) -> tuple:
+    """What else its mask and its scores have: documents, a prefix, terms; and whether V has another width."""
+    problem = one.problem
+    return problem.mask.packed, bool(problem.mask.prefix), problem.terms, problem.head_dim_v is None
+
+
 def all_heads(one: Any) -> int:
     """Its query heads over the batch."""
     return one.problem.batch * one.problem.heads
@@ -63,6 +69,6 @@ def sharing_heads(one: Any) -> float:
     return one.problem.heads / one.problem.kv_heads
 
 
-# Of scenarios: which keys are hidden, the head dimension, and how large all else is.
-MASK, WIDTH = differing(masked, windowed), difference(head_dim)
+# Of scenarios: which keys are hidden, what becomes of scores, the head dimension, and how large all else is.
+MASK, WIDTH = differing(masked, windowed, further), difference(head_dim)
 SIZES = doublings(length, all_heads, sharing_heads)

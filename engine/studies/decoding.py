@@ -194,6 +194,12 @@ def recorded_pages(
     return next(filter(_is_own_choice, rows), None), tuple(paged)
 
 
+def recorded_chunk(recording: Recording) -> tuple[Decoding, ...]:
+    """A chunk of a prompt over keys in one piece, and over pages, the smallest first; what was recorded."""
+    rows = (row for row in recording.decoding if row.problem.seq_q > 1 and row.provider != "copy")
+    return tuple(sorted((row for row in rows if row.times), key=lambda row: row.page_size or 0))
+
+
 def _is_own_choice(row: Decoding | Counters) -> bool:
     return (row.provider, row.splits) == (ALGORITHM.key, None)
 
