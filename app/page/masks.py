@@ -194,13 +194,13 @@ def _recorded(recording: Recording | None) -> None:
 def _variant(row: VariantTiming) -> tuple[str, ...]:
     """A recorded row's mask, and what it has besides."""
     name, extent = _name(row.problem.mask, row.problem.seq_kv)
+    if row.problem.head_dim != 128 and not row.v_dim:
+        name += f", head dim {row.problem.head_dim}"
     if row.term:
         return f"{name} with {TERM_NAMES[row.term]}", extent
     if row.prefix:
         return name, f"and a prefix of {row.prefix:,} keys"
-    if row.v_dim:
-        return f"{name}, head dims {row.problem.head_dim} and {row.v_dim}", extent
-    return (name if row.problem.head_dim == 128 else f"{name}, head dim {row.problem.head_dim}"), extent
+    return (f"{name}, head dims {row.problem.head_dim} and {row.v_dim}" if row.v_dim else name), extent
 
 
 def _alibi(experiment: Experiment) -> None:

@@ -138,10 +138,15 @@ def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ..
 
 
 def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming | None:
-    """The plain row of its kernel, direction and commit beside it: causal where it looks back only."""
+    """The plain row of its kernel, direction and commit beside it: causal where it looks back only.
+
+    With a term one of its head dim, if there is one.
+    """
     causal, same = not row.problem.mask.looks_ahead, attrgetter("provider", "direction", "commit")
-    alike = (each for each in rows if same(each) == same(row))
-    return next((each for each in alike if each.plain and each.problem.mask.causal is causal), None)
+    plain = [each for each in rows if each.plain and same(each) == same(row)]
+    plain = [each for each in plain if each.problem.mask.causal is causal]
+    other = bool(row.term)
+    return min(plain, key=lambda each: other * (each.problem.head_dim != row.problem.head_dim), default=None)
 
 
 def seen(row: VariantTiming) -> float:
