@@ -62,6 +62,13 @@ def test_busy_shares_by_hand():
         assert f"<td class='words'>{unit}</td>{shares}" in shown
 
 
+def test_measured_numbers_have_their_units():
+    row = {"provider": "flash2", "label": "", "keys": 4096, "skipped": None, "repeats": 7, "note": ""}
+    row |= {"p20": 1e-3, "p50": 2e-3, "p80": 4e-3, "tflops": 123.0, "tokens_per_second": 4.5e6}
+    told = [*speed.cells(row | {"error": 1e-4, "allowed": 4e-4}).values()][1:8]
+    assert told == ["4,096", "2 ms", "1 ms", "4 ms", "7", "123 TFLOP/s", "4.5 M tokens/s"]
+
+
 def test_pressing_measures_says_where_and_is_seen_by_another_visitor(session_worker, monkeypatch):
     monkeypatch.setattr(speed, "SWEEP", f"{JOBS}:short_sweep")
     page = until_done(press(opened("speed", **TINY), MEASURE))
