@@ -77,9 +77,9 @@ def test_attention_and_gradients_are_right_in_the_blocks_of_a_card(card, monkeyp
         torch.testing.assert_close(found.double(), right.double(), atol=3e-2, rtol=3e-2)
 
 
-def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch):
+def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch, device):
     on(monkeypatch, "t4")
-    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16, device=device)
     monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
     said = explain(q, q, q, algorithm="flash2")
     assert said == "flash2 runs: it was asked for; Triton multiplies without tensor cores on sm_75"
@@ -87,17 +87,17 @@ def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch):
     assert "tensor cores" not in explain(q, q, q, algorithm="flash2")
 
 
-def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch):
+def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch, device):
     on(monkeypatch, "mi300x")
     monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
-    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16, device=device)
     with pytest.raises(RuntimeError, match=r"^blocks cannot be traced on gfx942, "):
         trace_attention(q, q, q)
 
 
-def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch):
+def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch, device):
     on(monkeypatch, "mi300x")
-    q = torch.zeros(1, 2, 64, 64, dtype=torch.float16)
+    q = torch.zeros(1, 2, 64, 64, dtype=torch.float16, device=device)
     said = described(q, q, q, False, None, None, "ring", False)
     assert said["error"] == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
 
@@ -129,13 +129,13 @@ def test_a_half_that_does_not_fit_either_is_an_error():
         launch.fitting(run, Call(1, 1, 1, 64, 64, 64, False, None, 0.1, "flash2", 16, 16, None))
 
 
-def test_blocks_that_are_given_are_never_halved(monkeypatch):
+def test_blocks_that_are_given_are_never_halved(monkeypatch, device):
     def refuse(*_, **__):
         raise launch.OutOfSharedMemoryError("flash2", 300_000, 101_376, "shared memory")
 
     refusing = replace(dispatch.ALGORITHMS["flash2"], forward=refuse)
     monkeypatch.setattr(dispatch, "ALGORITHMS", {**dispatch.ALGORITHMS, "flash2": refusing})
-    q = torch.zeros(1, 1, 20, 16)
+    q = torch.zeros(1, 1, 20, 16, device=device)
     with pytest.raises(launch.OutOfSharedMemoryError):
         attention(q, q, q, algorithm="flash2", block_q=64)
     with pytest.warns(RuntimeWarning, match="runs in blocks"), pytest.raises(launch.OutOfSharedMemoryError):

@@ -1,4 +1,4 @@
-"""The micro-benchmarks' kernels do what their rates are counted for: every one but Gluon's, interpreted."""
+"""The micro-benchmarks' kernels do what their rates are counted for: every one but Gluon's."""
 
 import pytest
 import torch
@@ -10,8 +10,8 @@ PLACE = 2048  # of the first block's sum
 
 
 @pytest.fixture
-def bench() -> Benchmarks:
-    return Benchmarks("cpu", SIZE)
+def bench(device) -> Benchmarks:
+    return Benchmarks(device, SIZE)
 
 
 def settled(x: torch.Tensor, times: int) -> torch.Tensor:
