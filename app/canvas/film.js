@@ -59,8 +59,9 @@ export class Film {
     return this.player.last / this.player.passing(1);
   }
 
-  /** Draws the nth picture of those that are played. */
+  /** Draws the nth picture of those that are played; the first and the last say their own words. */
   show(n) {
+    if (n % (this.count - 1) === 0) this.player.said = "";
     this.player.now = (1000 * n) / this.rate;
     this.paint((this.player.last * n) / (this.count - 1));
   }
