@@ -18,6 +18,8 @@ import { visitsCsv } from "./visits_csv.js";
 const FEW_TILES = 36,
   WHOLE_RUN = 15, // seconds that a run of so few tiles takes at most, for it is watched from end to end
   LONG_RUN = 90; // and any other
+const READ = 3, // steps a second that can be read one by one
+  TELLING = ["rescale", "softmax", "score_gradient"]; // the step of a tile that says most of it
 const RACE_SECONDS = 24, // how long the slowest lane of a race takes at speed 1
   RACE_MARKS = 10000; // positions of the scrubber in a race
 /** Of a `model` and its `run`; it is `at` a position of its steps, or of the race's scrubber. */
@@ -204,6 +206,16 @@ class Player extends TimedPlayer {
     };
   }
 
+  /** The step to tell of: where steps pass too fast to be read, the one of its tile that says most. */
+  telling(step) {
+    const { run, playing } = this,
+      visit = run.has(step) ? run.visit[step] : NONE;
+    if (!playing || visit < 0 || this.passing(1) <= READ) return step;
+    let told = run.visitStart[visit];
+    while (run.visit[told] === visit && !TELLING.includes(run.operation(told))) told++;
+    return run.visit[told] === visit ? told : step;
+  }
+
   words(step) {
     const { model, run, flaw, row, tellsRow } = this,
       visited = run.visitedBy(step),
@@ -212,7 +224,7 @@ class Player extends TimedPlayer {
       told = tellsRow ? row : -1; // of a row whose numbers are not on the screen nothing is said
     return {
       sentence: this.standing(
-        () => brokenSentence(model, run, step, flaw) || sentence(model, run, step, told),
+        () => brokenSentence(model, run, step, flaw) || sentence(model, run, this.telling(step), told),
       ),
       where: visits + stepWords(run, step),
       length: plural(run.steps, "step"),

@@ -113,6 +113,9 @@ def test_4096_tiles_are_drawn_once_a_frame_with_half_as_many_strokes(page, dashb
     drawn, displayed = page.evaluate("[window.__player.frames.map(([at]) => at), window.displayed]")
     assert len(drawn) >= 20
     assert Counter(drawn) <= Counter(displayed)
+    for _ in range(3):  # too fast for its steps to be read: of a tile what its softmax does is told
+        page.wait_for_timeout(900)
+        assert " meets key tile " in state(page)["sentence"]
 
 
 def test_it_plays_calmly_where_that_is_asked_and_takes_the_theme_of_the_page(page, dashboard):
