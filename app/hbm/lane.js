@@ -89,7 +89,10 @@ export class FlowPanel extends LaneChart {
       facts = (outline ? lane.modelled : [brings, ...lane.shape]).filter(Boolean);
     pen.heading(lane.name, facts, plot.x, y, plot.w - wide - beside, { size: 15, note: { size: small } });
     if (narrow && lane.origin && !this.open)
-      pen.text(lane.origin, plot.x + 4 * u, this.zero + this.tall(1) - 6 * u, { ...origin, room: plot.w });
+      pen.text(lane.origin, plot.x + 4 * u, this.zero + this.tall(1) - 6 * u, {
+        ...origin,
+        halo: theme.panel,
+      });
   }
 
   /** What the memory delivers, on both sides of the line. */
