@@ -17,6 +17,7 @@ from engine.model.traffic import Traffic
 from engine.problem.problem import Problem
 from engine.studies.survey import growth
 
+TALL = 900  # pixels of a table that scrolls sideways only, on narrow screens
 GREY = {"delta_color": "off", "delta_arrow": "off"}  # of a metric, whose words below are no change
 
 

@@ -7,7 +7,6 @@ SageAttention has it (arXiv 2410.02367), a float32 scale for 64 tokens; K less i
 adds the same to all scores of a query and so leaves its softmax as it was; P and V stay in 16 bits.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -282,17 +281,3 @@ def recorded_fp8(recording: Recording | None, experiment: Experiment) -> tuple[F
     rows = [row for row in recording.fp8 if row.times] if recording else []
     row = nearest(rows, experiment, differing(masked), WIDTH, doublings(length))
     return tuple(each for each in rows if each.problem == row.problem)
-
-
-def fp8_worth(rows: Sequence[Fp8Timing]) -> tuple[float, float] | None:
-    """What scales by block and the rotation give, of the rows of one problem; None where one is missing.
-
-    How many times faster than float16 on normal inputs, and how many times smaller their error is than with
-    one scale per tensor on inputs with outliers.
-    """
-    found = {(row.numbers, row.inputs): row for row in rows}
-    wanted = ("float16", "normal"), ("rotated", "normal"), ("tensor", "outliers"), ("rotated", "outliers")
-    if not all(key in found for key in wanted):
-        return None
-    usual, turned, plain, spread = (found[key] for key in wanted)
-    return usual.times.p50 / turned.times.p50, plain.relative_error / spread.relative_error

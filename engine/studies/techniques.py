@@ -108,17 +108,6 @@ def sensible(chosen: Iterable[str], of: Mapping[str, Technique] = TECHNIQUES) ->
     return left
 
 
-def without(key: str) -> frozenset[str]:
-    """All techniques but one and those that rest on it."""
-    return sensible(ALL - {key})
-
-
-def ladder() -> tuple[frozenset[str], ...]:
-    """From unfused attention to FlashAttention-3: one technique more each time, as TECHNIQUES has them."""
-    keys = list(TECHNIQUES)
-    return tuple(frozenset(keys[:count]) for count in range(len(keys) + 1))
-
-
 def variant(experiment: Experiment, chosen: frozenset[str]) -> Variant:
     """An experiment's problem with the sensible part of the chosen techniques, whatever its algorithm."""
     techniques = sensible(chosen)

@@ -14,7 +14,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import identity
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
-from engine.studies.block_scales import E4M3, fp8_worth, head_errors, recorded_fp8, rounding_errors
+from engine.studies.block_scales import E4M3, head_errors, recorded_fp8, rounding_errors
 from engine.studies.quantities import QUANTITIES
 from tests.engine.test_block_scales import FORMATS, nearest
 
@@ -94,14 +94,6 @@ def test_the_nearest_problem_that_was_timed_is_found(recording):
     assert recorded_fp8(held, scenario) == alike
     assert recorded_fp8(held, scenario.changed(causal=True)) == (others[0],)
     assert recorded_fp8(replace(held, fp8=()), scenario) == recorded_fp8(None, scenario) == ()
-
-
-def test_what_the_rotation_is_worth_is_of_the_rows_it_names():
-    slow = Times(2e-3, 2.5e-3, 3e-3, 5)
-    rows = [row("float16", times=slow), row(), row("tensor", "outliers", relative_error=0.12)]
-    assert fp8_worth(rows) is None
-    worth = fp8_worth([*rows, row(inputs="outliers", relative_error=0.04), row("block", times=slow)])
-    assert worth == pytest.approx((2.5, 3.0))
 
 
 def test_without_a_hopper_gpu_rows_say_why():

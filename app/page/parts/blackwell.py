@@ -4,17 +4,17 @@ from functools import partial
 
 import streamlit as st
 
-from app.elements import GREY, fold, numbers
+from app.elements import TALL, fold, numbers
 from app.figures.units import bytes_text, digits, seconds_text, share_text, times_text
 from app.page.parts import rescales
-from app.scenario.offers import set_subject
-from app.sidebar.unused import unused
 from engine.algorithms import flash4
 from engine.experiment import Experiment
-from engine.studies.tensor_memory import ALL, TECHNIQUES, Variant, beside_published, on_blackwell, variant
+from engine.studies import tensor_memory
+from engine.studies.tensor_memory import ALL, Variant, beside_published, on_blackwell, variant
 from engine.studies.warp_groups import Inside
 
-NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
+LABEL, STUDY, own = flash4.ALGORITHM.label, tensor_memory, on_blackwell
+UNUSED = ("This page shows FlashAttention-4 in its own blocks.", "algorithm", "block_q", "block_kv")
 HOPPER = (
     "**On Hopper two of these cost more than they bring.** This project's FlashAttention-3 was tried with "
     "both on an H200: rescaling skipped by a vote slowed it by 1 to 13%, polynomials by 4 to 14%, "
@@ -29,47 +29,34 @@ KERNEL_WORDS = (
 )
 PAPER, KERNEL = "arXiv 2603.05451, B200, bfloat16", "flash_attn/cute, public kernel"
 AUTHORS = "its authors' announcement, March 2026"
-TALL = 900  # pixels: tables scroll sideways only, on narrow screens
 
 
-def begin(experiment: Experiment) -> Variant:
-    """All techniques; the page's subject."""
-    set_subject(on_blackwell(experiment))
-    unused("This page shows FlashAttention-4 in its own blocks.", "algorithm", "block_q", "block_kv")
-    return variant(experiment)
-
-
-def head(_: Experiment, shown: Variant, full: Variant) -> None:
+def headline(_: Experiment, shown: Variant, full: Variant) -> str:
     """What everything together reaches or, where something is off, what that costs."""
     gpu, peak = full.block.experiment.gpu, share_text(full.of_peak)
-    told = (
-        f"With these techniques off, attention reaches {share_text(shown.of_peak)} of the tensor cores' "
-        f"peak, {times_text(shown.tflops, full.tflops)} what FlashAttention-4 does with all "
-        f"that it has here, {peak} (both modelled)."
-    )
-    if shown.techniques == full.techniques:
-        told = (
-            "In FlashAttention-4 one warp issues all products, and two softmax groups take turns under "
-            f"them: {peak} of the tensor cores' peak on {gpu.with_article} (modelled). One tile at a time "
-            f"would reach {share_text(variant(full.block.experiment, ALL - {'tiles'}).of_peak)}."
+    if shown.techniques != full.techniques:
+        return (
+            f"With these techniques off, attention reaches {share_text(shown.of_peak)} of the tensor cores' "
+            f"peak, {times_text(shown.tflops, full.tflops)} what FlashAttention-4 does with all "
+            f"that it has here, {peak} (both modelled)."
         )
-    st.header(told, anchor=False)
+    return (
+        "In FlashAttention-4 one warp issues all products, and two softmax groups take turns under "
+        f"them: {peak} of the tensor cores' peak on {gpu.with_article} (modelled). One tile at a time "
+        f"would reach {share_text(variant(full.block.experiment, ALL - {'tiles'}).of_peak)}."
+    )
 
 
-def words(experiment: Experiment, shown: Variant, full: Variant) -> str:
-    """What is off and what that means, and whose numbers these are."""
-    off = full.techniques - shown.techniques
-    off = [key for key in NAMES if key in off and full.techniques.issuperset(TECHNIQUES[key].needs)]
-    told = [f"Without {NAMES[key].lower()}: {TECHNIQUES[key].off}" for key in off]
-    if not off:
-        told.append("Everything is on: this is FlashAttention-4's forward pass.")
+def also(experiment: Experiment, _: Variant, full: Variant) -> list[str]:
+    """What these blocks cannot have, and whose numbers these are."""
+    told = []
     if "pairs" not in full.techniques:
         told.append(
             "Pairs of blocks are for no mask and d = 128 (or 192 beside 128), so none share K and V here."
         )
     if experiment.gpu != full.block.experiment.gpu:
         told.append(f"A B200 is shown: {experiment.gpu.with_article} has no tensor memory.")
-    return " ".join(told)
+    return told
 
 
 def picture(_: Experiment, shown: Variant, __: Variant) -> tuple[Inside, str, str]:
@@ -87,78 +74,56 @@ def picture(_: Experiment, shown: Variant, __: Variant) -> tuple[Inside, str, st
     return block, f" of FlashAttention-4, {gpu.name}", told
 
 
-def beside(shown: Variant, full: Variant, block: Inside) -> None:
+def metrics(shown: Variant, full: Variant, block: Inside) -> list[tuple[str, ...]]:
     """Rate, busy units and bytes of what is switched on, beside FlashAttention-4's."""
-    rate, moved, usual = shown.tflops, shown.requested.total, full.requested.total
+    moved, usual = shown.requested.total, full.requested.total
     peak = f"{share_text(shown.of_peak)} of peak"
-    if rate != full.tflops:
+    if shown.tflops != full.tflops:
         peak += f", not {share_text(full.of_peak)}"
     same = "as FlashAttention-4" if moved == usual else f"{times_text(moved, usual)} FlashAttention-4's"
-    for label, value, *more in (
-        ("Rate in the loop, modelled", f"{rate:,.0f} TFLOP/s", peak),
+    return [
+        ("Rate in the loop, modelled", f"{shown.tflops:,.0f} TFLOP/s", peak),
         ("Tensor cores busy in the loop, modelled", share_text(block.tensor_busy)),
         ("Exponentials busy, modelled", share_text(block.softmax_busy)),
         ("Shared memory busy, modelled", share_text(shown.shared_busy)),
         ("Requested from L2, counted", bytes_text(moved), same),
-    ):
-        st.metric(label, value, *more, **GREY)
+    ]
 
 
-def below(experiment: Experiment, full: Variant) -> None:
-    """Each technique left out alone, and published figures beside the model's."""
-    st.markdown(
-        "**What each is worth**: FlashAttention-4 with this technique, and those that need it, left out"
-    )
-    rows = [worth_row(variant(experiment, ALL - {key}), full, key) for key in TECHNIQUES]
-    numbers(rows, "What each technique of FlashAttention-4 is worth", words=(0, 5), height=TALL)
+def worth(left: Variant, full: Variant) -> tuple[float, float, dict[str, str]]:
+    """Rate without a technique and with all, and the cells of its row."""
+    return left.tflops, full.tflops, {
+        "rate, modelled": f"{left.tflops:,.0f} TFLOP/s",
+        "shared memory busy": share_text(left.shared_busy),
+        "requested from L2, counted": bytes_text(left.requested.total),
+    }  # fmt: skip
+
+
+def below(_: Experiment, __: Variant, full: Variant) -> None:
+    """Published figures beside the model's, and how often real heads rescale."""
     st.markdown(HOPPER)
     st.markdown("**Beside what was published**")
     st.caption(KERNEL_WORDS)
-    numbers(published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
+    numbers(_published(), "Beside what was published", words=(0, 1, 2, 3), height=TALL)
     fold("rescales", partial(rescales.show, full.block.experiment), "How often must these heads rescale?")
 
 
-def worth_row(left: Variant, full: Variant, key: str) -> dict[str, str]:
-    """A technique left out alone; of one that these blocks cannot have, no numbers."""
-    here = key in full.techniques
-    return {
-        "without": NAMES[key],
-        "rate, modelled": f"{left.tflops:,.0f} TFLOP/s" if here else "not here",
-        "factor": times_text(left.tflops, full.tflops) if here else "",
-        "shared memory busy": share_text(left.shared_busy) if here else "",
-        "requested from L2, counted": bytes_text(left.requested.total) if here else "",
-        "what happens instead": TECHNIQUES[key].off,
-    }
-
-
-def published() -> list[dict[str, str]]:
+def _published() -> list[dict[str, str]]:
     """Published figures, each beside what is modelled or counted here of the same."""
     tflops, of_peak, over_second, clocks = beside_published()
     products, exponentials, operands = (f"{each:,.0f}" for each in clocks.values())
+    head = "what", "published", "here, modelled or counted", "source"
     rows = (
-        (
-            *("Forward, best", "1,613 TFLOP/s, 71% of peak"),
-            f"{tflops:,.0f} TFLOP/s, {share_text(of_peak)}: a whole call, N = 32,768",
-            PAPER,
-        ),
-        (
-            *("Over Triton's kernel", "up to 2.7 times as fast"),
-            f"{digits(over_second)} times as fast as FlashAttention-2",
-            PAPER,
-        ),
-        (
-            "Clocks for 128 × 128 scores at d = 128",
-            "1,024 of tensor cores, 1,024 of exponentials, 768 of shared memory",
-            f"{products}, {exponentials} and {operands}, at the peaks",
-            PAPER,
-        ),
-        (
-            *("Exponentials by polynomials", "10 to 25%; off by 8.8e-5 at most"),
-            f"{share_text(flash4.POLYNOMIALS)} as in the public kernel without a mask; off by 8.6e-5",
-            PAPER,
-        ),
+        ("Forward, best", "1,613 TFLOP/s, 71% of peak",
+         f"{tflops:,.0f} TFLOP/s, {share_text(of_peak)}: a whole call, N = 32,768", PAPER),
+        ("Over Triton's kernel", "up to 2.7 times as fast",
+         f"{digits(over_second)} times as fast as FlashAttention-2", PAPER),
+        ("Clocks for 128 × 128 scores at d = 128",
+         "1,024 of tensor cores, 1,024 of exponentials, 768 of shared memory",
+         f"{products}, {exponentials} and {operands}, at the peaks", PAPER),
+        ("Exponentials by polynomials", "10 to 25%; off by 8.8e-5 at most",
+         f"{share_text(flash4.POLYNOMIALS)} as in the public kernel without a mask; off by 8.6e-5", PAPER),
         ("More polynomials, FP8, causal", "3.4% (4k tokens) to 5.5% (16k) faster", "not modelled", KERNEL),
         ("Rescales that the threshold leaves", "about a tenth", "of these heads: below", AUTHORS),
-    )
-    head = "what", "published", "here, modelled or counted", "source"
+    )  # fmt: skip
     return [dict(zip(head, row, strict=True)) for row in rows]

@@ -1,15 +1,11 @@
 """FlashAttention-3 inside one block of a Hopper GPU: what each technique is worth, and FP8."""
 
-from collections.abc import Sequence
-
 import streamlit as st
 
-from app.elements import GREY, chart, fold, numbers, plot, too_large, unsure
-from app.figures import flash3 as figures
+from app.elements import TALL, fold, numbers, unsure
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
     bytes_text,
-    digits,
     ratio_digits,
     ratio_text,
     seconds_text,
@@ -17,61 +13,42 @@ from app.figures.units import (
     short,
     times_text,
 )
-from app.page.parts import live
-from app.scenario import theme
-from app.scenario.offers import set_subject
 from app.scenario.presentation import presenting
 from app.sidebar.recording import chosen_recording
-from app.sidebar.unused import unused
 from engine import simulate
 from engine.algorithms import flash3
 from engine.experiment import Experiment
 from engine.recordings.recording import Recording
 from engine.recordings.timing import Fp8Timing
-from engine.studies.block_scales import fp8_worth, head_errors, recorded_fp8
+from engine.studies import techniques
+from engine.studies.block_scales import head_errors, recorded_fp8
 from engine.studies.drawable import at_length
-from engine.studies.techniques import (
-    ALL,
-    LOOP,
-    TECHNIQUES,
-    RecordedKernel,
-    Variant,
-    ladder,
-    recorded_kernels,
-    variant,
-    without,
-)
+from engine.studies.techniques import ALL, LOOP, TECHNIQUES, Variant, recorded_kernels, variant
 from engine.studies.warp_groups import Inside
 from engine.studies.warp_groups import inside as lanes_of
 
-NAMES = {key: technique.name for key, technique in TECHNIQUES.items()}
+LABEL, STUDY = flash3.ALGORITHM.label, techniques
+UNUSED = ("This page always shows FlashAttention-3.", "algorithm")
 PAPERS_IDEA = (
     "In the paper, a group's softmax also overlaps its own P V of the previous block. In this project's "
     "kernel the compiler waits for that product first, as drawn; a barrier that forced the paper's order "
     "made the kernel 5% slower (measured on an H200)."
 )
 LONGER = 4096  # tokens, of which there are blocks enough for more than one round
-TALL = 900  # pixels: tables scroll sideways only, on narrow screens
+NUMBERS = {
+    "float16": "float16",
+    "tensor": "FP8, one scale per tensor",
+    "block": "FP8, scales by block",
+    "rotated": "FP8, by block, rotated",
+}
 
 
-def _own(experiment: Experiment) -> Experiment:
+def own(experiment: Experiment) -> Experiment:
+    """The scenario under FlashAttention-3."""
     return experiment.changed(algorithm=flash3.ALGORITHM.key)
 
 
-def begin(experiment: Experiment) -> Variant:
-    """All techniques; the page's subject."""
-    set_subject(_own(experiment))
-    unused("This page always shows FlashAttention-3.", "algorithm")
-    return variant(experiment, ALL)
-
-
-def head(experiment: Experiment, shown: Variant, full: Variant) -> None:
-    """The headline, and what is measured here."""
-    st.header(_headline(experiment, shown, full), anchor=False)
-    live.show(live.named(_own(experiment)))
-
-
-def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
+def headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
     """What everything together gains or, where something is off, what that costs."""
     if shown.techniques != full.techniques:
         usual = f"FlashAttention-3 with everything on, which takes {seconds_text(full.seconds)}"
@@ -84,11 +61,12 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
         what = "Unfused attention" if off else "Attention with these techniques off"
         took, times = seconds_text(shown.seconds), ratio_digits(shown.seconds, full.seconds)
         return f"{what} takes {took}, {times} times as long as {usual} (both modelled)."
-    now, apart = map(seconds_text, (full.seconds, variant(experiment, without("overlapped")).seconds))
+    in_turns = ALL - {"overlapped"}
+    now, apart = map(seconds_text, (full.seconds, variant(experiment, in_turns).seconds))
     times = f"{now}, not {apart} (modelled)" if now != apart else f"{now} (modelled), no less than in turns"
     longer, more = at_length(experiment, LONGER), ""
     if experiment.problem.seq_kv < LONGER and not presenting():
-        both = variant(longer, without("overlapped")).seconds, variant(longer, ALL).seconds
+        both = variant(longer, in_turns).seconds, variant(longer, ALL).seconds
         more = f" At {LONGER:,} tokens it is {ratio_digits(*both)} times as fast as in turns (modelled)."
     return (
         "In FlashAttention-3 one warp group takes its softmax while another uses the tensor cores: "
@@ -96,31 +74,22 @@ def _headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
     )
 
 
-def words(experiment: Experiment, shown: Variant, full: Variant) -> str:
-    """What is off and what that means, and which kernel is like it, in one paragraph."""
-    off = [key for key in TECHNIQUES if key not in shown.techniques]
-    idle = [key for key in off if not shown.techniques.issuperset(TECHNIQUES[key].needs)]
-    told = [f"Without {NAMES[key].lower()}: {TECHNIQUES[key].off}" for key in off if key not in idle]
-    if idle:
-        names = ", ".join(NAMES[key].lower() for key in idle).capitalize()
-        needed = {key for each in idle for key in TECHNIQUES[each].needs}
-        roots = " and ".join(NAMES[key].lower() for key in off if key in needed and key not in idle)
-        need, they_are = ("needs", "it is") if len(idle) == 1 else ("need", "they are")
-        told.append(f"{names} {need} {roots}, so {they_are} off too.")
-    if not off:
-        told.append("Everything is on: this is FlashAttention-3.")
-    if shown.kernel:
-        told.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
-    held = simulate(_own(experiment)).footprint
+def also(experiment: Experiment, shown: Variant, full: Variant) -> list[str]:
+    """Which kernel is like what is on, and what does not hold of it here."""
+    told, one = (
+        [f"The kernel {kernel(shown.kernel)} does exactly this."] * bool(shown.kernel),
+        own(experiment),
+    )
+    held = simulate(one).footprint
     if not held.fits and shown.techniques >= LOOP:
         told.append(
             f"A block of it {held.words[1]}, but {held.words[2]}: the model shows it as if it fitted."
         )
     if not experiment.gpu.has_tensor_cores_for(dtype := experiment.problem.dtype):
         told.append(f"In {dtype} the products run on the float32 units, which stand here for tensor cores.")
-    if not off and (why := _own(experiment).unserved):
+    if shown.techniques == full.techniques and (why := one.unserved):
         told.append(why)
-    return " ".join(told)
+    return told
 
 
 def picture(experiment: Experiment, shown: Variant, full: Variant) -> tuple[Inside, str, str]:
@@ -147,7 +116,7 @@ def picture(experiment: Experiment, shown: Variant, full: Variant) -> tuple[Insi
     )  # fmt: skip
 
 
-def beside(shown: Variant, full: Variant, block: Inside) -> None:
+def metrics(shown: Variant, full: Variant, block: Inside) -> list[tuple[str, ...]]:
     """Time and bytes of what is switched on, beside FlashAttention-3's, in lines that stay one."""
 
     def against(value: float | None, usual: float) -> str:
@@ -156,84 +125,54 @@ def beside(shown: Variant, full: Variant, block: Inside) -> None:
         return "as FlashAttention-3" if value == usual else f"{times_text(value, usual)} FlashAttention-3's"
 
     time = "does not fit" if shown.seconds is None else seconds_text(shown.seconds)
-    st.metric("Time, modelled", time, against(shown.seconds, full.seconds), **GREY)
+    told = [("Time, modelled", time, against(shown.seconds, full.seconds))]
     for label, kind in (("Requested from L2, counted", "requested"), ("Crosses HBM, modelled", "dram")):
         value, usual = (getattr(each.traffic, kind).total for each in (shown, full))
-        st.metric(label, bytes_text(value), against(value, usual), **GREY)
+        told.append((label, bytes_text(value), against(value, usual)))
     busy = share_text(block.tensor_busy) if shown.techniques >= LOOP else "–"
     whole = "does not fit" if shown.of_peak is None else f"whole call: {share_text(shown.of_peak)} of peak"
-    st.metric("Tensor cores busy in the loop, modelled", busy, whole, **GREY)
-    changed = {"these techniques": shown} if shown.techniques != full.techniques else {}
-    variants = changed | {flash3.ALGORITHM.label: full}
-    unsure({name: each.traffic for name, each in variants.items()})
+    return [*told, ("Tensor cores busy in the loop, modelled", busy, whole)]
 
 
-def below(experiment: Experiment, full: Variant) -> None:
-    """Technique by technique, kernels that were recorded, each left out, and FP8."""
+def worth(left: Variant, full: Variant) -> tuple[float | None, float, dict[str, str]]:
+    """Time without a technique and with all, and the cells of its row."""
+    return left.seconds, full.seconds, {
+        "time, modelled": "does not fit" if left.seconds is None else seconds_text(left.seconds),
+        "requested from L2, counted": bytes_text(left.traffic.requested.total),
+        "crosses HBM, modelled": bytes_text(left.traffic.dram.total),
+    }  # fmt: skip
+
+
+def below(experiment: Experiment, shown: Variant, full: Variant) -> None:
+    """Kernels that were recorded, and FP8."""
+    unsure({"with these techniques": shown.traffic, LABEL: full.traffic})
     recording = chosen_recording()
-    with st.container(key="apart_techniques"):
-        fall, recorded = st.columns([1, 1.15], gap="large")
-    asked, hidden = experiment.asked, ""
-    if experiment.problem.mask.hides:
-        hidden = " Unfused attention also computes what the mask hides, which no fused step does."
-    steps = [variant(experiment, techniques) for techniques in ladder()]
-    plot(
-        "Adding one technique at a time",
-        figures.waterfall([*NAMES.values()], steps, theme.colours()),
-        "Every bar is one schedule beside the one above it, all fused ones in the same blocks, unfused "
-        f"attention in the scenario's {asked.block_q} × {asked.block_kv}. The loop over queries outside "
-        "comes before the softmax, so that each later step keeps the order of the loops and the "
-        f"number of thread blocks.{hidden}{too_large(experiment)}",
-        **{"after": ": modelled, beside the step before", "key": "waterfall", "where": fall},
-    )
-    rows = recorded_kernels(recording, experiment) if recording else ()
-    with recorded:
-        if rows:
-            _kernels(recording, rows)
-    st.markdown(
-        "**What each is worth**: FlashAttention-3 with this technique, and those that depend on it, left out"
-    )
-    worth = [worth_row(variant(experiment, without(key)), full, key) for key in TECHNIQUES]
-    numbers(worth, "What each technique is worth", words=(0, 5), height=TALL)
+    if recording:
+        _kernels(recording, experiment)
     fold("fp8", lambda: _fp8(recording, experiment), "FP8: what does its error buy?")
 
 
-def worth_row(left: Variant, full: Variant, key: str) -> dict[str, str]:
-    """A technique left out alone."""
-    fits = left.seconds is not None
-    return {
-        "without": NAMES[key],
-        "time, modelled": seconds_text(left.seconds) if fits else "does not fit",
-        "factor": times_text(left.seconds, full.seconds) if fits else "",
-        "requested from L2, counted": bytes_text(left.traffic.requested.total),
-        "crosses HBM, modelled": bytes_text(left.traffic.dram.total),
-        "what happens instead": left.misfit or TECHNIQUES[key].off,
-    }
-
-
-def _kernels(recording: Recording, rows: Sequence[RecordedKernel]) -> None:
+def _kernels(recording: Recording, experiment: Experiment) -> None:
     """Where a kernel has some of the techniques: its recorded time."""
-    problem, before = rows[0].problem, (frozenset(), *(row.techniques for row in rows))
+    found, rows, before = recorded_kernels(recording, experiment), [], frozenset()
+    if not found:
+        return
+    for row in found:
+        added = [TECHNIQUES[key].name.lower() for key in TECHNIQUES if key in row.techniques - before]
+        rows.append({
+            "kernel": kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
+            "adds": ", ".join(added) or "none of them",
+            "recorded": seconds_text(row.seconds),
+            "rate": f"{row.tflops:,.0f} TFLOP/s",
+        })  # fmt: skip
+        before = row.techniques
+    problem = found[0].problem
     st.markdown(
         f"**Kernels that use them**, {recording.origin}: N = {short(problem.seq_kv)}, batch {problem.batch}, "
         f"{problem.heads} heads, d = {problem.head_dim}, {problem.mask.text}, {problem.dtype}"
     )
-    cells = [kernel_row(row, row.techniques - less) for row, less in zip(rows, before, strict=False)]
-    numbers(cells, "Kernels that use the techniques", words=(0, 1), height=TALL)
-    st.caption(
-        "Each kernel runs in blocks of its own; the bars on the left are modelled in FlashAttention-3's. "
-        f"{caveats(row.kernel for row in rows)}"
-    )
-
-
-def kernel_row(row: RecordedKernel, added: frozenset[str]) -> dict[str, str]:
-    """A recorded kernel, and what it has that those above it have not."""
-    return {
-        "kernel": kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
-        "adds": ", ".join(NAMES[key].lower() for key in TECHNIQUES if key in added) or "none of them",
-        "recorded": seconds_text(row.seconds),
-        "rate": f"{row.tflops:,.0f} TFLOP/s",
-    }
+    numbers(rows, "Kernels that use the techniques", words=(0, 1), height=TALL)
+    st.caption(f"Each kernel runs in blocks of its own. {caveats(row.kernel for row in found)}")
 
 
 def _fp8(recording: Recording | None, experiment: Experiment) -> None:
@@ -257,39 +196,28 @@ def _fp8(recording: Recording | None, experiment: Experiment) -> None:
     )
     rows = recorded_fp8(recording, experiment)
     if not rows:
-        st.caption("The recording that is chosen has no attention in FP8, so there is nothing to draw.")
+        st.caption("The recording that is chosen has no attention in FP8, so there is nothing to show.")
         return
     problem = rows[0].problem
     st.markdown(
         f"**{recording.heading}**: N = {short(problem.seq_kv)}, batch {problem.batch}, {problem.heads} "
         f"heads, d = {problem.head_dim}, {problem.mask.text}"
     )
-    drawing, beside = st.columns([1, 1.15], gap="large")
-    figure = figures.error_by_speed(rows, recording.origin, theme.colours())
-    chart(figure, "Error of O over TFLOP/s, FP8 beside float16", "fp8", drawing)
-    numbers(fp8_cells(rows), "Attention in FP8", words=(0, 1), height=330, where=beside)
-    gained = ""
-    if worth := fp8_worth(rows):
-        faster, closer = map(digits, worth)
-        gained = (
-            f"With scales by block and the rotation, FP8 runs at {faster} times float16's speed, and with "
-            f"outliers its error is {closer} times smaller than with one scale per tensor. "
-        )
+    numbers(_fp8_cells(rows), "Attention in FP8", words=(0, 1), height=TALL)
     st.caption(
-        f"{gained}Every mark is recorded: the median time of a call, quantising included, timed in turns "
-        "with FlashAttention-3 in float16; and the root mean square of the difference to float64 over that "
-        "of O. Inputs are normal, or as in FlashAttention-3's paper normal with one number in a thousand "
-        "from a distribution ten times as wide."
+        "The median time of a call, quantising included, timed in turns with FlashAttention-3 in float16; "
+        "and the root mean square of the difference to float64 over that of O. Outliers are as in "
+        "FlashAttention-3's paper: one number in a thousand is from a distribution ten times as wide."
     )
 
 
-def fp8_cells(rows: Sequence[Fp8Timing]) -> list[dict[str, str]]:
+def _fp8_cells(rows: tuple[Fp8Timing, ...]) -> list[dict[str, str]]:
     """Recorded rows, beside float16 on the same inputs."""
     usual = {row.inputs: row.times.p50 for row in rows if row.numbers == "float16"}
     return [
         {
-            "numbers": figures.NAMES[row.numbers],
-            "inputs": figures.INPUTS[row.inputs][0],
+            "numbers": NUMBERS[row.numbers],
+            "inputs": row.inputs,
             "recorded": seconds_text(row.times.p50),
             "rate": f"{row.tflops:,.0f} TFLOP/s",
             "× float16": ratio_text(usual[row.inputs], row.times.p50) if row.inputs in usual else "",

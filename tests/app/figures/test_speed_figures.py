@@ -9,13 +9,12 @@ from plotly.graph_objects import Figure
 
 from app.figures import speed
 from app.figures.colours import palette
-from app.figures.flash3 import NAMES, error_by_speed, waterfall
 from app.figures.recorded import counters, heat_grid
 from app.figures.roofline import both_levels, roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
-from engine.problem.problem import Mask, Problem
-from engine.recordings.timing import Fp8Timing, TilingTiming, Times
+from engine.problem.problem import Problem
+from engine.recordings.timing import TilingTiming, Times
 from engine.studies.comparison import Roofline
 from engine.studies.gains import Gain
 
@@ -117,24 +116,3 @@ def test_what_fusing_gains_is_told_apart_in_bytes_and_time():
     assert slower.customdata[0] == "2× more"
     marked = Figure(gains_by_length([gain], [gain], "recorded", 1024, COLOURS)).data
     assert [trace.y[0] for trace in marked] == [16, 16, 3, 3]
-
-
-def test_a_bar_of_the_waterfall_is_as_long_as_its_factor():
-    steps = [SimpleNamespace(seconds=seconds, misfit=None) for seconds in (8e-3, 2e-3, 3e-3)]
-    chart = Figure(waterfall(["fusion", "worse"], steps, COLOURS))
-    assert [list(bar.x) for bar in chart.data] == [[8e-3, 8e-3], [8e-3, 2e-3], [2e-3, 3e-3]]
-    assert [note.text for note in chart.layout.annotations] == ["8 ms", "2 ms ÷ 4", "3 ms × 1.5"]
-    assert [10**note.x for note in chart.layout.annotations] == pytest.approx([8e-3, 8e-3, 3e-3])
-
-
-def test_attention_in_few_bits_stands_at_its_rate_and_error():
-    problem, kinds = Problem(1, 16, 16, 4096, 4096, 128, "float16", Mask()), ("normal", "outliers")
-    times = Times(*[4 * 16 * 4096**2 * 128 / 700e12] * 3, 5)
-    errors = {"relative_error": 0.03, "numbers": "block"}
-    rows = [Fp8Timing("fp8", "FP8", "forward", problem, times, inputs=kind, **errors) for kind in kinds]
-    rows.append(Fp8Timing("fp8", "FP8", "forward", problem, skipped="no", numbers="tensor"))
-    marks = [one for one in Figure(error_by_speed(rows, "here", COLOURS)).data if one.mode == "markers"]
-    assert [(one.name, one.x, one.y) for one in marks] == [
-        (name, (pytest.approx(700),), (0.03,)) for name in ("normal inputs", "inputs with outliers")
-    ]
-    assert marks[0].customdata[0][0] == NAMES["block"]
