@@ -42,7 +42,6 @@ LOOKS = {
     "sdpa_efficient": Look("rose", name="PyTorch efficient"),
     "fa3": Look("s"),
     "fa4": Look("q", name="FlashAttention-4"),
-    "tutorial06": Look("statistics"),
 }
 SPARE = (  # for algorithms that have no look of their own yet, in their order
     Look("violet", "hexagon", "dashdot"),

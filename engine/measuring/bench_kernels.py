@@ -4,52 +4,46 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp, inf, log
-from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_models, calibrate
+from engine.measuring import bench_models
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.exact import ALLOWED
-from engine.measuring.implementations import TUTORIAL, contenders, implementations, present
+from engine.measuring.implementations import contenders, implementations, present
 from engine.measuring.libraries import kernels
 from engine.measuring.machine import device, machine
-from engine.measuring.sections import run_variants
+from engine.measuring.scenarios import together
+from engine.measuring.sections import timed
 from engine.measuring.trial import random_inputs, training_problem
 from engine.parser import Parser, to_write
-from engine.problem.hardware import MIB, gpu_named
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import save
-from engine.recordings.recording import Device, Recording
-from engine.recordings.timing import Timing
+from engine.recordings.timing import Timing, VariantTiming
+from engine.studies.masks import beside
 from engine.worker.jobs import JobError
 
-QUICK = ((128, 4096), (64, 4096))
-FULL = tuple((d, n) for d in (128, 64, 256) for n in (4096, 16384, 512, 1024, 2048))
 PACKED = (  # windows to both sides; documents, the same causal, and of unequal lengths
     Mask(window=1025, ahead=1024),
     Mask(documents=16),
     Mask(causal=True, documents=16),
     Mask(causal=True, documents=(8192, 5000, 1, 2191, 1000)),
 )
-LEFT_OUT = ("standard", "flash1", "eager")  # of a quick run: slow, and no rivals
-QUICK_REPEATS = Repeats(10, 20, 0.05)
-FULL_REPEATS = Repeats(15, 30, 0.15)
+REPEATS = Repeats(15, 30, 0.15)
 CANDIDATES = ("flash2", "flash3", "split_kv")  # that auto takes one of
 AUTO_REPEATS = Repeats(8, 12, 0.05)
 LIMIT = 1.5  # times the fastest one's, from which on a choice of auto is a wrong one
 
 
-def shapes(quick: bool) -> list[Problem]:
+def shapes() -> list[Problem]:
     """The training shapes, then grouped heads, windows, documents and ragged lengths."""
-    plain = [
-        training_problem(n, d, causal) for d, n in (QUICK if quick else FULL) for causal in (False, True)
-    ]
-    if quick:
-        return plain
     one = training_problem(4096, 128, causal=True)
     return [
-        *plain,
+        *(
+            training_problem(n, d, causal)
+            for d in (128, 64, 256)
+            for n in (4096, 16384, 512, 1024, 2048)
+            for causal in (False, True)
+        ),
         replace(one, kv_heads=one.heads // 4),
         replace(training_problem(16384, 128, True), mask=Mask(True, 1024)),
         *(replace(training_problem(16384, 128, False), mask=mask) for mask in PACKED),
@@ -71,20 +65,38 @@ def line(rows: list[Timing], ours: set[str]) -> str:
     return f"{head} {ratio:<13} {'  '.join(f'{row.provider} {row.tflops:.0f}' for row in timed)}"
 
 
-def run(bench: Bench, problems: list[Problem], where: Device) -> Recording:
-    """Times every problem, forward and backward; prints a line for each."""
+def run() -> int:
+    """Times every problem, forward and backward, then all masks; prints a line for each."""
+    print("TFLOP/s in turns, medians, fastest first; x: ours over the best peer")
+    bench = Bench(machine(), present(contenders()), LONGEST_RECORDED, REPEATS)
     ours = {one.name for one in bench.implementations if one.ours}
-    rows: list[Timing] = []
     for direction in (FORWARD, BACKWARD):
-        for problem in problems:
-            if direction == BACKWARD and problem.heads != problem.kv_heads:
-                continue  # gradients of shared heads are not checked here
-            rows += (found := bench.timings(problem, direction))
-            print(line(found, ours), flush=True)
-    missing = {row.label: row.skipped for row in rows if row.skipped}
-    for label in missing.keys() - {row.label for row in rows if row.times}:
-        print(f"not timed: {label}: {missing[label]}")
-    return Recording(where, timings=tuple(rows))
+        for problem in shapes():
+            if direction == FORWARD or problem.heads == problem.kv_heads:  # else no gradients are checked
+                print(line(bench.timings(problem, direction), ours), flush=True)
+    print(f"each result is held against float64 first, allowed is {ALLOWED}")
+    return run_variants()
+
+
+def run_variants() -> int:
+    """Times what masks and terms cost; prints a line for each."""
+    for planned in together("variants", "direction"):
+        rows = timed(planned, REPEATS, cuda=True)
+        for row in rows:
+            print(variant_line(row, beside(row, rows)), flush=True)
+    return 0
+
+
+def variant_line(row: VariantTiming, plain: VariantTiming) -> str:
+    """A row as the command line prints it: its time, its rate, and that rate over the plain one's."""
+    name = row.problem.mask.text
+    name += f", prefix {row.prefix:,}" if row.prefix else ""
+    name += f", {row.term}" if row.term else ""
+    name += f", d {row.problem.head_dim}/{row.v_dim}" if row.v_dim else ""
+    if row.times is None:
+        return f"{row.direction:<8} {name:<46} {row.skipped}"
+    over = f"{row.tflops / plain.tflops:.2f} of plain" if plain.tflops else ""
+    return f"{row.direction:<8} {name:<46} {row.times.p50 * 1e3:7.3f} ms {row.tflops:4.0f} TFLOP/s  {over}"
 
 
 def auto_problems() -> list[Problem]:
@@ -128,10 +140,15 @@ def auto_line(problem: Problem, choice: str, rows: list[Timing]) -> str:
     return f"{shape:<25} {rows_and_mask} {factor:<20} {figures}"
 
 
-def run_auto(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem], str] = auto_choice) -> int:
+def run_auto(
+    bench: Bench | None = None,
+    wanted: list[Problem] | None = None,
+    choice_of: Callable[[Problem], str] = auto_choice,
+) -> int:
     """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
-    factors = []
-    for problem in wanted:
+    known, factors = implementations(), []
+    bench = bench or Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, AUTO_REPEATS)
+    for problem in wanted or auto_problems():
         choice, rows = choice_of(problem), bench.timings(problem)
         print(auto_line(problem, choice, rows), flush=True)
         factors.append(slowdown(choice, rows))
@@ -144,65 +161,24 @@ def run_auto(bench: Bench, wanted: list[Problem], choice_of: Callable[[Problem],
 def main(arguments: list[str]) -> int:
     """Time our kernels and the peers present, in one process, in random order; check each first."""
     parser = Parser("engine bench-kernels", main.__doc__)
-    parser.add_argument("--quick", action="store_true", help="N 4096 only, and only the fused kernels")
-    parser.add_argument("--json", type=to_write, metavar="FILE", help="write a recording")
-    parser.add_argument("--tutorial", default=TUTORIAL, help="module with Triton's tutorial 06; %(default)s")
-    parser.add_argument("--variants", action="store_true", help="what masks and terms cost flash2")
-    parser.add_argument("--auto", action="store_true", help="what auto takes against the fastest of ours")
-    parser.add_argument("--models", action="store_true", help="calls as models make them, and decoding")
-    parser.add_argument(
-        "--beyond", action="store_true", help="chosen blocks of keys, and a latent, beside all keys"
-    )
-    parser.add_argument("--cache", action="store_true", help="what L2 alone delivers to the SMs")
+    ways = parser.add_mutually_exclusive_group()
+    for name, (_, what) in WAYS.items():
+        ways.add_argument(f"--{name}", dest="way", action="store_const", const=name, help=what)
+    parser.add_argument("--json", type=to_write, metavar="FILE", help="write what --beyond finds")
     options = parser.parse_args(arguments)
-    if options.cache:
-        return measure_cache()
     try:
-        where = device()
-        if options.auto:
-            candidates = [implementations()[name] for name in CANDIDATES]
-            contest = Bench(machine(), candidates, LONGEST_RECORDED, AUTO_REPEATS)
-            return run_auto(contest, auto_problems())
-        if options.models:
-            return bench_models.run()
-        if options.beyond:
+        device()
+        if options.way == "beyond":
             return bench_models.run_beyond(options.json)
-        repeats = QUICK_REPEATS if options.quick else FULL_REPEATS
-        if options.variants:
-            return _written(Recording(where, variants=tuple(run_variants(repeats))), options.json)
-        print(f"{where.gpu}, driver {where.driver}, {dict(where.versions)}, clocks {dict(where.clocks)}")
-        print("TFLOP/s in turns, medians, fastest first; x: ours over the best peer")
-        known = contenders(options.tutorial)
-        entered = present([one for one in known if not (options.quick and one.name in LEFT_OUT)])
-        bench = Bench(machine(), entered, LONGEST_RECORDED, repeats)
-        recording = run(bench, shapes(options.quick), where)
+        return WAYS[options.way][0]() if options.way else run()
     except JobError as error:
         print(error, file=sys.stderr)
         return 2
-    print(f"each result is held against float64 first, allowed is {ALLOWED}")
-    if not options.quick:
-        recording = replace(recording, variants=tuple(run_variants(repeats)))
-    return _written(recording, options.json)
 
 
-def _written(recording: Recording, path: Path | None) -> int:
-    if path:
-        save(recording, path)
-    return 0
-
-
-def measure_cache() -> int:
-    """Print what L2 alone delivers to the SMs for each size of buffer; 0, or 2 without a GPU.
-
-    It is what the SMs take in: neighbours that request the same at once get one answer.
-    """
-    where = machine()
-    if not where.cuda:
-        print("the cache of a GPU is measured on a GPU: there is none", file=sys.stderr)
-        return 2
-    gpu = gpu_named(where.device)
-    for name, points in calibrate.Bench().cache().items():
-        for size, rate in points:
-            share = "" if gpu is None else f", {rate / gpu.cache_bytes_per_second:.0%} of its preset's peak"
-            print(f"{where.device}: {size / MIB:.0f} MiB, {name}: {rate / 1e12:.2f} TB/s{share}")
-    return 0
+WAYS = {
+    "variants": (run_variants, "what masks and terms cost flash2"),
+    "auto": (run_auto, "what auto takes against the fastest of ours"),
+    "models": (bench_models.run, "calls as models make them, and decoding"),
+    "beyond": (bench_models.run_beyond, "chosen blocks of keys, and a latent, beside all keys"),
+}

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.measuring.libraries import kernels, torch
-from engine.measuring.scenarios import prepared
-from engine.measuring.trial import Trial, attempt
+from engine.measuring.sections import checked
+from engine.measuring.trial import attempt
 from engine.recordings.recording import Counters, KernelCounters
 from engine.root import ROOT
 from engine.worker.jobs import JobError
@@ -242,10 +242,9 @@ def under_ncu() -> None:
 def profile(scenario: Counters, index: int) -> None:
     """One scenario, profiled; raises JobError if its result is wrong."""
     elsewhere = torch.empty((index + 1) % PLACES * APART, dtype=torch.uint8, device="cuda")
-    prepare, options = prepared(scenario)
     place = torch.zeros(1, dtype=torch.int32, device="cuda")
     kernels.scenario_marker[(1,)](place)
-    found = Trial.of(scenario.problem, True, scenario.direction).checked(prepare, **options)
+    found = checked(scenario)
     if isinstance(found, str):
         raise JobError(found)
     torch.cuda.synchronize()

@@ -20,7 +20,6 @@ from engine.problem.terms import SINK, SLOPE
 from engine.schedule.nest import HEAD
 from engine.worker.jobs import JobError
 
-TUTORIAL = "fused_attention"  # what Triton calls its tutorial 06
 PROGRAMS = 100  # a kernel of one per head takes as long with fewer
 
 Call = Callable[[], Any]
@@ -73,8 +72,8 @@ class Implementation:
         return self.score_matrices * scores * problem.itemsize + mask
 
 
-def implementations(tutorial: str = TUTORIAL) -> dict[str, Implementation]:
-    """All of them, by name; `tutorial` names a module that holds Triton's tutorial 06."""
+def implementations() -> dict[str, Implementation]:
+    """All of them, by name."""
     gpu = {"cuda": True, "backward": True, "mask_tensor": True}
     whole = {"mask_tensor": True, "skips_hidden": False}
     dao = {
@@ -99,15 +98,14 @@ def implementations(tutorial: str = TUTORIAL) -> dict[str, Implementation]:
             )
             for name, (label, module, part) in dao.items()
         ),
-        Implementation("tutorial06", "Triton tutorial 06", partial(_tutorial, tutorial), module=tutorial),
         Implementation("flex", "FlexAttention", _flex, cuda=True, module=flex, of_models=True),
     ]
     return {one.name: one for one in found}
 
 
-def contenders(tutorial: str = TUTORIAL) -> list[Implementation]:
+def contenders() -> list[Implementation]:
     """Those that compete on a GPU for many queries."""
-    known = implementations(tutorial).values()
+    known = implementations().values()
     return [one for one in known if one.cuda is not False and not (one.decoding or one.of_models)]
 
 
@@ -221,15 +219,6 @@ def _flex(q, k, v, problem: Problem) -> Call:
         return out * torch.sigmoid(lse - SINK)[..., None].to(out.dtype)
 
     return with_sinks
-
-
-def _tutorial(module: str, q, k, v, problem: Problem) -> Call:
-    _check_plain(problem)
-    function = _imported(module, "attention")
-    plain = problem.mask.kinds <= {"causal"}
-    if not plain or problem.seq_q != problem.seq_kv or problem.seq_q % 128:
-        raise JobError("Triton's tutorial 06 takes square problems of whole tiles, causal or without a mask")
-    return lambda: function(q, k, v, problem.mask.causal, problem.scale)
 
 
 def _imported(module: str, name: str):

@@ -48,15 +48,14 @@ def record(recorder: Recorder) -> None:
         recorder.tell(f"compiled {compiled} of {len(problems)} calls of attention")
 
     def said(rows: list[LayerTiming]) -> str:
-        (row,) = rows
-        times = row.skipped or f"{row.times.p50 * 1e6:,.1f} us, {row.attention_share:.1%} attention"
-        return f"{row.model}, {row.kind}, {row.phase} {row.tokens}: {times}"
+        share = ", ".join(row.skipped or f"{row.attention_share:.1%}" for row in rows)
+        return f"{rows[0].model}, {rows[0].kind}: attention's share {share}"
 
-    def timed(rows: list[PieceTiming]) -> list[list[PieceTiming]]:
+    def timed(rows: list[PieceTiming]) -> list[PieceTiming]:
         times, skipped = attempt(partial(_timed_piece, *rows, cuda), cuda)
-        return [[replace(*rows, times=times, skipped=skipped)]]
+        return [replace(*rows, times=times, skipped=skipped)]
 
-    recorder.measure("layers", wanted, lambda rows: ([row] for row in _timed(rows, cuda)), said, False)
+    recorder.measure("layers", wanted, lambda rows: _timed(rows, cuda), said, False)
     pieces = [[row] for row in plan("pieces")]
     recorder.measure("pieces", pieces, timed, lambda rows: f"{rows[0].piece} {rows[0].tokens}", False)
 

@@ -7,11 +7,11 @@ cut short.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -26,14 +26,13 @@ from engine.measuring.libraries import torch
 from engine.measuring.machine import device, machine
 from engine.measuring.ranks import Ranks, started
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import random_calls
 from engine.measuring.trial import training_problem
 from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
+from engine.recordings.file import JUDGES
 from engine.recordings.recording import Counters, Row
-from engine.recordings.samples import Samples
-from engine.recordings.timing import Decoding, TilingTiming, Timing
+from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
@@ -41,6 +40,20 @@ HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
 REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = Repeats(4, 20, 0.06)
+SWEPT = Repeats(3, 8, 0.02)
+DECODED = Repeats(10, 30, 0.03)
+
+
+def fastest(rows: list[Row]) -> str:
+    """Rows that were measured together, in a line: of what, and the fastest, or why there is none."""
+    first, problem = rows[0], rows[0].problem
+    ran = [row for row in rows if row.skipped is None]
+    best = min((row for row in ran if row.times), key=lambda row: row.times.p50, default=None)
+    what = f"{len(rows)} of N {problem.seq_kv} d {problem.head_dim} {problem.mask.text}"
+    name = getattr(best or first, "provider", None) or first.algorithm
+    if best is None:
+        return f"{what}: {name} {'measured' if ran else first.skipped}"
+    return f"{what}: fastest {name} {best.times.p50 * 1e6:,.1f} us"
 
 
 def record_timings(
@@ -55,60 +68,45 @@ def record_timings(
         training_problem(n, d, causal) for n in lengths for d in head_dims for causal in (False, True)
     ]
 
-    def timed(rows: list[Timing]) -> list[list[Timing]]:
-        return [bench.timings(rows[0].problem, rows[0].direction)]
-
-    def said(rows: list[Timing]) -> str:
-        problem = rows[0].problem
-        best = max((row for row in rows if row.times), key=lambda row: row.tflops, default=None)
-        rate = f"best {best.provider} {best.tflops:.0f} TFLOP/s" if best else "nothing ran"
-        return f"N {problem.seq_kv} d {problem.head_dim} {problem.mask.text} {rows[0].direction}: {rate}"
+    def timed(rows: list[Timing]) -> list[Timing]:
+        return bench.timings(rows[0].problem, rows[0].direction)
 
     groups = [bench.planned(problem, way) for problem in problems for way in (FORWARD, BACKWARD)]
-    recorder.measure("timings", groups, timed, said, compiled=bench.cuda)
+    recorder.measure("timings", groups, timed, fastest, compiled=bench.cuda)
 
 
-def in_turns(recorder: Recorder, section: str, alike: Sequence[str], timed: Callable, said: Callable) -> None:
-    """The calls of a section, those with these properties alike timed in turns."""
-    groups = scenarios.together(section, *alike)
-    recorder.measure(section, groups, lambda rows: [timed(rows, IN_TURNS, cuda=True)], said, compiled=False)
+def record_calls(
+    recorder: Recorder,
+    section: str,
+    measure: Callable[[list[Row]], list[Row]],
+    alike: tuple[str, ...] = (),
+    compiled: bool = False,
+) -> None:
+    """The calls of a section, those with these properties alike together: without any, each by itself."""
+    recorder.measure(section, scenarios.together(section, *alike), measure, fastest, compiled)
 
 
-def record_sweep(recorder: Recorder) -> None:
-    """Every block size, warps and stages of the tiled kernels, of those compiled in time."""
-    groups = scenarios.together("sweep", "problem")
-    ready = {*recorder.compile_ahead([row for row in chain(*groups) if not recorder.has("sweep", row)])}
-
-    def timed(rows: list[TilingTiming]) -> Iterator[list[TilingTiming]]:
-        return ([row] for row in sections.timed_sweep(rows, cuda=True))
-
-    def said(rows: list[TilingTiming]) -> str:
-        (row,) = rows
-        return f"{row.algorithm} {row.block_q} x {row.block_kv} {row.skipped or ''}"
-
-    groups = [[row for row in rows if row in ready] for rows in groups]
-    recorder.measure("sweep", groups, timed, said, compiled=False)
+def in_turns(rows: list[Row], repeats: Repeats = IN_TURNS) -> list[Row]:
+    """Rows with times that are taken in turns, on the GPU."""
+    return sections.timed(rows, repeats, cuda=True)
 
 
 def record_decoding(recorder: Recorder) -> None:
     """One query against many keys, over the number of splits, and in pages."""
-
-    def timed(rows: list[Decoding]) -> list[list[Decoding]]:
-        return [sections.timed_decoding(rows[0].problem, cuda=True)]
-
-    def said(rows: list[Decoding]) -> str:
-        best = max((row for row in rows if row.times), key=lambda row: row.bytes_per_second)
-        rate = f"{best.provider} {best.bytes_per_second / 1e12:.2f} TB/s"
-        return f"{best.problem.seq_kv} keys: fastest {rate}"
-
-    problems = (rows[0].problem for rows in scenarios.together("decoding", "problem"))
-    groups = [list(sections.planned_decoding(problem)) for problem in problems]
-    recorder.measure("decoding", groups, timed, said, compiled=False)
+    groups = [list(map(sections.own_blocks, rows)) for rows in scenarios.together("decoding", "problem")]
+    timed = partial(sections.timed_decoding, repeats=DECODED, cuda=True)
+    recorder.measure("decoding", groups, timed, fastest, compiled=False)
 
 
-def record_counters(recorder: Recorder, plan: Callable = random_calls, times: int = REPEATED) -> None:
+def record_samples(recorder: Recorder) -> None:
+    """What crosses HBM while calls run, as the chip samples itself."""
+    sampling.library()
+    record_calls(recorder, "samples", lambda rows: [sampling.sampled_row(*rows)], compiled=True)
+
+
+def record_counters(recorder: Recorder, folders: tuple[Path, ...] = (), times: int = 1) -> None:
     """The hardware's counters, read by ncu, the middle ones of so many calls alike; or bytes, by samples."""
-    wanted = [row for row in plan() if not recorder.has("counters", row)]
+    wanted = [row for row in scenarios.plan("counters", *folders) if not recorder.has("counters", row)]
     sampling_itself = False
     try:
         find_ncu()
@@ -133,27 +131,6 @@ def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
     while alike := list(islice(rows, times)):
         ran = [row for row in alike if row.skipped is None] or alike
         yield sorted(ran, key=lambda row: row.total("dram_read"))[len(ran) // 2]
-
-
-def one_by_one(recorder: Recorder, section: str, measure: Callable[[Row], Row], said: Callable) -> None:
-    """The calls that are planned for a section."""
-    groups = [[row] for row in scenarios.plan(section)]
-
-    def line(rows: list[Row]) -> str:
-        (row,) = rows
-        return f"{row.provider} N {row.problem.seq_kv}: {row.skipped or said(row)}"
-
-    recorder.measure(section, groups, lambda rows: [[measure(row)] for row in rows], line)
-
-
-def record_samples(recorder: Recorder) -> None:
-    """What crosses HBM while calls run, as the chip samples itself."""
-
-    def said(row: Samples) -> str:
-        return f"{row.read_bytes / 1e6:,.1f} MB of DRAM read, {row.written_bytes / 1e6:,.1f} written"
-
-    sampling.library()
-    one_by_one(recorder, "samples", sampling.sampled_row, said)
 
 
 def record_cluster(recorder: Recorder) -> None:
@@ -190,31 +167,27 @@ def record_links(recorder: Recorder) -> None:
 RECORD = {
     "timings": record_timings,
     # flash2 under many masks and terms, all of a direction in turns with the plain ones
-    "variants": partial(
-        in_turns,
-        section="variants",
-        alike=["direction"],
-        timed=sections.timed_variants,
-        said=lambda rows: f"{len(rows)} {rows[0].direction}",
+    "variants": partial(record_calls, section="variants", measure=in_turns, alike=("direction",)),
+    # every block size, warps and stages of the tiled kernels, of those compiled in time
+    "sweep": partial(
+        record_calls,
+        section="sweep",
+        measure=partial(in_turns, repeats=SWEPT),
+        alike=("problem",),
+        compiled=True,
     ),
-    "sweep": record_sweep,
     "decoding": record_decoding,
-    # FP8 beside float16: times in turns, and errors
-    "fp8": partial(
-        in_turns,
-        section="fp8",
-        alike=["problem", "inputs"],
-        timed=sections.timed_fp8,
-        said=sections.fp8_line,
-    ),
-    "counters": partial(record_counters, plan=partial(scenarios.plan, "counters"), times=1),
-    "drawn": record_counters,
+    # FP8 beside float16: times, and errors
+    "fp8": partial(record_calls, section="fp8", measure=in_turns, alike=("problem", "inputs")),
+    "counters": record_counters,
+    # those of calls drawn by lot, on which no constant of the model may be set
+    "drawn": partial(record_counters, folders=(JUDGES,), times=REPEATED),
     # which SM ran each block of threads, and when
     "timelines": partial(
-        one_by_one,
+        record_calls,
         section="timelines",
-        measure=sections.traced_row,
-        said=lambda row: f"{sum(len(kernel.sm) for kernel in row.kernels):,} blocks",
+        measure=lambda rows: [sections.traced_row(*rows)],
+        compiled=True,
     ),
     "samples": record_samples,
     "layers": layers.record,
@@ -226,23 +199,22 @@ RECORD = {
 def main(arguments: list[str]) -> int:
     """Measure this GPU into a recording that the dashboard shows; run again to go on where it stopped."""
     options = _parser().parse_args(arguments)
-    sections = [name for name in options.only.split(",") if name]
-    if unknown := [name for name in sections if name not in RECORD]:
+    wanted = [name for name in options.only.split(",") if name]
+    if unknown := [name for name in wanted if name not in RECORD]:
         print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
         return 2
-    sections += [name for name in ("counters", "timelines") if getattr(options, name)]
-    if "cluster" in sections and len(sections) > 1:
+    if "cluster" in wanted and len(wanted) > 1:
         print(
             "only is cluster and more; several GPUs are recorded alone, in a file of their own",
             file=sys.stderr,
         )
         return 2
-    if "cluster" in sections and not started():
+    if "cluster" in wanted and not started():
         return _under_torchrun(arguments)
     try:
         recorder = Recorder(options.out, device(options.commit), options.budget, _say)
         with closing(recorder):
-            for name in dict.fromkeys(sections):
+            for name in dict.fromkeys(wanted):
                 RECORD[name](recorder)
     except (JobError, FileError) as error:
         print(error, file=sys.stderr)
@@ -279,8 +251,6 @@ def _parser() -> Parser:
         default="timings,variants,sweep,decoding",
         help=f"some of {','.join(RECORD)}; default %(default)s",
     )
-    parser.add_argument("--counters", action="store_true", help="the hardware's counters too")
-    parser.add_argument("--timeline", dest="timelines", action="store_true", help="every block on its SM too")
     parser.add_argument("--budget", type=seconds, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
     parser.add_argument("--commit", help="of this project, where git cannot tell")
     return parser

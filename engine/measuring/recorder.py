@@ -57,32 +57,31 @@ class Recorder:
         self,
         section: str,
         groups: Iterable[list[Row]],
-        measure: Callable[[list[Row]], Iterable[list[Row]]],
+        measure: Callable[[list[Row]], Iterable[Row]],
         said: Callable[[list[Row]], str],
         compiled: bool = True,
     ) -> None:
         """Measure the groups of which a row is lacking, until the time is up.
 
-        measure: gives the rows that are kept, some at a time. compiled: whether their kernels are, first.
+        compiled: first, the kernels of this project; rows whose kernel was not compiled in time are left out.
         """
         wanted = [rows for rows in groups if not all(self.has(section, row) for row in rows)]
-        if compiled:
-            self.compile_ahead(chain(*wanted))
+        late = self.compile_ahead(chain(*wanted)) if compiled else ()
         for index, rows in enumerate(wanted, 1):
-            for found in measure(rows) if self.left > 0 else ():
+            ready = [row for row in rows if row not in late]
+            if ready and self.left > 0:
+                found = list(measure(ready))
                 self.add(section, found)
                 self.tell(f"{section} {index}/{len(wanted)}: {said(found)}")
-                if self.left <= 0:
-                    return
 
-    def compile_ahead(self, rows: Iterable[Row]) -> list[Row]:
-        """Those of this project's kernels that were compiled in time."""
+    def compile_ahead(self, rows: Iterable[Row]) -> set[Row]:
+        """The rows whose kernel, one of this project's, was not compiled in time."""
         kernels = {row: Kernel.of_row(row) for row in rows}
         kernels = {row: kernel.smaller for row, kernel in kernels.items() if kernel.algorithm in ALGORITHMS}
         wanted = list(dict.fromkeys(kernels.values()))
         done = set(compile_all(wanted, COMPILING * self.left))
         self.tell(f"compiled {len(done)} of {len(wanted)} kernels")
-        return [row for row, kernel in kernels.items() if kernel in done]
+        return {row for row, kernel in kernels.items() if kernel not in done}
 
     def save(self) -> None:
         """Write the file, whole or not at all."""

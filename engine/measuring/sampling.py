@@ -19,9 +19,8 @@ import numpy as np
 from engine.measuring import clock
 from engine.measuring.implementations import Prepare
 from engine.measuring.libraries import torch
-from engine.measuring.scenarios import prepared
-from engine.measuring.sections import checked_fp8
-from engine.measuring.trial import Trial, attempt
+from engine.measuring.sections import checked
+from engine.measuring.trial import attempt, in_turns
 from engine.recordings.recording import Counters, KernelCounters
 from engine.recordings.samples import BUSY, MOST_SAMPLES, SECTOR, Samples
 from engine.worker.jobs import JobError
@@ -73,16 +72,13 @@ def sampled_row(row: Samples, repeats: int = REPEATS, prepare: Prepare | None = 
 
     prepare: of the call, where it is none of the implementations'.
     """
-    if row.numbers == "float16":
-        prepare, options = (prepare, {}) if prepare else prepared(row)
-        found = Trial.of(row.problem, True, row.direction).checked(prepare, **options)
-    else:
-        found = checked_fp8(row.numbers, row.problem)
+    found = checked(row, prepare)
     if isinstance(found, str):
         return replace(row, skipped=found)
-    times = clock.in_turns({"call": found.call}, TIMED, cuda=True)["call"]
-    row = replace(row, times=times, error=found.error, allowed=found.allowed)
-    several, reason = attempt(lambda: sampled(found.call, times.p50, row.cold, repeats), cuda=True)
+    (row,) = in_turns({row: found}, TIMED, cuda=True)
+    if row.numbers != "float16":  # whose error is relative
+        row = replace(row, error=None, allowed=None)
+    several, reason = attempt(lambda: sampled(found.call, row.times.p50, row.cold, repeats), cuda=True)
     if reason:
         return replace(row, skipped=reason)
     middle = several[repeats // 2]

@@ -1,108 +1,155 @@
-"""How the rows of a recording's sections are measured: each call checked first, those of a group in turns.
+"""How the calls of a recording's rows are made, checked and timed. Imports torch and kernels when called."""
 
-Imports torch and kernels when called.
-"""
-
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
+from typing import Any
 
 import numpy as np
 
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
-from engine.measuring.clock import FLUSH_BYTES, Repeats, percentiles, stopwatch, wants_more
-from engine.measuring.implementations import implementations
+from engine.measuring.clock import FLUSH_BYTES, Repeats
+from engine.measuring.implementations import Prepare, implementations
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.precompile import Kernel
-from engine.measuring.scenarios import together
-from engine.measuring.trial import Checked, Trial, attempt, in_turns, not_timed, random_inputs
+from engine.measuring.trial import Checked, Trial, attempt, in_turns, random_inputs
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Problem
-from engine.recordings.recording import TracedCall, TracedKernel
-from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming, VariantTiming
-from engine.studies.masks import beside
+from engine.recordings.recording import Counters, Row, TracedCall, TracedKernel
+from engine.recordings.samples import Samples
+from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming
 
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
 WRONG = 0.5  # of O in FP8: no rounding takes as much
-SWEPT = Repeats(3, 8, 0.02)
-LONGEST = 0.1  # seconds per call; slower is recorded from one call
-DECODED = Repeats(10, 30, 0.03)
-SPLITS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 COPIED = 2**30  # bytes
-PEERS = ("flash2", "sdpa_flash", "sdpa_cudnn", "sdpa_efficient", "fa3", "fa4")
-COPY, SPLIT, CHUNKED, PAGED = "copy", "split_kv", "flash3", "attention_paged"
-PAGE_SIZES = (16, 64, 256)
+COPY = "copy"
 TRACES = 5  # of a call; the one of median length is kept
 UNTRACED = Repeats(5, 20, 0.02)
 
 
-def timed_variants(rows: Sequence[VariantTiming], repeats: Repeats, cuda: bool) -> list[VariantTiming]:
-    """The rows with their times, each result held against float64 first; or with why there is none."""
-    known, found = implementations(), {}
-    for row in rows:
-        trial, reason = attempt(lambda row=row: Trial.of(row.whole, cuda, row.direction), cuda)
-        found[row] = reason or trial.checked(known[row.provider].prepare)
-    return in_turns(found, repeats, cuda)
+@dataclass(frozen=True)
+class Relative:
+    """O in float64 of the first and last head of the first sequence, which rounding to 8 bits may miss."""
+
+    exact: Any
+    allowed: float = WRONG
+
+    def error(self, out) -> float:
+        """Root mean square of the difference, over that of O."""
+        return float((_ends(out).double() - self.exact).norm() / self.exact.norm())
 
 
-def variant_line(row: VariantTiming, plain: VariantTiming) -> str:
-    """A row as the command line prints it: its time, its rate, and that rate over the plain one's."""
-    name = row.problem.mask.text
-    name += f", prefix {row.prefix:,}" if row.prefix else ""
-    name += f", {row.term}" if row.term else ""
-    name += f", d {row.problem.head_dim}/{row.v_dim}" if row.v_dim else ""
-    if row.times is None:
-        return f"{row.direction:<8} {name:<46} {row.skipped}"
-    over = f"{row.tflops / plain.tflops:.2f} of plain" if plain.tflops else ""
-    return f"{row.direction:<8} {name:<46} {row.times.p50 * 1e3:7.3f} ms {row.tflops:4.0f} TFLOP/s  {over}"
+def _ends(tensor):
+    return tensor[:1, [0, -1]]
 
 
-def run_variants(repeats: Repeats) -> list[VariantTiming]:
-    """Times all of them and prints a line for each."""
-    found = []
-    for planned in together("variants", "direction"):
-        rows = timed_variants(planned, repeats, cuda=True)
-        found += rows
-        for row in rows:
-            print(variant_line(row, beside(row, rows)), flush=True)
-    return found
-
-
-def timed_fp8(rows: Sequence[Fp8Timing], repeats: Repeats, cuda: bool) -> list[Fp8Timing]:
-    """The rows of one problem and its inputs with their errors, and times in turns; or with why none."""
-    problem = rows[0].problem
+def trial_of(row: Row, cuda: bool) -> Trial:
+    """What a row's call is given, and what it must give."""
+    problem, numbers = getattr(row, "whole", row.problem), getattr(row, "numbers", "float16")
+    if numbers == "float16" and not isinstance(row, Fp8Timing):
+        return Trial.of(problem, cuda, getattr(row, "direction", FORWARD))
     tensors = random_inputs(problem, cuda)
-    if rows[0].inputs == "outliers":
+    if getattr(row, "inputs", None) == "outliers":
         tensors = with_outliers(tensors)
-    exact, found = _exact_fp8(tensors, problem), {}
+    exact, _ = kernels.reference_attention(*map(_ends, tensors), causal=problem.mask.causal)
+    return Trial(problem, cuda, tensors, None, Relative(exact))
+
+
+def prepared(row: Row) -> Prepare:
+    """How a row's call is prepared, with what its kernel does not choose for itself.
+
+    flash3 keeps its tiles whole where bytes are counted, as the model has them: with pieces of the last it
+    reads and writes more. The blocks of a row of decoding are the kernel's own.
+    """
+    if getattr(row, "page_size", None):
+        return partial(_paged, page_size=row.page_size)
+    if getattr(row, "numbers", "float16") != "float16":
+        return partial(_in_eight_bits, row.numbers)
+    name = row.algorithm if isinstance(row, TilingTiming) else row.provider
+    names = ("splits",) if isinstance(row, Decoding) else ("block_q", "block_kv", "splits")
+    given = {name: value for name in names if (value := getattr(row, name, None)) is not None}
+    if name == "flash3" and isinstance(row, Counters | Samples):
+        given["splits"] = 1
+    prepare = partial(implementations()[name].prepare, **given)
+    return partial(_launched, row, prepare) if isinstance(row, TilingTiming) else prepare
+
+
+def _launched(row: TilingTiming, prepare: Prepare, *given) -> Callable:
+    call = prepare(*given)
+
+    def launched():
+        with kernels.launch_options(row.warps, row.stages):
+            return call()
+
+    return launched
+
+
+def _in_eight_bits(numbers: str, q, k, v, problem: Problem) -> Callable:
+    how = {"rotate": numbers == "rotated", "scales": "tensor" if numbers == "tensor" else "block"}
+    return partial(kernels.attention_fp8, q, k, v, causal=problem.mask.causal, **how)
+
+
+def checked(row: Row, prepare: Prepare | None = None) -> Checked | str:
+    """A row's call on this GPU, or one that is prepared otherwise, if its result is right; else why not."""
+    return trial_of(row, cuda=True).checked(prepare or prepared(row))
+
+
+def timed(
+    rows: Sequence[Row], repeats: Repeats, cuda: bool, beside: Mapping[Row, Checked] | None = None
+) -> list[Row]:
+    """The rows, each checked first, with times taken in turns; or with why there is none.
+
+    beside: more, whose calls need no check.
+    """
+    found, trials = {}, {}
     for row in rows:
-        error, checked = _fp8(row.numbers, tensors, problem, exact)
-        found[row if error is None else replace(row, relative_error=error)] = checked
-    return in_turns(found, repeats, cuda)
+        about = tuple(getattr(row, name, None) for name in ("whole", "problem", "direction", "inputs"))
+        if about not in trials:
+            trials[about] = attempt(partial(trial_of, row, cuda), cuda)
+        trial, reason = trials[about]
+        found[row] = reason or trial.checked(prepared(row))
+    return [_shortened(row) for row in in_turns(found | dict(beside or {}), repeats, cuda)]
 
 
-def checked_fp8(numbers: str, problem: Problem) -> Checked | str:
-    """The call in these numbers on normally distributed inputs, if its result is right; else why not."""
-    tensors = random_inputs(problem, cuda=True)
-    return _fp8(numbers, tensors, problem, _exact_fp8(tensors, problem))[1]
+def _shortened(row: Row) -> Row:
+    """Of a tiling that does not fit, why as a heat map says it: "out of shared memory: 288 KB of 227 KB"."""
+    found = re.search(r"needs (\d+) bytes of shared memory.* has (\d+)", row.skipped or "")
+    if found is None or not isinstance(row, TilingTiming):
+        return row
+    needed, limit = (int(number) / 1024 for number in found.groups())
+    return replace(row, skipped=f"out of shared memory: {needed:.0f} KB of {limit:.0f} KB")
 
 
-def _fp8(numbers: str, tensors: Sequence, problem: Problem, exact) -> tuple[float | None, Checked | str]:
-    """The error of O, and the call; or None and why it is not timed."""
-    how = {"causal": problem.mask.causal}
-    if numbers == "float16":
-        call = partial(kernels.attention, *tensors, **how, algorithm="flash3")
-    else:
-        scales = "tensor" if numbers == "tensor" else "block"
-        call = partial(kernels.attention_fp8, *tensors, **how, rotate=numbers == "rotated", scales=scales)
-    out, reason = attempt(call, tensors[0].is_cuda)
-    if reason:
-        return None, reason
-    error = relative_error(out, exact)
-    return (error, Checked(call)) if error < WRONG else (None, not_timed(f"it is off by {error:.2g} of O"))
+def timed_decoding(rows: Sequence[Decoding], repeats: Repeats, cuda: bool) -> list[Decoding]:
+    """The rows of one problem, in turns with a copy, and how fast each has read K and V."""
+    size = COPIED if cuda else COPIED // 64
+    copies = {row: Checked(copying(size, cuda)) for row in rows if row.provider == COPY}
+    found = timed([row for row in rows if row not in copies], repeats, cuda, copies)
+
+    def rate(row: Decoding) -> float | None:
+        moved = size if row.provider == COPY else key_bytes(row.problem)
+        return row.times and moved / row.times.p50
+
+    return [replace(row, bytes_per_second=rate(row)) for row in found]
+
+
+def key_bytes(problem: Problem) -> int:
+    """Bytes of K and V, which decoding has to read."""
+    return 2 * problem.batch * problem.kv_heads * problem.seq_kv * problem.head_dim * problem.itemsize
+
+
+def own_blocks(row: Decoding) -> Decoding:
+    """A row of split_kv with the blocks that it takes on this machine."""
+    if row.block_q is None:
+        return row
+    problem = row.problem
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = getattr(torch, problem.dtype)
+    blocks = kernels.split_blocks(problem.group * problem.seq_q, problem.head_dim, dtype, device)
+    return replace(row, **dict(zip(("block_q", "block_kv"), blocks, strict=True)))
 
 
 def with_outliers(tensors: Sequence) -> tuple:
@@ -117,113 +164,6 @@ def with_outliers(tensors: Sequence) -> tuple:
         return (OUTLIER_SIZE * size * (drawn < OUTLIERS)).to(tensor.dtype)
 
     return tuple(tensor + added(tensor) for tensor in tensors)
-
-
-def fp8_line(rows: Sequence[Fp8Timing]) -> str:
-    """A problem's rows as the command line prints them."""
-    problem, mask = rows[0].problem, rows[0].problem.mask.text
-    said = [
-        f"{row.numbers} {row.skipped}" if row.times is None
-        else f"{row.numbers} {row.tflops:.0f} TFLOP/s off by {row.relative_error:.2%}"
-        for row in rows
-    ]  # fmt: skip
-    return f"N {problem.seq_kv} d {problem.head_dim} {mask}, {rows[0].inputs}: {', '.join(said)}"
-
-
-def _ends(tensor):
-    """The first and the last head of the first sequence."""
-    return tensor[:1, [0, -1]]
-
-
-def _exact_fp8(tensors: Sequence, problem: Problem):
-    return kernels.reference_attention(*map(_ends, tensors), causal=problem.mask.causal)[0]
-
-
-def relative_error(out, exact) -> float:
-    """Root mean square of the difference of the first and last head to float64, over that of O."""
-    return float((_ends(out).double() - exact).norm() / exact.norm())
-
-
-def call_of(row: TilingTiming, q, k, v, *_):
-    """One launch; raises OutOfSharedMemoryError and what else the compiler finds."""
-    options = Kernel.of_row(row).options
-
-    def call():
-        with kernels.launch_options(row.warps, row.stages):
-            return kernels.attention(q, k, v, **options)
-
-    return call
-
-
-def timed_sweep(wanted: list[TilingTiming], cuda: bool) -> Iterator[TilingTiming]:
-    """The rows of one problem, measured in random order so that clock drift favours no block size."""
-    if not wanted:
-        return
-    trial, seconds = Trial.of(wanted[0].problem, cuda), stopwatch(cuda)
-    for row in random.Random(0).sample(wanted, len(wanted)):
-        found = trial.checked(partial(call_of, row))
-        if isinstance(found, str):
-            yield replace(row, skipped=_short(found))
-            continue
-        spent = [seconds(found.call)]
-        while spent[0] < LONGEST and wants_more(spent, SWEPT):
-            spent.append(seconds(found.call))
-        yield replace(row, times=percentiles(spent))
-
-
-def _short(reason: str) -> str:
-    """As a heat map says it: "out of shared memory: 288 KB of 227 KB"."""
-    found = re.search(r"needs (\d+) bytes of shared memory.* has (\d+)", reason)
-    if found is None:
-        return reason
-    needed, limit = (int(number) / 1024 for number in found.groups())
-    return f"out of shared memory: {needed:.0f} KB of {limit:.0f} KB"
-
-
-def key_bytes(problem: Problem) -> int:
-    """Bytes of K and V, which decoding has to read."""
-    return 2 * problem.batch * problem.kv_heads * problem.seq_kv * problem.head_dim * problem.itemsize
-
-
-def own_blocks(problem: Problem) -> tuple[int, int]:
-    """(block_q, block_kv) that split_kv takes for a problem."""
-    rows = problem.group * problem.seq_q
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return kernels.split_blocks(rows, problem.head_dim, getattr(torch, problem.dtype), device)
-
-
-def planned_decoding(problem: Problem) -> dict[Decoding, Callable]:
-    """What is timed for a problem, as rows without times, and what prepares the call of each.
-
-    split_kv with every number of splits and with its own, the peers, and the same keys in pages. Of a chunk
-    of queries the keys in one piece, as flash3 reads them, and in pages.
-    """
-    known, language, blocks, found = implementations(), "Gluon", {}, {}
-    if problem.seq_q == 1:
-        language, blocks = "Triton", dict(zip(("block_q", "block_kv"), own_blocks(problem), strict=True))
-        own = known[SPLIT]
-        found = {
-            Decoding(SPLIT, own.label, problem, splits, **blocks): partial(own.prepare, splits=splits)
-            for splits in (None, *SPLITS)
-        }
-    peers = (known[name] for name in (PEERS if problem.seq_q == 1 else [CHUNKED]) if known[name].installed)
-    found |= {Decoding(one.name, one.label, problem): one.prepare for one in peers}
-    for size in (size for size in PAGE_SIZES if problem.seq_kv % size == 0):
-        row = Decoding(PAGED, f"{language}, pages of {size} keys", problem, **blocks, page_size=size)
-        found[row] = partial(_paged, page_size=size)
-    return found
-
-
-def timed_decoding(problem: Problem, cuda: bool) -> list[Decoding]:
-    """All that is planned, each checked first, and a copy, timed in turns."""
-    trial, size = Trial.of(problem, cuda), COPIED if cuda else COPIED // 64
-    found = {row: trial.checked(prepare) for row, prepare in planned_decoding(problem).items()}
-    found[Decoding(COPY, "device copy, read plus written", problem)] = Checked(copying(size, cuda))
-    rows = []
-    for row in in_turns(found, DECODED, cuda):
-        moved = size if row.provider == COPY else key_bytes(problem)
-        rows.append(replace(row, bytes_per_second=row.times and moved / row.times.p50))
-    return rows
 
 
 def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:

@@ -88,6 +88,8 @@ def in_turns(found: Mapping[Row, Checked | str], repeats: clock.Repeats, cuda: b
             rows.append(replace(row, skipped=one))
             continue
         told = {name: getattr(one, name) for name in ("error", "allowed") if hasattr(row, name)}
+        if hasattr(row, "relative_error"):
+            told = {"relative_error": one.error}
         rows.append(replace(row, times=times[row], **told))
     return rows
 

@@ -141,18 +141,6 @@ def test_the_problems_have_one_query_and_many_and_heads_that_share_keys():
     assert any(p.seq_q == p.seq_kv and p.batch == 1 for p in problems)
 
 
-def test_what_the_cache_delivers_is_said_by_size(monkeypatch, capsys):
-    rates = {"L2, 64 the same": [(2**23, 6.75e12)]}
-    monkeypatch.setattr(bench_kernels, "machine", lambda: Machine("NVIDIA H200", True, {}, "", True))
-    monkeypatch.setattr(bench_kernels.calibrate, "Bench", lambda: SimpleNamespace(cache=lambda: rates))
-    assert bench_kernels.main(["--cache"]) == 0
-    said = "NVIDIA H200: 8 MiB, L2, 64 the same: 6.75 TB/s, 50% of its preset's peak\n"
-    assert capsys.readouterr().out == said
-    monkeypatch.setattr(bench_kernels, "machine", lambda: Machine("a CPU", False, {}, "", True))
-    assert bench_kernels.main(["--cache"]) == 2
-    assert capsys.readouterr().err == "the cache of a GPU is measured on a GPU: there is none\n"
-
-
 def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
     """Ours and a peer that gives the same; one that is wrong is not timed, one that refuses says why."""
     mask = Mask(causal=True, documents=(20, 12))

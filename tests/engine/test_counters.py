@@ -8,15 +8,24 @@ from dataclasses import replace
 
 import pytest
 
+from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
 from engine.measuring.record import middle_rows
-from engine.measuring.scenarios import call, prepared
+from engine.measuring.sections import prepared
 from engine.model.launch import launch
 from engine.model.traffic import traffic
+from engine.problem.problem import Mask, Problem
 from engine.recordings.recording import Counters, KernelCounters, identity
 from engine.worker.jobs import JobError
+
+
+def call(provider: str, seq: int, head_dim: int = 128, causal: bool = False, **blocks: int) -> Counters:
+    """The row of a call before it is recorded."""
+    problem = Problem(1, 16, 16, seq, seq, head_dim, "float16", Mask(causal))
+    return Counters(provider, FORWARD, problem, **blocks)
+
 
 HEADER = {  # columns of `ncu --csv --page raw` and their units, as Nsight Compute 2025.3 prints them
     "ID": "",
@@ -160,10 +169,11 @@ def test_this_gpu_counts_the_tile_requests_of_the_schedule():
 
 def test_counted_calls_of_flash3_keep_their_tiles_whole():
     """As the model has them, which knows of no pieces."""
-    _, given = prepared(call("flash3", 16384))
-    assert given == {"splits": 1}
-    _, given = prepared(call("flash2", 4096, block_q=128, block_kv=64))
-    assert given == {"block_q": 128, "block_kv": 64}
+    for row, given in (
+        (call("flash3", 16384), {"splits": 1}),
+        (call("flash2", 4096, block_q=128, block_kv=64), {"block_q": 128, "block_kv": 64}),
+    ):
+        assert prepared(row).keywords == given
 
 
 def test_of_calls_counted_three_times_the_middle_one_by_dram_reads_stands():

@@ -105,7 +105,7 @@ def test_without_a_hopper_gpu_rows_say_why():
         replace(each, problem=replace(each.problem, **small))
         for each in together("fp8", "problem", "inputs")[0]
     ]
-    found = sections.timed_fp8(rows, clock.Repeats(1, 1, 0.01), cuda=False)
+    found = sections.timed(rows, clock.Repeats(1, 1, 0.01), cuda=False)
     assert all("does not serve this call" in each.skipped for each in found)
 
 
@@ -113,7 +113,7 @@ def test_errors_are_those_of_the_definition():
     torch = pytest.importorskip("torch")
     exact = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64).view(1, 2, 1, 2)
     out = torch.tensor([[3.0, 4.0], [9.0, 9.0], [0.5, 0.0]]).view(1, 3, 1, 2)  # the second is not compared
-    assert sections.relative_error(out, exact) == pytest.approx(0.5 / 5)
+    assert sections.Relative(exact).error(out) == pytest.approx(0.5 / 5)
 
 
 def test_one_number_in_a_thousand_is_an_outlier_ten_times_as_wide():

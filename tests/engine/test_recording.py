@@ -247,7 +247,7 @@ def test_what_was_recorded_otherwise_does_not_add_to_a_recording(tmp_path, recor
 def test_a_sweep_keeps_failures_as_results(monkeypatch):
     pytest.importorskip("torch")
 
-    def call_of(config, q, k, v, problem):
+    def launched(config, prepare, q, k, v, problem):
         def call():
             if config.block_q > 16:
                 raise RuntimeError(
@@ -260,9 +260,9 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(sections, "call_of", call_of)
+    monkeypatch.setattr(sections, "_launched", launched)
     wanted = [TilingTiming("flash2", TINY, rows, 16, 4, 1) for rows in (16, 32)]
-    rows = {row.block_q: row for row in sections.timed_sweep(wanted, cuda=False)}
+    rows = {row.block_q: row for row in sections.timed(wanted, record.SWEPT, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"
     assert {identity(row) for row in rows.values()} == {identity(one) for one in wanted}
@@ -404,36 +404,25 @@ def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
 def test_a_section_has_the_calls_of_the_recordings_measured_once(section, tmp_path, monkeypatch):
     """On a GPU that finds nothing right: what is planned is asked for, kept, and not asked for again."""
     pytest.importorskip("torch")
-    asked, planned, several = [], scenarios.plan(section)[:9], scenarios.together
+    asked, planned = [], scenarios.plan(section)[:9]
 
     def measured(rows, *_, **__):
         asked.extend(rows)
         return [replace(row, skipped="not timed, because its result is wrong") for row in rows]
 
-    def decoded(problem, cuda):
-        copy = Decoding("copy", "copy", problem, times=Times(1e-6, 2e-6, 3e-6, 5), bytes_per_second=1e12)
-        return [*measured(record.sections.planned_decoding(problem)), copy]
-
     monkeypatch.setattr(scenarios, "plan", lambda _: planned)
-    monkeypatch.setattr(scenarios, "together", lambda *given: [rows[:9] for rows in several(*given)])
-    monkeypatch.setattr(Recorder, "compile_ahead", lambda self, rows: list(rows))
-    monkeypatch.setattr(record.sections, "own_blocks", lambda problem: (16, 128))
-    monkeypatch.setattr(record.sections, "timed_decoding", decoded)
-    monkeypatch.setattr(record.sections, "timed_sweep", measured)
+    monkeypatch.setattr(Recorder, "compile_ahead", lambda self, rows: set())
+    monkeypatch.setattr(record.sections, "timed", measured)
+    monkeypatch.setattr(record.sections, "traced_row", lambda row: measured([row])[0])
     monkeypatch.setattr(record.sampling, "library", lambda: None)
     monkeypatch.setattr(record.sampling, "sampled_row", lambda row: measured([row])[0])
-    for name, how in {"timed": measured, "measure": lambda row: measured([row])[0]}.items():
-        if name in getattr(record.RECORD[section], "keywords", ()):
-            monkeypatch.setitem(record.RECORD[section].keywords, name, how)
     for budget in (0.0, 600.0, 600.0):
         mine = Recorder(tmp_path / "mine.json", DEVICE, budget, lambda line: None)
         record.RECORD[section](mine)
         mine.close()
         assert bool(asked) == bool(budget)
-    kept = [unmeasured(row) for row in getattr(mine.recording, section) if row.skipped]
-    assert kept == asked
-    if section != "decoding":  # whose peers are those that are here
-        assert {*kept} == {*planned}
+    assert [unmeasured(row) for row in getattr(mine.recording, section) if row.skipped] == asked
+    assert {*map(identity, asked)} == {*map(identity, planned)}
 
 
 def test_a_link_that_leads_nowhere_is_a_sentence_and_the_others_are_shown(tmp_path):

@@ -11,13 +11,13 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import record, sampling
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import call
 from engine.problem.problem import Problem
 from engine.recordings.file import SHELF, FileError, dumps, load, loads, recording_of, recordings
 from engine.recordings.recording import Device, Recording, identity
 from engine.recordings.samples import Samples, nearest_samples
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
+from tests.engine.test_counters import call
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
@@ -217,8 +217,9 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     said = []
     recorder = Recorder(tmp_path / "one.json", recording(ROW).device, 60.0, said.append)
     calls = [call("flash2", 512), call("sdpa_cudnn", 512)]
-    record.record_counters(recorder, lambda: calls)
-    record.record_counters(recorder, lambda: calls)  # what is there is not counted again
+    monkeypatch.setattr(record.scenarios, "plan", lambda _: calls)
+    record.record_counters(recorder)
+    record.record_counters(recorder)  # what is there is not counted again
     recorder.close()
     counted, skipped = load(tmp_path / "one.json").counters
     assert counted.sampled

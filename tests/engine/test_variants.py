@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import clock, exact, sections
+from engine.measuring import bench_kernels, clock, exact, sections
 from engine.measuring.scenarios import together
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads
@@ -91,10 +91,10 @@ def test_a_recordings_rows_stand_beside_those_of_their_own_commit():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU has no interpreter")
 def test_rows_are_checked_before_they_are_timed(monkeypatch):
     rows = [small(row) for row in (*PLAN[FORWARD][8:], PLAN[BACKWARD][-1])]
-    found = sections.timed_variants(rows, ONCE, cuda=False)
+    found = sections.timed(rows, ONCE, cuda=False)
     assert all(row.times and row.error <= row.allowed for row in found)
     monkeypatch.setattr(exact, "_attended", lambda q, k, v, queries, *_: torch.ones_like(q))
-    (wrong,) = sections.timed_variants([small(PLAN[FORWARD][0])], ONCE, cuda=False)
+    (wrong,) = sections.timed([small(PLAN[FORWARD][0])], ONCE, cuda=False)
     assert wrong.times is None
     assert wrong.skipped.startswith("not timed, because its result is wrong: it is off by")
 
@@ -110,7 +110,8 @@ def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
 def test_a_line_tells_the_rate_beside_the_plain_one():
     plain, row = (PLAN[FORWARD][at] for at in (1, 5))
     plain, row = replace(plain, times=times_of(plain, 500.0)), replace(row, times=times_of(row, 300.0))
-    assert sections.variant_line(row, plain) == (
+    assert bench_kernels.variant_line(row, plain) == (
         "forward  5 documents, causal                              1.337 ms  300 TFLOP/s  0.60 of plain"
     )
-    assert sections.variant_line(replace(plain, times=None, skipped="no room"), plain).endswith("no room")
+    none = replace(plain, times=None, skipped="no room")
+    assert bench_kernels.variant_line(none, plain).endswith("no room")
