@@ -22,7 +22,7 @@ from app.scenario.link import LECTERN, MOST_CHARACTERS, MOST_VALUES, TOO_LONG
 from app.serving import static_files
 
 # pages that show charts as they open: theirs is the largest of Streamlit's scripts
-CHARTS = ("model", "decoding", "flash3", "across", "beyond", "traffic", "speed", "rates", "agreement")
+CHARTS = ("model", "decoding", "across", "beyond", "traffic", "speed", "rates", "agreement")
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
 SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"

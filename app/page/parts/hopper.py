@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.elements import TALL, fold, numbers, unsure
+from app.elements import TALL, fold, numbers, too_large, unsure
 from app.figures.algorithms import caveats, kernel
 from app.figures.units import (
     bytes_text,
@@ -76,10 +76,11 @@ def headline(experiment: Experiment, shown: Variant, full: Variant) -> str:
 
 def also(experiment: Experiment, shown: Variant, full: Variant) -> list[str]:
     """Which kernel is like what is on, and what does not hold of it here."""
-    told, one = (
-        [f"The kernel {kernel(shown.kernel)} does exactly this."] * bool(shown.kernel),
-        own(experiment),
-    )
+    told, one = [], own(experiment)
+    if shown.kernel:
+        told.append(f"The kernel {kernel(shown.kernel)} does exactly this.")
+    if "fusion" not in shown.techniques:
+        told.append(too_large(experiment).strip())
     held = simulate(one).footprint
     if not held.fits and shown.techniques >= LOOP:
         told.append(

@@ -69,6 +69,8 @@ def test_switching_a_technique_off_says_what_happens_and_what_else_has_nothing_t
     said = words(app)
     assert "Without persistent blocks, a copying warp:" in said
     assert "Without softmax under products:" in said
+    pills(app).set_value([key for key in KEYS if key != "online"]).run()
+    assert not app.exception  # of which there is no kernel
     assert "The kernel Triton Flash 2 does exactly this." in said
 
 

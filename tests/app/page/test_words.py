@@ -51,9 +51,6 @@ SAID = (
      "In float32 the products run on the float32 units, which stand here for tensor cores.",
      "The picture shows 2 of 2 key blocks of a tile, the last first"),
     ("flash3?seq=64", "The picture shows a tile's only key block, and the start of the next tile."),
-    ("flash3?seq=64&causal=true", "also computes what the mask hides"),
-    ("flash3?seq=64&block_q=16&block_kv=32", "unfused attention in the scenario's 16 × 32."),
-    ("flash3?seq=1048576&heads=1&head_dim=128", "it needs 4.4 TB, and an H200 has 150 GB"),
     ("flash3?hardware=a100", "an A100 is none"),
     ("flash3?seq=4096&head_dim=128", "recorded on NVIDIA",
      "FlashAttention-1 is its paper's Algorithm 1 taken literally"),
@@ -114,7 +111,7 @@ SAID = (
 )  # fmt: skip
 NOT_SAID = (
     ("backward?seq=4096&heads=16#backward costs", "P could not be stored here"),
-    ("flash3?seq=64", "as if it fitted", "float32 units", "which no fused step does"),
+    ("flash3?seq=64", "as if it fitted", "float32 units"),
     ("masks?documents=4&window=9", "Your scenario has"),
     ("speed", "could not run", "little decides"),
     ("traffic", "little decides"),
