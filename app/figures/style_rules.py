@@ -49,9 +49,6 @@ SMS = f"""
   .sms {{ display: grid; grid-template-columns: repeat({SMS_ACROSS}, 1fr); gap: 2px; }}
   .sms i {{ aspect-ratio: 1; font: 0.71rem {MONO}; display: grid; place-items: center; overflow: hidden; }}
   .sms i {{ border-radius: 2px; box-sizing: border-box; }}
-  .splits-key {{ display: flex; flex-wrap: wrap; gap: 2px 16px; font-size: 0.93rem; }}
-  .splits-key i {{ display: inline-block; width: 20px; margin-right: 6px; vertical-align: middle; }}
-  .splits-key b {{ font: 0.93rem {MONO}; word-spacing: -0.25em; white-space: nowrap; }}
   @media (max-width: 700px) {{ .sms i {{ font-size: 0.57rem; }} }}
 """
 MASKS = """

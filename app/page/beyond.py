@@ -1,6 +1,6 @@
 """The page Beyond: latents, chosen keys, fewer bits and a state in place of a cache, each run on numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import streamlit as st
@@ -9,7 +9,7 @@ from app import scenario
 from app.beyond import BOXES
 from app.beyond.topics import PICTURES
 from app.elements import fold, numbers, own_one_of, placed, plot
-from app.figures.beyond import over
+from app.figures.curves import Curve, curves, each
 from app.figures.units import (
     bytes_text,
     digits,
@@ -34,6 +34,7 @@ TITLES = {LATENTS: "Latents", KEYS: "Chosen keys", BITS: "Fewer bits", STATE: "A
 CHIP = GPUS["b200"]  # which has units for all formats of few bits
 KINDS = ("numbers as they are", "a column of K far from 0", "outliers", "the small model's")
 TIME = {"y": "time", "told": seconds_text}
+TOKENS = {"x": "tokens of a prompt", "words": short}
 
 
 def show() -> None:
@@ -53,21 +54,9 @@ def _opened(topic: str, experiment: Experiment, headline: str) -> list:
     return st.columns(2, gap="large")
 
 
-def _curves(
-    where, title: str, after: str, notice: str, places: Sequence[float], lines: Mapping[str, tuple], **axes
-) -> None:
-    """A chart of lines, which with its axes are as `over` takes them."""
-    plot(title, over(places, lines, theme.colours(), **axes), notice, after=after, where=where)
-
-
-def _toned(found: Mapping[str, Sequence[float]], tones: Sequence[str]) -> dict[str, tuple]:
-    """Lines by name, each in its colour."""
-    return {name: (each, tone) for (name, each), tone in zip(found.items(), tones, strict=True)}
-
-
-def _counted(topic: str, text: str, told: Callable[[], Mapping[str, str]]) -> None:
-    """How the numbers come about, in Markdown."""
-    fold(f"beyond {topic}", lambda: st.markdown(text.format(**told())))
+def _curves(where, title: str, after: str, notice: str, lines: Mapping[str, Curve], **axes) -> None:
+    """A chart of lines, which with its axes are as `curves` takes them."""
+    plot(title, curves(lines, theme.colours(), **axes), notice, after=after, where=where)
 
 
 def _latents(experiment: Experiment) -> None:
@@ -80,18 +69,15 @@ def _latents(experiment: Experiment) -> None:
         f"of {digits(sizes.groups)} key heads of {studies.GROUPED_DIM}, and at best the time of "
         f"{digits(studies.groups_as_fast(gpu))} on an {gpu.name}.",
     )
-    counts, heads, at = studies.QUERIES, studies.HEADS_DRAWN, studies.projecting_pays_from(keys=keys)
-    ways = {"K and V of all heads cached": studies.HEADS, "latent, projected": studies.PROJECTED}
-    costs = {
-        name: [studies.cost(way, count, keys).seconds(gpu) for count in counts]
-        for name, way in (ways | {"latent, absorbed": studies.ABSORBED}).items()
-    }
+    ways = {"K and V of all heads cached": (studies.HEADS, "muted")}
+    ways |= {"latent, projected": (studies.PROJECTED, "v"), "latent, absorbed": (studies.ABSORBED, "q")}
+    counts, at = studies.QUERIES, studies.projecting_pays_from(keys=keys)
     _curves(
         *(left, "Time of a call over its queries", f", {keys:,} tokens cached, at best, {gpu.name}"),
         f"From {digits(at)} queries on, projecting takes fewer FLOPs: a prompt is projected, and single "
         "tokens are decoded absorbed. Both keep the same cache.",
-        *(counts, _toned(costs, ("muted", "v", "q"))),
-        **{"x": "queries of a call", "ticks": counts[::3], "marked": at, **TIME},
+        each(ways, lambda way: {n: studies.cost(way, n, keys).seconds(gpu) for n in counts}),
+        **{"x": "queries of a call", "ticks": counts[::3], "marked": {at: "dot"}, **TIME},
     )
     ways = {"latent, absorbed": (studies.ABSORBED, "q"), "8 key heads": (studies.GROUPS, "k")}
     ways["K and V of all heads"] = (studies.HEADS, "muted")
@@ -99,11 +85,7 @@ def _latents(experiment: Experiment) -> None:
         *(right, "FLOPs per byte of the cache over the heads", ", decoding, computed"),
         "All heads read the same latent, so with many of them decoding waits for arithmetic and no "
         "longer for memory. With heads of their own each byte is used once.",
-        heads,
-        {
-            name: ([studies.per_byte(way, count) for count in heads], tone)
-            for name, (way, tone) in ways.items()
-        },
+        each(ways, lambda way: {count: studies.per_byte(way, count) for count in studies.HEADS_DRAWN}),
         **{"x": "query heads", "y": "FLOPs per byte", "told": digits},
         levels={f"the {gpu.name} computes as long as it reads": studies.balance(gpu)},
     )
@@ -117,19 +99,18 @@ def _latents(experiment: Experiment) -> None:
         f"**Recorded** ({found.origin}, this project's kernels, {found.problem['latent_heads']} heads, one "
         f"query each): {told}."
     )
-    _counted(LATENTS, COUNTED_LATENTS, lambda: {"off": share_text(studies.rotary_apart())})
+    counted = lambda: st.markdown(COUNTED_LATENTS.format(off=share_text(studies.rotary_apart())))  # noqa: E731
+    fold("beyond latents", counted)
 
 
 COUNTED_LATENTS = """
-Numbers per token are of DeepSeek-V2's sizes ([arXiv 2405.04434](https://arxiv.org/abs/2405.04434), section
-2.1; V3 kept them). Each way is run on drawn numbers in blocks, through a memory that counts: all three give
-what float64 gives, and the bytes are those shown. What they share is left out of all: Q, the latent of the
-new token, the output's projection, and the weights, which a batch reads once. Seconds are at best: bytes at
-the memory's peak or FLOPs at the tensor cores', whichever takes longer, by the data sheet.
+Sizes are DeepSeek-V2's ([arXiv 2405.04434](https://arxiv.org/abs/2405.04434), section 2.1; V3 kept them).
+Each way is run on drawn numbers in blocks, through a memory that counts: all three give what float64 gives.
+What they share is left out of all: Q, the latent of the new token, the output's projection, the weights.
+Seconds are at best, by the data sheet: bytes at the memory's peak or FLOPs at the tensor cores'.
 
 The rotated numbers stand apart because a rotation by the token's position would stand between the two
-matrices that absorbing makes into one. Absorbed in spite of it, scores are off by up to {off} of the
-largest (computed).
+matrices that absorbing makes into one: absorbed in spite of it, scores are off by up to {off} (computed).
 """
 
 
@@ -150,7 +131,6 @@ def _keys(experiment: Experiment) -> None:
         "tokens, by an indexer": (studies.INDEXER, "q"),
         "tokens, the best": (studies.TOKENS, "v"),
     }
-    lost = {name: (studies.lost(experiment, rule), tone) for name, (rule, tone) in rules.items()}
     means, best, window = (studies.lost(None, rule) for rule in (studies.MEANS, studies.BEST, studies.WINDOW))
     quarter = sorted(means)[-3]
     of_text = (share_text(each[quarter]) for each in (means, best, window))
@@ -160,8 +140,7 @@ def _keys(experiment: Experiment) -> None:
         "Best is what the weights themselves would choose, known only after all the work. On the heads of "
         f"this project's small model {quarter} of {max(means):,} keys leave out "
         "{} by means, {} at best, and {} as a window.".format(*of_text),
-        [*next(iter(lost.values()))[0]],
-        {name: ([*each.values()], tone) for name, (each, tone) in lost.items()},
+        each(rules, lambda rule: studies.lost(experiment, rule)),
         **{"x": "keys visited", "y": "share of the weight", "told": share_text, "linear": True},
     )
     ways = {"all keys": (studies.ALL, "muted"), "16 chosen blocks": (studies.BEST, "k")}
@@ -170,16 +149,13 @@ def _keys(experiment: Experiment) -> None:
         *(right, "Keys that tiles read for a query", f", {studies.GROUP} heads on one key head, counted"),
         f"Attention reads a tile of keys once for {studies.TILE_ROWS} neighbouring queries of a head. "
         f"Neighbours choose differently: a tile has one query of {studies.GROUP} heads, which choose alike.",
-        lengths,
-        {
-            name: ([studies.moved(way, n)["read"] for n in lengths], tone)
-            for name, (way, tone) in ways.items()
-        },
-        **{"x": "tokens of a prompt", "y": "keys read", "told": digits, "words": short},
-        ticks=lengths[::2],
+        each(ways, lambda way: {n: studies.moved(way, n)["read"] for n in lengths}),
+        **{"y": "keys read", "told": digits, "ticks": lengths[::2], **TOKENS},
     )
     found = recorded()
     problem, one, many = found.problem, found.prompts[1], found.prompts[64]
+    times = {"all keys": ((one, "all"), "muted"), "chosen by every query": ((one, "selected"), "k")}
+    times["chosen by 64 queries together"] = (many, "selected"), "q"
     told = "; ".join(
         f"{row['batch']} sequences of {row['seq_kv']:,} keys in {seconds_text(row['selected']['p50'])}, "
         f"{ratio_text(row['all']['p50'], row['selected']['p50'])} times as fast as over all keys"
@@ -190,36 +166,29 @@ def _keys(experiment: Experiment) -> None:
         f", {found.origin}: a causal prompt, {problem['heads']} heads on {problem['kv_heads']}, "
         f"d {problem['head_dim']}, {problem['keys']:,} keys visited in blocks of 64",
         f"One query each: {told}. The choice was drawn, and making it is not in these times.",
-        [row["seq_kv"] for row in one],
-        {
-            "all keys": ([row["all"]["p50"] for row in one], "muted"),
-            "chosen by every query": ([row["selected"]["p50"] for row in one], "k"),
-            "chosen by 64 queries together": ([row["selected"]["p50"] for row in many], "q"),
-        },
-        **{"x": "tokens of a prompt", "words": short, **TIME},
+        each(times, lambda of: {row["seq_kv"]: row[of[1]]["p50"] for row in of[0]}),
+        **{**TOKENS, **TIME},
     )
 
-    def counted() -> dict[str, str]:
+    def counted() -> None:
         dense, index, few = (scaled(each, "FLOP") for each in studies.dsa_flops(131_072))
         sizes = ", ".join(f"{row['block_kv']}" for row in found.pieces)
         times = ", ".join(seconds_text(row["selected"]["p50"]) for row in found.pieces)
-        return {"dense": dense, "index": index, "few": few, "pieces": sizes, "times": times}
+        told = COUNTED_KEYS.format(dense=dense, index=index, few=few, pieces=sizes, times=times)
+        st.markdown(told)
 
-    _counted(KEYS, COUNTED_KEYS, counted)
+    fold("beyond keys", counted)
 
 
 COUNTED_KEYS = """
-Visited blocks, weights and bytes are computed on the scenario's numbers, or on the heads that it names: its
-first key head, at most 2,048 keys, causal. The chosen blocks are also run in tiles through a memory that
-counts; O is what float64 gives over the same keys. Trained parts are stood in for, which changes what is
-left out and not what moves: the mean of a block for NSA's compressed key ([arXiv
-2502.11089](https://arxiv.org/abs/2502.11089)), a random projection in FP8 for the indexer of DeepSeek
-Sparse Attention ([arXiv 2512.02556](https://arxiv.org/abs/2512.02556)). A trained model also moves its
-weight to where its choice looks; numbers that were made without a choice do not.
+Weights and visited blocks are of the scenario's first key head, at most 2,048 keys, causal. The chosen
+blocks are also run in tiles through a memory that counts; O is what float64 gives over the same keys.
+Trained parts are stood in for, which changes what is left out and not what moves: the mean of a block for
+NSA's compressed key ([arXiv 2502.11089](https://arxiv.org/abs/2502.11089)), a random projection in FP8 for
+the indexer of DeepSeek Sparse Attention ([arXiv 2512.02556](https://arxiv.org/abs/2512.02556)).
 
-DeepSeek's indexer still scores every key. In DeepSeek-V3.2 it takes {index} of the {dense} that attention
-to 131,072 keys would take for a token, and attention to the 2,048 chosen ones {few}. The two together are
-computed from the sizes that its paper and configuration state.
+DeepSeek's indexer still scores every key: in DeepSeek-V3.2 it takes {index} of the {dense} that attention
+to 131,072 keys would take for a token, and attention to the 2,048 chosen ones {few} (computed).
 
 Why blocks: chosen tokens lie apart, so that a tile is put together from as many addresses as it has keys.
 The kernel here was recorded with the same number of keys in pieces of {pieces}: it took {times}.
@@ -242,23 +211,21 @@ def _bits(experiment: Experiment) -> None:
         f"{digits(exponentials)} (modelled).",
     )
     shares = {"y": "error, share of K", "told": share_text, "linear": True}
+    schemes = {one.name: (one, tone) for one, tone in ((studies.SINGLE, "o"), (studies.NVFP4, "q"))}
+    levels = {"scale in E4M3, two levels": ("two levels", "q"), "scale a power of two": ("e8m0", "k")}
     _curves(
         *(columns[0], "Error of K over the block that shares a scale", ", E2M1, outliers, computed"),
         "Smaller blocks keep an outlier from more numbers, and cost more bits for their scales.",
-        *(studies.SIZES, _toned(studies.by_size(experiment, studies.OUTLIERS), "qk")),
+        each(levels, partial(studies.by_size, experiment)),
         **{"x": "numbers in a block", **shares},
     )
     _curves(
         *(columns[1], "Error of K over its magnitude", ", with one level of scales and with two, computed"),
         "A scale in E4M3 reaches from 2⁻⁹ to 448 and no further: below it is 0, above it is cut. The "
         "float32 of the second level brings every tensor into that range.",
-        *(studies.MAGNITUDES, _toned(studies.by_magnitude(experiment), "oq")),
-        **{
-            "x": "K times",
-            "words": partial(power_text, places=0),
-            "ticks": studies.MAGNITUDES[::3],
-            **shares,
-        },
+        each(schemes, partial(studies.by_magnitude, experiment)),
+        **{"x": "K times", "words": partial(power_text, places=0), **shares},
+        ticks=studies.MAGNITUDES[::3],
     )
     rows = [
         {
@@ -282,26 +249,23 @@ def _bits(experiment: Experiment) -> None:
         f"A column of K that is far from 0 in every token takes the scale for itself: {far} in INT8. Less "
         f"the mean of its tokens K loses it, {kept}, and the softmax does not change."
     )
-    _counted(BITS, COUNTED_BITS, lambda: {"rows": studies.ROWS, "exponentials": digits(exponentials)})
+    told = COUNTED_BITS.format(rows=studies.ROWS, exponentials=digits(exponentials))
+    fold("beyond bits", lambda: st.markdown(told))
 
 
 COUNTED_BITS = """
-Every number is rounded in NumPy as the formats define it: bits of a float32 are added to and masked. All of
-E4M3's and E2M1's numbers are looked at in the tests, and PyTorch rounds to the same. Then attention is run
-a block of keys at a time, products and sums in float64, with the operands of each product rounded before
-it. Errors are of O: root mean square of the difference to float64 over that of O, {rows} queries of the
-first head.
+Every number is rounded in NumPy as the formats define it, and attention is run a block of keys at a time,
+products and sums in float64, with the operands of each product rounded before it. Errors are the root mean
+square of the difference to float64 over that of O, of {rows} queries of the first head.
 
 MXFP8 and MXFP4 are the OCP Microscaling formats 1.0, whose rule for the scale lets a block's largest number
 be up to a seventh larger than E4M3's largest and a third larger than E2M1's: it is cut off. NVFP4 is as
 NVIDIA states it. INT8 is SageAttention's first version ([arXiv
 2410.02367](https://arxiv.org/abs/2410.02367), whose second, [2411.10958](https://arxiv.org/abs/2411.10958),
-goes on to four bits): taking the mean of K off each key adds the same to all scores of a query, which a
-softmax does not see, and leaves nothing of a column that is far from 0.
+goes on to four bits).
 
-Rates are a B200's by its data sheet, and modelled: nothing of this was measured here, as no kernel of this
-project multiplies in four bits. An H200 has units for E4M3 and INT8 alone. Times as fast as 16 bits are the
-products: exponentials stay {exponentials} clocks of an SM for a tile of 128 × 128 scores.
+Rates are a B200's by its data sheet, and modelled: nothing of this was measured here. An H200 has units for
+E4M3 and INT8 alone. Exponentials stay {exponentials} clocks of an SM for a tile of 128 × 128 scores.
 """
 
 
@@ -317,8 +281,8 @@ def _state(experiment: Experiment) -> None:
         f"on, or {studies.meets(gpu, group):,} that {group} heads share (at best, {gpu.name}, modelled).",
     )
     costs = {
-        "softmax, a prompt": (lambda n: studies.prompt(n, False), "s", "solid"),
-        "linear, a prompt": (lambda n: studies.prompt(n, True), "k", "solid"),
+        "softmax, a prompt": (lambda n: studies.prompt(n, False), "s"),
+        "linear, a prompt": (lambda n: studies.prompt(n, True), "k"),
         "softmax, next token": (lambda n: studies.decoded(n, False, group), "s", "dot"),
         "linear, next token": (lambda n: studies.decoded(n, True), "k", "dot"),
     }
@@ -326,21 +290,20 @@ def _state(experiment: Experiment) -> None:
         *(left, "Time of one head over the tokens", f", at best, {gpu.name}, modelled"),
         f"A prompt takes less from {studies.meets(gpu):,} tokens on; below, both wait for Q, K, V and O. "
         f"The next token's cache is shared by {group} heads; a state is each head's own.",
-        lengths,
-        {name: ([cost(n).seconds(gpu) for n in lengths], *look) for name, (cost, *look) in costs.items()},
+        each(costs, lambda cost: {n: cost(n).seconds(gpu) for n in lengths}),
         **{"x": "tokens", "words": short, "ticks": lengths[::2], **TIME},
     )
     found = studies.recalled()
-    off = share_text(found["state"][studies.STORED.index(dim)])
+    off = share_text(found["state"][dim])
     _curves(
         *(right, "How wrong a stored value comes back", f", d {dim}, drawn keys, computed"),
         f"This is where they do not meet: with {dim} random keys in {dim} × {dim} numbers "
         f"a value comes back {off} wrong, while a softmax over the cache still picks its key.",
-        *(studies.STORED, _toned(found, "ks")),
+        each({"state": ("state", "k"), "attention": ("attention", "s")}, found.get),
         **{"x": "keys stored", "y": "error, share of the value", "told": share_text, "words": short},
         linear=True,
     )
-    _counted(STATE, COUNTED_STATE, lambda: {"dim": dim})
+    fold("beyond state", lambda: st.markdown(COUNTED_STATE.format(dim=dim)))
 
 
 COUNTED_STATE = """
@@ -348,12 +311,10 @@ The state takes S = g S + k vᵀ with each token and gives o = Sᵀ q; g is a ga
 Mamba-2 ([arXiv 2405.21060](https://arxiv.org/abs/2405.21060)); Gated Linear Attention
 ([2312.06635](https://arxiv.org/abs/2312.06635)) has one for each column, and Gated DeltaNet
 ([2412.06464](https://arxiv.org/abs/2412.06464)) first takes out what S holds for the same key. The schedule
-in chunks is run on drawn numbers through a memory that counts, and gives what the recurrence gives token by
-token.
+in chunks is run on drawn numbers through a memory that counts, and gives what the recurrence gives.
 
-Seconds are at best, by the data sheet: bytes at the memory's peak or FLOPs at the tensor cores', whichever
-takes longer, of one head of {dim} in bfloat16 with its state in float32. The projections that make Q, K, V
-and the gates are those of attention, and are left out. No kernel of this project computes it.
+Seconds are at best, by the data sheet, of one head of {dim} in bfloat16 with its state in float32, without
+the projections that make Q, K, V and the gates. No kernel of this project computes it.
 """
 TOPICS = {LATENTS: _latents, KEYS: _keys, BITS: _bits, STATE: _state}
 

@@ -6,19 +6,18 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import chart, fold, numbers, one_of, own_slider
+from app.elements import fold, numbers, own_slider
 from app.figures import decoding as figures
-from app.figures import paging as pools
 from app.figures.colours import Palette
 from app.figures.units import (
     bytes_text,
     counted,
     heads_text,
     number_text,
-    percent_text,
     ratio_digits,
     scaled,
     seconds_text,
+    share_text,
     times_text,
     unbroken,
 )
@@ -27,14 +26,13 @@ from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import decoded, live
 from app.player import PLAYER
 from app.player.payload import build
-from app.scenario import theme, widgets
+from app.scenario import theme
 from app.scenario.offers import set_subject
 from app.sidebar.recording import chosen_recording
 from app.sidebar.unused import unused
 from engine.algorithms import split_kv
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
-from engine.recordings.recording import Recording
 from engine.studies import decoding as studies
 from engine.studies.decoding import Parts
 from engine.studies.paging import paging_of
@@ -43,9 +41,14 @@ from engine.trace.memory import SramOverflow
 SPLIT = {"seq": 1, "seq_kv": 8192, "heads": 32, "kv_heads": 8, "head_dim": 128, "splits": 8}
 SHOWN = 10  # rows of the table of parts
 COMPONENTS = 3  # of O that are shown as numbers
+FIRST, LAST = 5, 2  # entries of a block table that are written
 FORMULA = (
     r"m = \max_i \mathrm{lse}_i, \quad "
     r"O = \frac{\sum_i e^{\,\mathrm{lse}_i - m}\, O_i}{\sum_i e^{\,\mathrm{lse}_i - m}}"
+)
+COUNTED = (
+    "Blocks on SMs, times and rates are modelled; the bytes of K and V are counted by the schedule. One busy "
+    "SM reads slowly, because its loads, products and softmax wait for one another."
 )
 
 
@@ -59,7 +62,7 @@ def show() -> None:
     st.header(_headline(simulation), anchor=False)
     live.show(live.named(decoding))
     with st.container(key="decoding_sliders"):
-        keys, splits, metric = st.columns([1.4, 1.4, 1], gap="medium", vertical_alignment="bottom")
+        keys, splits = st.columns(2, gap="medium")
     keys.select_slider(
         "Keys in the cache",
         scenario.options("seq_kv", studies.CACHES),
@@ -71,21 +74,18 @@ def show() -> None:
         scenario.options("splits", tuple(sorted({*studies.SPLITS, own}))),
         **scenario.control("splits"),
     )
-    with metric:
-        chosen = one_of("Metric", figures.METRICS, "decoding_metric")
     chip, modelled = st.columns([1, 1.25], gap="large")
     with chip:
         _chip(simulation, colours)
     with modelled:
-        _modelled(decoding, chosen, colours)
-    fold("decoding merge", partial(_merge, decoding, own, colours), "How do the parts become one result?")
-    pages, heads = (partial(draw, decoding, recording) for draw in (_pages, _heads))
-    fold("decoding pages", pages, "How does a paged KV cache save memory?")
-    fold("decoding heads", heads, "What do heads that share keys save?")
+        decoded.this_cache(decoding, colours)
+    fold("decoding merge", partial(_merge, decoding, own), "How do the parts become one result?")
+    fold("decoding pages", partial(_pages, decoding, colours), "How does a paged KV cache save memory?")
+    fold("decoding heads", partial(_heads, decoding), "What do heads that share keys save?")
     if recording:
-        timed = partial(decoded.recorded, recording, decoding, chosen, colours)
+        timed = partial(decoded.recorded, recording, decoding, colours)
         fold("decoding times", timed, "How long did a GPU take?")
-    fold("decoding", partial(_counted, simulation))
+    fold("decoding", lambda: st.caption(COUNTED))
 
 
 def _headline(simulation: Simulation) -> str:
@@ -115,85 +115,43 @@ def _chip(simulation: Simulation, colours: Palette) -> None:
     st.markdown(f"**{blocks.busy} of {len(blocks.blocks)} SMs** have a block, modelled")
     with st.container(key="decoding_sms"):
         st.html(figures.sms(blocks.blocks, colours))
-    grid = blocks.grid if blocks.grid[-1] > 1 else blocks.grid[:-1]
-    shared = f", each for the {group} query heads that share a KV head" if group > 1 else ""
-    if blocks.grid[-1] > 1:
-        shared = f", each for up to {experiment.tiling.block_q} of the {group} query heads that share it"
-    left = f", {blocks.empty:,} of them without keys" if blocks.empty else ""
+    names = "KV head", "split", "block"
+    grid = [counted(count, name) for count, name in zip(blocks.grid, names, strict=True)]
+    rows = f" × {grid.pop()} of their query heads" * (blocks.grid[-1] > 1)
+    shared = f", each for the {group} query heads that share a KV head" * (1 == blocks.grid[-1] < group)
     st.caption(
-        f"Split-KV launches one thread block per KV head and split: {' × '.join(f'{n:,}' for n in grid)} = "
-        f"{blocks.launched:,}{shared}{left}. FlashAttention-2 launches one per query head: "
-        f"{problem.all_heads:,}. Hatched SMs are idle."
+        f"Split-KV launches {grid[0]} × {grid[1]}{rows} = {blocks.launched:,} thread "
+        f"blocks{shared}. FlashAttention-2 launches one per query head: {problem.all_heads:,}. Hatched SMs "
+        "are idle."
     )
 
 
-def _modelled(decoding: Experiment, metric: str, colours: Palette) -> None:
-    found, splits = studies.by_splits(decoding), decoding.tiling.splits
-    st.markdown(f"**This cache**, {decoding.gpu.name}, modelled")
-    # of the data sheet, as reads come nearer to it than a copy does (an H200's: 4.46 TB/s of 4.8, and 4.27)
-    peak = decoding.gpu.memory_bytes_per_second
-    limit = decoded.limit("at the memory's peak", simulate(decoding), peak, "datasheet", colours)
-    lines = [decoded.line(found, "split keys", colours), limit]
-    decoded.speed_by_splits(lines, metric, list(found), splits, colours)
-    best, now = studies.fastest(found), found[splits].modelled
-    merge = "One split needs no second kernel."
-    if "combine" in now.parts:
-        took = seconds_text(now.parts["combine"])
-        merge = f"A second kernel merges them, which takes {took} of that."
-    st.caption(
-        f"{counted(splits, 'split')} take{'s' * (splits == 1)} {seconds_text(now.seconds)}; the fastest "
-        f"number of splits is {best:,}, with {seconds_text(found[best].modelled.seconds)}. {merge}"
-    )
-
-
-def _counted(simulation: Simulation) -> None:
-    """Why one SM is slow, what the headline's numbers are, and in which blocks the kernel runs by itself."""
-    experiment = simulation.experiment
-    rows, keys = split_kv.own_blocks(experiment.problem, experiment.gpu)
-    st.caption(
-        f"One busy SM reads K and V at {scaled(studies.rate_of_sm(simulation), 'B/s')}, because its loads, "
-        "products and softmax wait for one another. Blocks on SMs, times and rates are modelled; the bytes "
-        f"of K and V are counted by the schedule. The kernel takes blocks of {rows} query rows, {keys} keys "
-        f"by itself on {experiment.gpu.with_article}."
-    )
-
-
-def _merge(decoding: Experiment, own: int, colours: Palette) -> None:
+def _merge(decoding: Experiment, own: int) -> None:
     """The merge of the parts; of as many as the kernel would make where there is but one."""
     if decoding.tiling.splits == 1 < own:
         decoding = decoding.changed(splits=own)
         st.caption(f"One split needs no merge, so this shows the {own} parts that the kernel chooses here.")
     try:
-        _merging(studies.parts_of(decoding), decoding.problem.seq_kv, colours)
+        _merging(studies.parts_of(decoding), decoding.problem.seq_kv)
     except SramOverflow as error:
         st.text(f"The parts cannot be computed: a thread block {error}. Choose a smaller key block.")
 
 
 @st.fragment
-def _merging(parts: Parts, scenario_keys: int, colours: Palette) -> None:
+def _merging(parts: Parts, scenario_keys: int) -> None:
     """The parts of one query and how they become one; its own control redraws only this."""
     most, run = len(parts.lse), parts.experiment.problem
-    counter = widgets.counter("decoding step", most, 1)
-    with st.container(key="in_a_row_decoding_step"):
-        before, slider, after = st.columns([1, 12, 1], vertical_alignment="bottom")
-    # a slider between two buttons: what a lecturer clicks through
-    for place, sign, word, by in (before, "◀", "previous", -1), (after, "▶", "next", 1):
-        arguments = (counter["key"], by, most)
-        place.button(sign, help=f"{word} part", on_click=widgets.count, args=arguments, width="stretch")
-    step = slider.slider("Parts merged", 0, most, **counter)
-    picture, values = st.columns([1, 1.25], gap="medium")
-    chart(figures.merge(parts, step, colours), "What each part counts for", where=picture)
-    picture.latex(FORMULA)
+    slider, formula = st.columns([1.6, 1], gap="large", vertical_alignment="center")
+    step = slider.slider("Parts merged", 0, most, 1, key=f"parts of {most}")
+    formula.latex(FORMULA)
+    st.markdown(unbroken(_sentence(parts, step)))
+    numbers([*_parts_rows(parts, step), *_merged_rows(parts, step)], "Parts of one query")
     smaller = f", scaled down from the scenario's {scenario_keys:,}" if run.seq_kv < scenario_keys else ""
-    with values:
-        st.markdown(unbroken(_sentence(parts, step)))
-        numbers(_parts_rows(parts, step), "Parts of one query", height=440)
-        numbers(_merged_rows(parts, step), "Parts merged so far", height=240)
-        st.caption(
-            f"These numbers are executed here in the kernel's arithmetic (counted), on {run.seq_kv:,} "
-            f"keys{smaller}. O has {run.head_dim} values; as stored it differs from float64 by at most "
-            f"{parts.error:.1e}."
-        )
+    st.caption(
+        f"These numbers are executed here in the kernel's arithmetic (counted), on {run.seq_kv:,} "
+        f"keys{smaller}. O has {run.head_dim} values; as stored it differs from float64 by at most "
+        f"{parts.error:.1e}."
+    )
 
 
 _number = partial(number_text, figures=4)
@@ -224,10 +182,11 @@ def _components(values: np.ndarray) -> dict[str, str]:
 def _parts_rows(parts: Parts, step: int) -> list[dict[str, str]]:
     """Some splits around the one that is merged now; always as many lines."""
     most, rows = len(parts.lse), []
+    weights = parts.steps.weights[step - 1] if step else np.zeros(most)
     start = min(max(0, step - SHOWN // 2), max(0, most - SHOWN))
     for at in range(start, min(start + SHOWN, most)):
         low, high = parts.keys[at]
-        held = {"m": parts.m[at], "l": parts.l[at], "lse": parts.lse[at]}
+        held = {"m": parts.m[at], "l": parts.l[at], "lse": parts.lse[at], "exp(lse − m)": weights[at]}
         rows.append({
             "split": f"{'▸ ' if at == step - 1 else '✓ ' if at < step else ''}{at + 1}",
             "keys": f"{low:,} to {high - 1:,}" if low < high else "none",
@@ -240,19 +199,19 @@ def _parts_rows(parts: Parts, step: int) -> list[dict[str, str]]:
 def _merged_rows(parts: Parts, step: int) -> list[dict[str, str]]:
     """What is merged so far, what the kernel stores, and float64 over all keys at once."""
     m, total, lse, *out = parts.merged[step]
-    known = {"m, of lse": _number(m), "sum": _number(total), "lse": _number(lse)}
+    known = {"m": _number(m), "lse": _number(lse), "exp(lse − m)": _number(total)}
     return [
-        {"": f"{step} merged", **known, **_components(out)},
-        {"": f"stored, {parts.experiment.problem.dtype}", **_components(parts.result)},
-        {"": "float64, unsplit", "lse": _number(parts.exact_lse), **_components(parts.exact)},
+        {"split": f"{step} merged", **known, **_components(out)},
+        {"split": f"stored, {parts.experiment.problem.dtype}", **_components(parts.result)},
+        {"split": "float64, unsplit", "lse": _number(parts.exact_lse), **_components(parts.exact)},
     ]
 
 
-def _pages(decoding: Experiment, recording: Recording | None) -> None:
-    """Whole caches beside pages, the block tables, and what reading through them costs."""
+def _pages(decoding: Experiment, colours: Palette) -> None:
+    """Whole caches beside pages, and the block tables."""
     size, count = scenario.own("pool_page"), scenario.own("sequences")
-    paging, keys = paging_of(decoding.problem, count, size), decoding.problem.seq_kv
-    unused, idle = (f"{share:.{2 if share < 0.01 else 1}%}" for share in paging.shares)
+    paging, whole = (paging_of(decoding.problem, count, each) for each in (size, None))
+    unused, idle = (share_text(each.unused_slots / each.taken_slots, 1) for each in (paging, whole))
     more = f" The pages that stay free have room for {counted(paging.more, 'sequence')} more."
     st.markdown(
         f"**Pages of {size} keys leave {unused} of the memory that they take unused (counted); "
@@ -261,57 +220,37 @@ def _pages(decoding: Experiment, recording: Recording | None) -> None:
     sizes, sequences = st.columns(2, gap="medium")
     own_slider("Page size (keys)", "pool_page", where=sizes)
     own_slider("Number of sequences", "sequences", where=sequences)
-    slots = (paging.reserved, paging.idle_slots, paging.taken_slots, paging.unused_slots)
-    reserved, idle, taken, unused = (bytes_text(count * paging.key_bytes) for count in slots)
+
+    def taken(each) -> str:
+        slots, empty = (bytes_text(n * each.key_bytes) for n in (each.taken_slots, each.unused_slots))
+        return f"{slots} are taken, of which {empty} hold no key (red)."
+
     titles = {
-        "A whole cache per sequence": f"{paging.reserved:,} slots are reserved ({reserved}); "
-        f"{paging.idle_slots:,} of them are unused ({idle}).",
-        f"A pool of {paging.pages:,} pages, as much memory": f"{paging.taken:,} pages are taken ({taken}); "
-        f"{paging.unused_slots:,} of their slots are unused ({unused}).",
+        f"<b>A whole cache per sequence.</b> {taken(whole)}": whole,
+        f"<b>A pool of {paging.pages:,} pages, as much memory.</b> {taken(paging)}": paging,
     }
-    st.html(pools.pictures(paging, titles, theme.colours()))
+    st.html(figures.pools(titles, colours))
+    rows = [
+        {"sequence": chr(ord("A") + at), "keys": f"{keys:,}", "block table: its pages": _entries(pages)}
+        for at, (pages, keys) in enumerate(zip(paging.table, paging.lengths, strict=True))
+    ]
     tables = st.container(key="paging_tables")  # as high for eight sequences as for two
-    numbers(pools.block_tables(paging), "Block tables", words=(0, 3), height=330, where=tables)
-    drawn = f"Every page is drawn, so the room per sequence is {paging.room:,} keys, not {keys:,}. "
+    numbers(rows, "Block tables", words=(0, 2), height=330, where=tables)
     st.caption(
-        f"{drawn * (paging.room != keys)}A slot holds K and V of one key in one layer: "
-        f"{bytes_text(paging.key_bytes)}. Lengths are "
-        f"spread evenly up to the {paging.room:,} keys that a sequence may reach. A sequence takes the next "
-        "free page when its last one is full, so at most one page per sequence is partly empty (internal "
-        f"fragmentation). The block tables take {bytes_text(paging.table_bytes)}, 4 bytes per page."
+        f"Sequences may reach {paging.room:,} keys here. Each takes the next free page when its last one is "
+        "full, so at most one page per sequence is partly empty (internal fragmentation). A key takes "
+        f"{bytes_text(paging.key_bytes)} in one layer, K and V."
     )
-    if recording:
-        _recorded_pages(recording, decoding)
 
 
-def _recorded_pages(recording: Recording, decoding: Experiment) -> None:
-    """How fast recorded kernels read pages, beside a cache in one piece."""
-    whole, pages = studies.recorded_pages(recording, decoding)
-    if whole is None or not pages:
-        return
-    rates = ", ".join(
-        f"{scaled(row.bytes_per_second, 'B/s')} from pages of {row.page_size} "
-        f"({percent_text(row.bytes_per_second, whole.bytes_per_second)})"
-        for row in pages
-    )
-    st.caption(
-        f"{recording.heading}, batch {whole.problem.batch}, {whole.problem.seq_kv:,} keys: K and V come at "
-        f"{scaled(whole.bytes_per_second, 'B/s')} from a whole cache, and at {rates}."
-    )
-    chunk, *over_pages = studies.recorded_chunk(recording) or (None,)
-    if over_pages:
-        longer = " and ".join(
-            f"{times_text(row.times.p50, chunk.times.p50)} as long over pages of {row.page_size}"
-            for row in over_pages
-        )
-        st.caption(
-            f"The last {chunk.problem.seq_q:,} queries of {chunk.problem.seq_kv:,} tokens take "
-            f"FlashAttention-3's kernel {seconds_text(chunk.times.p50)}, and {longer}."
-        )
+def _entries(pages: tuple[int, ...]) -> str:
+    """The numbers of a sequence's pages, some of many."""
+    first, last = (", ".join(map(str, some)) for some in (pages[:FIRST], pages[-LAST:]))
+    return f"{first}, … {last}" if len(pages) > FIRST + LAST else ", ".join(map(str, pages))
 
 
-def _heads(decoding: Experiment, recording: Recording | None) -> None:
-    """Bytes of K and V by the number of KV heads, and the times of the nearest recorded cache."""
+def _heads(decoding: Experiment) -> None:
+    """Bytes of K and V, and the modelled time, by the number of KV heads."""
     found, problem = studies.grouped(decoding), decoding.problem
     reads = {count: studies.key_reads(one) for count, one in found.items()}
     alone, now = reads[problem.heads], reads[problem.kv_heads]
@@ -323,28 +262,23 @@ def _heads(decoding: Experiment, recording: Recording | None) -> None:
     else:
         said += f"**{ratio_digits(alone, now)} times fewer bytes** to read for every token."
     st.markdown(said)
-    kinds = {problem.heads: "each head has its own keys", 1: "all heads share one"}
-    rows, where = [], ""
-    for count, one in found.items():
-        counters = recording and studies.recorded_reads(recording, one.experiment)
-        rows.append({
-            "": kinds.get(count, "grouped, as in the scenario"),
+    rows = [
+        {
             "KV heads": f"{count}",
             "K and V, counted": bytes_text(reads[count]),
             "saving": times_text(alone, reads[count]),
-            "splits": f"{one.experiment.tiling.splits}",
-            "time, modelled": seconds_text(one.modelled.seconds),
-            "DRAM reads, recorded": bytes_text(counters.total("dram_read")) if counters else "not recorded",
-        })  # fmt: skip
-        where = f" The DRAM reads are the GPU's counters, {recording.origin}." if counters else where
-    numbers(rows, "Bytes and time by KV heads", height=360)
-    st.caption(f"The numbers are for one token, with as many splits as the kernel chooses.{where}")
+            "splits, the kernel's": f"{one.experiment.tiling.splits}",
+            "time of a token, modelled": seconds_text(one.modelled.seconds),
+        }
+        for count, one in found.items()
+    ]
+    numbers(rows, "Bytes and time by KV heads")
 
 
 def _elsewhere(decoding: Experiment, colours: Palette) -> None:
     """What phones show: the SMs that have a block, and the time over the number of splits."""
     _chip(simulate(decoding), colours)
-    _modelled(decoding, figures.TIME, colours)
+    decoded.this_cache(decoding, colours)
 
 
 def _files() -> list[SiteFile]:

@@ -12,7 +12,6 @@ from app.figures import speed as figures
 from app.figures.algorithms import caveats, implementation
 from app.figures.algorithms import short as short_name
 from app.figures.colours import Palette
-from app.figures.decoding import TIME
 from app.figures.units import (
     digits,
     gain_text,
@@ -172,7 +171,7 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
     if recording:
         with there:
             if experiment.algorithm == decoded.OWN:
-                decoded.recorded(recording, decoding_of(experiment), TIME, colours)
+                decoded.recorded(recording, decoding_of(experiment), colours)
             else:
                 recorded.curves(recording, experiment, metric, colours)
     swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)

@@ -115,21 +115,6 @@ def clear_beside(name: str) -> None:
     state.kept("beside", {}).pop(name, None)
 
 
-def counter(name: str, most: int, first: int) -> dict[str, Any]:
-    """The arguments of a page's own counter from 0 to `most`: kept within its bounds when they change."""
-    key = f"scenario {name}"
-    value = min(st.session_state.get(key, first), most)
-    if st.session_state.get(key) != value:
-        st.session_state[key] = value
-    return {"key": key, "value": value}
-
-
-def count(key: str, by: int, most: int) -> int:
-    """Move a counter, within its bounds; where it stands then."""
-    st.session_state[key] = min(max(st.session_state[key] + by, 0), most)
-    return st.session_state[key]
-
-
 def _shown(name: str) -> Any:
     """A value as its widget shows it."""
     experiment = state.current()

@@ -175,21 +175,18 @@ def apart(found: np.ndarray, exact: np.ndarray) -> float:
 
 
 @lru_cache(maxsize=8)
-def by_size(experiment: Experiment, kind: str) -> dict[str, list[float]]:
-    """The error of K itself over SIZES of block: four bits with either scale."""
-    _, k, _ = numbers(experiment, kind)
-    return {
-        name: [apart(Scheme("", size, E2M1, scale).rounded(k), k) for size in SIZES]
-        for name, scale in (("scale in E4M3, two levels", "two levels"), ("scale a power of two", "e8m0"))
-    }
+def by_size(experiment: Experiment, scale: str) -> dict[int, float]:
+    """The error of K itself, with outliers, in four bits, by the numbers that share a scale."""
+    _, k, _ = numbers(experiment, OUTLIERS)
+    return {size: apart(Scheme("", size, E2M1, scale).rounded(k), k) for size in SIZES}
 
 
 @lru_cache(maxsize=8)
-def by_magnitude(experiment: Experiment) -> dict[str, list[float]]:
-    """The error of K itself, multiplied by MAGNITUDES, with one level of scales and with two."""
+def by_magnitude(experiment: Experiment, scheme: Scheme) -> dict[float, float]:
+    """The error of K itself, by what it is multiplied by."""
     _, k, _ = numbers(experiment, DRAWN)
-    larger = [k * np.float32(times) for times in MAGNITUDES]
-    return {scheme.name: [apart(scheme.rounded(each), each) for each in larger] for scheme in (SINGLE, NVFP4)}
+    larger = {times: k * np.float32(times) for times in MAGNITUDES}
+    return {times: apart(scheme.rounded(each), each) for times, each in larger.items()}
 
 
 def tile_clocks(gpu: Gpu, times: int) -> tuple[float, float]:

@@ -1,20 +1,19 @@
 """Decoding: one query against a long cache. How its keys are split, what the parts hold, how they merge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
-from engine.algorithms import FORWARD
 from engine.algorithms.split_kv import ALGORITHM, own_blocks, own_splits
 from engine.experiment import Experiment
 from engine.model.simulation import Simulation, simulate
 from engine.problem.bounds import visible_keys
 from engine.problem.inputs import make_inputs
 from engine.recordings.nearest import WIDTH, doublings, length, nearest, sharing_heads
-from engine.recordings.recording import Counters, Recording
+from engine.recordings.recording import Recording
 from engine.recordings.timing import Decoding
 from engine.schedule.step import Tensor
 from engine.studies.drawable import drawable
@@ -56,16 +55,12 @@ class Spread:
 
     blocks: np.ndarray  # [SMs] blocks that each SM runs, one after another or side by side
     # key heads over the batch, splits of each, blocks of its query heads; multiplied they are the blocks
-    # launched, those with them for which no keys are left
+    # launched, with those for which no keys are left
     grid: tuple[int, int, int]
 
     @property
     def launched(self) -> int:
         return prod(self.grid)
-
-    @property
-    def empty(self) -> int:
-        return self.launched - int(self.blocks.sum())
 
     @property
     def busy(self) -> int:
@@ -95,16 +90,6 @@ def keys_seen(decoding: Experiment) -> int:
 def rate(simulation: Simulation) -> float:
     """Bytes of K and V per second, in the modelled time: what recordings of decoding count."""
     return key_reads(simulation) / simulation.modelled.seconds
-
-
-def seconds_at(simulation: Simulation, rate: float) -> float:
-    """Seconds that K and V take at so many bytes per second."""
-    return key_reads(simulation) / rate
-
-
-def rate_of_sm(simulation: Simulation) -> float:
-    """Bytes of K and V per second that each SM with a block takes, modelled."""
-    return rate(simulation) / spread(simulation).busy
 
 
 @dataclass(frozen=True)
@@ -185,36 +170,9 @@ def recorded_near(recording: Recording, decoding: Experiment) -> tuple[Decoding,
     return tuple(row for row in recording.decoding if row.problem == found.problem)
 
 
-def recorded_pages(
-    recording: Recording, decoding: Experiment
-) -> tuple[Decoding | None, tuple[Decoding, ...]]:
-    """split_kv's own choice on the nearest recorded cache in one piece, and in pages, the smallest first."""
-    rows = [row for row in recorded_near(recording, decoding) if row.times is not None]
-    paged = sorted((row for row in rows if row.page_size), key=lambda row: row.page_size)
-    return next(filter(_is_own_choice, rows), None), tuple(paged)
-
-
-def recorded_chunk(recording: Recording) -> tuple[Decoding, ...]:
-    """A chunk of a prompt over keys in one piece, and over pages, the smallest first; what was recorded."""
-    rows = (row for row in recording.decoding if row.problem.seq_q > 1 and row.provider != "copy")
-    return tuple(sorted((row for row in rows if row.times), key=lambda row: row.page_size or 0))
-
-
-def _is_own_choice(row: Decoding | Counters) -> bool:
-    return (row.provider, row.splits) == (ALGORITHM.key, None)
-
-
 def recorded_decoding(rows: Sequence[Decoding], hardware: str) -> Experiment:
     """What was recorded as a decoding of the model, in the kernel's blocks."""
     (problem,) = {row.problem for row in rows}
     one = Experiment(problem=problem, hardware=hardware)
     block_kv = next((row.block_kv for row in rows if row.block_kv), own_blocks(problem, one.gpu)[1])
     return decoding_of(one.changed(block_kv=block_kv))
-
-
-def recorded_reads(recording: Recording, decoding: Experiment) -> Counters | None:
-    """What counters say of the kernel's own splits on the same cache, causal or not; None if not recorded."""
-    asked = decoding.problem
-    rows = [row for row in recording.counters if row.kernels and row.direction == FORWARD]
-    own = (row for row in rows if _is_own_choice(row) and replace(row.problem, mask=asked.mask) == asked)
-    return next(own, None) if asked.mask.kinds <= {"causal"} else None

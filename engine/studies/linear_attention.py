@@ -73,13 +73,13 @@ def meets(gpu: Gpu, group: int | None = None) -> int:
 
 
 @lru_cache(maxsize=2)
-def recalled(dim: int = HEAD_DIM, seed: int = 0) -> dict[str, list[float]]:
-    """By STORED keys, how wrong the value is that a key gives back: of a state, and of attention.
+def recalled(dim: int = HEAD_DIM, seed: int = 0) -> dict[str, dict[int, float]]:
+    """By the keys stored, how wrong the value is that a key gives back: of a state, and of attention.
 
     Root mean square difference over that of the values, which were stored with keys drawn on a sphere.
     """
     draw = np.random.Generator(np.random.PCG64(seed)).standard_normal
-    found: dict[str, list[float]] = {"state": [], "attention": []}
+    found: dict[str, dict[int, float]] = {"state": {}, "attention": {}}
     for count in STORED:
         keys, values = draw((count, dim)), draw((count, dim))
         keys /= np.sqrt((keys**2).sum(1, keepdims=True))
@@ -88,5 +88,5 @@ def recalled(dim: int = HEAD_DIM, seed: int = 0) -> dict[str, list[float]]:
         weights = np.exp(SHARP * (scores - 1))
         given = scores @ values, weights @ values / weights.sum(1)[:, None]
         for off, each in zip(found.values(), given, strict=True):
-            off.append(apart(each, values[asked]))
+            off[count] = apart(each, values[asked])
     return found

@@ -6,7 +6,6 @@ from itertools import chain, count
 
 import numpy as np
 
-from engine.model.device_memory import ENTRY_BYTES
 from engine.problem.problem import Problem
 
 PAGE_SIZES = (16, 32, 64, 128, 256)  # keys
@@ -27,23 +26,12 @@ class Paging:
     table: tuple[tuple[int, ...], ...]  # of each sequence the pages that hold its keys, in their order
 
     @property
-    def reserved(self) -> int:
-        """Slots for keys of whole caches, and of the pool."""
-        return len(self.lengths) * self.room
-
-    @property
     def pages(self) -> int:
-        return self.reserved // self.page_size
+        return len(self.lengths) * self.room // self.page_size
 
     @property
     def taken(self) -> int:
         return sum(map(len, self.table))
-
-    @property
-    def unused(self) -> tuple[int, ...]:
-        """Slots of each sequence's last page that hold no key: the internal fragmentation."""
-        pairs = zip(self.table, self.lengths, strict=True)
-        return tuple(len(pages) * self.page_size - length for pages, length in pairs)
 
     @property
     def taken_slots(self) -> int:
@@ -51,22 +39,8 @@ class Paging:
 
     @property
     def unused_slots(self) -> int:
+        """Slots of pages that are taken which hold no key: the internal fragmentation."""
         return self.taken_slots - sum(self.lengths)
-
-    @property
-    def idle_slots(self) -> int:
-        """Slots of whole caches without a key."""
-        return self.reserved - sum(self.lengths)
-
-    @property
-    def shares(self) -> tuple[float, float]:
-        """Without a key: of the slots in pages that are taken, and of those of whole caches."""
-        return self.unused_slots / self.taken_slots, self.idle_slots / self.reserved
-
-    @property
-    def table_bytes(self) -> int:
-        """Bytes of the block tables' entries that are in use."""
-        return ENTRY_BYTES * self.taken
 
     @property
     def more(self) -> int:
@@ -84,12 +58,15 @@ class Paging:
         return found
 
 
-def paging_of(problem: Problem, sequences: int, page_size: int) -> Paging:
-    """As many sequences of a scenario's model, each with room for its keys; at most MOST_ROOM of them."""
+def paging_of(problem: Problem, sequences: int, page_size: int | None) -> Paging:
+    """As many sequences of a scenario's model, each with room for its keys, at most MOST_ROOM of them.
+
+    Without a page size a page is a whole cache: as large as the room of a sequence.
+    """
     room = max(PAGE_SIZES[-1], min(MOST_ROOM, problem.seq_kv // PAGE_SIZES[-1] * PAGE_SIZES[-1]))
-    lengths = lengths_of(sequences, room)
+    lengths, size = lengths_of(sequences, room), page_size or room
     key_bytes = problem.kv_heads * (problem.head_dim + problem.v_dim) * problem.itemsize
-    return Paging(lengths, room, page_size, key_bytes, allocated(lengths, page_size))
+    return Paging(lengths, room, size, key_bytes, allocated(lengths, size))
 
 
 def lengths_of(sequences: int, room: int) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ def test_they_meet_where_it_is_said_and_not_before(key, group):
 
 
 def test_a_state_gives_back_less_the_more_it_holds():
-    state, attention = studies.recalled().values()
+    state, attention = ([*each.values()] for each in studies.recalled().values())
     assert state == sorted(state)
     for count, off in list(zip(studies.STORED, state, strict=True))[3:]:
         assert off == pytest.approx(np.sqrt((count - 1) / 128), rel=0.2)  # as random keys overlap by 1 in √d

@@ -43,8 +43,7 @@ SAID = (
      "The parts cannot be computed: a thread block needs "),
     # heads that need two blocks of rows have as many per split; 57 of 64 splits have no keys
     ("decoding?heads=128&kv_heads=1&batch=2&seq=1&seq_kv=100&block_kv=16&splits=64",
-     "one thread block per KV head and split: 2 × 64 × 2 = 256, each for up to 64 of the 128 query heads "
-     "that share it, 228 of them without keys.", "28 of 132 SMs"),
+     "launches 2 KV heads × 64 splits × 2 blocks of their query heads = 256 thread blocks.", "28 of 132 SMs"),
     # Q twice, K and V twice: 6 tiles of 128 × 96 numbers of 4 bytes are 288 KiB; a T4 has 64 for a block
     ("flash3?seq=256&head_dim=96&dtype=float32&hardware=t4",
      "A block of it needs 288 KiB of shared memory, but a T4 allows 64 KiB per block:",
