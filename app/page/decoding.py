@@ -211,7 +211,7 @@ def _pages(decoding: Experiment, colours: Palette) -> None:
     """Whole caches beside pages, and the block tables."""
     size, count = scenario.own("pool_page"), scenario.own("sequences")
     paging, whole = (paging_of(decoding.problem, count, each) for each in (size, None))
-    unused, idle = (share_text(each.unused_slots / each.taken_slots, 1) for each in (paging, whole))
+    unused, idle = (share_text(each.unused_share, 1) for each in (paging, whole))
     more = f" The pages that stay free have room for {counted(paging.more, 'sequence')} more."
     st.markdown(
         f"**Pages of {size} keys leave {unused} of the memory that they take unused (counted); "

@@ -92,6 +92,11 @@ def rate(simulation: Simulation) -> float:
     return key_reads(simulation) / simulation.modelled.seconds
 
 
+def seconds_at(simulation: Simulation, rate: float) -> float:
+    """Seconds that K and V take at so many bytes per second."""
+    return key_reads(simulation) / rate
+
+
 @dataclass(frozen=True)
 class Parts:
     """What the splits of one query hold, executed through the counting memory, and how they merge."""

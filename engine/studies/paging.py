@@ -43,6 +43,10 @@ class Paging:
         return self.taken_slots - sum(self.lengths)
 
     @property
+    def unused_share(self) -> float:
+        return self.unused_slots / self.taken_slots
+
+    @property
     def more(self) -> int:
         """Further sequences of the average length for which pages are free."""
         return (self.pages - self.taken) * len(self.lengths) // self.taken

@@ -43,7 +43,7 @@ def recorded(recording: Recording, decoding: Experiment, colours: Palette) -> No
     others, tones = (row for row in rows if not row.splits and not row.page_size), iter(TONES)
     for row in others:
         if row.provider == "copy":
-            seconds = studies.key_reads(simulate(like)) / row.bytes_per_second
+            seconds = studies.seconds_at(simulate(like), row.bytes_per_second)
             lines["K and V at a copy's speed"] = level(seconds, "bad")
         elif row.provider == OWN:
             lines["the kernel's own choice"] = level(row.times.p50, "ink")
@@ -64,7 +64,7 @@ def this_cache(decoding: Experiment, colours: Palette) -> None:
     """The modelled time of a scenario over the number of splits, and what limits it."""
     found, splits = studies.by_splits(decoding), decoding.tiling.splits
     # of the data sheet, as reads come nearer to it than a copy does (an H200's: 4.46 TB/s of 4.8, and 4.27)
-    least = studies.key_reads(simulate(decoding)) / decoding.gpu.memory_bytes_per_second
+    least = studies.seconds_at(simulate(decoding), decoding.gpu.memory_bytes_per_second)
     best, now = studies.fastest(found), found[splits].modelled
     merge = "One split needs no second kernel."
     if "combine" in now.parts:
