@@ -44,7 +44,7 @@ def _draw() -> None:
     screen.offer_votes()
     style.apply(name)
     if not presenting():
-        frame.navigation()
+        frame.navigation(name)
     if scenario.notices():
         # As text, not Markdown: the sentences quote what came with the link.
         with st.container(border=True, key="notices"):

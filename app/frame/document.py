@@ -24,7 +24,7 @@ from app.serving import static_files
 # pages that show charts as they open: theirs is the largest of Streamlit's scripts
 CHARTS = ("model", "decoding", "across", "beyond", "traffic", "speed", "rates", "agreement")
 # Streamlit's scripts for what every page has: it would load each when the first of a kind is to be drawn
-SCRIPTS = ("BidiComponent", "Html", "PageLink", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
+SCRIPTS = ("BidiComponent", "Html", "Button", "Slider", "Selectbox", "NumberInput", "Checkbox")
 EARLY = Path(__file__).parent / "early.js"
 NAMED = re.compile(r"static/js/([\w.$-]+\.js)")
 IMPORT = re.compile(r"""(?:from|import)\s*["']\./([\w.$-]+\.js)["']""")

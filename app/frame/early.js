@@ -20,9 +20,10 @@
   history.pushState = (state, unused, url) => {
     const to = new URL(url ?? location.href, location.href);
     const anew = asked && !(to.pathname === location.pathname && !location.search);
-    asked = false;
-    if (anew) push(state, unused, url);
-    else history.replaceState(state, unused, url);
+    if (anew) {
+      asked = false;
+      push(state, unused, url);
+    } else history.replaceState(state, unused, url);
   };
 
   // Marks the address that the browser has gone back or forward to, before Streamlit asks for its run: only the

@@ -1,5 +1,5 @@
-// What Streamlit's own frame of a page leaves undone: the link that skips to the page skips the pages' names too, and
-// of these the open page's is told apart. The rules of what stands in for a page's parts while their scripts are
+// What Streamlit's own frame of a page leaves undone: the link that skips to the page skips the pages' names too, of
+// which the one that is pressed is told the server. The rules of what stands in for a page's parts while their scripts are
 // loaded hold no longer than that, folds open at once, of a slider that moves quickly the server hears the last
 // value, and a lost connection is told.
 
@@ -7,10 +7,11 @@ import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
 import { watchConnection } from "./connection.js";
 import { awaitLast } from "./last_value.js";
 
+const PAGES = ".pages"; // all names
 const LOOK = 50; // ms between two looks at whether all is there
 const DRESSED = 200; // ms after the system's theme has changed, by when Streamlit knows it
 let done = false; // these rules are the window's: one of them is enough
-let path, timer, ask;
+let path, timer, tell;
 
 /** Another page than the one that is shown is opened. */
 function watchPages() {
@@ -53,21 +54,17 @@ function openAtOnce(details) {
 
 /** To what stands below the pages' names. */
 function skip() {
-  const names = document.querySelector(".st-key-navigation");
-  const page = names?.closest(PART)?.nextElementSibling;
+  const page = document.querySelector(PAGES)?.closest(PART)?.nextElementSibling;
   if (!page) return;
   page.tabIndex = -1;
   page.focus();
 }
 
-/** Tells which page is open to who has the names read aloud, and shows its name where not all have room. */
+/** Shows the open page's name where not all have room. */
 function point() {
-  const row = document.querySelector(".st-key-navigation");
-  for (const link of row?.querySelectorAll("a") ?? []) {
-    const here = new URL(link.href).pathname === location.pathname;
-    link.ariaCurrent = here ? "page" : null;
-    if (here) row.scrollLeft += middle(link) - middle(row);
-  }
+  const row = document.querySelector(PAGES),
+    here = row?.querySelector("[aria-current]");
+  if (here) row.scrollLeft += middle(here) - middle(row);
 }
 
 function middle(element) {
@@ -75,9 +72,17 @@ function middle(element) {
   return left + width / 2;
 }
 
+/** Opens a page in this window, unless another is asked for. */
+function turn(event) {
+  const page = event.target.closest?.(`${PAGES} a`)?.dataset.page;
+  if (!page || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  tell("opened", page);
+}
+
 /** `data` names the page, so that this is called when another is opened. */
 export default function show({ setTriggerValue }) {
-  ask = () => setTriggerValue("back", true);
+  tell = setTriggerValue;
   point();
   path = location.pathname;
   clearTimeout(timer);
@@ -85,9 +90,9 @@ export default function show({ setTriggerValue }) {
   if (done) return;
   done = true;
   watchPages();
-  watchConnection(() => ask());
+  watchConnection(() => tell("back", true));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    setTimeout(() => ask(), DRESSED),
+    setTimeout(() => tell("back", true), DRESSED),
   );
   awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
@@ -95,4 +100,5 @@ export default function show({ setTriggerValue }) {
   document.addEventListener("click", ({ target }) => {
     if (target.closest?.(SKIP)) setTimeout(skip);
   });
+  document.addEventListener("click", turn);
 }

@@ -6,7 +6,17 @@ changes one value of it (`widgets`); every run shows it in the widgets and write
 
 # ruff: noqa: F401  what is imported here is what pages call
 from app.scenario import beside
-from app.scenario.link import adopt, leads_on, link_values, publish, settle, short_values, turn_to, url_values
+from app.scenario.link import (
+    adopt,
+    leads_on,
+    link_values,
+    pressed,
+    publish,
+    settle,
+    short_values,
+    turn_to,
+    url_values,
+)
 from app.scenario.page_values import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
 from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace

@@ -89,10 +89,10 @@ def is_sound(page, name, scheme):
 def turned_to(page, dashboard, name):
     """A page of the navigation, drawn anew for a third of opening it; the first is opened."""
     if page.evaluate("window.turning"):
-        page.locator(".st-key-navigation").get_by_role("link", name=PAGES[name], exact=True).click()
+        page.locator(".pages").get_by_role("link", name=PAGES[name], exact=True).click()
         page.wait_for_url(re.compile(rf"/{'' if name == HOME else name}(\?|$)"))
         settled(page)
-        page.locator(".st-key-navigation [aria-current=page]", has_text=PAGES[name]).wait_for()
+        page.locator(".pages [aria-current=page]", has_text=PAGES[name]).wait_for()
     else:
         page.forget(dashboard)
         opened(page, f"{dashboard}/{'' if name == HOME else name}")

@@ -15,8 +15,8 @@ __all__ = ["page", "toy"]
 FOUR_BY_FOUR = {"seq": 64, "block_q": 16, "block_kv": 16}  # tiles
 FEW_FRAMES = "async () => { for (let n = 0; n < 12; n++) await new Promise(requestAnimationFrame); }"
 GROUND = "([player, ground]) => getComputedStyle(player).backgroundColor === ground"
-APART = """[...document.querySelectorAll('.st-key-navigation > *')]
-    .every((group) => group.firstElementChild.scrollWidth <= group.clientWidth + 1)"""
+APART = """[...document.querySelectorAll('.pages > *')]
+    .every((group) => group.scrollWidth <= group.clientWidth + 1)"""
 DISPLAYED = """() => {
     const see = (now) => { window.displayed.push(now); requestAnimationFrame(see); };
     window.displayed = [];
