@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,21 +51,28 @@ def busiest(one: RecordedCounters) -> tuple[str, float]:
     return unit, used[unit]
 
 
-# kinds of recorded calls: forward in a kernel's own blocks, in every size of blocks, with further masks, with
-# terms of the scores and with V of another head dim, backward, decoding, and under the profiler, each by its
-# seconds; the last also by what it reads from DRAM beyond the compulsory bytes
-RECORDED = ("timed", "swept", "masked", "backward", "decoded", "counted", "dram")
-TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM = RECORDED
-# of calls drawn by lot: seconds, bytes read from DRAM, bytes from L2 to the SMs, and what tiles request where
-# the share of L1 was counted
-DRAWN = ("drawn times", "drawn dram", "drawn l2", "drawn requests")
-DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = DRAWN
-# of calls that the chip sampled: bytes that cross HBM, their rate at the peak, the waves in which a call
-# fetches, and when each begins: the call's length and how much later it does, over that length
-SAMPLED = ("sampled bytes", "sampled peak", "sampled waves", "sampled starts")
-# layers of models: seconds, and points of attention's share of them
-LAYERS = ("layers", "layer shares")
-KINDS = (*RECORDED, *DRAWN, *SAMPLED, *LAYERS)
+KINDS = {  # of recorded calls that the model is held against
+    "timed": "time, forward, in a kernel's own blocks",
+    "swept": "time, forward, over sizes of blocks",
+    "masked": "time, forward, with further masks, with terms, or with V of another head dim",
+    "backward": "time, backward",
+    "decoded": "time, decoding with split keys",
+    "counted": "time under the profiler",
+    "dram": "DRAM reads beyond the compulsory ones",
+    "drawn times": "calls drawn by lot: time",
+    "drawn dram": "calls drawn by lot: DRAM reads",
+    "drawn l2": "calls drawn by lot: bytes from L2 to the SMs",
+    "drawn requests": "calls drawn by lot: bytes that tiles request",  # where the share of L1 was counted
+    "sampled bytes": "sampled over time: all bytes that cross HBM",
+    "sampled peak": "sampled over time: the rate at the peak",
+    "sampled waves": "sampled over time: how many waves fetch",
+    "sampled starts": "sampled over time: when a wave begins, over the call",
+    "layers": "layers of models, prefill and decoding: time",
+    "layer shares": "layers of models: attention's share of the time, points",
+}
+TIMED, SWEPT, MASKED, BACKWARDS, DECODED, COUNTED, DRAM, *_ = KINDS
+*_, DRAWN_TIMES, DRAWN_DRAM, DRAWN_L2, DRAWN_REQUESTS = [*KINDS][:11]
+SAMPLED, LAYERS = [*KINDS][11:15], [*KINDS][15:]
 MOST = 95  # per cent of calls that are off by less than what is told
 
 
@@ -82,28 +90,25 @@ class Held:
         return abs(self.modelled / self.recorded - 1)
 
 
-@dataclass(frozen=True)
-class ModelError:
+class ModelError(NamedTuple):
     """The model's errors over calls of one kind: shares of what was recorded."""
 
-    kind: str  # one of KINDS
     count: int  # how many calls
     median: float  # half of them are off by less
     most: float  # MOST per cent of them are
 
 
 @kept_with(1)
-def errors(recording: Recording) -> tuple[ModelError, ...]:
-    """One for each kind of call that was recorded; none of a GPU without a preset."""
+def errors(recording: Recording) -> dict[str, ModelError]:
+    """By each kind of call that was recorded; none of a GPU without a preset."""
     off: dict[str, list[float]] = {}
     for one in held_calls(recording):
         off.setdefault(one.kind, []).append(one.off)
-    return tuple(error(kind, off[kind]) for kind in KINDS if kind in off)
+    return {kind: error(off[kind]) for kind in KINDS if kind in off}
 
 
-def error(kind: str, off: list[float]) -> ModelError:
-    median, most = np.percentile(off, (50, MOST)).tolist()
-    return ModelError(kind, len(off), median, most)
+def error(off: list[float]) -> ModelError:
+    return ModelError(len(off), *np.percentile(off, (50, MOST)).tolist())
 
 
 def held_calls(recording: Recording) -> tuple[Held, ...]:

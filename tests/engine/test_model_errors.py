@@ -45,8 +45,8 @@ def every_call(hardware: str) -> tuple[Held, ...]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("hardware", BOUNDS)
 def test_the_model_is_as_near_to_each_kind_of_call_as_is_told(hardware, kind):
-    found = error(kind, [one.off for one in every_call(hardware) if one.kind == kind])
-    count, half, most = BOUNDS[hardware][KINDS.index(kind)]
+    found = error([one.off for one in every_call(hardware) if one.kind == kind])
+    count, half, most = BOUNDS[hardware][[*KINDS].index(kind)]
     assert found.count == count
     assert found.median < half / 100
     assert found.most < most / 100
@@ -65,18 +65,18 @@ def test_the_times_of_no_algorithm_are_far_off(algorithm):
         for one in every_call(hardware)
         if one.experiment.algorithm == algorithm and one.kind in forward
     ]
-    found, (half, most) = error(kinds.TIMED, times), BY_ALGORITHM[algorithm]
+    found, (half, most) = error(times), BY_ALGORITHM[algorithm]
     assert len(times) > 200
     assert found.median < half / 100
     assert found.most < most / 100
 
 
 def test_each_kind_that_was_recorded_has_one_error_in_their_order():
-    assert [one.kind for one in errors(recording_of("h200"))] == list(KINDS)
+    assert [*errors(recording_of("h200"))] == [*KINDS]
 
 
 def test_an_error_is_told_in_the_median_and_for_95_per_cent():
-    found = error(kinds.TIMED, [0.0] * 18 + [0.1, 0.3, 0.5])
+    found = error([0.0] * 18 + [0.1, 0.3, 0.5])
     assert (found.count, found.median, found.most) == (21, 0.0, pytest.approx(0.3))
 
 
@@ -131,15 +131,14 @@ def test_requests_are_judged_where_all_that_warps_ask_for_was_counted(monkeypatc
     judges = replace(fourth, counters=(replace(first.row, kernels=(kernel,)), second.row))
     monkeypatch.setattr("engine.studies.model_errors.recordings", lambda folder: (judges,))
     monkeypatch.setattr("engine.studies.model_errors.layers_on", lambda hardware: None)
-    from_l2, requests = errors(Recording(fourth.device))[-2:]
-    assert (from_l2.kind, from_l2.count) == (kinds.DRAWN_L2, 2)
-    assert (requests.kind, requests.count) == (kinds.DRAWN_REQUESTS, 1)
-    assert requests.median == pytest.approx(0.01)
+    found = errors(Recording(fourth.device))
+    assert (found[kinds.DRAWN_L2].count, found[kinds.DRAWN_REQUESTS].count) == (2, 1)
+    assert found[kinds.DRAWN_REQUESTS].median == pytest.approx(0.01)
 
 
 def test_a_gpu_without_a_preset_is_judged_by_nothing():
     recording = recording_of("h200")
-    assert errors(replace(recording, device=replace(recording.device, gpu="a GPU nobody knows"))) == ()
+    assert errors(replace(recording, device=replace(recording.device, gpu="a GPU nobody knows"))) == {}
 
 
 def test_the_same_calls_of_another_gpu_are_simulated_on_it():

@@ -5,9 +5,9 @@ import streamlit as st
 from app.elements import numbers, plot
 from app.figures.colours import Palette
 from app.figures.recorded import counters
-from app.figures.units import bytes_range_text, bytes_text, ratio_text
+from app.figures.units import bytes_range_text, bytes_text
 from engine.experiment import Experiment
-from engine.recordings.counters import RecordedCounters, nearest_counters, recorded_counters
+from engine.recordings.counters import nearest_counters, recorded_counters
 from engine.recordings.recording import Recording
 from engine.studies.model_errors import in_range
 
@@ -24,7 +24,7 @@ WHY = (  # of numbers that differ from one level to the next
 
 
 def show(recording: Recording, colours: Palette) -> None:
-    """The model against the GPU's own counters, one recorded scenario a point and a line."""
+    """The model against the GPU's own counters, one recorded scenario a point."""
     rows = recorded_counters(recording)
     if not rows:
         return
@@ -38,24 +38,6 @@ def show(recording: Recording, colours: Palette) -> None:
     kinds = {"read": "Bytes from L2 to the SMs", "dram_read": "Bytes read from DRAM"}
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds.items(), strict=True):
         plot(title, counters(rows, real, f"modelled_{real}", recording.origin, colours), where=column)
-    numbers([cells(row) for row in rows], "Modelled and recorded bytes", height=330)
-
-
-def cells(row: RecordedCounters) -> dict[str, str]:
-    """A recorded call's bytes at every level, beside the model's."""
-    return {
-        "scenario": row.what,
-        "requested, counted": bytes_text(row.requested_read),
-        "L2 to SMs, modelled": bytes_text(row.modelled_read),
-        "L2 to SMs, recorded": bytes_text(row.read),
-        "ratio": ratio_text(row.modelled_read, row.read, 3),
-        "DRAM read, modelled": bytes_text(row.modelled_dram_read),
-        "DRAM read, recorded": bytes_text(row.dram_read),
-        "ratio, DRAM": ratio_text(row.modelled_dram_read, row.dram_read, 3),
-        "DRAM written, modelled": bytes_text(row.modelled_dram_written),
-        "DRAM written, recorded": bytes_text(row.dram_written),
-        "left in L2": bytes_text(row.left_in_cache),
-    }
 
 
 def show_bytes(recording: Recording, experiment: Experiment) -> None:

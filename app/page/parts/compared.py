@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app.elements import numbers
+from app.elements import TALL, numbers
 from app.figures.units import moment
 from engine.measuring.agreement import PAIRS, Agreement
 
@@ -19,8 +19,10 @@ def verdict(found: Agreement, where: str = "Measured here") -> None:
     (st.success if found.agrees else st.error)(told)
 
 
-def differences(found: Agreement, names: Mapping[str, str], title: str) -> None:
-    """Every quantity, by its name, with its largest differences, its tolerance and the verdict."""
+def differences(
+    found: Agreement, names: Mapping[str, str], title: str, origin: Mapping[str, str] | None = None
+) -> None:
+    """Every quantity, by its name, with its largest differences, its tolerance, where that is from."""
     rows = [
         {
             "largest difference": names[quantity],
@@ -30,7 +32,8 @@ def differences(found: Agreement, names: Mapping[str, str], title: str) -> None:
             },
             "allowed": f"{found.tolerance[quantity]:.1e}",
             "verdict": "agrees" if found.holds(quantity) else "differs",
+            **({"where the tolerance is from": origin[quantity]} if origin else {}),
         }
         for quantity in found.quantities
     ]
-    numbers(rows, title, height=260)  # it scrolls sideways only, on narrow screens
+    numbers(rows, title, height=TALL, words=(0, len(PAIRS) + 3))
