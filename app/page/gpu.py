@@ -58,7 +58,7 @@ def show() -> None:
         if sources != [MODELLED]:
             offered = {key: SOURCES[key] for key in sources}
             source = one_of("Timeline", offered, f"gpu_source {len(here)} {near}")
-        call = _call(rows, experiment) if source in (BESIDE, RECORDED) else None
+        call = _nearest(rows, experiment) if source in (BESIDE, RECORDED) else None
         if call is not None:
             lanes = _recorded(recording, rows, call, source)
         else:
@@ -71,7 +71,7 @@ def show() -> None:
         )
         if (call.provider, call.problem) != (experiment.algorithm, experiment.problem):
             told.append(
-                f"**The numbers are of a recorded call, {_named(call)}**, and not of your scenario, "
+                f"**The numbers are of a recorded call, {_named(call)}**, the nearest to your scenario, "
                 f"{experiment.record.label} with {_shape(experiment.problem)}."
             )
     set_subject(lanes[0].experiment)  # a recorded call has a length of its own
@@ -83,8 +83,8 @@ def show() -> None:
         one, order = timeline.experiment, ORDER_NAMES[timeline.order]
         title = f"{one.record.label}, N {one.problem.seq_kv}, {order}, {timeline.origin}"
         offer(title, partial(chrome_trace, timeline), TRACE)
-    if notes := [*filter(None, _notes(experiment, recording, call, lanes[0].experiment))]:
-        st.caption("  \n".join(notes))
+    if notes := _notes(experiment, recording, call, lanes[0].experiment):
+        st.caption(notes)
     fold("gpu hbm", partial(hbm.show, lanes[0].experiment), "What crosses HBM, while it happens")
 
 
@@ -102,20 +102,6 @@ def _here(experiment: Experiment, found: Live | None) -> tuple[Timeline, ...]:
 def _nearest(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
     """The recorded call nearest to the scenario, of those in the kernel's own order."""
     return timelines.nearest_call([row for row in rows if row.times is not None], experiment)
-
-
-def _call(rows: list[TracedCall], experiment: Experiment) -> TracedCall:
-    """The recorded call to show: the one nearest to the scenario unless another is chosen."""
-    usual = [row for row in rows if row.times is not None]
-    nearest, names = _named(_nearest(rows, experiment)), list(dict.fromkeys(map(_named, usual)))
-    chosen = st.selectbox(
-        "Recorded call",
-        names,  # and not the calls, as Streamlit copies every option in every run
-        index=names.index(nearest),
-        key=f"gpu_call {nearest}",
-        label_visibility="collapsed",
-    )
-    return next(row for row in usual if _named(row) == chosen)
 
 
 def _named(row: TracedCall) -> str:
@@ -155,26 +141,18 @@ def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
 
 def _notes(
     experiment: Experiment, recording: Recording | None, call: TracedCall | None, shown: Experiment
-) -> list[str]:
-    """What is drawn instead of what was asked, and whose times it has."""
-    drawn, label = watchable(experiment), experiment.record.label
+) -> str:
+    """What is drawn instead of what was asked, or how long the recorded call takes otherwise."""
     if call is None:
-        smaller = (
-            f"This shows {_shape(drawn.problem)}, because the scenario has more blocks than can be watched."
-        )
-        return [smaller * (drawn != experiment), caveats([drawn.algorithm])]
-    modelled, notes = seconds_text(simulate(shown).modelled.seconds), []
-    if call.provider != experiment.algorithm:
-        notes.append(
-            f"No run of {label} was recorded, so this shows the nearest recorded call. "
-            f"'{SOURCES[MODELLED]}' plays the model of {label}."
-        )
-    notes.append(
+        drawn = watchable(experiment)
+        smaller = f"This shows {_shape(drawn.problem)}, as the scenario has more blocks than can be watched. "
+        return smaller * (drawn != experiment) + caveats([drawn.algorithm])
+    modelled = seconds_text(simulate(shown).modelled.seconds)
+    return (
         f"{_named(call)}: a whole call takes {seconds_text(call.times.p50)} without its timestamps "
         f"(median), {recording.origin}, and {modelled} as modelled. "
-        f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)}"
+        f"{LAST_TILES * (call.provider == flash3.ALGORITHM.key)} {caveats([call.provider])}"
     )
-    return [*notes, caveats([call.provider])]
 
 
 def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from app import scenario
-from app.elements import fold, numbers
+from app.elements import TALL, fold, numbers
 from app.figures import masks as figures
 from app.figures.colours import Palette
 from app.figures.units import bytes_text, counted, scaled, seconds_text, share_text, short, times_text
@@ -25,7 +25,6 @@ from engine.studies import masks as studies
 from engine.studies.terms import FAINT, ramps
 
 DOCUMENTS = (1, 2, 4, 8, 16, 32, 64, 256, 1024)
-TALL = 900  # pixels: the table scrolls sideways only, on narrow screens
 TERM_NAMES = {"softcap": "a softcap", "sinks": "sinks", "alibi": "ALiBi"}
 RAMP_KEY = ("under 0.1% left, or hidden", "25% left", "50% left", "all left")
 
@@ -53,31 +52,22 @@ def show() -> None:
 
 
 def _headline(found: tuple[studies.Masked, ...]) -> str:
-    """What a causal mask spares, and the others: no diagonal where the queries are one row of tiles."""
-    none, causal, window, documents, _ = found[:5]
+    """What a causal mask spares."""
+    none, causal = found[:2]
     skips = f"{share_text(causal.skipped)} of the tiles ({times_text(causal.spares(none))} less work)"
     if causal.spares(none) == 1:
         skips = "no tile here, because every tile holds a score that it allows"
-    others = "A sliding window leaves a diagonal band; packed documents leave blocks on the diagonal."
-    if window.spares(none) == 1 and documents.spares(none) == 1:
-        others = "Nor do the window and the documents below."
-    elif none.density.visited.shape[0] == 1:
-        others = "A sliding window and packed documents leave only a part of the keys."
-    return f"A causal mask lets the kernel skip {skips}. {others}"
+    return f"A causal mask lets the kernel skip {skips}."
 
 
 def _assumed(experiment: Experiment) -> str:
-    """What the pictures show that the scenario does not have; and who knows documents."""
+    """What the pictures show that the scenario does not have."""
     mask = experiment.problem.mask
     lacks = {} if mask.window is not None else {"no window": "a window"}
     lacks |= {} if mask.packed else {"a single document": "documents"}
     size = "one eighth of the sequence" if experiment.problem.seq_kv >= studies.SHARE else "one key"
     has, example = " and ".join(lacks), " or ".join(lacks.values())
-    shown = f"Your scenario has {has}, so the pictures use an example: {example} of {size}. " if lacks else ""
-    return (
-        f"{shown}A window without keys after the query looks backwards only, so it implies a causal mask. "
-        "Documents are packed end to end."
-    )
+    return f"Your scenario has {has}, so the pictures use an example: {example} of {size}." if lacks else ""
 
 
 def _panels(found: tuple[studies.Masked, ...]) -> list[figures.Panel]:
@@ -153,9 +143,7 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
         "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
         "Tile counts are for one head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the "
         "scenario's blocks. Where all thread blocks run at once, the call lasts as long as its longest "
-        "block, so time falls less than work, not at all, or rises with what masking costs. Unfused "
-        "attention computes every tile. "
-        "The kernels take all of these masks; the Speed page times them under the scenario's."
+        "block, so time falls less than work, not at all, or rises with what masking costs."
     )
 
 
@@ -171,10 +159,7 @@ def _recorded(recording: Recording | None) -> None:
         rows: dict[str, dict[str, str]] = {}
         for cost in costs:
             name, row, kernel = ", ".join(_variant(cost.row)), cost.row, kernels[cost.row.provider]
-            empty = {
-                f"{each}{what}": "–" for each in kernels.values() for what in ("", ", TFLOP/s", ", of plain")
-            }
-            start = {f"{direction}: mask or term": name, "pairs left": share_text(cost.seen, 1), **empty}
+            start = {f"{direction}: mask or term": name, "pairs left": share_text(cost.seen, 1)}
             rows.setdefault(name, start).update({
                 kernel: seconds_text(row.times.p50),
                 f"{kernel}, TFLOP/s": f"{row.tflops:.0f}",

@@ -86,7 +86,7 @@ def test_the_page_shows_recorded_beside_modelled_and_how_far_they_differ(open_ap
     assert f"takes {taken} without its timestamps" in words(page)
     assert f", and {taken} as modelled" in words(page)
     assert recorded.origin in words(page)
-    assert page.main.selectbox[0].value.startswith("FlashAttention-2: N ")
+    assert "FlashAttention-2: N 1,024" in words(page)
 
 
 def test_without_a_recording_the_scenario_is_modelled_and_a_smaller_one_is_named(open_app, monkeypatch):
@@ -134,5 +134,5 @@ def test_it_opens_on_the_scenario_where_no_recorded_call_is_near(open_app, value
     (source,) = [each for each in page.segmented_control if each.label == "Timeline"]
     assert source.value == first
     said, beside = (" ".join(text.value for text in each.markdown) for each in (page.main, page.sidebar))
-    assert ("not of your scenario" in said) == (values == {})
+    assert ("the nearest to your scenario" in said) == (values == {})
     assert ("The page shows FlashAttention-2, N 4,096" in beside) == (first == view.BESIDE)
