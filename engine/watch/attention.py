@@ -96,7 +96,8 @@ def observed(function: Callable, given: tuple[list, dict], watch: Watch, backwar
 def renamed(watch: Watch, tensor, new: str) -> None:
     """Name a tensor that was returned: found by its memory, or as the one that was written of its size."""
     region = watch.memory.region(tensor.untyped_storage().data_ptr())
-    sized = {name for name, each in watch.held if watch.written[name] and each.numel() == tensor.numel()}
+    _, written = watch.moved
+    sized = {name for name, each in watch.held if written[name] and each.numel() == tensor.numel()}
     name = region.views[0].name if region else next(iter(sized), None) if len(sized) == 1 else None
     if name not in (None, new):
         watch.rename(name, new)
@@ -122,7 +123,7 @@ def _plain(watch: Watch, numbers: Numbers, seen: checks.Tiles, values, findings,
     return verdict(watch, error, numbers.tolerance, findings) | {
         **{
             f"{way}_bytes": {name: counted[name] for name in dict.fromkeys([*names, *counted])}
-            for way, counted in (("read", watch.read), ("written", watch.written))
+            for way, counted in zip(("read", "written"), watch.moved, strict=True)
         },
         "flash2_read_bytes": {each.name: expected.read[each] for each in NAMED},
         "flash2_written_bytes": {each.name: expected.written[each] for each in NAMED},

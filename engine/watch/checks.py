@@ -99,16 +99,20 @@ def tile_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
 
 def load_findings(watch: Watch, problem: Problem, seen: Tiles) -> list[Finding]:
     """Q, K or V that a program loads again though it had it, where that is more than flash2 requests."""
-    expected, found = requested_bytes(schedule(problem, seen.tiling)), []
+    expected, found, (read, _) = requested_bytes(schedule(problem, seen.tiling)), [], watch.moved
+    loads: dict[tuple, list] = {}  # lines of each tile, by launch and program
+    for step in watch.steps:
+        for tile in step.tiles if step.kind == "load" else ():
+            loads.setdefault((step.launch, step.program, tile), []).append(step.line)
     for tensor in (Tensor.Q, Tensor.K, Tensor.V):
         name, model = tensor.name, expected.read[tensor]
-        loads = ((*key, lines) for key, lines in watch.loads.items() if key[2].tensor == name)
-        again = next((load for load in loads if len(load[3]) > 1), None)
-        if watch.read[name] > model and again:
+        several = ((*key, lines) for key, lines in loads.items() if len(lines) > 1)
+        again = next((load for load in several if load[2].tensor == name), None)
+        if read[name] > model and again:
             _, program, tile, lines = again
             text = (
                 f"Program {program} loads {rows(tile.low, tile.high)} of {name}{at(lines[1])} "
-                f"{times(len(lines))}: {watch.read[name]:,} bytes of {name} are read in all, where "
+                f"{times(len(lines))}: {read[name]:,} bytes of {name} are read in all, where "
                 f"FlashAttention-2 reads {model:,}."
             )
             found.append(Finding("loaded_again", text, lines[1], program, name))
@@ -138,7 +142,8 @@ def number_findings(
             where = f"first at tile ({first['tile'][0]}, {first['tile'][1]})"
         text = f"O is wrong, {where} of head {head}: {words}."
         if kind == "missing_rescale":  # its line is that of P V; of the division O's store, else of Q K
-            line = watch.met or line
+            met = [step.line for step in watch.steps if step.kind == "meet"]
+            line = (met and met[-1]) or line
         elif kind != "missing_division" and watch.visits:
             line = watch.visits[0].line
         return [Finding(kind, text, line, None, "O")], first

@@ -184,9 +184,10 @@ def watched(
         text = f"{task.wrong}, first in row {row % problem.seq_q} of head {row // problem.seq_q}."
         findings.append(Finding("wrong_values", text, watch.stores.get(task.returns), None, task.returns))
     names = [*task.tensors, task.returns]
+    read, written = watch.moved
     return verdict(watch, error, task.tolerance, findings) | {
-        "read_bytes": {each: watch.read[each] for each in names},
-        "written_bytes": {each: watch.written[each] for each in names},
+        "read_bytes": {each: read[each] for each in names},
+        "written_bytes": {each: written[each] for each in names},
         "flash2_read_bytes": dict.fromkeys(names, 0) | task.read,
         "flash2_written_bytes": dict.fromkeys(names, 0) | task.written,
         "steps": of_head(watch, None, problem),

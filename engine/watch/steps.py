@@ -9,7 +9,7 @@ from engine.problem.problem import Problem
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from engine.watch.checks import Tiles
-from engine.watch.watch import KINDS, MOST_NOTED, Watch
+from engine.watch.watch import KINDS, Watch
 
 MOST_SHOWN = 5_000  # steps of one head
 NAMED = (Tensor.Q, Tensor.K, Tensor.V, Tensor.O)
@@ -29,17 +29,15 @@ def of_head(watch: Watch, seen: Tiles | None, problem: Problem) -> dict[str, Any
     tensors, programs, told = {}, {}, []
     for step in watch.steps:
         who, blocks = (step.launch, step.program), (-1, -1)
-        if step.query is not None:
-            current[who] = step.head, step.query
+        if step.q:
+            current[who] = step.q.head, step.q.low
         head, query = current.get(who, (None, None))
         if seen is not None:
-            if step.key is not None and step.query is None:  # of a head of K and V, which heads of Q share
-                own = step.head == seen.head // problem.group and head in (None, seen.head)
-            else:
-                own = head in (None, seen.head)
-            if not own:
+            # of a head of K and V, which heads of Q share
+            of_others = step.k and not step.q and step.k.head != seen.head // problem.group
+            if of_others or head not in (None, seen.head):
                 continue
-            places = (query, seen.tiling.block_q), (step.key, seen.tiling.block_kv)
+            places = (query, seen.tiling.block_q), (step.k and step.k.low, seen.tiling.block_kv)
             blocks = tuple(-1 if row is None else row // height for row, height in places)
         number = tensors.setdefault(step.tensor, len(tensors))
         by = programs.setdefault(who, len(programs))
@@ -49,7 +47,7 @@ def of_head(watch: Watch, seen: Tiles | None, problem: Problem) -> dict[str, Any
         "tensors": list(tensors),
         "programs": [[launch, *program] for launch, program in programs],
         "rows": told[:MOST_SHOWN],
-        "whole": len(told) <= MOST_SHOWN and len(watch.steps) < MOST_NOTED,
+        "whole": len(told) <= MOST_SHOWN,
     }
 
 
@@ -84,8 +82,14 @@ def of_programs(watch: Watch, seen: Tiles, problem: Problem) -> list[dict[str, A
     places: dict[tuple, set] = defaultdict(set)
     for visit in watch.visits:
         places[visit.launch, visit.program].add((visit.q.head, visit.q.low // seen.tiling.block_q))
+    by_program = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for step in watch.steps:
+        if step.bytes:
+            moved = by_program[step.launch, step.program][step.tensor]
+            moved[0] += step.bytes * (step.kind != "store")
+            moved[1] += step.bytes * (step.kind != "load")
     told = []
-    for (launch, program), moved in watch.by_program.items():
+    for (launch, program), moved in by_program.items():
         (head, block), *more = places[launch, program] or {(None, None)}
         head, block = (None, None) if more else (head, block)
         model = None if block is None else dict(flash2[block])

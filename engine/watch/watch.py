@@ -3,7 +3,7 @@
 import re
 import sys
 import weakref
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -44,24 +44,6 @@ def times(count: int) -> str:
 
 
 KINDS = ("load", "store", "atomic", "visit", "meet")  # meet: P times V
-MOST_NOTED = 100_000  # steps, of all heads together
-
-
-class Step(NamedTuple):
-    """An access to memory or a matrix product: its program and line, bytes, and where that is known its rows.
-
-    query and key are the first rows of Q, and of K or V, that it is about; head is of Q, or of K and V.
-    """
-
-    kind: str
-    tensor: str
-    launch: int
-    program: tuple[int, int, int]
-    line: int | None
-    bytes: int = 0
-    head: int | None = None
-    query: int | None = None
-    key: int | None = None
 
 
 class Pointer(NamedTuple):
@@ -79,6 +61,35 @@ class Tile(NamedTuple):
     high: int
     first_column: int
     last_column: int
+
+
+class Step(NamedTuple):
+    """An access to memory or a matrix product: which program made it, in which line of the file, and bytes.
+
+    tiles: of a load, those that came; of a visit, that of Q and that of K; of a product with V, that of V.
+    """
+
+    kind: str
+    tensor: str
+    launch: int
+    program: Program
+    line: int | None
+    bytes: int = 0
+    tiles: tuple[Tile, ...] = ()
+
+    @property
+    def q(self) -> Tile | None:
+        """The rows of Q that it is about."""
+        return next((tile for tile in self.tiles if tile.tensor == "Q"), None)
+
+    @property
+    def k(self) -> Tile | None:
+        """The rows of K or V that it is about."""
+        return next((tile for tile in self.tiles if tile.tensor != "Q"), None)
+
+    def tile(self, tiling: Tiling) -> tuple[int, int]:
+        """Of a visit the query block and the key block."""
+        return self.q.low // tiling.block_q, self.k.low // tiling.block_kv
 
 
 class Product(NamedTuple):
@@ -111,48 +122,45 @@ def _owner(array):
     return array
 
 
-class Visit(NamedTuple):
-    """A product of rows of Q with rows of K: which program made it, and in which line of the file."""
-
-    launch: int
-    program: Program
-    line: int | None
-    q: Tile
-    k: Tile
-
-    def tile(self, tiling: Tiling) -> tuple[int, int]:
-        """The query block and the key block."""
-        return self.q.low // tiling.block_q, self.k.low // tiling.block_kv
-
-
 class Watch:
     """A listener to `engine.watch.interpreter.reporting`."""
 
     def __init__(self, memory: Memory, group: int = 1, file: str | None = None):
         """group: heads of Q that share one of K; file: whose lines are named."""
         self.tags, self.memory, self.group, self.file = Tags(), memory, group, file
-        # bytes by tensor, whole run; an atomic is both
-        self.read: Counter[str] = Counter()
-        self.written: Counter[str] = Counter()
-        # the same by launch and program: [read, written] by tensor
-        self.by_program: dict[tuple, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-        self.visits: list[Visit] = []  # products of Q and K in the order of time
         self.launches: list[str] = []  # the kernels' names
         self.held: list[tuple[str, Any]] = []  # all tensors that they were given, by name
-        self.loads: dict[tuple, list] = {}  # lines of each tile of Q, K and V, by launch and program
-        self.stores: dict[str, int | None] = {}  # the last line that wrote, by tensor
-        self.steps: list[Step] = []  # accesses and products in the order of time, the first MOST_NOTED
+        self.steps: list[Step] = []  # all accesses and products, in the order of time
         self.atomics = False  # whether any program changed memory that others change too
-        self.met: int | None = None  # the last line that multiplied P by V
         self._found: dict[tuple, Finding] = {}  # the first of each kind, tensor and line
         self._programs: list[Program] = []
         self._program: Program = (0, 0, 0)
-        self._last: tuple[View, np.ndarray, int | None] | None = None
+        self._last: View | None = None
 
     @property
     def line(self) -> int | None:
         """The line of the file that is at work."""
         return line_of(self.file)
+
+    @property
+    def visits(self) -> list[Step]:
+        """The products of Q and K."""
+        return [step for step in self.steps if step.kind == "visit"]
+
+    @property
+    def stores(self) -> dict[str, int | None]:
+        """The last line that wrote, by tensor."""
+        return {step.tensor: step.line for step in self.steps if step.kind == "store"}
+
+    @property
+    def moved(self) -> tuple[Counter[str], Counter[str]]:
+        """Bytes read and written by tensor; an atomic is both."""
+        read, written = Counter(), Counter()
+        for step in self.steps:
+            for counted, other in ((read, "store"), (written, "load")):
+                if step.bytes and step.kind != other:
+                    counted[step.tensor] += step.bytes
+        return read, written
 
     @property
     def findings(self) -> list[Finding]:
@@ -189,23 +197,20 @@ class Watch:
                 return mask
         view = region.view(base)
         self._check_step(view, pointers)
-        self._count(kind, view.name, addresses.size * itemsize)
-        self._note(kind, view.name, line, addresses.size * itemsize)
+        tiles = self._rows(view, addresses) if kind == "load" and view.strides else ()
+        self._note(kind, view.name, line, addresses.size * itemsize, *tiles)
         if view.strides == ():
             self._check_order(kind, region, view, addresses)
-        if kind == "store":
-            self.stores[view.name] = line
-        self._last = view, addresses, line
+        self._last = view
         return mask
 
     def loaded(self, values, mask) -> frozenset:
         """Tags of what came: rows of Q, K or V."""
         if self._last is None:
             return NOTHING
-        view, addresses, line = self._last
         if values.dtype.kind in "fu" and values.dtype.itemsize in POISON:  # bfloat16 is in whole numbers
-            self._check_written(values, mask, view)
-        return self._located(self._rows(view, addresses, line)) if view.strides else NOTHING
+            self._check_written(values, mask, self._last)
+        return frozenset(self.steps[-1].tiles)
 
     def product(self, left: frozenset, right: frozenset, matrix: bool) -> frozenset:
         """Of Q and K it is a visit; of that and V it is checked that the rows of V are those of K."""
@@ -230,9 +235,6 @@ class Watch:
 
     def rename(self, name: str, new: str) -> None:
         """Call a tensor otherwise: in all that was counted, and as what a finding is about."""
-        for counted in (self.read, self.written, self.stores, *self.by_program.values()):
-            if name in counted:
-                counted[new] = counted.pop(name)
         self.steps = [step._replace(tensor=new) if step.tensor == name else step for step in self.steps]
         for key, found in self._found.items():
             if found.tensor == name:
@@ -240,27 +242,9 @@ class Watch:
                     found, tensor=new, sentence=re.sub(rf"\b{re.escape(name)}\b", new, found.sentence)
                 )
 
-    def _note(self, kind: str, tensor: str, line: int | None, size: int = 0, *where: int) -> None:
-        """Keep a step of the program at work; where: its head, query row and key row."""
-        if len(self.steps) < MOST_NOTED:
-            self.steps.append(Step(kind, tensor, len(self.launches), self._program, line, size, *where))
-
-    def _located(self, tags: frozenset) -> frozenset:
-        """The same tags; the load that brought them, the last step, is told its rows."""
-        if len(self.steps) < MOST_NOTED:
-            tile = min(tags)
-            at = {"query" if tile.tensor == "Q" else "key": tile.low}
-            self.steps[-1] = self.steps[-1]._replace(head=tile.head, **at)
-        return tags
-
-    def _count(self, kind: str, name: str, amount: int) -> None:
-        moved = self.by_program[len(self.launches), self._program][name]
-        if kind != "store":
-            self.read[name] += amount
-            moved[0] += amount
-        if kind != "load":
-            self.written[name] += amount
-            moved[1] += amount
+    def _note(self, kind: str, tensor: str, line: int | None, size: int = 0, *tiles: Tile) -> None:
+        """Keep a step of the program at work."""
+        self.steps.append(Step(kind, tensor, len(self.launches), self._program, line, size, tiles))
 
     def _inside(self, kind: str, pointers, mask, itemsize: int, region: Region | None, base: int | None):
         """The mask without what lies outside of the tensor, which is reported."""
@@ -316,7 +300,7 @@ class Watch:
             why = " before anything was written there"
             self.report("read_before_written", view.name, f"reads {view.name}", why)
 
-    def _rows(self, view: View, addresses, line: int | None) -> frozenset:
+    def _rows(self, view: View, addresses) -> list[Tile]:
         """The rows of Q, K or V that came; a tile of Q may be of several heads, which share a key head."""
         head, row, column = (np.broadcast_to(each, addresses.shape) for each in view.places(addresses))
         columns = int(column.min()), int(column.max())
@@ -329,16 +313,13 @@ class Watch:
             why = ", into the rows of the next head: a mask is missing"
             self.report("ragged_end", view.name, f"reads past the end of a head of {view.name}", why)
             tiles = tiles[:1]
-        for tile in tiles:
-            self.loads.setdefault((len(self.launches), self._program, tile), []).append(line)
-        return frozenset(tiles)
+        return tiles
 
     def _visit(self, tags: frozenset) -> None:
         line = self.line
         for q in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "Q"):
             for k in (tag for tag in tags if isinstance(tag, Tile) and tag.tensor == "K"):
-                self.visits.append(Visit(len(self.launches), self._program, line, q, k))
-                self._note("visit", "S", line, 0, q.head, q.low, k.low)
+                self._note("visit", "S", line, 0, q, k)
                 if q.head // self.group != k.head:
                     does = f"multiplies head {q.head} of Q by head {k.head} of K"
                     self.report("wrong_head", "K", does, f"; it must be head {q.head // self.group}")
@@ -346,9 +327,8 @@ class Watch:
     def _meet(self, tags: frozenset) -> None:
         tiles = [tag for tag in tags if isinstance(tag, Tile)]
         keys = [tag for tag in tiles if tag.tensor == "K"]
-        (values, *_), line = [tag for tag in tiles if tag.tensor == "V"], self.line
-        self.met = line
-        self._note("meet", "O", line, 0, values.head, None, values.low)
+        values = next(tag for tag in tiles if tag.tensor == "V")
+        self._note("meet", "O", self.line, 0, values)
         low, high = min(key.low for key in keys), max(key.high for key in keys)
         if keys[0].head != values.head:
             does = f"multiplies P of head {keys[0].head} of K by head {values.head} of V"

@@ -55,7 +55,7 @@ def experiment(shape: Shape, mask: dict, dtype: str, algorithm: str, **more) -> 
 def moved(seen: Watch, model) -> tuple[dict, dict]:
     """Bytes by tensor that were watched beyond those of the schedule, read and written, by tensor."""
     less = []
-    for watched, counted in ((seen.read, model.requested.read), (seen.written, model.requested.written)):
+    for watched, counted in zip(seen.moved, (model.requested.read, model.requested.written), strict=True):
         found = dict.fromkeys(counted, 0)
         for name, amount in watched.items():
             if name not in MASK:
