@@ -1,4 +1,4 @@
-"""python -m engine train-heads: trains the small model on a text, by this project's kernels or PyTorch's."""
+"""python -m engine train-heads: trains the small model on a text, by this project's kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from engine.small.scores import scores
 from engine.small.tokens import BEGIN, Tokens, trained
 
 functional = Library("torch.nn.functional")
-OURS, PYTORCH = WAYS = ("kernels", "pytorch")
+SEED = 0
 HELD_OUT = 0.05  # of the text, on which the loss is measured
 PASSAGE = 512  # tokens of its end, on which heads are scored
 REPEATS, SHORTEST = 2, 4  # one sequence of so many is a piece of random tokens, again and again
@@ -35,11 +34,9 @@ def main(arguments: list[str]) -> int:
     parser = Parser("engine train-heads", __doc__)
     parser.add_argument("--text", type=Path, required=True, help="what it learns from")
     parser.add_argument("--out", type=to_write, required=True, help="the .safetensors to write")
-    parser.add_argument("--by", choices=WAYS, default=OURS, help="whose attention; default %(default)s")
     parser.add_argument("--steps", type=whole, default=4200, help="default %(default)s")
     parser.add_argument("--batch", type=whole, default=16, help="sequences of a step; default %(default)s")
     parser.add_argument("--context", type=whole, default=1024, help="tokens of one; default %(default)s")
-    parser.add_argument("--seed", type=whole, default=0, help="default %(default)s")
     given = parser.parse_args(arguments)
     try:
         text = WRAPPED.sub(" ", given.text.read_text("utf-8"))
@@ -50,8 +47,8 @@ def main(arguments: list[str]) -> int:
     learns = np.array(tokens.encoded(text)[1:], np.int64)
     if len(learns) < 40 * shape.context:
         parser.error(f"text has {len(learns):,} tokens; it must have at least {40 * shape.context:,}")
-    model, losses = learned(shape, tokens, learns, given.steps, given.batch, given.seed, given.by)
-    card = {"text": given.text.name, "tokens": len(learns), "batch": given.batch, "seed": given.seed}
+    model, losses = learned(shape, tokens, learns, given.steps, given.batch)
+    card = {"text": given.text.name, "tokens": len(learns), "batch": given.batch, "seed": SEED}
     card["scores"] = scores(model, learns[-PASSAGE:])
     given.out.write_bytes(model.packed())
     given.out.with_suffix(".json").write_text(json.dumps(card | losses) + "\n", "utf-8")
@@ -60,12 +57,11 @@ def main(arguments: list[str]) -> int:
 
 
 def learned(
-    shape: Shape, tokens: Tokens, learns: np.ndarray, steps: int, batch: int, seed: int, way: str
+    shape: Shape, tokens: Tokens, learns: np.ndarray, steps: int, batch: int
 ) -> tuple[SmallModel, dict[str, Any]]:
     """A model and its losses: of some steps, on what they learnt from and on the text held out."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    attend = partial(kernels.attention, causal=True) if way == OURS else _attention
-    torch.manual_seed(seed)
+    torch.manual_seed(SEED)
     weights = {
         name: torch.nn.Parameter(_begun(name, size, shape).to(device))
         for name, size in shape.matrices().items()
@@ -74,12 +70,8 @@ def learned(
     others = [each for each in weights.values() if each.ndim == 1]
     groups = [{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE, betas=(0.9, 0.95), fused=device == "cuda")
-    last, turns, generator = (
-        int(len(learns) * (1 - HELD_OUT)),
-        _turns(shape, device),
-        np.random.default_rng(seed),
-    )
-    loss_of = partial(_loss, shape, weights, turns, attend)
+    last, generator = int(len(learns) * (1 - HELD_OUT)), np.random.default_rng(SEED)
+    loss_of = partial(_loss, shape, weights, _turns(shape, device))
     starts = np.arange(last, len(learns) - shape.context, shape.context)[:batch]
     held_out = _on(device, learns[starts[:, None] + np.arange(shape.context)])
     said: dict[str, list] = {"step": [], "loss": [], "held out": []}
@@ -99,7 +91,7 @@ def learned(
                 each.append(round(value, 4))
     gpu = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     found = {name: each.detach().float().cpu().numpy() for name, each in weights.items()}
-    said |= {"seconds": round(time.perf_counter() - began, 1), "by": way, "gpu": gpu}
+    said |= {"seconds": round(time.perf_counter() - began, 1), "gpu": gpu}
     return SmallModel(shape, found, tokens), said
 
 
@@ -140,7 +132,7 @@ def _turns(shape: Shape, device: str) -> tuple[Any, Any]:
     return turned.chunk(2, -1)
 
 
-def _loss(shape: Shape, weights: dict[str, Any], turns: tuple[Any, Any], attend: Callable, rows: Any) -> Any:
+def _loss(shape: Shape, weights: dict[str, Any], turns: tuple[Any, Any], rows: Any) -> Any:
     """Of every next token, in nats; matrices multiply in bfloat16 on a GPU, sums stay in float32."""
     low = torch.bfloat16 if rows.is_cuda else torch.float32
     lowered = {name: each.to(low) for name, each in weights.items()}
@@ -151,7 +143,8 @@ def _loss(shape: Shape, weights: dict[str, Any], turns: tuple[Any, Any], attend:
         parts = parts.unflatten(-1, (-1, shape.head_dim)).transpose(1, 2)
         q, k, v = parts.split((shape.heads, shape.kv_heads, shape.kv_heads), 1)
         q, k = (_turned(each, turns) for each in (q, k))
-        out = attend(q, k, v, window=shape.window_of(layer)).transpose(1, 2).flatten(2)
+        out = kernels.attention(q, k, v, causal=True, window=shape.window_of(layer))
+        out = out.transpose(1, 2).flatten(2)
         x = x + out.to(low) @ lowered[f"{layer}.o"].T
         normed = functional.rms_norm(x, (shape.width,), weights[f"{layer}.norm mlp"], EPSILON)
         gate, up = (normed.to(low) @ lowered[f"{layer}.up"].T).chunk(2, -1)
@@ -164,14 +157,3 @@ def _turned(x: Any, turns: tuple[Any, Any]) -> Any:
     cos, sin = (each.to(x.dtype) for each in turns)
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-
-
-def _attention(q: Any, k: Any, v: Any, window: int | None) -> Any:
-    """PyTorch's own."""
-    k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], 1) for each in (k, v))
-    attend = partial(functional.scaled_dot_product_attention, q, k, v)
-    if window is None:
-        return attend(is_causal=True)
-    places = torch.arange(q.shape[2], device=q.device)
-    distance = places[:, None] - places
-    return attend(attn_mask=(distance >= 0) & (distance < window))

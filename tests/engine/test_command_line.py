@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from engine import Experiment, simulate
 from engine.__main__ import main
 from engine.algorithms import ALGORITHMS
-from engine.measuring import bench_model as bench
+from engine.measuring import bench_model
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = (
@@ -167,9 +168,20 @@ def test_what_is_interrupted_ends_without_a_word(module):
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_a_million_tiles_stay_below_300_megabytes():
-    _, peak = bench.unrolled("flash2", times=1)
-    assert peak < 300e6
+def test_the_columns_of_a_million_tiles_stay_below_200_megabytes():
+    one = Experiment.of(heads=1, seq=65_536, block_q=64, block_kv=64)
+    tracemalloc.start()
+    one.record.schedule(one.problem, one.tiling).columns.moved()
+    assert tracemalloc.get_traced_memory()[1] < 200e6
+    tracemalloc.stop()
+
+
+def test_the_speed_of_the_model_is_told_beside_its_limits(capsys, monkeypatch):
+    monkeypatch.setattr(bench_model, "median", lambda run: (run(), 60.0)[1])
+    assert main(["bench"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert "model at 131,072 tokens, flash2                     60.0 ms (< 1000): ok" in said
+    assert said[-1] == "statistics of 64 rows, 4,096 keys, d 64              60.0 ms (< 50): OVER"
 
 
 def test_the_table_says_between_what_dram_bytes_lie_where_the_model_is_unsure(capsys):
