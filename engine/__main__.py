@@ -6,15 +6,13 @@ from importlib import import_module
 from pathlib import Path
 
 from engine.experiment import Experiment, ExperimentError
-from engine.model.launch import ORDERS
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
 from engine.model.timeline import TimelineError
 from engine.parser import Parser, ended
 from engine.problem.hardware import REFUSED
-from engine.recordings.file import recordings, write_whole
-from engine.recordings.timelines import recorded_timeline
-from engine.studies.timeline_files import FORMATS
+from engine.recordings.file import write_whole
+from engine.studies.timeline_files import chrome_trace
 
 WIDTH = 30  # of a column of numbers: those of the largest problem
 COMMANDS = {  # where the main of each stands
@@ -51,32 +49,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _trace(arguments: list[str]) -> int:
-    parser = Parser("engine trace", "Which SM runs each block of threads, and when, as a file.")
+    parser = Parser(
+        "engine trace", "Which SM runs each block of threads, and when, modelled: a Perfetto file."
+    )
     parser.scenario()
-    parser.add_argument("--order", choices=ORDERS, help="of a head's query blocks; default: the kernel's")
-    parser.add_argument("--recorded", action="store_true", help="as a GPU ran it, not as modelled")
-    parser.add_argument("--format", choices=tuple(FORMATS), default="perfetto", help="default %(default)s")
-    parser.add_argument("--out", type=Path, required=True, help="file to write; - prints it")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
     given = vars(parser.parse_args(arguments))
-    order, recorded, form, out = (given.pop(name) for name in ("order", "recorded", "format", "out"))
+    out = given.pop("out")
     try:
         experiment = Experiment.of(**given)
-        found = (
-            recorded_timeline(recordings(), experiment, order)
-            if recorded
-            else simulate_timeline(experiment, order)
-        )
-        text = FORMATS[form](found)
-        if str(out) != "-":
-            write_whole(out, text.encode())
+        found = simulate_timeline(experiment)
+        write_whole(out, chrome_trace(found).encode())
     except (ExperimentError, TimelineError) as error:
         parser.error(str(error))
     except OSError as error:
         parser.error(f"out is {str(out)!r}, which cannot be written: {error.strerror}")
-    said = f"{out}: {len(found):,} blocks, {found.seconds * 1e6:,.1f} us, {found.origin}"
-    if not recorded:
-        said += f"; {simulate(experiment).modelled.seconds * 1e6:,.1f} us with their launch"
-    print(text if str(out) == "-" else said)
+    launched = simulate(experiment).modelled.seconds
+    said = f"{len(found):,} blocks, {found.seconds * 1e6:,.1f} us; {launched * 1e6:,.1f} us with their launch"
+    print(f"{out}: {said}, {found.origin}")
     return 0
 
 

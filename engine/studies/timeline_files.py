@@ -1,19 +1,13 @@
-"""Timelines as files: Chrome trace JSON for ui.perfetto.dev, CSV and JSON; runs on several GPUs as traces.
+"""Timelines as Chrome traces, JSON for ui.perfetto.dev; runs on several GPUs too."""
 
-CSV and JSON hold everything, so that they read back to an equal timeline; a Chrome trace is for looking at.
-"""
-
-import csv
-import io
 import json
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes
 from engine.model.launch import Kernel, launch
-from engine.model.timeline import COLUMNS, MODELLED, Timeline, TimelineError
+from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.schedule.nest import HEAD, ROWS, TILE, Phase
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Step, Tensor
@@ -82,7 +76,6 @@ def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) ->
     return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in moving)
 
 
-FORMAT, VERSION = "attention timeline", 1
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB
 SM_PROCESS, COUNTER_PROCESS = 1, 2
 GPU_THREADS = {1: "computing", 2: "transfers", 3: "network"}
@@ -99,7 +92,7 @@ def chrome_trace(timeline: Timeline) -> str:
     if len(timeline) > MOST_SLICES:
         raise TimelineError(
             f"a Chrome trace has at most {MOST_SLICES:,} blocks, this timeline {len(timeline):,}:"
-            " take a smaller problem, or CSV or JSON"
+            " take a smaller problem"
         )
     events = [*_names(timeline), *_slices(timeline), *_counters(timeline)]
     about = {**_about(timeline), "seconds": timeline.seconds, "busy share": timeline.busy_share}
@@ -182,32 +175,12 @@ def _counters(timeline: Timeline) -> list[dict[str, Any]]:
     ]
 
 
-def as_json(timeline: Timeline) -> str:
-    """Everything about a timeline as one JSON object; times in seconds."""
-    columns = {name: getattr(timeline, name).tolist() for name in COLUMNS}
-    return json.dumps({**_about(timeline), "columns": columns})
-
-
-def as_csv(timeline: Timeline) -> str:
-    """A row per block below a comment, times in seconds; wave, tiles and bytes follow from the others."""
-    lines = io.StringIO()
-    lines.write(f"# {json.dumps(_about(timeline))}\n")
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow([*COLUMNS, "wave", "tiles", "bytes"])
-    columns = [*(getattr(timeline, name) for name in COLUMNS), timeline.wave, *block_requests(timeline)]
-    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
-    return lines.getvalue()
-
-
 def _about(timeline: Timeline) -> dict[str, Any]:
     return {
-        **{"format": FORMAT, "version": VERSION, "experiment": timeline.experiment.flat()},
+        "experiment": timeline.experiment.flat(),
         **{"origin": timeline.origin, "order": timeline.order, "kernels": list(timeline.kernels)},
         **{"sms": timeline.sms, "resident": list(timeline.resident)},
     }
-
-
-FORMATS = MappingProxyType({"perfetto": chrome_trace, "csv": as_csv, "json": as_json})
 
 
 def cluster_trace(run: Lanes) -> str:

@@ -66,14 +66,6 @@ def labs() -> dict[int, Lab]:
     return {lab.number: lab for lab in sorted(found, key=lambda lab: lab.number)}
 
 
-def stored_report(number: int) -> dict[str, Any]:
-    """What was seen of a lab with its hole, kept beside it for where no kernel runs; as a page is told."""
-    lab = labs()[number]
-    found = json.loads(lab.file.with_suffix(".json").read_text("utf-8"))
-    told = {"file": str(lab.file), "source": lab.file.read_text("utf-8").splitlines()}
-    return {**found, **told, "experiment": lab.experiment.flat()}
-
-
 def broken_rule(report: dict[str, Any], compared: tuple[str, ...] = COMPARED) -> str | None:
     """The first rule that a report breaks, as a sentence: no finding, right, no more bytes than enough."""
     if report["findings"]:

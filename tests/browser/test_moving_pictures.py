@@ -9,7 +9,7 @@ from app.notebook import show
 from app.watched import WATCHED, build
 from engine.experiment import Experiment
 from engine.studies.rescales import example
-from engine.watch.labs import stored_report
+from tests.app.figures.test_watched_tables import stored_report
 from tests.app.test_streamlit_names import lacking, names
 from tests.browser.conftest import SIZE, window
 from tests.browser.players import SETTLED
@@ -144,7 +144,7 @@ STATE = "window.__watched.state()"
 def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
     """As a file, which needs no kernel to run: a lab that visits hidden tiles."""
     file = tmp_path / "lab.html"
-    file.write_text(WATCHED.offline(build(stored_report(5)), "Lab 5"), "utf-8")
+    file.write_text(WATCHED.offline(build(stored_report()), "Lab 5"), "utf-8")
     page.goto(file.as_uri())
     page.wait_for_function("() => window.__watched?.state().sentence")
     assert page.evaluate(f"{STATE}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from engine import Experiment
-from engine.__main__ import main
 from engine.measuring.scenarios import plan, together
 from engine.measuring.sections import traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
@@ -17,11 +16,9 @@ from engine.recordings.recording import Recording, TracedCall, identity, unmeasu
 from engine.recordings.timelines import hardware_of, recorded_timeline, timeline_of, timelines
 from engine.recordings.timing import Times
 from tests.engine.test_recording import DEVICE, spoiled
-from tests.engine.timeline_files import from_csv, from_json
 
 EXPERIMENT = Experiment.of(heads=9, seq=2048, head_dim=128, block_q=128, causal=True, hardware="h200")
 TICK = 32  # nanoseconds
-RECORDED = "--algorithm flash2 --seq 4096 --head-dim 128 --block-q 128 --causal --hardware h200"
 
 
 def row(experiment: Experiment = EXPERIMENT, order: str = HEAVY_FIRST) -> TracedCall:
@@ -131,12 +128,3 @@ def test_the_plan_is_what_is_recorded_and_small():
     assert {one.order for one in rows} == {HEAVY_FIRST, NATURAL}
     assert all(one.kernels for one in rows)
     assert len(dumps(Recording(DEVICE, timelines=tuple(rows)))) < 1.5e6
-
-
-@pytest.mark.parametrize(("kind", "read"), [("json", from_json), ("csv", from_csv)])
-def test_the_command_line_exports_what_was_simulated_and_recorded(kind, read, tmp_path, capsys):
-    out = tmp_path / "timeline"
-    for more, origin in (([], "modelled"), (["--recorded"], "recorded on NVIDIA H200")):
-        assert main(["trace", *RECORDED.split(), *more, "--format", kind, "--out", str(out)]) == 0
-        assert capsys.readouterr().out.startswith(f"{out}: 512 blocks, ")
-        assert read(out.read_text()).origin.startswith(origin)
