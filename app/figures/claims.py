@@ -5,9 +5,9 @@ from math import inf
 
 from app.figures.units import bytes_text, digits, times_text
 from engine.experiment import described
-from engine.studies.claims import DEPENDS, RIGHT, UNKNOWN, WRONG, Checked
+from engine.studies.claims import DEPENDS, RIGHT, WRONG, Checked
 
-LOOKS = {RIGHT: "right", DEPENDS: "depends", WRONG: "wrong", UNKNOWN: "unknown"}  # classes
+LOOKS = {RIGHT: "right", DEPENDS: "depends", WRONG: "wrong"}  # classes
 UNITS = {
     "B": bytes_text,
     "×": times_text,
@@ -17,10 +17,8 @@ UNITS = {
 }
 
 
-def range_text(ends: tuple[float, float] | None, unit: str) -> str:
+def range_text(ends: tuple[float, float], unit: str) -> str:
     """The least and the most of what is said or found, in one unit."""
-    if ends is None:
-        return "not recorded"
     least, most = map(UNITS[unit], ends)
     if least == most:
         return least
@@ -50,7 +48,7 @@ def card(one: Checked, link: str = "") -> str:
         f"<section class='claim {LOOKS[one.verdict]}' id='claim-{one.number}'>"
         f"<h3>{one.number}. {escape(claim.says)}</h3>"
         f"<p><span class='verdict'>{one.verdict.capitalize()}</span> {number_text(one)}</p>"
-        f"<p>{escape(one.why)}</p>"
+        f"<p>{escape(claim.why)}</p>"
         f"<p class='note'>Source: {source}. {link or 'Scenario'}: "
         f"{escape(scenario)}, {claim.experiment.gpu.name}</p></section>"
     )

@@ -1,7 +1,6 @@
 """The Claims page: what papers and articles say, held against the engine and the recordings."""
 
 from collections import Counter
-from functools import partial
 from html import escape
 from urllib.parse import urlencode
 
@@ -9,7 +8,6 @@ import streamlit as st
 
 from app import scenario
 from app.contents import PAGES
-from app.elements import one_of
 from app.figures import claims as figures
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.sidebar.unused import CONTROLS, unused
@@ -20,30 +18,15 @@ ABOUT = "What papers and articles say of attention, each held against a counted,
 
 def show() -> None:
     """Draw the page."""
-    everything = checked()
     unused("Each claim has a scenario of its own; its link opens that one.", *CONTROLS)
-    st.header(_headline(everything), anchor=False)
-    st.fragment(partial(_claims, everything))()
-
-
-def _headline(everything: tuple[Checked, ...]) -> str:
-    counts = Counter(one.verdict for one in everything)
-    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
-    return (
-        f"{len(everything)} claims of papers and popular articles, held against what this program computes "
-        f"and what a GPU recorded: {parts}. Every verdict follows from a number."
+    counts = Counter(one.verdict for one in checked())
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    st.header(
+        f"{len(checked())} claims of papers and popular articles, held against what this program computes "
+        f"and what a GPU recorded: {parts}. Every verdict follows from a number.",
+        anchor=False,
     )
-
-
-def _claims(everything: tuple[Checked, ...]) -> None:
-    """Those of the verdict that is picked."""
-    there = [verdict for verdict in VERDICTS if any(one.verdict == verdict for one in everything)]
-    names = {name: name.capitalize() for name in ("all", *there)}
-    with st.container(horizontal=True, vertical_alignment="center", key="claims_filter"):
-        picked = one_of("Verdict", names, "claims_verdict")
-        shown = [one for one in everything if picked in ("all", one.verdict)]
-        st.html(f"<span>{len(shown)} of {len(everything)}</span>", width="content")
-    st.html(f"<div class='claims'>{''.join(figures.card(one, _link(one)) for one in shown)}</div>")
+    st.html(f"<div class='claims'>{''.join(figures.card(one, _link(one)) for one in checked())}</div>")
 
 
 def _link(one: Checked) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from app.figures.units import bytes_text, chip_bytes_text, power_text, scaled, seconds_text
 from engine.experiment import Experiment
 from engine.studies.answers import Answer, answer, holds
-from engine.studies.quantities import BYTES, CHIP_BYTES, FLOPS, RATE, SECONDS
+from engine.studies.quantities import BYTES, CHIP_BYTES, FLOPS, SECONDS
 
 if TYPE_CHECKING:
     from app.tour.file import Step
@@ -20,7 +20,7 @@ TIMES, FACTOR, SHARE = "times", "×", "%"  # units of a step: how often, how man
 OFTEN = ("never", "once", "twice")
 TEXTS = {
     **{BYTES: bytes_text, CHIP_BYTES: chip_bytes_text, SECONDS: seconds_text},
-    **{unit: partial(scaled, unit=unit) for unit in (FLOPS, RATE)},
+    FLOPS: partial(scaled, unit=FLOPS),
 }
 CHOICE_FIGURES = 2  # a choice to predict from is rounded more than its answer
 

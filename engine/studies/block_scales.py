@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 
 from engine.experiment import Experiment
-from engine.problem.dtype import round_e4m3
 from engine.problem.gpu import Gpu
 from engine.problem.inputs import make_inputs
 from engine.recordings.nearest import WIDTH, differing, doublings, length, masked, nearest
@@ -211,25 +210,13 @@ def sample(experiment: Experiment) -> tuple[np.ndarray, dict[str, tuple[np.ndarr
     return some[row], {name: tuple(each[row, : some.shape[1]] for each in both) for name, both in cut.items()}
 
 
-FP8_ROWS, HEAD_DIM = 256, 64
+FP8_ROWS = 256
 ROTATED = "scales by block, rotated"
 SCALED = {  # of how many numbers each has its scale
     "one scale per tensor": Scheme("", 0, E4M3, "float32"),
     "scales by block": Scheme("", -1, E4M3, "float32"),
     ROTATED: Scheme("", -1, E4M3, "float32"),
 }
-
-
-@lru_cache(maxsize=1)
-def rounding_errors() -> tuple[float, float]:
-    """Error of O of 256 normal tokens, d 64, where Q, K and V alone are rounded: to e4m3 and to float16."""
-    generator = np.random.Generator(np.random.PCG64(0))
-    tensors = [generator.standard_normal((FP8_ROWS, HEAD_DIM)) for _ in range(3)]
-    exact, *found = (
-        attention(None, q * HEAD_DIM**-0.5, k, v, FP8_ROWS)
-        for q, k, v in (map(of, tensors) for of in (np.asarray, round_e4m3, np.float16))
-    )
-    return tuple(apart(each, exact) for each in found)
 
 
 def head_errors(experiment: Experiment) -> dict[str, dict[str, float]]:

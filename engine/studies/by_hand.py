@@ -1,6 +1,5 @@
 """Attention on four tokens as on a lecture's board: in one go and in FlashAttention-2's tiles."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -88,41 +87,19 @@ def watched(algorithm: str) -> tuple[Trace, list[Visit]]:
 class _Row:
     """A row of scores that counts how often it is read."""
 
-    def __init__(self, scores: np.ndarray):
-        self.scores, self.passes = scores, 0
+    passes = 0
 
     def read(self) -> np.ndarray:
         self.passes += 1
-        return self.scores
+        return by_hand().scores[ROW]
 
 
-def safe_weights(row: _Row) -> np.ndarray:
-    """Softmax with the maximum subtracted: three passes, for the maximum, the sum and the weights."""
-    m = row.read().max()
-    total = np.exp(row.read() - m).sum()
-    return np.exp(row.read() - m) / total
+def online_softmax() -> tuple[np.ndarray, int]:
+    """The weights of the row that is followed by online softmax (arXiv 1805.02867), and how often it is read.
 
-
-def online_weights(row: _Row) -> np.ndarray:
-    """Softmax with maximum and sum carried together (arXiv 1805.02867): two passes."""
-    _, lse = _carried(row.read(), np.zeros((len(row.scores), 1)))
-    return np.exp(row.read() - lse)
-
-
-def online_output(row: _Row) -> np.ndarray:
-    """The row's O, accumulated along with maximum and sum (arXiv 2205.14135): one pass, no weights."""
-    return _carried(row.read(), by_hand().v)[0]
-
-
-def _carried(scores: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """O and lse, one score after another."""
-    tiles = ((score.reshape(1, 1), value[None], True) for score, value in zip(scores, v, strict=True))
-    out, lse = streamed(np.ones((1, 1)), 1.0, tiles, v.shape[1])
-    return out[0], lse[0]
-
-
-def passes(way: Callable[[_Row], np.ndarray]) -> int:
-    """How often one of these three reads the row that is followed."""
-    row = _Row(by_hand().scores[ROW])
-    way(row)
-    return row.passes
+    Maximum and sum are carried together, one score after another; then the weights are taken.
+    """
+    row = _Row()
+    tiles = ((score.reshape(1, 1), np.zeros((1, 1)), True) for score in row.read())
+    _, lse = streamed(np.ones((1, 1)), 1.0, tiles, 1)
+    return np.exp(row.read() - lse), row.passes

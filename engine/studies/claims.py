@@ -1,6 +1,6 @@
 """What papers, their authors' own texts and popular articles claim about attention on GPUs."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
@@ -18,12 +18,12 @@ from engine.problem.problem import Problem
 from engine.recordings.file import is_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import timings_of
-from engine.studies.by_hand import online_weights, passes
+from engine.studies.by_hand import online_softmax
 from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
 from engine.trace.execute import execute
 from engine.trace.softmax import PRESETS, falling, online_steps
 
-VERDICTS = RIGHT, DEPENDS, WRONG, UNKNOWN = "right", "right for some choices", "wrong", "not recorded"
+VERDICTS = RIGHT, DEPENDS, WRONG = "right", "right for some choices", "wrong"
 ABOUT = 0.1  # texts round: a number is right within this share, unless a claim says otherwise
 COUNTED, MODELLED, COMPUTED, DATASHEET = "counted", "modelled", "computed", "datasheet"
 
@@ -42,9 +42,7 @@ class Claim:
     claimed: tuple[float, float]  # (low, high) of what is said, from 0 up
     # ours, one or over all choices, from the recordings of `gpus`; None is not recorded
     values: Callable[..., Iterable[float | None]]
-    # judged, why: the verdict that it gives with the recordings that there are, and why, in words
-    judged: str
-    why: str
+    why: str  # what the verdict rests on, in words
     origin: str = ""  # counted, modelled, computed or datasheet; of what is recorded, when and where follows
     gpus: tuple[str, ...] = ()
     varied: str = ""  # the choices, in words
@@ -56,28 +54,24 @@ class Checked(NamedTuple):
 
     number: int
     claim: Claim
-    found: tuple[float, float] | None
+    found: tuple[float, float]
     origin: str
-    verdict: str
-    why: str  # what it rests on, in words
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.claim.claimed, self.found, self.claim.tolerance)
 
 
-def check(number: int, claim: Claim, shelf: Sequence[Recording]) -> Checked:
-    """Compute what a claim says from the recordings of its GPUs; None where one of these is not there."""
-    own = [next((each for each in shelf if is_of(each, key)), None) for key in claim.gpus]
-    values = [] if None in own else [each for each in claim.values(*own) if each is not None]
-    origin = claim.origin or ", and ".join(each.origin for each in own if each) or UNKNOWN
-    found = (min(values), max(values)) if values else None
-    judged = verdict(claim.claimed, found, claim.tolerance)
-    why = claim.why if judged == claim.judged else "The number says it."
-    why = "No recording here has this number." if judged == UNKNOWN else why
-    return Checked(number, claim, found, origin, judged, why)
+def check(number: int, claim: Claim) -> Checked:
+    """Compute what a claim says from the recordings of its GPUs."""
+    own = [next(each for each in recordings() if is_of(each, key)) for key in claim.gpus]
+    values = [each for each in claim.values(*own) if each is not None]
+    origin = claim.origin or ", and ".join(each.origin for each in own)
+    return Checked(number, claim, (min(values), max(values)), origin)
 
 
-def verdict(claimed: tuple[float, float], found: tuple[float, float] | None, tolerance: float) -> str:
+def verdict(claimed: tuple[float, float], found: tuple[float, float], tolerance: float) -> str:
     """What follows from what is said, and from the least and the most of ours."""
-    if found is None:
-        return UNKNOWN
     low, high = claimed[0] * (1 - tolerance), claimed[1] * (1 + tolerance)
     if low <= found[0] and found[1] <= high:
         return RIGHT
@@ -207,7 +201,7 @@ CLAIMS = (
         "GPT-2's attention (N = 1,024, d = 64) moves 40.3 GB across HBM unfused, and 4.4 GB, 9.2 times fewer "
         "bytes, as FlashAttention, in both passes together.",
         *("traffic", GPT2, "bytes across HBM, unfused over FlashAttention, both passes"),
-        *("×", (9.2, 9.2), _bytes, RIGHT),
+        *("×", (9.2, 9.2), _bytes),
         "The model comes within a quarter of what the paper profiled, without its dropout. Unfused attention "
         "writes and reads the N × N matrices; FlashAttention does neither.",
         MODELLED,
@@ -216,7 +210,7 @@ CLAIMS = (
     Claim(
         FLASH1,
         "FlashAttention needs Θ(N² d² / M) accesses to HBM, M being the size of the memory on the chip.",
-        *("traffic", LONG, "exponent of d in the requested bytes", "", (2, 2), _order, RIGHT),
+        *("traffic", LONG, "exponent of d in the requested bytes", "", (2, 2), _order),
         "Articles often write N² d / M and lose a d. Rows twice as long are also moved twice as often, "
         "because only half as many of them fit on the chip.",
         COUNTED,
@@ -228,7 +222,6 @@ CLAIMS = (
         *("traffic", LONG.changed(hardware="a100"), "shared memory of all SMs over HBM, bytes per second"),
         *("×", (10, 10)),
         lambda: (gpu.shared_bytes_per_second / gpu.memory_bytes_per_second for gpu in GPUS.values()),
-        DEPENDS,
         "It is right for the A100 that the paper used: 9.6 times, if the shared memory of all SMs works at "
         "its peak. The other GPUs that this program knows lie on both sides of that.",
         DATASHEET,
@@ -237,7 +230,7 @@ CLAIMS = (
     Claim(
         FLASH1,
         "FlashAttention's memory grows linearly with the sequence length.",
-        *("traffic", LONG, "exponent of N in the memory of attention's tensors", "", (1, 1), _memory, RIGHT),
+        *("traffic", LONG, "exponent of N in the memory of attention's tensors", "", (1, 1), _memory),
         "Q, K, V and O have N rows each, and nothing larger is stored. Articles that call it sublinear "
         "forget the inputs.",
         COMPUTED,
@@ -251,7 +244,6 @@ CLAIMS = (
         *("FLOPs of both passes, FlashAttention over unfused", "×", (1.13, 1.13)),
         # 2 products a tile forward, and those of the backward pass
         lambda: ((2 + PRODUCTS[way]) / (2 + PRODUCTS[STORED]) for way in (ONE_KERNEL, TWO_KERNELS)),
-        DEPENDS,
         "It is right for the paper's single backward kernel, which does one more product per tile. This "
         "project divides the backward pass between two kernels, which both compute S and dP.",
         COUNTED,
@@ -262,7 +254,7 @@ CLAIMS = (
         "FlashAttention is up to 3 times faster than the standard implementation at common lengths, from 128 "
         "to 2,048 tokens.",
         *("speed", SHORT, "unfused over fused forward time, PyTorch's own", "×", (0, 3)),
-        *(_speedups((FUSED,), (128, 256, 512, 1024, 2048), (64, 128)), DEPENDS),
+        _speedups((FUSED,), (128, 256, 512, 1024, 2048), (64, 128)),
         "It is right for a head dimension of 128 without a mask. A causal mask adds more, as unfused "
         "attention computes and stores the hidden half too. The paper timed an A100.",
         gpus=("h200",),
@@ -273,8 +265,7 @@ CLAIMS = (
         "Safe softmax passes over a row three times. Online softmax needs two, because it finds the maximum "
         "and the sum in one.",
         *("softmax", SMALL, "passes of online softmax over a row", "", (2, 2)),
-        lambda: [passes(online_weights)],
-        RIGHT,
+        lambda: [online_softmax()[1]],
         "A running sum is corrected whenever the maximum rises. FlashAttention needs one pass only, because "
         "it corrects O in the same way and stores no weights.",
         COUNTED,
@@ -283,7 +274,6 @@ CLAIMS = (
         FLASH2,
         "Blocks of 64 to 128 rows and keys are chosen, by head dimension and shared memory.",
         *("speed", SHORT.changed(block_kv=128), "larger side of the fastest blocks", "", (64, 128), _blocks),
-        DEPENDS,
         "It is right for d = 64. For d = 128 an H100 was fastest with 256 query rows, and an H200 with 128, "
         "by one per cent at most. These are times of this project's own kernel.",
         gpus=("h200", "h100"),
@@ -294,7 +284,7 @@ CLAIMS = (
         FLASH3,
         "FlashAttention-2 uses only 35% of an H100's peak.",
         *("speed", ON_H100.changed(algorithm="flash2"), "share of an H100's peak in PyTorch's kernel"),
-        *("%", (35, 35), _utilisation, DEPENDS),
+        *("%", (35, 35), _utilisation),
         "It is right for d = 128 without a mask. With a causal mask or d = 64 the kernel, which was written "
         "for the A100, mostly reaches less.",
         gpus=("h100",),
@@ -305,7 +295,7 @@ CLAIMS = (
         "With d = 128 the exponentials can take half as long as the matrix products, although there are 512 "
         "times fewer of them.",
         *("flash3", ON_H100, "time of exponentials over that of products, d = 128"),
-        *("%", (50, 50), _exponentials, RIGHT),
+        *("%", (50, 50), _exponentials),
         "In a clock an SM computes 16 exponentials and 4,096 FLOPs on its tensor cores. That is why "
         "FlashAttention-3 runs the softmax of one warp group under the products of another.",
         COMPUTED,
@@ -314,7 +304,7 @@ CLAIMS = (
         DECODING,
         "At batch size 1, FlashAttention uses less than 1% of the GPU while it generates text.",
         *("decoding", DECODE, "SMs of an A100 with a block, one query and batch 1"),
-        *("%", (0, 1), _busy, DEPENDS),
+        *("%", (0, 1), _busy),
         "It is right for one head. Each head has a thread block of its own, so that 32 heads give work to a "
         "third of the SMs. Splitting the keys gives work to all.",
         COUNTED,
@@ -325,7 +315,7 @@ CLAIMS = (
         AWARE,
         "M, the fast memory in the bound N² d² / M, is about 20 MB.",
         *("traffic", LONG.changed(hardware="a100"), "shared memory of one block, A100", "B", (20e6, 20e6)),
-        *(lambda: [GPUS["a100"].shared_bytes_block], WRONG),
+        lambda: [GPUS["a100"].shared_bytes_block],
         "M is what one thread block has, because its tiles decide how often K and V pass by. 20 MB is the "
         "shared memory of all SMs together.",
         DATASHEET,
@@ -334,7 +324,7 @@ CLAIMS = (
         CODE,
         "To bring in a block, add P V exp(m_block − m_new) to O, and leave as it is what was accumulated "
         "before.",
-        *("softmax", SMALL, "error of O after a row of rising maxima", "error", (0, 1e-12), _broken, WRONG),
+        *("softmax", SMALL, "error of O after a row of rising maxima", "error", (0, 1e-12), _broken),
         "Without the factor exp(m − m_new) the earlier blocks keep weights that were relative to a smaller "
         "maximum, so they count too much whenever the maximum rises.",
         COMPUTED,
@@ -343,7 +333,7 @@ CLAIMS = (
         AWARE,
         "FlashAttention's outputs are bit-identical to standard attention's.",
         *("agreement", SMALL, "largest difference of O, unfused and flash"),
-        *("error", (0, 0), _identical, WRONG),
+        *("error", (0, 0), _identical),
         "It computes the same function, but sums in another order round differently. In 16 bits it is even "
         "nearer to float64, because unfused attention stores S and P rounded.",
         COMPUTED,
@@ -353,7 +343,7 @@ CLAIMS = (
         CODE,
         "FlashAttention accesses HBM O(N) times.",
         *("traffic", LONG.changed(seq=65_536, seq_kv=65_536, head_dim=128)),
-        *("exponent of N in DRAM reads", "", (1, 1), _accesses, DEPENDS),
+        *("exponent of N in DRAM reads", "", (1, 1), _accesses),
         "It is right as long as K and V of the heads at work fit in L2, because each byte then comes once. "
         "Beyond that every wave of blocks fetches them again, and the bytes grow with N².",
         gpus=("h200",),
@@ -363,7 +353,7 @@ CLAIMS = (
         CODE,
         "Below 512 tokens unfused attention is often faster, and below 256 tiling costs more than it saves.",
         *("speed", SHORT.changed(seq=256, seq_kv=256, batch=64), "unfused over fused forward time"),
-        *("×", (0, 1), _speedups(FUSED_KERNELS, (128, 256), (64, 128, 256)), WRONG),
+        *("×", (0, 1), _speedups(FUSED_KERNELS, (128, 256), (64, 128, 256))),
         "Every fused kernel was faster at every recorded shape of 128 and 256 tokens, 16k tokens in all, "
         "because unfused attention launches several kernels and stores S. Smaller batches were not recorded.",
         gpus=("h200",),
@@ -375,4 +365,4 @@ CLAIMS = (
 
 @lru_cache(maxsize=1)
 def checked() -> tuple[Checked, ...]:
-    return tuple(check(number, claim, recordings()) for number, claim in enumerate(CLAIMS, 1))
+    return tuple(check(number, claim) for number, claim in enumerate(CLAIMS, 1))

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from engine.experiment import Experiment
 from engine.model.cluster.seconds import modelled
-from engine.model.device_memory import largest_context, memory_bytes
+from engine.model.device_memory import largest_context
 from engine.model.launch import launch
 from engine.model.simulation import simulate
 from engine.model.traffic import Traffic
 from engine.problem.bounds import blocks
-from engine.problem.dtype import DTYPES
 from engine.problem.hardware import GPUS
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import BY_V_DIM, STATISTIC_BYTES, Tensor
@@ -28,11 +27,9 @@ from engine.trace.rows import sampled_rows
 GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED = "given", "computed", "counted", "modelled", "recorded"
 ORIGINS = (GIVEN, COMPUTED, COUNTED, MODELLED, RECORDED)  # a number put together of two is what comes later
 BYTES, FLOPS, SECONDS, INTENSITY, NUMBER = "B", "FLOP", "s", "FLOP/B", ""
-RATE = "B/s"
 CLOCKS = "clocks"
 CHIP_BYTES = "B of shared memory"  # bytes too, which the field tells in KiB
 FEW, VISIBLE = 2**17, 1e-3  # scores that are looked at, and how far off O is wrong, as a share of its largest
-LAYER_FLOPS = 6  # over the attention's own: N keys of d cost a token 4 N d H, a layer's matrices 24 (d H)²
 
 
 class Quantity(NamedTuple):
@@ -142,19 +139,12 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "thread_scores": lambda e: zoom(e).thread_scores,
         "thread_blocks": _thread_blocks,
         "busy_sms": lambda e: min(e.gpu.sms, _thread_blocks(e)),
-        # attention's share of a transformer layer's FLOPs, its MLP four times the hidden size
-        "layer_share": lambda e: e.problem.seq_kv / (e.problem.seq_kv + LAYER_FLOPS * e.problem.hidden_size),
         # shares of key blocks, FlashAttention-4's: where maxima rise, and where its threshold still rescales
         "maxima_rise": lambda e: in_all(rescales(on_blackwell(e)))[0],
         "threshold_rescales": lambda e: in_all(rescales(on_blackwell(e)))[1],
         # of the scenario's first head: weight on the first key, and blocks at which the maximum rises
         "first_weight": lambda e: rescales(e)[0].first,
         "head_rises": lambda e: rescales(e)[0].rises,
-        "layer_half": lambda e: LAYER_FLOPS * e.problem.hidden_size,  # keys at which that is one half
-        # passes over a row of scores: of safe softmax, of online softmax for its weights, and for O alone
-        "safe_passes": lambda e: by_hand.passes(by_hand.safe_weights),
-        "online_passes": lambda e: by_hand.passes(by_hand.online_weights),
-        "output_passes": lambda e: by_hand.passes(by_hand.online_output),
     },
     (BYTES, COUNTED): {
         "ideal_bytes": _ideal_bytes,
@@ -170,15 +160,11 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "io_bytes_half": lambda e: survey.tile_bytes(e, e.gpu.shared_bytes_block / 2),
         "ring_block": lambda e: taught(e, True).block,  # K and V of one GPU
     },
-    (BYTES, MODELLED): {"dram_bytes": lambda e: _traffic(e).dram.total, "memory_bytes": memory_bytes},
+    (BYTES, MODELLED): {"dram_bytes": lambda e: _traffic(e).dram.total},
     (BYTES, GIVEN): {"gpu_memory_bytes": lambda e: e.gpu.memory_bytes},
     (CHIP_BYTES, MODELLED): {"sram_bytes": lambda e: simulate(e).footprint.shared_bytes},
     (CHIP_BYTES, GIVEN): {"sram_capacity_bytes": lambda e: e.gpu.shared_bytes_block},
     (FLOPS, COUNTED): {"flops": lambda e: _traffic(e).flops},
-    (RATE, GIVEN): {
-        "hbm_rate": lambda e: e.gpu.memory_bytes_per_second,
-        "shared_rate": lambda e: e.gpu.shared_bytes_per_second,
-    },
     (SECONDS, MODELLED): {
         "modelled_seconds": lambda e: simulate(e).modelled.seconds,
         # at the GPU's peak: the DRAM bytes, the matrix products, the exponentials
@@ -211,17 +197,12 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         ),
         "exponential_clocks": _clocks(lambda e: e.gpu.exponentials_per_second, lambda e: 1),
     },
-    (NUMBER, COMPUTED): {  # four tokens by hand, and numbers of 8 bits: the same whatever the scenario
+    (NUMBER, COMPUTED): {  # four tokens by hand, the same whatever the scenario
         "hand_m": _by_hand(0, "m"),
         "hand_m_next": _by_hand(1, "m"),
         "hand_alpha": _by_hand(1, "alpha"),
         "hand_l": _by_hand(0, "l"),
-        "hand_l_next": _by_hand(1, "l"),
         "hand_difference": lambda e: by_hand.by_hand().difference,
-        "fp8_values": lambda e: 2 ** DTYPES["float8_e4m3fn"].digits,  # from 1 up to 2
-        "fp16_values": lambda e: 2 ** DTYPES["float16"].digits,
-        "fp8_error": lambda e: block_scales.rounding_errors()[0],
-        "fp16_error": lambda e: block_scales.rounding_errors()[1],
         # after FlashAttention-3: numbers of a token, and where one way begins to take less than another
         "cached_of_heads": lambda e: latents.DEEPSEEK.of_heads,
         "cached_latent": lambda e: latents.DEEPSEEK.cached,

@@ -24,7 +24,7 @@ class ScoreTerms:
     rows: np.ndarray  # [rows] the query rows, evenly spread
     # by a sink's logit, [rows] what the weights of a row's keys sum to; 0 where it sees no key
     sums: dict[float, np.ndarray]
-    scores: np.ndarray  # [scores] all that the rows see, without a term
+    most: float  # the largest size of a score that a row sees, without a term; at least 1
     keys: int  # how many keys the head has; fewer than the scenario's where that is too long
 
 
@@ -36,7 +36,8 @@ def score_terms(experiment: Experiment) -> ScoreTerms:
     q, k, _ = make_inputs(problem)
     scores = masked_scores(alone, q[0], k[0], rows).astype(np.float64)
     sums = {sink: weights_with(scores, sink).sum(1) for sink in SINKS}
-    return ScoreTerms(rows, sums, scores[np.isfinite(scores)], problem.seq_kv)
+    most = float(np.abs(scores).max(initial=1, where=np.isfinite(scores)))
+    return ScoreTerms(rows, sums, most, problem.seq_kv)
 
 
 def weights_with(scores: np.ndarray, sink: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The softmax of one row three ways, and the scores that tell them apart.
+"""The online softmax of one row, its exponentials, and rows of scores with something to see.
 
 Online: Milakov and Gimelshein, arXiv 1805.02867; by blocks: FlashAttention, arXiv 2205.14135, section 3.1.
 """
@@ -11,7 +11,6 @@ from engine.algorithms import Pipeline
 from engine.problem.dtype import round_to
 
 MOST_SCORES = 256
-LARGEST_SCORE = 65_504.0  # the largest float16: no dtype turns a score into infinity by rounding it
 LOG2_E = np.float32(np.log2(np.e))
 POLYNOMIAL = 0.07706705, 0.22764498, 0.69511679, 1.0  # of 2^x, x from 0 to 1: off by 8.6e-5 of it at most
 
@@ -78,57 +77,10 @@ def online_steps(scores: np.ndarray, block: int = 1) -> OnlineSteps:
     return OnlineSteps(m, sums, alpha, weights, final, stops)
 
 
-def naive(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """exp(score) / sum(exp(score)), exponentials and weights in the dtype: inf by overflow, inf / inf is NaN.
-
-    The sum is float32, here and in what follows, as kernels have it whatever the dtype.
-    """
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        exponentials = round_to(np.exp(round_to(scores, dtype)), dtype)
-        return round_to(exponentials / exponentials.sum(dtype=np.float32), dtype)
-
-
 def naive_sums(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """[scores] the sum of exp(score) that `naive` divides by, as it grows; inf once it has overflowed."""
+    """[scores] the sum of exp(score) without a maximum, as it grows; inf once it has overflowed the dtype."""
     with np.errstate(over="ignore"):
         return np.cumsum(round_to(np.exp(round_to(scores, dtype)), dtype), dtype=np.float32)
-
-
-def safe(scores: np.ndarray, dtype: str) -> np.ndarray:
-    """The maximum, then exp(score - m) and their sum, then weights; stored in between in the dtype."""
-    scores = round_to(scores, dtype)
-    exponentials = round_to(_weights(scores, scores.max()), dtype)
-    total = exponentials.sum(dtype=np.float32)
-    return round_to(exponentials / (total or np.float32(1)), dtype)
-
-
-def online(scores: np.ndarray, block: int, dtype: str) -> np.ndarray:
-    """m and l in one pass by blocks, float32 as kernels keep them; then weights exp(score - m) / l."""
-    scores = round_to(scores, dtype)
-    m, total = np.float32(-np.inf), np.float32(0)
-    for start in range(0, len(scores), block):
-        part = scores[start : start + block]
-        new = np.maximum(m, part.max())
-        total = falling(m, new) * total + _weights(part, new).sum(dtype=np.float32)
-        m = new
-    return round_to(_weights(scores, m) / (total or np.float32(1)), dtype)
-
-
-def _weights(scores: np.ndarray, m: np.float32) -> np.ndarray:
-    """exp(score - m), float32; 0 where a score is -inf, also where m is."""
-    return falling(scores.astype(np.float32), np.broadcast_to(np.float32(m), scores.shape))
-
-
-def errors(scores: np.ndarray, block: int, dtype: str) -> dict[str, float]:
-    """By "naive", "safe" and "online", how far off float64 each is in a dtype at most; inf if not finite."""
-    exact = online_steps(round_to(scores, dtype)).final
-
-    def worst(weights: np.ndarray) -> float:
-        return float(np.abs(weights - exact).max()) if np.isfinite(weights).all() else float("inf")
-
-    ways = {"naive": naive(scores, dtype), "safe": safe(scores, dtype)}
-    ways["online"] = online(scores, block, dtype)
-    return {name: worst(weights) for name, weights in ways.items()}
 
 
 @dataclass(frozen=True)
@@ -170,25 +122,3 @@ PRESETS = {
         (3.6, 1.2, 0.4, 2.0, -0.5, 1.7, 0.9, 0.1, 2.4, 1.1, -0.2, 0.8, 1.5, 0.3, 2.2, 0.6),
     ),
 }
-
-
-def parse(text: str) -> np.ndarray:
-    """Typed scores, between spaces, commas or semicolons; -inf masks one. ValueError in one sentence."""
-    words = text.replace(",", " ").replace(";", " ").split()
-    if not words:
-        raise ValueError("No scores were given; type at least one number, for example 0.5 1.2 -inf 3")
-    if len(words) > MOST_SCORES:
-        raise ValueError(f"{len(words)} scores were given; at most {MOST_SCORES} can be shown")
-    return np.array([_score(word) for word in words])
-
-
-def _score(word: str) -> float:
-    shown = word if len(word) <= 20 else word[:20] + "…"
-    try:
-        score = float(word.replace("\u2212", "-"))
-    except ValueError:
-        raise ValueError(f"{shown!r} is not a number; scores are numbers, or -inf for a masked key") from None
-    if score != score or score > LARGEST_SCORE or (score < -LARGEST_SCORE and score != _NONE):
-        limit = f"{LARGEST_SCORE:,.0f}"
-        raise ValueError(f"{shown!r} is not a score; it must lie from -{limit} to {limit}, or be -inf")
-    return score

@@ -163,16 +163,8 @@ def test_recorded_seconds_are_the_recordings_of_exactly_this_problem():
         answer("eager.recorded_seconds", recorded.changed(hardware="t4"))
 
 
-def test_rates_and_shares_are_those_of_the_data_sheet_and_of_a_layers_matrices():
+def test_blocks_and_bytes_of_a_head_by_hand():
     experiment = Experiment.of(heads=16, seq=4096, head_dim=128)
-    assert value("hbm_rate", experiment) == 4.8e12
-    assert value("shared_rate", experiment) == pytest.approx(32 * 4 * 132 * 1.83e9)  # 32 banks of 4 bytes
-    # per token and layer: 8 D² of projections, 16 D² of the MLP, 4 N D of attention
-    hidden, keys = 16 * 128, 4096
-    assert value("layer_share", experiment) == pytest.approx(
-        4 * keys * hidden / (4 * keys * hidden + 24 * hidden**2)
-    )
-    assert 4 * value("layer_half", experiment) * hidden == 24 * hidden**2
     assert value("flash1.busy_sms", experiment) == 16
     assert value("lse_bytes", experiment) == 4 * 4096
     assert value("flash2.thread_blocks", experiment) == 16 * 4096 / 64

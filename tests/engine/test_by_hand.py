@@ -5,7 +5,7 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
-from engine.studies.by_hand import by_hand, online_output, online_weights, passes, safe_weights, watched
+from engine.studies.by_hand import by_hand, online_softmax, watched
 
 Q, K, V = (
     [(1, 0), (0, 1), (1, 1), (1, -2)],
@@ -41,19 +41,10 @@ def test_m_l_alpha_and_o_of_a_tile_are_those_of_the_scores_so_far():
         assert second.weights[at] == pytest.approx([exp(score - maximum) for score in scores[2:]], rel=1e-6)
 
 
-def test_a_row_is_read_three_times_twice_or_once_and_the_results_agree():
-    """Safe softmax needs three passes, online softmax two for its weights, and one for O = P V alone."""
-    assert [passes(way) for way in (safe_weights, online_weights, online_output)] == [3, 2, 1]
-
-    class Row:
-        scores = np.array(S[0])
-
-        def read(self):
-            return self.scores
-
-    assert safe_weights(Row()) == pytest.approx(by_hand().weights[0])
-    assert online_weights(Row()) == pytest.approx(by_hand().weights[0])
-    assert online_output(Row()) == pytest.approx(by_hand().out[0])
+def test_online_softmax_reads_a_row_twice_for_its_weights():
+    weights, passes = online_softmax()
+    assert weights == pytest.approx(by_hand().weights[0])
+    assert passes == 2
 
 
 def test_both_loop_orders_give_the_same_o_and_the_first_moves_more():

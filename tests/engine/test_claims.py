@@ -1,6 +1,5 @@
 """Claims: verdicts follow from a number, and each number has a second witness, by hand or from raw rows."""
 
-from dataclasses import replace
 from itertools import product
 from math import inf, log2
 
@@ -11,13 +10,10 @@ from engine.problem.hardware import GPUS
 from engine.recordings.file import recordings
 from engine.studies.claims import (
     ABOUT,
-    CLAIMS,
     DEPENDS,
     FUSED_KERNELS,
     RIGHT,
-    UNKNOWN,
     WRONG,
-    check,
     checked,
     verdict,
 )
@@ -26,7 +22,6 @@ SHELF = recordings()
 H200, H100 = SHELF
 (BYTES, ORDER, MEMORIES, MEMORY, FLOPS, FASTER, PASSES, BLOCKS, UTILISATION, EXPONENTIALS, IDLE, M, BROKEN,
  IDENTICAL, ACCESSES, CROSSOVER) = range(16)  # fmt: skip
-RECORDED = (FASTER, BLOCKS, UTILISATION, ACCESSES, CROSSOVER)
 
 
 def found(at: int) -> tuple[float, float]:
@@ -55,7 +50,6 @@ def times(recording) -> dict:
         ((2, inf), (1e9, 1e9), ABOUT, RIGHT),
         ((0, 0), (1e-9, 1e-9), ABOUT, WRONG),
         ((0, 1), (1.05, 1.05), 0.0, WRONG),
-        ((2, 4), None, ABOUT, UNKNOWN),
     ],
 )
 def test_a_verdict_follows_from_the_number_and_what_is_said(claimed, found, tolerance, expected):
@@ -69,15 +63,8 @@ def test_each_claim_has_words_for_its_verdict_and_a_scenario_that_there_is():
         *(WRONG, WRONG, WRONG, DEPENDS, WRONG),
     ]
     for one in checked():
-        assert one.why == one.claim.why  # written for this verdict
         assert one.claim.source[1].startswith("https://") == (one.number <= 11)  # papers are linked
         assert Experiment.of(**one.claim.experiment.flat()) == one.claim.experiment
-
-
-def test_without_a_recording_what_must_be_recorded_is_not_invented():
-    assert [at for at, claim in enumerate(CLAIMS) if check(at, claim, ()).verdict == UNKNOWN] == list(
-        RECORDED
-    )
 
 
 def test_bytes_of_gpt2_by_hand():
@@ -166,16 +153,3 @@ def test_every_named_kernel_beats_unfused_attention_and_a_faster_one_turns_the_v
     ]
     assert found(CROSSOVER) == (min(ratios), max(ratios))
     assert min(ratios) > 1
-    slow = tuple(
-        row
-        if row.provider == "eager" or row.times is None
-        else replace(row, times=replace(row.times, p50=1.0))
-        for row in H200.timings
-    )
-    assert check(1, CLAIMS[CROSSOVER], (replace(H200, timings=slow),)).verdict == RIGHT
-
-
-def test_outputs_differ_in_every_data_type_by_a_rounding():
-    least, most = found(IDENTICAL)
-    assert 0 < least < 4 * 2**-20
-    assert 2**-11 < most < 4 * 2**-7

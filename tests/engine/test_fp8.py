@@ -14,47 +14,16 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads, recordings
 from engine.recordings.recording import identity
 from engine.recordings.timing import INPUTS, NUMBERS, Fp8Timing, Times
-from engine.studies.block_scales import E4M3, head_errors, recorded_fp8, rounding_errors
-from engine.studies.quantities import QUANTITIES
+from engine.studies.block_scales import E4M3, head_errors, recorded_fp8
 from tests.engine.test_block_scales import FORMATS, nearest
 
 VALUES = np.r_[-FORMATS[E4M3][:0:-1], FORMATS[E4M3]]
-
-
-def test_the_values_from_1_to_2_are_those_of_the_codes():
-    float16 = np.arange(1, 2**15, dtype=np.uint16).view(np.float16)
-    counts = [sum(1 <= value < 2 for value in each) for each in (VALUES, float16[np.isfinite(float16)])]
-    assert [QUANTITIES[name].of(Experiment()) for name in ("fp8_values", "fp16_values")] == counts
 
 
 def test_rounding_goes_to_the_nearest_value_and_halves_to_the_even_one():
     numbers = np.random.default_rng(1).normal(0, 30, 400)
     assert round_e4m3(numbers).tolist() == nearest(numbers, FORMATS[E4M3]).tolist()
     assert round_e4m3(np.array([1.0625, 1.1875, 0.0, 500, -1e9])).tolist() == [1.0, 1.25, 0.0, 448, -448]
-
-
-def test_three_bits_of_fraction_lose_over_a_hundred_times_what_ten_lose():
-    """Halving a step twice per bit: 2 ** (10 - 3) = 128 times, as errors of a sum go."""
-    e4m3, float16 = rounding_errors()
-    assert e4m3 / float16 == pytest.approx(128, rel=0.25)
-
-
-def test_the_errors_are_those_of_attention_row_by_row_on_values_found_by_search():
-    generator = np.random.Generator(np.random.PCG64(0))
-    exact = [generator.standard_normal((256, 64)) for _ in range(3)]
-    middles = (VALUES[1:] + VALUES[:-1]) / 2
-    rounded = (
-        [VALUES[np.searchsorted(middles, each)] for each in exact],
-        [np.float16(each).astype(float) for each in exact],
-    )
-
-    def attended(q, k, v):
-        weights = [np.exp(k @ row / 8) for row in q]  # the scale is 1 / sqrt(64)
-        return np.stack([each @ v / each.sum() for each in weights])
-
-    right = attended(*exact)
-    off = [np.linalg.norm(attended(*each) - right) / np.linalg.norm(right) for each in rounded]
-    assert rounding_errors() == pytest.approx(off, rel=1e-3)
 
 
 TIMES = Times(0.9e-3, 1e-3, 1.1e-3, 5)
