@@ -49,7 +49,7 @@ ORDER = {
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),
-        *("player", "across", "beyond", "bridge", "gpu", "hbm", "inside", "layer", "memory", "rescale"),
+        *("player", "across", "beyond", "bridge", "gpu", "hbm", "inside", "layer", "rescale"),
         *("sketch", "square", "start"),
         *("warps", "watched", "zoom", "glossary", "take_home"),
         *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame", "notebook"),

@@ -79,6 +79,38 @@ LAYERS = """
   .memory u { display: inline-block; width: 0.9rem; height: 0.9rem; margin-right: 0.5rem; }
   .memory u { outline: 1px solid #8886; }
 """
+MEMORIES = """
+  .memories { display: flex; align-items: end; margin-top: 0.5rem; text-align: center; line-height: 1.3; }
+  .memories figure { margin: 0; display: flex; flex-direction: column; align-items: center; gap: 0.4rem; }
+  .memories figcaption { font-size: 0.93rem; white-space: nowrap; margin: 0 -1rem; }
+  .memories figure > i { height: 8rem; align-content: center; }
+  .square, .dot { display: block; box-sizing: border-box; width: var(--side); height: var(--side); }
+  .square { background: color-mix(in srgb, var(--byte) 26%, transparent); border: 1px solid var(--byte); }
+  .dot { background: var(--byte); min-width: 2px; min-height: 2px; margin: auto; }
+  .memories p { flex: 1; height: 8rem; margin: 0; display: grid; grid-template-rows: 1fr auto 1fr; }
+  .memories p { font-size: 0.93rem; align-items: end; }
+  .memories p i { height: var(--thick); animation: pass 0.65s linear infinite; }
+  .memories p i { background: radial-gradient(circle 2px, var(--byte) 95%, #0000) 0 50% / 30px 8px, #8883; }
+  @keyframes pass { to { background-position-x: 30px; } }
+  @keyframes fall { to { background-position-y: 30px; } }
+  @media (max-width: 680px) {
+    .memories { flex-direction: column; align-items: start; text-align: left; }
+    .memories figure { flex-direction: row-reverse; gap: 2rem; }
+    .memories figure > i { margin: 0 calc((8rem - var(--side)) / 2); height: var(--side); }
+    .memories p { flex: none; height: 2.6rem; display: flex; flex-direction: row-reverse; }
+    .memories p { gap: calc(6rem - var(--thick) / 2); align-items: center; }
+    .memories p i { width: var(--thick); height: 100%; margin-left: calc(4rem - var(--thick) / 2); }
+    .memories p i { background-size: 8px 30px; animation-name: fall; }
+  }
+  @media (prefers-reduced-motion: reduce) { .memories p i { animation: none; } }
+  .growth { display: flex; gap: 12px; align-items: center; font-size: 0.86rem; line-height: 1.3; }
+  .growth figure { flex: 0 1 17rem; margin: 0; }
+  .growth .whole { display: block; position: relative; aspect-ratio: 1; overflow: hidden; }
+  .growth .whole { outline: 1px dashed; }
+  .growth s { position: absolute; bottom: 0; min-width: 2.5px; min-height: 2.5px; }
+  .growth b { display: block; font-size: 1.07rem; }
+  .growth .verdict { font-weight: 600; min-height: 3.9em; }
+"""
 CLAIMS = f"""
   .claims {{ columns: 2 27rem; column-gap: 1.2rem; }}
   .claim {{ break-inside: avoid; margin: 0 0 1rem; padding: 0.7rem 1rem; border: 1px solid {LINE}; }}
@@ -92,4 +124,4 @@ CLAIMS = f"""
   .claim.depends {{ --verdict: light-dark(#7a4fc0, #b79bf0); }}
   .claim.wrong {{ --verdict: light-dark(#c4314b, #ff7b8a); }}
 """
-RULES = TABLES + SMS + MASKS + LAYERS + CLAIMS
+RULES = TABLES + SMS + MASKS + LAYERS + MEMORIES + CLAIMS

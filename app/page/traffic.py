@@ -4,8 +4,9 @@ from functools import lru_cache, partial
 
 import streamlit as st
 
-from app import hbm, memory, scenario
+from app import hbm, scenario
 from app.elements import numbers, one_of, plot, unsure
+from app.figures import memories
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
@@ -61,9 +62,9 @@ def show() -> None:
     with blocks:
         _blocks(experiment, colours)
     with filled:
-        _memory(experiment)
+        _memory(experiment, colours)
     with st.expander(f"The memories of {experiment.gpu.with_article}"):
-        memory.show(experiment.gpu)
+        st.html(memories.memories(experiment.gpu, colours))
     if recording := chosen_recording():
         chip.show_bytes(recording, experiment)
 
@@ -131,9 +132,9 @@ def _blocks(experiment: Experiment, colours: Palette) -> None:
     )
 
 
-def _memory(experiment: Experiment) -> None:
+def _memory(experiment: Experiment, colours: Palette) -> None:
     st.markdown("**Memory the tensors take**: areas to scale")
-    memory.GROWTH.show(memory.growth_payload(experiment), key="growth")
+    st.html(memories.growth(experiment, colours))
     largest = by_algorithm(experiment, largest_context).items()
     ends = ", ".join(f"{short(name)} {keys:,}" for name, keys in largest)
     now = ", ".join(map(bytes_text, by_algorithm(experiment, memory_bytes).values()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app import bridge, hbm, layer, memory, rescale, scenario, sketch, warps, zoom
+from app import bridge, hbm, layer, rescale, scenario, sketch, warps, zoom
 from app.across import ACROSS
 from app.across.payload import build as ring
 from app.beyond import BOXES
@@ -18,6 +18,7 @@ from app.figures import lecture as figures
 from app.figures import masks as mask_figures
 from app.figures.algorithms import implementation
 from app.figures.colours import Palette
+from app.figures.memories import memories
 from app.figures.units import share_text
 from app.gpu import REPLAY
 from app.gpu.payload import build as replay
@@ -77,7 +78,7 @@ def _lanes(experiment: Experiment, colours: Palette) -> None:
 
 def _hierarchy(experiment: Experiment, colours: Palette) -> None:
     st.markdown(f"**The memories of the {experiment.gpu.name}**, by its data sheet")
-    memory.show(experiment.gpu, key="tour memories")
+    st.html(memories(experiment.gpu, colours))
 
 
 def _moving(name: str, shown: Moving, data: Callable[[Experiment], Any], experiment: Experiment, _: Palette):

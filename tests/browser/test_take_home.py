@@ -123,7 +123,7 @@ def test_a_moving_picture_is_a_film_that_a_browser_plays_and_says_what_is_missin
 def test_charts_come_as_pictures_and_tables_as_text_and_all_are_of_the_scenario_on_screen(page, dashboard):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened(page, f"{dashboard}/traffic?seq=512&causal=true")
-    page.locator(".growth .verdict", has_text="Standard attention takes <0.1% of the memory.").wait_for()
+    page.locator(".growth .verdict", has_text="Standard attention takes < 0.1% of the memory.").wait_for()
     root = ElementTree.fromstring(taken(page, "Bytes over the sequence length as SVG"))
     words = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
     assert {"sequence length N", "Standard", "Flash 2"} <= words
