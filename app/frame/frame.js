@@ -1,11 +1,9 @@
 // What Streamlit's own frame of a page leaves undone: the link that skips to the page skips the pages' names too, of
-// which the one that is pressed is told the server. The rules of what stands in for a page's parts while their scripts are
-// loaded hold no longer than that, folds open at once, of a slider that moves quickly the server hears the last
-// value, and a lost connection is told.
+// which the one that is pressed is told the server. The rules of what stands in for a page's parts while their scripts
+// are loaded hold no longer than that, folds open at once, and a lost connection is told.
 
 import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
 import { watchConnection } from "./connection.js";
-import { awaitLast } from "./last_value.js";
 
 const PAGES = ".pages"; // all names
 const LOOK = 50; // ms between two looks at whether all is there
@@ -94,7 +92,6 @@ export default function show({ setTriggerValue }) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     setTimeout(() => tell("back", true), DRESSED),
   );
-  awaitLast(WebSocket.prototype, document);
   openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", ({ target }) => {

@@ -15,8 +15,6 @@ from urllib.request import Request, urlopen
 import pytest
 from packaging.requirements import Requirement
 from starlette import requests
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ClientState_pb2 import ClientState
 
 from app.canvas import scripts
 from app.canvas.bundle import bundle
@@ -163,14 +161,6 @@ def test_a_script_is_loaded_once_by_a_name_that_holds_its_hash_and_comes_along_w
     assert whole in PLAYER.offline(b"", "Player")
     name = player.js_content.split('"')[1].removeprefix("./scripts/")
     assert gzip.decompress(scripts.packed(name)).decode() == whole
-
-
-def test_a_message_that_asks_for_a_run_begins_as_the_browser_takes_it_to():
-    asks = BackMsg(rerun_script=ClientState(query_string="seq=64")).SerializeToString()
-    (first,) = re.findall(r"RERUN = (0x\w+)", (ROOT / "app" / "frame" / "last_value.js").read_text("utf-8"))
-    assert asks[0] == int(first, 16)
-    others = (BackMsg(stop_script=True), BackMsg(app_heartbeat=True), BackMsg(clear_cache=True))
-    assert all(other.SerializeToString()[0] != asks[0] for other in others)
 
 
 def test_products_of_small_matrices_are_not_shared_between_threads_that_spin():
