@@ -5,7 +5,6 @@ import { LaneChart } from "../canvas/lane_chart.js";
 import { Pen } from "../canvas/pen.js";
 import { mix } from "../canvas/theme.js";
 import { NOBODY } from "./run.js";
-import { markWords } from "./story.js";
 
 const PALE = 0.26; // of what is still to come
 const MOVES = 0.36; // of a line's height, for transfers
@@ -18,15 +17,6 @@ export class LanesPanel extends LaneChart {
     this.plot = { x: x + left, y: y + top, w: w - left - 8 * u, h: h - top - axis };
     this.high = this.plot.h;
     this.row = this.high / model.gpus;
-  }
-
-  /** Where the mark at a point lies, and its words. */
-  pointed(px, py) {
-    if (!this.holds(px, py)) return null;
-    const place = (py - this.plot.y) / this.row,
-      gpu = Math.floor(place),
-      n = this.run.markAt(gpu, place - gpu > 1 - MOVES, this.timeAt(px));
-    return n < 0 ? null : [this.place(n), () => markWords(this.run, n)];
   }
 
   /** Where a mark lies: [x, y, width, height]. */

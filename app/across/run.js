@@ -75,11 +75,6 @@ class Run extends Spans {
       busy = new Set(now.map((n) => this.gpu[n]));
     return [...Array(gpus).keys()].filter((gpu) => !busy.has(gpu));
   }
-
-  /** The mark of a GPU and lane at a time: computing, merging and packing above, transfers below; or -1. */
-  markAt(gpu, below, time) {
-    return this.now(time).find((n) => this.gpu[n] === gpu && this.moves(n) === below) ?? -1;
-  }
 }
 
 export class Runs {

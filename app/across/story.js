@@ -1,7 +1,6 @@
 // A moment of several GPUs, and one mark, in words.
 
 import { duration, percent, plural, times, traffic } from "../canvas/format.js";
-import { NOBODY } from "./run.js";
 
 const FEW = 6; // idle GPUs that are named
 
@@ -81,24 +80,4 @@ function groupSentence(run, now, first) {
     `${run.name}: every GPU computes ${what}, for group ${group} of ${run.groups} of the heads.` +
     (moving ? " Meanwhile the next group moves." : "")
   );
-}
-
-/** The lines of a mark's tip. */
-export function markWords(run, n) {
-  const kind = run.kinds[run.kind[n]],
-    owner = run.owner[n];
-  const whose = owner === NOBODY ? "all GPUs" : `GPU ${owner}`;
-  const what = {
-    computing: owner === NOBODY ? "computing a group of heads" : `computing with the keys of ${whose}`,
-    transfer: `K and V of ${whose} arrive`,
-    network: `K and V of ${whose} arrive by the network`,
-    merging: "merging the parts of m, l and O",
-    packing: run.ring ? "laying K and V out for the others" : "laying tokens out by head",
-  }[kind];
-  return [
-    `GPU ${run.gpu[n]}`,
-    what,
-    `${duration(run.start[n] / 1e6)} to ${duration(run.end[n] / 1e6)}`,
-    `takes ${duration((run.end[n] - run.start[n]) / 1e6)}, ${run.origin}`,
-  ];
 }

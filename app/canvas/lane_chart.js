@@ -105,7 +105,6 @@ export class LanesPlayer extends TimedPlayer {
 
   point(event) {
     if (this.held) this.seek(this.held.timeAt(event.offsetX));
-    else super.point(event);
   }
 
   lift() {

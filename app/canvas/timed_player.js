@@ -3,7 +3,6 @@
 import { Film } from "./film.js";
 import { clamp } from "./format.js";
 import { Stage } from "./stage.js";
-import { Tip } from "./tip.js";
 import { frameOf, Transport } from "./transport.js";
 import { equalBytes } from "./unpack.js";
 import { View } from "./view.js";
@@ -31,7 +30,7 @@ export class TimedPlayer extends View {
     root.innerHTML = frameOf(bar);
     const stage = new Stage(root);
     super(root, stage.canvas, bar.pause ?? CALM_PAUSE);
-    Object.assign(this, { stage, tip: new Tip(root), frames: [], at: 0, loop: false });
+    Object.assign(this, { stage, frames: [], at: 0, loop: false });
     Object.assign(this, structuredClone(bar.state ?? { speed: 1 }));
     this.pair = root.getRootNode().host?.closest(PAIR);
     this.controls = new Controls(root, this, bar);
@@ -78,7 +77,6 @@ export class TimedPlayer extends View {
   fit(anyway = false) {
     if (!this.model || !(this.stage.measure() || (anyway && this.stage.u))) return;
     this.stage.place(this.layout(), this.model, this.theme);
-    this.leave();
     this.draw();
   }
 
@@ -213,19 +211,6 @@ export class TimedPlayer extends View {
 
   press() {
     this.root.focus({ preventScroll: true });
-  }
-
-  /** Says what the pointer is on: the first panel that knows a box with words there. */
-  point({ offsetX: x, offsetY: y }) {
-    for (const panel of this.stage.panels) {
-      const found = panel.pointed?.(x, y, this);
-      if (found) return this.tip.show(this.stage, ...found);
-    }
-    this.leave();
-  }
-
-  leave() {
-    this.tip.hide();
   }
 
   /** What another window needs to show the same moment of the same picture: its place, and what its bar chooses. */

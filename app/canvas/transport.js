@@ -40,7 +40,7 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
  */
 export function frameOf({ slider, steps = 10000, options = [] }) {
   return `<p class="now" aria-live="polite" aria-atomic="true"></p>
-<div class="stage"><canvas role="img"></canvas><div class="aim" hidden></div><div class="tip" aria-hidden="true" hidden></div></div>
+<div class="stage"><canvas role="img"></canvas></div>
 <div class="transport" role="toolbar" aria-label="Transport">
   <div class="buttons">${ICONS.map(icon).join("")}</div>
   <div class="scrub">
@@ -57,10 +57,7 @@ const listed = (title, entries) =>
     .map(([name, words]) => `<dt>${name}</dt><dd>${words}</dd>`)
     .join("")}</dl></div>`;
 
-const POINTER = Object.entries({
-  ...{ pointerdown: "press", pointermove: "point", pointerup: "lift", pointerleave: "leave" },
-  ...{ wheel: "zoom", dblclick: "zoomOut" },
-}); // what a player is told by which method
+const POINTER = { pointerdown: "press", pointermove: "point", pointerup: "lift" }; // what a player is told by which method
 
 /** Whether a part of the page has put its name on a key that goes to nothing else, see app/presenter/keys.js. */
 const takenByPage = (key) =>
@@ -101,8 +98,8 @@ export class Transport {
     root.addEventListener("fullscreenchange", () => this.press("full", inFullScreen()));
     root.addEventListener("keydown", (event) => this.key(event));
     slider.addEventListener("input", () => player.seek((slider.value / slider.max) * player.last));
-    for (const [name, call] of POINTER)
-      if (player[call]) canvas.addEventListener(name, (event) => player[call](event), { passive: false });
+    for (const [name, call] of Object.entries(POINTER))
+      if (player[call]) canvas.addEventListener(name, (event) => player[call](event));
     this.unfocused = (event) => {
       const nothingFocused = [document.body, document.documentElement].includes(event.composedPath()[0]);
       if (nothingFocused && root.isConnected && !takenByPage(event.key)) this.key(event);

@@ -4,8 +4,6 @@ import { duration, percent, rate } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { drawFlow } from "../hbm/flow.js";
-import { NOWHERE } from "./placement.js";
-import { blockWords } from "./story.js";
 
 const STRENGTHS = 24; // shades of a colour
 const SOME = 4, // of so many SMs one is drawn where all have no room
@@ -29,18 +27,6 @@ export class ChartPanel extends LaneChart {
     this.high = h + gap + strip + flow;
     this.every = h < THINNEST * u * lane.sms ? SOME : 1;
     this.row = h / Math.ceil(lane.sms / this.every);
-  }
-
-  /** Where the block at a point lies, and its words. */
-  pointed(px, py) {
-    const { plot, lane } = this,
-      place = (py - plot.y) / this.row,
-      row = Math.floor(place),
-      n = this.holds(px, py) ? lane.blockAt(row * this.every, place - row, this.timeAt(px)) : NOWHERE;
-    if (n === NOWHERE) return null;
-    const [top, thick] = this.line(n),
-      left = this.x(lane.start[n]);
-    return [[left, top, this.x(lane.end[n]) - left, thick], () => blockWords(this.model, lane, n)];
   }
 
   /** Where a block's line begins, and how thick it is. */

@@ -25,7 +25,6 @@ const BAR = {
     pale: "still to come",
     HBM: "bytes read above the line and written below it, on the same clock",
     tail: "from when the first SM has nothing left to do until the end",
-    wave: "how often the block's place on its SM had been filled before",
   },
 };
 

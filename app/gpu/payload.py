@@ -18,16 +18,12 @@ ORDER_NAMES = {NATURAL: "natural order", HEAVY_FIRST: "heavy blocks first"}
 
 def build(timelines: Sequence[Timeline]) -> bytes:
     """The payload of timelines of one problem and tiling, drawn under one another on one clock."""
-    experiment = timelines[0].experiment
-    problem = experiment.problem
-    schedule = schedule_of(experiment)
+    schedule = schedule_of(timelines[0].experiment)
     several = len({timeline.experiment.algorithm for timeline in timelines}) > 1
     flows = [flow_beside(timeline) for timeline in timelines]
     header = {
         "sms": timelines[0].sms,
         "queryBlocks": len(schedule.query_rows),
-        "splits": schedule.phases[0].programs.splits,
-        "together": problem.group if schedule.phases[0].shared else 1,  # heads that a block takes
         "lanes": [_lane(several, *beside) for beside in zip(timelines, flows, strict=True)],
     }
     arrays = {}
@@ -47,9 +43,7 @@ def _lane(several: bool, timeline: Timeline, flow: Flow | None) -> dict:
         "tail": timeline.tail * MICRO,
         "busy": timeline.busy_share,
         "imbalance": timeline.imbalance,
-        "kernels": timeline.kernels,
         "resident": timeline.resident,
-        "waves": int(timeline.wave.max()) + 1,
         "flow": flow
         and {
             "origin": MODELLED if timeline.origin == MODELLED else "sampled in a run of its own",
@@ -64,9 +58,6 @@ def _columns(timeline: Timeline) -> dict[str, np.ndarray]:
         "sm": timeline.sm,
         "start": (timeline.start * MICRO).astype(np.float32),
         "end": (timeline.end * MICRO).astype(np.float32),
-        "head": timeline.head,
         "query": timeline.query_block,
-        "key": timeline.key_block,
         "kernel": timeline.kernel,
-        "wave": timeline.wave,
     }

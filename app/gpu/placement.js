@@ -49,13 +49,6 @@ class Placement extends Spans {
     return { done, running: started - done, busy: countUpTo(this.begun, time) - countUpTo(this.ended, time) };
   }
 
-  /** The block at a height within an SM's line, 0 to 1, at a time; or -1. */
-  blockAt(sm, height, time) {
-    const running = (n) => time >= this.start[n] && time < this.end[n];
-    const here = (n) => this.slot[n] === Math.floor(height * this.resident[this.kernel[n]]);
-    return this.ofSm[sm]?.find((n) => running(n) && here(n)) ?? NOWHERE;
-  }
-
   /** Where a block's query block stands among all, 0 to 1. */
   shade(n, queryBlocks) {
     return queryBlocks > 1 && this.query[n] !== NOWHERE ? this.query[n] / (queryBlocks - 1) : 1;

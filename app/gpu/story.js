@@ -1,7 +1,6 @@
 // A moment of the GPU, and one block, in words.
 
-import { capital, duration, grouped, microseconds, percent, plural } from "../canvas/format.js";
-import { NOWHERE } from "./placement.js";
+import { capital, duration, grouped, percent, plural } from "../canvas/format.js";
 
 /** What happens now, in one sentence, of the first lane. */
 export function sentence(model, time) {
@@ -26,19 +25,4 @@ export function sentence(model, time) {
   return tail
     ? `${state} In this tail, ${plural(idle, "SM")} ${has} nothing left to do.`
     : `${state} ${plural(idle, "SM")} ${waits}.`;
-}
-
-/** The lines of a block's tip: where and when it ran, and what it computed. */
-export function blockWords(model, lane, n) {
-  const [query, key, first] = [lane.query[n], lane.key[n], lane.head[n]],
-    last = first + model.together - 1,
-    heads = last > first ? `heads ${first} to ${last}` : `head ${last}`,
-    where = [heads, query === NOWHERE ? "all query blocks" : `query block ${query}`];
-  if (key !== NOWHERE) where.push(model.splits > 1 ? `split ${key}` : `key block ${key}`);
-  return [
-    `SM ${lane.sm[n]}${lane.kernels.length > 1 ? `, ${lane.kernels[lane.kernel[n]]}` : ""}`,
-    where.join(", "),
-    `${microseconds(lane.start[n])} to ${microseconds(lane.end[n])} µs`,
-    `took ${duration((lane.end[n] - lane.start[n]) / 1e6)}, wave ${lane.wave[n] + 1} of ${lane.waves}`,
-  ];
 }

@@ -1,6 +1,6 @@
 // One call over time: bytes read above the line and written below it; opened, what was at work on the chip.
 
-import { clamp, duration, microseconds, percent, rate, traffic } from "../canvas/format.js";
+import { clamp, duration, percent, rate, traffic } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { drawFlow, WAYS } from "./flow.js";
@@ -53,19 +53,6 @@ export class FlowPanel extends LaneChart {
   /** Pixels of a share of what the memory delivers. */
   tall(share) {
     return Math.min(share / ROOF, 1) * (this.flow / 2);
-  }
-
-  /** An interval's box, and what the chip counted in it. */
-  pointed(px, py) {
-    const { lane, plot } = this,
-      n = Math.floor(this.timeAt(px) / lane.interval),
-      [from, to] = [n * lane.interval, (n + 1) * lane.interval];
-    if (!this.holds(px, py) || n >= lane.columns.written.length) return null;
-    const ways = WAYS.map(([way]) => `${rate((1e6 * lane.mean(way, from, to)) / lane.interval)} ${way}`),
-      strips = STRIPS.filter(([name]) => name in lane.columns && from < lane.end),
-      shares = strips.map(([name, words]) => `${words}: ${percent(lane.mean(name, from, to) / 1000)}`),
-      told = () => [`${microseconds(from)} to ${microseconds(to)} µs`, ...ways, ...shares];
-    return [[this.x(from), plot.y, this.x(to) - this.x(from), this.flow], told];
   }
 
   paint(pen, box, { time, outline }) {

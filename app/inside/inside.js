@@ -96,19 +96,6 @@ class BlockPanel extends LaneChart {
     return [x, this.plot.y + y * this.row, Math.max(1, this.x(end) - x - 1), 0.94 * ROW * this.row];
   }
 
-  pointed(px, py) {
-    const { operations, rows } = this.model;
-    for (const row of rows)
-      for (const mark of row.marks) {
-        const [operation, key, start, end] = mark,
-          [x, y, w, h] = this.place(row, mark),
-          name = operation ? named(operations[operation].name, key) : row.name;
-        if (px >= x && px < x + w && py >= y && py < y + h)
-          return [[x, y, w, h], () => [name, `takes ${duration(end - start)}, modelled`]];
-      }
-    return null;
-  }
-
   paint(pen, box, { time }) {
     const { model, plot, narrow, u, theme } = this,
       next = this.x(model.switch);

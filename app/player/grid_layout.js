@@ -42,19 +42,6 @@ export class GridLayout {
     return [x[j], y[i], x[j + 1] - x[j] - gap, y[i + 1] - y[i] - gap];
   }
 
-  /** The tile [i, j] at a point, or null. */
-  tileAt(px, py) {
-    const i = this.queryAt(py),
-      j = countUpTo(this.x, px) - 1;
-    return i < 0 || j < 0 || px >= this.x0 + this.w ? null : [i, j];
-  }
-
-  /** Where the tile at a point lies, and its words. */
-  pointed(px, py, words) {
-    const tile = this.tileAt(px, py);
-    return tile && [this.cell(...tile), () => words(...tile)];
-  }
-
   /** The query block at a height, or -1. */
   queryAt(py) {
     return py >= this.y0 + this.h ? -1 : countUpTo(this.y, py) - 1;

@@ -1,6 +1,6 @@
 // The grid with its titles and captions, as the single player shows it.
 
-import { clamp, grouped, percent, plural, traffic } from "../canvas/format.js";
+import { clamp, grouped, plural } from "../canvas/format.js";
 import { NUMBERED } from "./grid_layers.js";
 import { GridLayout } from "./grid_layout.js";
 import { GridPainter } from "./grid_painter.js";
@@ -26,12 +26,6 @@ export class GridPanel {
   /** The row of the problem at a height within the tiles. */
   rowAt(y) {
     return Math.floor((y - this.grid.y0) / this.grid.perQuery);
-  }
-
-  /** Where the tile at a point lies, and its words. */
-  pointed(x, y) {
-    const { model, run } = this.painter;
-    return this.grid.pointed(x, y, (i, j) => tileWords(model, run, i, j));
   }
 
   paint(pen, box, { model, run, step, row, flaw }) {
@@ -121,20 +115,4 @@ export class GridPanel {
     const style = { size: 12.5, weight: 600, color: pen.theme.K };
     pen.text(drawnNote(model), this.grid.x0, y + 18 * pen.u, style);
   }
-}
-
-/** The lines of the tip: where the tile lies, what the mask does to it, its share and its bytes. */
-export function tileWords(model, run, i, j) {
-  const kind = !model.seen(i, j) ? "skipped" : model.partial(i, j) ? "partial" : "full",
-    wasted = run.visitsHidden && kind === "skipped",
-    rows = model.rowStart[i + 1] - model.rowStart[i],
-    [read, written] = run.bytesOfTile(i, j);
-  return [
-    `Tile (${i}, ${j})`,
-    wasted ? "wasted: the mask hides it, but it is computed" : `${kind}: ${model.maskWords(i, j)}`,
-    ...model.rangeWords(i, j),
-    `softmax share ${percent(model.share(i, j))}, mean of ${plural(rows, "row")}`,
-    read + written ? `requests ${traffic(read + written)} from L2, counted` : "requests nothing",
-    ...(written ? [`${traffic(written)} of that written`] : []),
-  ];
 }

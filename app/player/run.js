@@ -166,16 +166,6 @@ export class Run {
     return this.bytesOf(step, "crossing") / (this.bytesOf(step) || 1);
   }
 
-  /** What the steps on one tile request from L2, [read, written]; what is moved once for a whole block is not among it. */
-  bytesOfTile(i, j) {
-    return this.moved.requested.map((total) => {
-      let bytes = 0;
-      for (let s = 0; s < this.steps; s++)
-        if (this.query[s] === i && this.key[s] === j) bytes += total[s + 1] - total[s];
-      return bytes;
-    });
-  }
-
   /** Whether the visit that a step belongs to has reached an operation by that step. */
   reached(step, operation) {
     for (let s = this.visitStart[this.visit[step]]; s <= step; s++)

@@ -3,7 +3,7 @@
 import { clamp, grouped, plural } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "./grid_layout.js";
-import { GridPanel, tileWords } from "./grid_panel.js";
+import { GridPanel } from "./grid_panel.js";
 import { NONE } from "./run.js";
 
 const MERGED = 40; // units of height below the parts
@@ -40,16 +40,6 @@ export class SplitGridPanel extends GridPanel {
       room = { ...box, h: box.h - (44 + MERGED) * u };
     this.place(new GridLayout(rows, room, { left: 64 * u, right: 76 * u }, u, dpr), rows, onParts(model.run));
     this.grid.below = MERGED * u;
-  }
-
-  pointed(x, y) {
-    const { model } = this,
-      { run } = model;
-    return this.grid.pointed(x, y, (row, column) => {
-      const { i, first, stop } = run.parts[row],
-        there = first + column < stop;
-      return there ? tileWords(model, run, i, first + column) : ["no key tile is left for it"];
-    });
   }
 
   /** The row of the problem at a height. */

@@ -1,7 +1,5 @@
 // The tiles of a score matrix: `drawn` has lengths and blocks, `arrays` which key blocks each query block sees.
 
-import { grouped } from "../canvas/format.js";
-
 export class Tiles {
   seen(i, j) {
     return j >= this.arrays.first[i] && j < this.arrays.stop[i];
@@ -22,18 +20,5 @@ export class Tiles {
 
   keyRows(j) {
     return Math.min(this.drawn.block_kv, this.drawn.seq_kv - j * this.drawn.block_kv);
-  }
-
-  /** What the mask hides of a tile, in words. */
-  maskWords(i, j) {
-    const part = !this.seen(i, j) ? "all" : this.partial(i, j) ? "some" : "nothing";
-    return `the mask hides ${part} of it`;
-  }
-
-  /** What a tile is of, in words: its queries and its keys. */
-  rangeWords(i, j) {
-    const range = (block, size, count) => `${grouped(block * size)} to ${grouped(block * size + count - 1)}`,
-      { block_q, block_kv } = this.drawn;
-    return [`queries ${range(i, block_q, this.queryRows(i))}`, `keys ${range(j, block_kv, this.keyRows(j))}`];
   }
 }

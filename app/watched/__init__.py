@@ -7,7 +7,6 @@ import numpy as np
 
 from app.canvas.moving import Played
 from app.canvas.pack import pack
-from app.figures.units import number_text
 from app.player.payload import bounds_of, drawn_sizes
 from engine.experiment import Experiment
 from engine.model.launch import launch
@@ -38,7 +37,7 @@ def build(found: dict[str, Any]) -> bytes:
             for finding in found["findings"]
         ],
         "tiled": tiled,
-        "wrong": _wrong(found.get("first_wrong")),
+        "wrong": (found.get("first_wrong") or {}).get("tile"),
     }
     if tiled:
         drawn = experiment.changed(block_q=found["block_q"], block_kv=found["block_kv"])
@@ -48,19 +47,6 @@ def build(found: dict[str, Any]) -> bytes:
         flash2 = {"name": "FlashAttention-2", "tensors": [each.name for each in NAMED], "programs": []}
         runs.append(flash2)
     return pack({**header, "runs": runs}, arrays)
-
-
-def _wrong(first: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The first tile that goes wrong, and what its row must be and is after it, in words."""
-    if not first:
-        return None
-    told = [
-        f"{name} {number_text(found, 4)}, "
-        + ("as it must be" if must == found else f"not {number_text(must, 4)}")
-        for name, must, found in zip(("m", "α", "l", "O"), first["must"], first["found"], strict=True)
-        if None not in (must, found)
-    ]
-    return {"tile": first["tile"], "row": first["row"], "told": told}
 
 
 def _columns(run: str, rows: list[list[int]]) -> dict[str, np.ndarray]:

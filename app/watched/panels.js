@@ -4,7 +4,6 @@ import { plural, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 import { GridLayout } from "../player/grid_layout.js";
 import { GridPainter } from "../player/grid_painter.js";
-import { tileWords } from "./story.js";
 
 const BEFORE = [{ leaves: "nothing" }]; // of the player's phases: a grid before anything is done
 const MOVES = { visit: ["Q", "K"], meet: ["V"] }; // what a product takes
@@ -95,10 +94,6 @@ export class TouchedPanel {
     this.painter = new TouchedPainter(model, this.run, this.grid, theme, u);
   }
 
-  pointed(x, y) {
-    return this.grid.pointed(x, y, (i, j) => tileWords(this.model, this.run, i, j));
-  }
-
   paint(pen, box, { model, position, beside }) {
     const { x0, y0, h, q, o } = this.grid,
       { u, theme } = pen,
@@ -118,7 +113,7 @@ export class TouchedPanel {
     const { run } = this,
       visits = `${run.visitsBy(position)} of ${plural(run.visitSteps.length, "visit")}`,
       marked = Object.entries(marks).filter(([, tiles]) => tiles.length),
-      first = wrong ? [`first wrong (${wrong.tile.join(", ")})`] : [];
+      first = wrong ? [`first wrong (${wrong.join(", ")})`] : [];
     if (this.number) return `${visits}, the schedule's`;
     return [visits, ...first, ...marked.map(([name, tiles]) => `${tiles.length} ${MARK_WORDS[name]}`)].join(
       ", ",

@@ -77,7 +77,7 @@ export class Watched extends Tiles {
     if (!this.tiled) return;
     this.queryBlocks = arrays.first.length;
     this.keyBlocks = Math.ceil(this.drawn.seq_kv / this.drawn.block_kv);
-    const marks = { wrong: this.wrong ? [this.wrong.tile] : [], ...header.marks };
+    const marks = { wrong: this.wrong ? [this.wrong] : [], ...header.marks };
     this.marked = new Map();
     for (const [name, tiles] of Object.entries(marks))
       for (const [i, j] of tiles) this.marked.set(i * this.keyBlocks + j, name);
@@ -89,7 +89,7 @@ export class Watched extends Tiles {
 
   /** Whether a tile is the first after which numbers are wrong. */
   isWrong(i, j) {
-    return this.wrong?.tile[0] === i && this.wrong.tile[1] === j;
+    return this.wrong?.[0] === i && this.wrong[1] === j;
   }
 
   share() {

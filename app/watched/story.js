@@ -61,22 +61,3 @@ function closing({ own, flash2, tiled, marks, whole }) {
   const visits = `${grouped(own.visitSteps.length)} visits where FlashAttention-2 makes ${grouped(flash2.visitSteps.length)}`;
   return `Done, with ${visits}: ${said.length ? said.join(", ") : "the tiles that the mask leaves, once each"}.${cut}`;
 }
-
-/** A tile under the pointer: its rows, what the mask does to it, and who visits it. */
-export function tileWords(model, run, i, j) {
-  const own = run === model.own,
-    visits = run.visitSteps.filter((n) => run.query[n] === i && run.key[n] === j),
-    [first] = own ? visits : [],
-    wrong = own && model.isWrong(i, j) ? model.wrong : undefined,
-    mark = own ? model.markOf(i, j) : undefined,
-    often = ["not visited", "visited once", "visited twice"][visits.length];
-  return [
-    `Tile (${i}, ${j})${mark ? `: ${mark}` : ""}`,
-    model.maskWords(i, j),
-    ...model.rangeWords(i, j),
-    often ?? `visited ${visits.length} times`,
-    ...(first === undefined ? [] : [`by ${programWords(run, run.program[first])}`]),
-    ...(run.line[first] > 0 ? [`in line ${run.line[first]}`] : []),
-    ...(wrong ? [`row ${wrong.row} after it:`, ...wrong.told] : []),
-  ];
-}

@@ -29,7 +29,7 @@ const BAR = {
     tile: "a block of Q times a block of Kᵀ, as the kernel multiplied it",
     "striped, extra": "the mask hides all of it: wasted work",
     "striped, 2 ×": "visited more than once",
-    "framed, wrong": "the first tile after which m, α, l or O of a row is wrong: point at it",
+    "framed, wrong": "the first tile after which m, α, l or O of a row is wrong",
     "dashed, missing": "the mask leaves some of it, but nobody visited it",
     "pale stripes": "hidden by the mask",
     "line in a bar": "what FlashAttention-2 moves of that tensor",

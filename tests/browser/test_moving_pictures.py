@@ -132,10 +132,6 @@ def test_keys_and_the_pointer_lead_through_a_run(page, dashboard):
     box = canvas.bounding_box()
     page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"])
     assert 0 < state(page)["time"] < state(page)["longest"]
-    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 0.2 * box["height"])
-    tip = page.locator(".tip", has_text="query block")
-    tip.wait_for()
-    assert "SM" in tip.inner_text()
 
 
 STATE = "window.__watched.state()"

@@ -180,24 +180,6 @@ def test_a_link_opens_its_moment_whose_share_a_changed_scenario_keeps_for_this_r
     other.close()
 
 
-def test_a_tile_under_the_pointer_tells_what_it_is(page, dashboard):
-    opened(page, dashboard, "causal=true")
-    canvas = page.locator(".stage canvas")
-    canvas.hover(position={"x": 60, "y": 60})
-    first = page.locator(".tip").inner_text()
-    assert first.splitlines()[:2] == ["Tile (0, 0)", "partial: the mask hides some of it"]
-    assert "queries 0 to 63" in first
-    assert "softmax share 100%" in first
-    assert "requests 16.4 kB from L2, counted" in first  # a key and a value tile: 2 * 64 * 64 * 2 B
-    box = page.locator(".tip").bounding_box()
-    canvas.hover(position={"x": 62, "y": 62})
-    assert page.locator(".tip").bounding_box() == box
-    canvas.hover(position={"x": 400, "y": 60})
-    assert "skipped" in page.locator(".tip").inner_text()
-    page.locator(".now").hover()
-    assert page.locator(".tip").is_hidden()
-
-
 def test_an_algorithm_that_no_script_knows_has_its_picture_and_its_lane_in_the_race(page, toy, tmp_path):
     with filed(page, tmp_path, algorithm="toy", seq=256, causal=True) as alone:
         last, pictures = state(alone)["last"], set()

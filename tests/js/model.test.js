@@ -23,7 +23,6 @@ test("steps have the names that the header gives their numbers, and their bytes 
   each([0, 1, 3, 13], (step) => run.crossingOf(step), [1, 0.5, 0, 1]);
   each([-1, 12, 13, 27, 28, 30], (step) => run.storedAt("O", step), [0, 0, 0.5, 0.5, 1, 1]);
   assert.deepEqual(Object.keys(run.stored), ["O", "lse"]);
-  assert.deepEqual([run.bytesOfTile(0, 0), run.bytesOfTile(1, 1)].flat(), [128, 0, 64, 0]);
 });
 
 test("a run on tiles of its own has its own grid, and the others keep theirs", () => {

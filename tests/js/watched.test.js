@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { BytesPanel } from "../../app/watched/panels.js";
 import { Watched } from "../../app/watched/run.js";
-import { sentence, tileWords } from "../../app/watched/story.js";
+import { sentence } from "../../app/watched/story.js";
 import { each } from "./each.js";
 import { pack } from "./payload.js";
 
@@ -101,24 +101,10 @@ test("a step, a marked tile and the end are sentences", () => {
   );
   const right = watched({ marks: { extra: [], missing: [], repeated: [] } });
   assert.match(sentence(right, right.longest), /: the tiles that the mask leaves, once each\.$/);
-  assert.deepEqual(tileWords(model, model.own, 1, 0), [
-    "Tile (1, 0): repeated",
-    "the mask hides nothing of it",
-    "queries 2 to 3",
-    "keys 0 to 1",
-    "visited twice",
-    "by program (1, 0, 0)",
-    "in line 6",
-  ]);
-  assert.equal(tileWords(model, model.flash2, 0, 1)[4], "not visited");
   const wrong = watched({
     marks: { extra: [], missing: [], repeated: [] },
-    wrong: { tile: [1, 0], row: 2, told: ["α 1, not 0.57"] },
+    wrong: [1, 0],
   });
-  const words = tileWords(wrong, wrong.own, 1, 0);
-  assert.equal(words[0], "Tile (1, 0): wrong");
-  assert.deepEqual(words.slice(-2), ["row 2 after it:", "α 1, not 0.57"]);
-  assert.ok(!tileWords(wrong, wrong.flash2, 1, 0).includes("row 2 after it:"));
   assert.match(sentence(wrong, 8), /After this tile the numbers of a row are wrong\.$/);
   assert.equal(wrong.nextMark(0), 8);
 });

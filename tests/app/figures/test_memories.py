@@ -1,4 +1,4 @@
-"""The memories in HTML: areas are as their bytes, ways as thick as they are fast; what has no room says so."""
+"""The memories in HTML: areas are as bytes, ways as thick as they are fast, and what has no room says so."""
 
 import re
 

@@ -55,15 +55,12 @@ def recorded(monkeypatch) -> Recording:
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2", "flash3", "split_kv", "backward"])
 def test_the_browser_gets_every_block_of_the_timeline(algorithm):
     timeline = simulate_timeline(Experiment.of(algorithm=algorithm, seq=512, heads=4, splits=2))
-    header, arrays = unpack(build([timeline]))
-    assert header["lanes"][0]["kernels"] == list(timeline.kernels)
+    _, arrays = unpack(build([timeline]))
     np.testing.assert_array_equal(arrays["lane0.sm"], timeline.sm)
     np.testing.assert_array_equal(arrays["lane0.query"], timeline.query_block)
     for name in ("start", "end"):  # microseconds
         np.testing.assert_allclose(arrays[f"lane0.{name}"], 1e6 * getattr(timeline, name), rtol=1e-6)
-    for name in ("head", "kernel", "wave"):
-        np.testing.assert_array_equal(arrays[f"lane0.{name}"], getattr(timeline, name))
-    np.testing.assert_array_equal(arrays["lane0.key"], timeline.key_block)
+    np.testing.assert_array_equal(arrays["lane0.kernel"], timeline.kernel)
 
 
 def test_what_is_said_of_a_run_is_that_of_its_blocks():
@@ -72,7 +69,7 @@ def test_what_is_said_of_a_run_is_that_of_its_blocks():
     timeline = simulate_timeline(experiment)
     (lane,) = unpack(build([timeline]))[0]["lanes"]
     ends = np.sort(timeline.end)
-    assert (lane["waves"], lane["source"], lane["name"]) == (2, "modelled", "natural order")
+    assert (lane["source"], lane["name"]) == ("modelled", "natural order")
     assert lane["tail"] == pytest.approx(1e6 * (ends[-1] - ends[0]))
     assert lane["tail"] == pytest.approx(1e6 * timeline.seconds / 2, rel=0.01)
     assert lane["busy"] == pytest.approx(133 / (2 * 132), rel=0.01)
