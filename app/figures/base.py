@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from app.figures.colours import Palette
-from app.figures.units import length_ticks, short
 
 Figure = dict[str, Any]  # Plotly's "data" and "layout", as plain lists and dicts
 SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Arial, sans-serif"
@@ -20,7 +19,6 @@ CONFIG = {
 }
 # Pixels that Plotly's automargin comes to; where it must make more room it draws the chart again.
 EDGE, LEGEND, LABELS, TITLE = 8, 38, 27, 17.1  # around all; a line above; what stands below and beside
-LATE = 8  # times a length that reach the axis's end: a word to its right would be cut
 GLYPH, APART = 7.23, 12  # a character of a label beside the plot, and what surrounds the label
 
 
@@ -125,25 +123,6 @@ def note(x: float, y: float | str, text: str, colour: str, *, size: int = 12, **
     """Words beside a place, to its right; on a logarithmic axis the place is a logarithm."""
     face = {"size": size, "color": colour}
     return {"x": x, "y": y, "text": text, "showarrow": False, "xanchor": "left", "font": face, **more}
-
-
-def of_length(keys: int, longest: int, colours: Palette) -> tuple[dict, dict]:
-    """A line at the scenario's length on a logarithmic axis, and its name on the side that has room."""
-    side, shift = ("right", -3) if LATE * keys > longest else ("left", 3)
-    place = {"yref": "paper", "xanchor": side, "yanchor": "bottom", "xshift": shift}
-    ground = colours.ground  # no line of the chart crosses the words
-    name = note(math.log10(keys), 0, f"N = {short(keys)}", colours.muted, **place, bgcolor=ground)
-    return upright(keys, colours.muted), name
-
-
-def over_length(
-    traces: list[dict], lengths, keys: int | None, colours: Palette, *, shapes=(), notes=(), **more
-) -> Figure:
-    """A figure over the sequence length; the scenario's is marked, if there is one."""
-    marked = [of_length(keys, lengths[-1], colours)] if keys else []
-    more["shapes"] = [*(at for at, _ in marked), *shapes]
-    more["annotations"] = [*(name for _, name in marked), *notes]
-    return drawn(traces, colours, x=length_ticks(lengths), **more)
 
 
 def _listed(part):

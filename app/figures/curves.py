@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from app.figures.base import Figure, drawn, level, line, note, upright
 from app.figures.colours import Palette
-from app.figures.units import even_ticks, log_axis, log_ticks
+from app.figures.units import even_ticks, log_axis, log_ticks, short
 
 
 class Curve(NamedTuple):
@@ -17,12 +17,20 @@ class Curve(NamedTuple):
         tone: a colour of the palette, by its name.
         dash: how it is drawn; "marks" are points without a line.
         said: what the hover says of it besides its name.
+        points: whether its places have marks.
+        listed: whether the legend names it.
     """
 
     values: Mapping[float, float]
     tone: str
     dash: str = "solid"
     said: str = ""
+    points: bool = False
+    listed: bool = True
+
+
+# axes of a chart over the sequence length
+OVER_LENGTH = {"x": "sequence length N", "words": short, "ticks": tuple(4**power for power in range(3, 11))}
 
 
 def each(ways: Mapping[str, tuple], of: Callable[[Any], Mapping[float, float]]) -> dict[str, Curve]:
@@ -49,13 +57,16 @@ def curves(
     x, y: titles. told, words: of a value and of a place. ticks: places that are labelled, all unless given.
     marked: a line's dash through each of these places. levels: values with a line across, by their names.
     """
+    if not lines:
+        return drawn([], colours, height=height)
     levels, at = levels or {}, float if linear else log10
     places = sorted({place for one in lines.values() for place in one.values})
     every = [value for one in lines.values() for value in one.values.values()] + [*levels.values()]
     traces = []
     for name, one in lines.items():
-        values, mode = [*one.values.values()], "markers" if one.dash == "marks" else "lines"
-        look = {"name": name, "mode": mode, "dash": one.dash if mode == "lines" else "solid"}
+        values, alone = [*one.values.values()], one.dash == "marks"
+        mode = "markers" if alone else "lines+markers" if one.points else "lines"
+        look = {"name": name, "mode": mode, "dash": "solid" if alone else one.dash, "showlegend": one.listed}
         hover = f"{name}, %{{x:,}}{one.said}: %{{customdata}}"
         told_of = [str(told(value)) for value in values]
         traces.append(

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from html import escape
 
-from app.figures.base import Figure, drawn, line, of_length
+from app.figures.base import Figure
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, counted, heads_text, length_ticks, seconds_text, share_text
+from app.figures.curves import OVER_LENGTH, Curve, curves
+from app.figures.units import bytes_text, counted, heads_text, seconds_text, share_text
 from engine.layers.phase import Evaluated, Part
 from engine.problem.hardware import GPUS
-from engine.studies.your_model import LENGTHS, Shares
+from engine.studies.your_model import Shares
 
 MOST_ROWS = 64  # of the stack; where a model has more layers, a row stands for several
 
@@ -50,16 +51,13 @@ def layer(parts: Mapping[str, Part], colours: Palette) -> str:
     return f"<div class='stack one'>{''.join(rows)}</div>"
 
 
-def share(curves: Mapping[str, Shares], tokens: int, colours: Palette) -> Figure:
+def share(found: Mapping[str, Shares], tokens: int, colours: Palette) -> Figure:
     """Attention's share of the time over the length; the last curve is what runs."""
-    traces = []
-    for (name, found), colour in zip(curves.items(), (colours.muted, colours.q, colours.s), strict=True):
-        told = f"{name}, %{{x:,}} tokens<br>%{{y:.0f}}% of the time, modelled"
-        traces.append(line(list(found), [100 * each for each in found.values()], colour, told, name=name))
-    shape, label = of_length(tokens, LENGTHS[-1], colours)
-    lengths = {"type": "log", **length_ticks(LENGTHS), "title_text": "tokens of a sequence"}
-    ends = {"range": [0, 100], "ticksuffix": "%", "dtick": 25}
-    return drawn(traces, colours, height=260, x=lengths, y=ends, shapes=[shape], annotations=[label])
+    lines = {
+        name: Curve(each, tone) for (name, each), tone in zip(found.items(), ("muted", "q", "s"), strict=True)
+    }
+    axes = {**OVER_LENGTH, "x": "tokens of a sequence", "y": "", "told": share_text, "linear": True}
+    return curves(lines, colours, **axes, marked={tokens: "dot"}, height=260)
 
 
 def memory(found: Evaluated, colours: Palette) -> str:

@@ -1,63 +1,54 @@
-"""The roofline of a GPU with points under it: modelled, and measured, which may be of another machine."""
+"""The roofline of a GPU with calls under it: modelled, recorded, and measured, maybe on another machine."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from app.figures import algorithms
+from app.figures.algorithms import implementation, look
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
 from app.figures.units import scaled
 from engine.studies.comparison import Roofline
 
-LEVELS = {"L2": "square-open", "HBM": "circle-open"}  # with the mark of each
+LEVELS = {"L2": ("square-open", "dash"), "HBM": ("circle-open", "solid")}  # the mark of a call, and its roof
 
 
-def roofline(
-    roof: Roofline, name: str, modelled: Sequence[dict], measured: Sequence[dict], keys: int, colours: Palette
-) -> Figure:
-    """FLOP/s over FLOP a DRAM byte, both axes logarithmic; rows have intensity and tflops.
+def roofline(roof: Roofline, calls: Mapping[str, Sequence[dict]], title: str, colours: Palette) -> Figure:
+    """FLOP/s over FLOP per byte, both axes logarithmic.
 
-    Modelled points are open; those at `keys`, the scenario's length, are filled.
+    calls: by where they are from, rows with tflops, and their intensity by "HBM", and maybe by "L2", to which
+    a line joins it; a row that is `filled` stands out. title: of the intensity.
     """
-    everything = [*modelled, *measured]
-    low = min([1.0, *(row["intensity"] for row in everything)]) / 2
-    high = max([10 * roof.ridge, *(row["intensity"] for row in everything)]) * 2
-    traces = [_edge(roof, f"{name}, datasheet", (low, high), colours)]
-    for rows, origin in ((modelled, "modelled"), (measured, "measured here")):
-        real, x = origin != "modelled", [row["intensity"] for row in rows]
-        symbols = ["circle" if real else "diamond" if row["keys"] == keys else "diamond-open" for row in rows]
-        look = {"name": origin, "symbol": symbols, "edge": {"width": 0 if real else 2}}
-        traces += [_calls(rows, x, origin, "", colours, **look)] if rows else []
-    return _under(traces, "FLOP per DRAM byte, modelled", everything, roof, colours)
-
-
-def both_levels(roof: Roofline, rows: Sequence[dict], origin: str, colours: Palette) -> Figure:
-    """FLOP/s over FLOP a byte between L2 and the SMs and a byte of DRAM, a line joining the two of a call.
-
-    rows have tflops, and an intensity "L2" and "HBM".
-    """
-    ends = min(row["L2"] for row in rows) / 4, max(row["HBM"] for row in rows) * 4
-    l2 = replace(roof, bytes_per_second=roof.cache_bytes_per_second)
-    edges = [
-        _edge(l2, "L2 to SMs, peak", ends, colours, "dash"),
-        _edge(roof, "HBM, peak", ends, colours),
-    ]
-    x = [x for row in rows for x in (row["L2"], row["HBM"], None)]
-    y = [y for row in rows for y in (*[row["tflops"] * 1e12] * 2, None)]
-    joins = line(x, y, colours.grid, width=1.5, showlegend=False)
-    points = [
-        _calls(rows, [row[level] for row in rows], origin, f" of {level}", colours,
-               name=f"{level} bytes", symbol=symbol, edge={"width": 2})
-        for level, symbol in LEVELS.items()
-    ]  # fmt: skip
-    return _under([*edges, joins, *points], "FLOP per byte, recorded", rows, roof, colours)
-
-
-def _under(traces: list[dict], title: str, rows: Sequence[dict], roof: Roofline, colours: Palette) -> Figure:
-    """A figure with both axes logarithmic, high enough for the roof."""
+    rows = [row for own in calls.values() for row in own]
+    levels = {name: each for name, each in LEVELS.items() if any(name in row for row in rows)}
+    places = [row[name] for row in rows for name in levels if name in row]
+    ends = min([1.0, *places]) / 2, max([10 * roof.ridge, *places]) * 2
+    traces = []
+    for name, (_, dash) in levels.items():
+        own = replace(roof, bytes_per_second=roof.cache_bytes_per_second) if name == "L2" else roof
+        x, words = np.array([ends[0], own.ridge, ends[1]]), "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s"
+        traces.append(
+            line(x, own.attainable(x), colours.ink, words, name=f"{name}, peak", width=2, dash=dash)
+        )
+    x = [place for row in rows if "L2" in row for place in (row["L2"], row["HBM"], None)]
+    y = [rate for row in rows if "L2" in row for rate in (*[row["tflops"] * 1e12] * 2, None)]
+    traces += [line(x, y, colours.grid, width=1.5, showlegend=False)] * bool(x)
+    for origin, own in calls.items():
+        for name, (symbol, _) in levels.items() if own else ():
+            traces.append(
+                marks(
+                    [row[name] for row in own],
+                    [row["tflops"] * 1e12 for row in own],
+                    [look(row["provider"]).colour(colours) for row in own],
+                    f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B of {name}",
+                    symbol=[symbol.removesuffix("-open" * bool(row.get("filled"))) for row in own],
+                    edge={"width": 2},
+                    text=[f"{implementation(row)}, N = {row['keys']:,}" for row in own],
+                    name=origin if len(levels) == 1 else f"{name} bytes",
+                )
+            )
     least = min([1e12 * row["tflops"] for row in rows] + [roof.peak_flops / 1e3])
     powers = range(math.floor(math.log10(least)), math.ceil(math.log10(roof.peak_flops)) + 1)
     values = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
@@ -67,25 +58,4 @@ def _under(traces: list[dict], title: str, rows: Sequence[dict], roof: Roofline,
         height=250,
         x={"type": "log", "title_text": title, "dtick": 1, "tickformat": ","},
         y={"type": "log", "tickvals": values, "ticktext": [scaled(value, "FLOP/s") for value in values]},
-    )
-
-
-def _edge(
-    roof: Roofline, name: str, ends: tuple[float, float], colours: Palette, dash: str = "solid"
-) -> dict:
-    """A roof from one intensity to another."""
-    x = np.array([ends[0], roof.ridge, ends[1]])
-    words = "%{x:.3g} FLOP/B: %{y:.3s}FLOP/s"
-    return line(x, roof.attainable(x), colours.ink, words, name=name, width=2, dash=dash)
-
-
-def _calls(rows: Sequence[dict], x: list[float], origin: str, level: str, colours: Palette, **look) -> dict:
-    """Marks at the rate of each call, in its implementation's colour."""
-    return marks(
-        x,
-        [row["tflops"] * 1e12 for row in rows],
-        [algorithms.look(row["provider"]).colour(colours) for row in rows],
-        f"%{{text}}, {origin}: %{{y:.3s}}FLOP/s at %{{x:.3g}} FLOP/B{level}",
-        text=[f"{algorithms.implementation(row)}, N = {row['keys']:,}" for row in rows],
-        **look,
     )

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from app.figures import tables
 from app.figures.algorithms import look, short
-from app.figures.base import Figure, line, over_length
+from app.figures.base import Figure
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, log_ticks
+from app.figures.curves import OVER_LENGTH, Curve, curves
+from app.figures.units import bytes_text
 from engine.model.simulation import Simulation
 from engine.schedule.step import Tensor
 from engine.studies.survey import ByLength, TilingCost
@@ -44,17 +45,15 @@ def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[st
 
 def bytes_by_length(survey: ByLength, kind: str, keys: int, colours: Palette) -> Figure:
     """Bytes of one kind over the sequence length, both axes logarithmic; the scenario's length is marked."""
-    traces, every = [], []
-    for name, simulations in survey.simulations.items():
-        values = [getattr(simulation.traffic, kind).total for simulation in simulations]
-        dash, words = look(name).dash, f"{short(name)}, N = %{{x:,}}: %{{customdata}}"
-        told = {"customdata": [*map(bytes_text, values)], "name": short(name)}
-        above = int(dash != "solid")  # where lines coincide, both are seen
-        colour = look(name).colour(colours)
-        traces.append(line(survey.lengths, values, colour, words, dash=dash, zorder=above, **told))
-        every += values
-    room = {"height": 270, "y": log_ticks(min(every), max(every), "B")}
-    return over_length(traces, survey.lengths, keys, colours, **room)
+    lines = {
+        short(name): Curve(
+            {one.experiment.problem.seq_kv: getattr(one.traffic, kind).total for one in simulations},
+            look(name).tone,
+            look(name).dash,
+        )
+        for name, simulations in survey.simulations.items()
+    }
+    return curves(lines, colours, **OVER_LENGTH, y="", told=bytes_text, marked={keys: "dot"}, height=270)
 
 
 def bytes_by_tiling(

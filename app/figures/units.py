@@ -203,14 +203,6 @@ def even_ticks(most: float, words: Callable) -> dict:
     return {"tickvals": values, "ticktext": texts, "range": [0, 1.06 * most]}
 
 
-def length_ticks(lengths) -> dict:
-    """Such an axis over sequence lengths, labelled at every second power of two, or at fewer."""
-    shortest, longest = min(lengths), max(lengths)
-    powers = range((shortest - 1).bit_length(), longest.bit_length())
-    values = [2**power for power in powers[:: max(1, -(-len(powers) // 7))]]
-    return log_axis(values, short, shortest, longest, 0.06, 0.09, title_text="sequence length N")
-
-
 def short(length: int) -> str:
     """A length as the field says it: 4096 is 4k, 1048576 is 1M."""
     for size, letter in ((2**20, "M"), (2**10, "k")):

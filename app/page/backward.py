@@ -13,7 +13,7 @@ from app.gallery.picture import USUAL, Drawn, Picture, SiteFile, tokens
 from app.page.parts import live
 from app.page.parts.compared import differences, verdict
 from app.page.parts.job import job_panel
-from app.page.parts.recorded import commits_text, shape_text
+from app.page.parts.recorded import shape_text
 from app.player import PLAYER, play
 from app.player.backward import build
 from app.player.payload import begun
@@ -139,7 +139,7 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
     model = timed.modelled_backward(timings, gpu.key) if gpu else []
     groups = ((figures.MODELLED, model), (recording.origin, timed.recorded_rows(timings)))
     mark = keys if lengths[0] <= keys <= lengths[-1] else None
-    figure = figures.speed_by_length(groups, "p50", lengths, theme.colours(), mark=mark)
+    figure = figures.speed_by_length(groups, "p50", theme.colours(), mark)
     chart(figure, "Recorded backward times over N", "backward times")
     told, name = [], kernel(timed.BACKWARD_PROVIDER)
     if model and (shares := timed.modelled_over_recorded(model, timings)):
@@ -152,7 +152,7 @@ def _recorded(experiment: Experiment, recording: Recording | None) -> None:
             f"forward and {seconds_text(alone)} backward: {digits(ratio)} times as "
             f"long, with {digits(study.FLOPS_RATIO[TWO_KERNELS])} times the FLOPs."
         )
-    st.caption(" ".join(filter(None, (*told, commits_text(recording, timings)))))
+    st.caption(" ".join(told))
 
 
 def _check(experiment: Experiment) -> None:

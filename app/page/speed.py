@@ -1,6 +1,5 @@
 """The Speed page: measured on this machine when asked, beside recordings of a GPU and the model."""
 
-from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import streamlit as st
@@ -20,7 +19,6 @@ from app.figures.units import (
     scaled,
     seconds_text,
     share_text,
-    tokens_text,
 )
 from app.gallery.picture import EXAMPLE, Drawn, Picture, SiteFile
 from app.gallery.without_streamlit import in_both_themes
@@ -40,18 +38,17 @@ from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies import gains
 from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline, under_roof
 from engine.studies.decoding import decoding_of
-from engine.studies.model_errors import busiest, median_of, medians, published
+from engine.studies.model_errors import median_of, medians, published
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 
-METRICS = {"speedup": "speed-up", "p50": "time", "tflops": "FLOP/s", "tokens_per_second": "tokens/s"}
+METRICS = {key: name for key, (name, _) in figures.METRICS.items()}
 MEANINGS = {
     "p50": "The time is the median of the calls.",
     "tflops": (
         "FLOP/s are 4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
         "other lengths, 4·d FLOPs count for each pair of a query and a key that it sees."
     ),
-    "tokens_per_second": "Tokens/s are queries over the median time.",
     "speedup": "Measured speed-ups are over PyTorch's unfused attention, modelled ones over the standard "
     "algorithm.",
 }
@@ -124,30 +121,15 @@ def _gains(experiment: Experiment, recording: Recording | None, colours: Palette
     marks = "Nothing was recorded for this shape."
     if rows:
         marks = (
-            f"Diamonds are {origin} by the chip's counters, under the profiler, for this shape and these "
+            f"Marks are {origin} by the chip's counters, under the profiler, for this shape and these "
             "tiles; the counters miss what still lay in L2 when a kernel ended."
         )
     plot(
         "Bytes and time over the length",
-        figures.gains_by_length(curve, rows, origin, keys, colours),
-        f"Lines are modelled. {marks} {_shape(curve, problem)}{too_large(experiment)}",
+        figures.gains_by_length(curve, rows, keys, colours),
+        f"Lines are modelled. {marks}{too_large(experiment)}",
         after=f": {short_name(fused.algorithm)} against unfused attention",
         where=lines,
-    )
-
-
-def _shape(modelled: Sequence[gains.Gain], problem: Problem) -> str:
-    """What to see in the lines, as they run at this scenario."""
-    last = modelled[-1]
-    if last.bytes < LITTLE and problem.seq_q < problem.seq_kv:
-        return "With so few queries S and P are small beside K and V at every N, so fusing saves little."
-    if last.seconds < 1:
-        return "Where the time lies below 1×, the fused kernel moves fewer bytes and yet takes longer."
-    hidden = "; unfused attention computes what the mask hides too" if problem.mask.hides else ""
-    return (
-        "The bytes saved grow with N as long as L2 holds the K and V that are read again. The time saved "
-        "levels off: once HBM is no longer the fused kernel's bottleneck, its arithmetic "
-        f"is{hidden or ', and unfused attention has as much'}."
     )
 
 
@@ -184,7 +166,7 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
             recorded.blocks(recording, experiment, colours)
     _rooflines(experiment, measured, recording, colours)
     if rows:
-        numbers([cells(row) for row in reversed(rows)], "Measured times", words=(0, 10), height=260)
+        numbers([cells(row) for row in reversed(rows)], "Measured times", words=(0, 9), height=260)
     fold("published", _published, "What did others measure on their GPUs?")
 
 
@@ -211,11 +193,11 @@ def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
         if not same:
             columns["nearest"] = counters.modelled_shares(one.simulation)
             said += f" Nearest: the model of the recorded scenario nearest to this one, {one.what}."
-        columns["recorded"], (unit, share) = one.utilisation, busiest(one)
+        columns["recorded"] = one.utilisation
         said += (
             f" Recorded: Nsight counters for {'this scenario' if same else 'that one'}, {recording.origin}, "
             "as a share of the same peaks, those of the SM's units at the clock they had (exponentials "
-            f"without float32). The counters saw {UNITS[unit][0]} closest to peak, at {share:.0%}."
+            "without float32)."
         )
     rows = []
     for unit, (name, _) in units.items():
@@ -235,10 +217,10 @@ def _rooflines(
         _roofline(experiment, measured, colours)
     points = counters.roofline_points(recording, experiment) if recording else ()
     if points and (gpu := gpu_named(recording.device.gpu)):
-        mask = "no mask" if problem.mask.looks_ahead else "masked"
+        mask, roof = "no mask" if problem.mask.looks_ahead else "masked", roofline(gpu, points[0]["dtype"])
         plot(
             "Roofline of L2 and HBM",
-            roofs.both_levels(roofline(gpu, points[0]["dtype"]), points, recording.origin, colours),
+            roofs.roofline(roof, {recording.origin: points}, "FLOP per byte, recorded", colours),
             "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of "
             "the recorded curves; times are of kernels under the profiler.",
             after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
@@ -251,11 +233,12 @@ def _roofline(experiment: Experiment, measured: list[dict], colours: Palette) ->
     gpu, problem = experiment.gpu, experiment.problem
     rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, problem.seq_kv)))
     model, points = (under_roof(experiment, each) for each in (rows, measured))
-    shape = roofline(gpu, problem.dtype)
+    model = [row | {"filled": row["keys"] == problem.seq_kv} for row in model]
+    calls = {figures.MODELLED: model, HERE: [row | {"filled": True} for row in points]}
     plot(
         "Roofline",
-        roofs.roofline(shape, gpu.name, model, points, problem.seq_kv, colours),
-        "Each diamond is one sequence length, in its algorithm's colour; the filled ones are your scenario.",
+        roofs.roofline(roofline(gpu, problem.dtype), calls, "FLOP per DRAM byte, modelled", colours),
+        "Each mark is one sequence length, in its algorithm's colour; the filled ones are your scenario.",
         after=f" of the {gpu.name}, {problem.dtype}, modelled",
     )
 
@@ -267,10 +250,9 @@ def _modelled_only(experiment: Experiment, metric: str, colours: Palette):
 
 def _speed_by_length(experiment: Experiment, measured: list[dict], metric: str, colours: Palette):
     keys = experiment.problem.seq_kv
-    lengths = figures.lengths_to(max(LONGEST, keys, *(row["keys"] for row in measured)))
-    modelled = modelled_rows(by_length(experiment).up_to(lengths[-1]))
-    groups = ((figures.MODELLED, modelled), (HERE, measured))
-    return figures.speed_by_length(groups, metric, lengths, colours, mark=keys)
+    longest = max(LONGEST, keys, *(row["keys"] for row in measured))
+    groups = ((figures.MODELLED, modelled_rows(by_length(experiment).up_to(longest))), (HERE, measured))
+    return figures.speed_by_length(groups, metric, colours, keys)
 
 
 def _origins(experiment: Experiment, measured: list[dict]) -> str:
@@ -301,7 +283,6 @@ def cells(row: dict) -> dict[str, str]:
         **{percentile: seconds_text(row[percentile]) for percentile in ("p20", "p80")},
         "repeats": str(row["repeats"]),
         "FLOP/s": scaled(row["tflops"] * 1e12, "FLOP/s"),
-        "tokens/s": tokens_text(row["tokens_per_second"], "tokens/s"),
         "error to float64": f"{row['error']:.1e}",
         "allowed": f"{row['allowed']:.1e}",
         "note": row["note"],
@@ -344,13 +325,12 @@ def _elsewhere(experiment: Experiment, colours: Palette) -> None:
     recording = recording_of(experiment.hardware)
     timings = timings_of(recording, *nearest_shape(recording, experiment))
     groups = [(recording.origin, recorded_rows(timings))]
-    lengths = sorted({row.problem.seq_kv for row in timings})
     st.markdown(f"The times were {recording.origin}: {recorded.shape_text(timings, 'forward')}.")
     for metric, title in (
         ("speedup", "Times as fast as unfused PyTorch, recorded"),
         ("tflops", "Rate over the sequence length, recorded"),
     ):
-        plot(title, figures.speed_by_length(groups, metric, lengths, colours, linear=metric == "tflops"))
+        plot(title, figures.speed_by_length(groups, metric, colours))
     _roofline(experiment, [], colours)
 
 

@@ -1,6 +1,5 @@
 """Recordings beside the model: recorded curves as rows, and each recorded scenario simulated again."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,18 +132,6 @@ def pass_times(
     )
     length = nearest_length(forth.keys() & back.keys(), keys)
     return length and (length, forth[length], back[length], back[length] / forth[length])
-
-
-def timings_by_commit(recording: Recording, timings: Sequence[Timing]) -> dict[str, int]:
-    """How many of some timings are of each commit, most first: those of one were timed in turns."""
-    commits = Counter(row.commit or recording.device.commit for row in timings if row.times is not None)
-    return dict(commits.most_common())
-
-
-def tokens_of(timings: Sequence[Timing]) -> tuple[int, int]:
-    """The fewest and the most queries over the batch that were timed at once."""
-    tokens = [row.problem.batch * row.problem.seq_q for row in timings]
-    return min(tokens), max(tokens)
 
 
 def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, ...]:

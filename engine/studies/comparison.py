@@ -45,8 +45,8 @@ def intensity(experiment: Experiment, provider: str, keys: int) -> float:
 
 
 def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
-    """The rows with their intensity, FLOP/byte, modelled."""
-    return [{**row, "intensity": intensity(experiment, row["provider"], row["keys"])} for row in rows]
+    """The rows with their intensity of HBM, FLOP/byte, modelled."""
+    return [{**row, "HBM": intensity(experiment, row["provider"], row["keys"])} for row in rows]
 
 
 @dataclass(frozen=True)

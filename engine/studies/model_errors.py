@@ -44,13 +44,6 @@ def excess(one: RecordedCounters) -> tuple[float, float] | None:
     return one.modelled_dram_read - compulsory, one.dram_read - compulsory
 
 
-def busiest(one: RecordedCounters) -> tuple[str, float]:
-    """The unit that the counters saw closest to its peak, and its share of that."""
-    used = {unit: share for unit, share in one.utilisation.items() if share is not None and unit != "tail"}
-    unit = max(used, key=used.get)
-    return unit, used[unit]
-
-
 KINDS = {  # of recorded calls that the model is held against
     "timed": "time, forward, in a kernel's own blocks",
     "swept": "time, forward, over sizes of blocks",

@@ -18,7 +18,7 @@ from engine.recordings.counters import (
 )
 from engine.recordings.file import recordings
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording
-from engine.studies.model_errors import busiest, in_range
+from engine.studies.model_errors import in_range
 
 DEVICE = Device("NVIDIA H200", "1", {}, {}, 150 * 10**9, "abc", "2026-11-21T09:00:00")
 PROBLEM = Problem(2, 8, 8, 1024, 1024, 128, "float16", Mask(causal=True))
@@ -172,11 +172,6 @@ def calls(*read: float, algorithm: str = "flash2", problem=PLAIN, dram=(7e6,), *
 def test_what_is_left_in_the_cache_is_what_the_model_writes_beyond_the_counter():
     (one,) = calls(2e7)
     assert one.left_in_cache == one.modelled_dram_written - 1e6 > 0
-
-
-def test_the_busiest_unit_is_never_the_tail():
-    (one,) = calls(2e7, tensor_percent=41.0, sm_percent=10.0)
-    assert busiest(one) == ("tensor core", 0.41)
 
 
 def test_of_calls_those_whose_reads_lie_in_the_range_are_counted():

@@ -14,7 +14,6 @@ from engine.recordings.rows import (
     modelled_timings,
     nearest_shape,
     recorded_rows,
-    timings_by_commit,
     timings_of,
 )
 from engine.recordings.timing import Times, Timing
@@ -55,13 +54,6 @@ def test_the_model_beside_a_curve_is_of_the_recorded_problem():
     ).in_own_tiling()
     assert (like.tiling.block_q, like.tiling.block_kv) == (64, 64)  # what the kernel takes up to 1024 keys
     assert rows[2]["p50"] == simulate(like).modelled.seconds
-
-
-def test_times_are_counted_by_the_commit_of_their_run():
-    rows = [timing("flash2", seq, 1.0) for seq in (128, 256)]
-    rows += [replace(row, commit="def") for row in rows] + [replace(rows[0], commit="def")]
-    assert timings_by_commit(Recording(DEVICE), rows) == {"def": 3, "abc": 2}
-    assert timings_by_commit(Recording(DEVICE), [timing("flash2", 128, None)]) == {}
 
 
 def test_a_backward_pass_counts_two_and_a_half_times_the_forward_passes_flops():
