@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from engine.worker.jobs import JobError, Update
 
 KEPT = ROOT / "assets" / "agreement.npz"
 AGREE = "engine.measuring.agreement:agree"
-MOST_SECONDS, MOST_SCORES = 3.0, 2**22
+MOST_SECONDS, MOST_SCORES, MOST_HEADS = 3.0, 2**22, 4  # of the query heads that share a key head
 QUANTITIES = ("O", "lse", "m", "l", "alpha")
 PAIRS = (("kernel", "float64"), ("trace", "float64"), ("kernel", "trace"))
 ROUNDING = 2.0**-23  # u, of float32; not halved, because tensor cores truncate where a CPU rounds
@@ -49,7 +49,6 @@ ORIGIN = {
 }
 CHECK = "engine.measuring.agreement:check"
 GRADIENTS = ("dQ", "dK", "dV")
-MOST_HEADS = 4  # query heads that share the key head
 TIMES = 4  # the unfused formulas' error, and rounding units, that a gradient may be off
 GRADIENTS_ORIGIN = (
     f"{TIMES} times the error of the unfused formulas, matrices rounded to the dtype, on the same numbers, "
@@ -120,12 +119,18 @@ def kept() -> Agreement:
 
 
 def small_sibling(experiment: Experiment) -> Experiment:
-    """What is run for an experiment: one head, shortened until even the interpreter takes seconds.
+    """What is run for an experiment: one head, and flash2 where an algorithm has no probe of every tile."""
+    return _alone(experiment, experiment.algorithm if experiment.record.probed else ALGORITHM.key, 1)
 
-    Algorithms without a probe of every tile are stood for by flash2.
-    """
-    algorithm = experiment.algorithm if experiment.record.probed else ALGORITHM.key
-    alone = {"batch": 1, "heads": 1, "kv_heads": 1, "splits": 1, "stages": 2}
+
+def small_backward(experiment: Experiment) -> Experiment:
+    """What is run for an experiment's backward pass: one key head with its query heads."""
+    return _alone(experiment, backward.ALGORITHM.key, min(experiment.problem.group, MOST_HEADS))
+
+
+def _alone(experiment: Experiment, algorithm: str, heads: int) -> Experiment:
+    """So many heads on one key head, shortened until even the interpreter takes seconds."""
+    alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
     return quick(experiment.changed(algorithm=algorithm, **alone), MOST_SECONDS, MOST_SCORES)
 
 
@@ -136,15 +141,54 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
         pages = "no kernel reports its tiles of keys in pages: leave out page_size"
         raise JobError(experiment.problem.unserved or pages)
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
-    yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
-    kernel, device, interpreted = _kernel(experiment, inputs)
-    yield Update(0.6, "Running the scheduler")
-    trace = _trace(experiment, inputs)
-    yield Update(0.8, "Computing in float64")
+    kernel, trace, where = yield from _run(_probed, partial(execute, experiment), experiment, inputs)
     exact = exact_tiles(experiment, *inputs)
-    allowed = tolerances(experiment, exact, inputs)
     tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
-    return Agreement.now(experiment, device, interpreted, allowed, tiles)
+    return Agreement.now(experiment, *where, tolerances(experiment, exact, inputs), tiles)
+
+
+def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
+    """The job behind the Backward page; its payload is a small backward's flat values."""
+    experiment = Experiment.of(**payload)
+    problem = experiment.problem
+    if problem.unserved:
+        raise JobError(problem.unserved)
+    q, k, v = make_inputs(problem, heads=problem.heads)
+    inputs = (q, k[0], v[0], make_output_gradient(problem, heads=problem.heads))
+    run = _run(_kernel_gradients, partial(_trace_gradients, experiment), experiment, inputs)
+    kernel, trace, where = yield from run
+    exact, rounded = (unfused_gradients(problem, *inputs, dtype=of) for of in ("float64", problem.dtype))
+    floors = cancellation(problem, *inputs) | exponents(problem, *inputs)
+    allowed = {name: _allowed(problem, rounded[name], exact[name], floors[name]) for name in GRADIENTS}
+    held = {"kernel": kernel, "trace": trace, "float64": exact}
+    tiles = {
+        (name, (one, other)): np.array([[np.max(_apart(held[one][name], held[other][name]))]])
+        for name in GRADIENTS
+        for one, other in PAIRS
+    }
+    return Agreement.now(experiment, *where, allowed, tiles)
+
+
+def _run(kernel: Callable, trace: Callable, experiment: Experiment, inputs: tuple) -> Generator:
+    """What the real kernel and the scheduler hold; the device, and whether the kernel was interpreted."""
+    yield Update(0.0, "Importing PyTorch and Triton, running the kernel")
+    with refusals():
+        here = machine()
+        place = {"device": "cuda" if here.cuda else "cpu", "dtype": getattr(torch, experiment.problem.dtype)}
+        found = kernel(experiment, *(torch.from_numpy(array).to(**place) for array in inputs))
+    yield Update(0.6, "Running the scheduler")
+    with refusals():
+        executed = trace(*inputs)
+    yield Update(0.8, "Computing in float64")
+    return found, executed, (here.device, kernels.interpreted())
+
+
+def _probed(experiment: Experiment, q, k, v) -> Held:
+    """What the real kernel holds of one head."""
+    tensors = (tensor[None, None] for tensor in (q, k, v))
+    found = kernels.probe_attention(*tensors, **Kernel.of(experiment).options)
+    parts = (found.out, found.lse, found.m, found.l, found.alpha)
+    return Held(*(part[0, 0].double().cpu().numpy() for part in parts))
 
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
@@ -166,8 +210,11 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     if experiment.record.unfused:
         score += dtype_named(problem.dtype).eps / 2 * largest  # S goes through memory in the tensors' dtype
     total = 2 * score + (problem.seq_kv**0.5 + 8) * ROUNDING
+    dtype = getattr(torch, problem.dtype)
+    rounded = unfused(*(torch.from_numpy(each)[None, None].to(dtype) for each in inputs), problem)()
+    error, unit = np.abs(rounded[0, 0].double().numpy() - exact.out).max(), dtype_named(problem.dtype).eps
     return {
-        "O": _output_tolerance(experiment, exact, inputs),
+        "O": float(2 * error + unit * np.abs(exact.out).max()),
         "lse": score + total,
         "m": score,
         "l": total,
@@ -175,35 +222,13 @@ def tolerances(experiment: Experiment, exact: Held, inputs) -> dict[str, float]:
     }
 
 
-def _output_tolerance(experiment: Experiment, exact: Held, inputs) -> float:
-    """From how far unfused PyTorch is off, in the same dtype."""
-    problem = experiment.problem
-    rounded = unfused(*_tensors(problem, inputs, "cpu"), problem)()
-    error = np.abs(rounded[0, 0].double().numpy() - exact.out).max()
-    return float(2 * error + dtype_named(problem.dtype).eps * np.abs(exact.out).max())
-
-
-def _kernel(experiment: Experiment, inputs) -> tuple[Held, str, bool]:
-    """What the real kernel holds, the device's name, and whether it was interpreted; raises JobError."""
-    with refusals():
-        here = machine()
-        tensors = _tensors(experiment.problem, inputs, "cuda" if here.cuda else "cpu")
-        probed = kernels.probe_attention(*tensors, **Kernel.of(experiment).options)
-    parts = (probed.out, probed.lse, probed.m, probed.l, probed.alpha)
-    held = Held(*(part[0, 0].double().cpu().numpy() for part in parts))
-    return held, here.device, kernels.interpreted()
-
-
-def _trace(experiment: Experiment, inputs) -> Held:
-    """What the scheduler's own execution holds; raises JobError where the tiles do not fit the SRAM."""
-    with refusals():
-        return execute(experiment, *inputs)
-
-
-def _tensors(problem: Problem, inputs, device: str):
-    """q, k, v as [1, 1, rows, head_dim] tensors of the problem's dtype; nothing is rounded again."""
-    dtype = getattr(torch, problem.dtype)
-    return [torch.from_numpy(array)[None, None].to(device, dtype) for array in inputs]
+def _apart(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Absolute differences, infinite where one of the two is no number and NaN where neither is."""
+    a, b = (np.asarray(each, np.float64) for each in (one, other))
+    with np.errstate(invalid="ignore"):
+        differences = np.where(a == b, 0.0, np.abs(a - b))
+    differences[np.isnan(a) != np.isnan(b)] = np.inf
+    return differences
 
 
 def _tile_differences(
@@ -211,12 +236,9 @@ def _tile_differences(
 ) -> np.ndarray:
     """[query blocks, key blocks] largest difference of a quantity in each tile; NaN where neither has one."""
     name = "out" if quantity == "O" else quantity
-    a, b, truth = (np.asarray(getattr(held, name), np.float64) for held in (one, other, exact))
-    with np.errstate(invalid="ignore"):
-        differences = np.where(a == b, 0.0, np.abs(a - b))
-    differences[np.isnan(a) != np.isnan(b)] = np.inf
+    differences = _apart(getattr(one, name), getattr(other, name))
     if quantity == "l":
-        differences = differences / np.where(truth > 0, truth, 1.0)
+        differences = differences / np.where(exact.l > 0, exact.l, 1.0)
     if quantity in ("O", "lse"):
         differences = _by_query_block(experiment, differences)
     with warnings.catch_warnings():
@@ -232,40 +254,6 @@ def _by_query_block(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
     return padded.reshape(-1, 1, height * values.shape[1])
 
 
-def small_backward(experiment: Experiment) -> Experiment:
-    """What is run for an experiment: one key head with its query heads, seconds even when interpreted."""
-    problem = experiment.problem
-    heads = min(problem.group, MOST_HEADS)
-    alone = {"batch": 1, "heads": heads, "kv_heads": 1, "splits": 1, "stages": 2}
-    return quick(experiment.changed(algorithm=backward.ALGORITHM.key, **alone), MOST_SECONDS, MOST_SCORES)
-
-
-def check(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
-    """The job behind the Backward page; its payload is a small backward's flat values."""
-    experiment = Experiment.of(**payload)
-    problem = experiment.problem
-    if problem.unserved:
-        raise JobError(problem.unserved)
-    q, k, v = make_inputs(problem, heads=problem.heads)
-    inputs = (q, k[0], v[0], make_output_gradient(problem, heads=problem.heads))
-    yield Update(0.0, "Importing PyTorch and Triton, running the kernels")
-    kernel, device, interpreted = _kernel_gradients(experiment, *inputs)
-    yield Update(0.6, "Running the scheduler")
-    trace = _trace_gradients(experiment, *inputs)
-    yield Update(0.8, "Computing in float64")
-    exact = unfused_gradients(problem, *inputs)
-    rounded = unfused_gradients(problem, *inputs, dtype=problem.dtype)
-    floors = {**cancellation(problem, *inputs), **exponents(problem, *inputs)}
-    allowed = {name: _allowed(problem, rounded[name], exact[name], floors[name]) for name in GRADIENTS}
-    held = {"kernel": kernel, "trace": trace, "float64": exact}
-    differences = {
-        (name, pair): np.array([[_largest(held[pair[0]][name], held[pair[1]][name])]])
-        for name in GRADIENTS
-        for pair in PAIRS
-    }
-    return Agreement.now(experiment, device, interpreted, allowed, differences)
-
-
 def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:
     """dQ [heads, seq_q, d], dK and dV [seq_kv, d] from whole matrices, which all have this dtype."""
     q, k, v, d_out = (torch.from_numpy(each).to(getattr(torch, dtype)) for each in (q, k, v, d_out))
@@ -273,17 +261,6 @@ def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") 
     d_q, d_k, d_v = zip(*heads, strict=True)
     found = {"dQ": torch.stack(d_q), "dK": sum(d_k), "dV": sum(d_v)}
     return {name: gradient.double().numpy() for name, gradient in found.items()}
-
-
-def _weights(problem: Problem, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """P, and lse [seq_q, 1], 0 of a row that sees no key."""
-    seen = visible(problem)
-    m = np.where(seen, scores, -np.inf).max(1, keepdims=True)
-    m = np.where(np.isneginf(m), 0.0, m)
-    exponentials = np.where(seen, np.exp(np.where(seen, scores, 0.0) - m), 0.0)
-    total = exponentials.sum(1, keepdims=True)
-    total = np.where(total == 0, 1.0, total)
-    return exponentials / total, m + np.log(total)
 
 
 def cancellation(problem: Problem, q, k, v, d_out) -> dict[str, float]:
@@ -299,10 +276,12 @@ def exponents(problem: Problem, q, k, v, d_out) -> dict[str, float]:
     d products are summed to s, whose partial sums grow, and s is scaled once; lse is a sum's logarithm,
     turned to natural units and back, and subtracted; exp2 is off by 2^-22.5 on a GPU (PTX ISA, ex2.approx).
     """
-    k, squares = k.astype(np.float64), 0.0
+    k, squares, seen = k.astype(np.float64), 0.0, visible(problem)
     for own, gradient in zip(q.astype(np.float64), d_out.astype(np.float64), strict=True):
         scores = own @ k.T * problem.scale
-        weights, lse = _weights(problem, scores)
+        lse = np.logaddexp.reduce(np.where(seen, scores, -np.inf), axis=1, keepdims=True)
+        lse = np.where(np.isneginf(lse), 0.0, lse)  # of a row that sees no key
+        weights = np.where(seen, np.exp(np.where(seen, scores, 0.0) - lse), 0.0)
         units = (problem.head_dim / 3 + 1) * scores**2 + 5 * lse**2 + 2
         squares = squares + (weights**2 * units).T @ gradient**2
     return {"dV": float(ROUNDING * np.sqrt(np.max(squares)))}
@@ -313,31 +292,19 @@ def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: fl
     return float(TIMES * (error + unit) + floor)
 
 
-def _largest(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest absolute difference; infinite where one is no number."""
-    difference = np.abs(one.astype(np.float64) - other)
-    return float(np.where(np.isnan(difference), np.inf, difference).max())
-
-
-def _kernel_gradients(experiment: Experiment, q, k, v, d_out) -> tuple[Gradients, str, bool]:
-    """What PyTorch's autograd gets from the real kernels, the device, and whether they were interpreted."""
+def _kernel_gradients(experiment: Experiment, q, k, v, d_out) -> Gradients:
+    """What PyTorch's autograd gets from the real kernels."""
     run = Kernel.of(experiment.changed(algorithm=ALGORITHM.key))
-    with refusals():
-        here, dtype = machine(), getattr(torch, experiment.problem.dtype)
-        place = {"device": "cuda" if here.cuda else "cpu", "dtype": dtype}
-        tensors = [torch.from_numpy(array).to(**place) for array in (q[None], k[None, None], v[None, None])]
-        tensors = [tensor.requires_grad_() for tensor in tensors]
-        out = kernels.attention(*tensors, **run.options)
-        out.backward(torch.from_numpy(d_out[None]).to(**place))
+    tensors = [tensor.requires_grad_() for tensor in (q[None], k[None, None], v[None, None])]
+    kernels.attention(*tensors, **run.options).backward(d_out[None])
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
-    return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}, here.device, kernels.interpreted()
+    return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}
 
 
 def _trace_gradients(experiment: Experiment, q, k, v, d_out) -> Gradients:
-    """What the scheduler's own execution gets, forward and backward; raises JobError."""
+    """What the scheduler's own execution gets, forward and backward."""
     forward = experiment.changed(algorithm=ALGORITHM.key)
-    with refusals():
-        heads = [execute(forward, own, k, v) for own in q]
-        out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])
-        trace = execute_backward(experiment, q, k, v, out, lse, d_out)
+    heads = [execute(forward, own, k, v) for own in q]
+    out, lse = np.stack([head.out for head in heads]), np.stack([head.lse for head in heads])
+    trace = execute_backward(experiment, q, k, v, out, lse, d_out)
     return {"dQ": trace.d_q, "dK": trace.d_k, "dV": trace.d_v}
