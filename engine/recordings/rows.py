@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD, backward, flash2, offered, standard
+from engine.algorithms import ALGORITHMS, FORWARD, backward, flash2, offered, standard
 from engine.algorithms.backward import KEY_GRADIENTS, QUERY_GRADIENTS, ROW_TERMS, own_tilings
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -11,7 +11,7 @@ from engine.problem.cache import kept_with
 from engine.problem.flops import BACKWARD_FLOPS, field_flops
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
-from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest, nearest_length
+from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest
 from engine.recordings.recording import Recording
 from engine.recordings.timing import TilingTiming, Timing
 
@@ -108,30 +108,6 @@ def modelled_backward(timings: Sequence[Timing], hardware: str) -> list[Row]:
         tflops = BACKWARD_FLOPS * field_flops(problem) / seconds / 1e12
         rows.append({"provider": BACKWARD_PROVIDER, "keys": keys, "p50": seconds, "tflops": tflops})
     return rows
-
-
-def modelled_over_recorded(model: Sequence[Row], timings: Sequence[Timing]) -> tuple[float, float] | None:
-    """The least and the most that modelled times are of recorded medians; None where there are no such."""
-    recorded = {(row.provider, row.problem.seq_kv): row.times.p50 for row in timings if row.times is not None}
-    found = [(row["p50"], recorded.get((row["provider"], row["keys"]))) for row in model]
-    shares = [modelled / real for modelled, real in found if real is not None]
-    return (min(shares), max(shares)) if shares else None
-
-
-def pass_times(
-    recording: Recording, head_dim: int, causal: bool, keys: int
-) -> tuple[int, float, float, float] | None:
-    """(N, seconds forward, seconds backward, their ratio): of this project, at the nearest recorded N."""
-    forth, back = (
-        {
-            row.problem.seq_kv: row.times.p50
-            for row in timings_of(recording, head_dim, causal, direction)
-            if row.provider == BACKWARD_PROVIDER and row.times is not None
-        }
-        for direction in (FORWARD, BACKWARD)
-    )
-    length = nearest_length(forth.keys() & back.keys(), keys)
-    return length and (length, forth[length], back[length], back[length] / forth[length])
 
 
 def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, ...]:

@@ -19,7 +19,7 @@ from engine.recordings.file import is_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import timings_of
 from engine.studies.by_hand import online_softmax
-from engine.studies.recomputation import ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
+from engine.studies.recomputation import MOVED, ONE_KERNEL, PRODUCTS, STORED, TWO_KERNELS, recomputation
 from engine.trace.execute import execute
 from engine.trace.softmax import PRESETS, falling, online_steps
 
@@ -108,7 +108,7 @@ def speedup(recording: Recording, fused: str, keys: int, head_dim: int, causal: 
 
 def _bytes() -> Iterator[float]:
     forward = [simulate(GPT2.changed(algorithm=name)).traffic.dram.total for name in ("standard", "flash2")]
-    backward = recomputation(GPT2).moved
+    backward = recomputation(GPT2)[MOVED]
     yield (forward[0] + backward[STORED]) / (forward[1] + backward[TWO_KERNELS])
 
 

@@ -11,18 +11,11 @@ from engine.problem.dtype import round_to
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.schedule.step import Operation, Tensor
-from engine.studies.recomputation import (
-    FLOPS_RATIO,
-    ONE_KERNEL,
-    STORED,
-    TWO_KERNELS,
-    one_kernel_bytes,
-    recomputation,
-)
+from engine.studies.recomputation import FLOPS, KEPT, MOVED, STORED, TWO_KERNELS, recomputation
 from engine.trace.execute import GradientTrace, execute, execute_backward
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows
-from tests.engine.closed_form import backward_flops, one_kernel_backward_bytes, two_kernel_backward_bytes
+from tests.engine.closed_form import backward_flops, two_kernel_backward_bytes
 from tests.engine.strategies import exact_attention, exact_gradients, experiments
 from tests.engine.test_bounds import tile_counts
 from tests.engine.test_execute import EPSILON
@@ -125,13 +118,12 @@ def test_both_kernels_visit_the_tiles_in_which_the_mask_leaves_something(experim
 
 
 @given(experiments(algorithms=("backward",), masked=False, terms=False))
-def test_the_tiles_ask_for_what_the_formulas_of_two_kernels_and_of_one_say(experiment):
+def test_the_tiles_ask_for_what_the_formulas_of_two_kernels_say(experiment):
     own_keys = simulate(experiment.changed(kv_heads=experiment.problem.heads)).traffic
     assert own_keys.per_head.requested.total == two_kernel_backward_bytes(experiment)
     assert own_keys.requested == own_keys.per_head.requested.times(own_keys.heads)
     found = simulate(experiment)
-    assert found.traffic.per_head.flops == backward_flops(experiment)[2]
-    assert one_kernel_bytes(found.schedule) == one_kernel_backward_bytes(experiment)
+    assert found.traffic.per_head.flops == backward_flops(experiment)
 
 
 def test_heads_that_share_keys_bring_them_once_and_take_one_sum_of_their_gradients_away():
@@ -192,22 +184,14 @@ def test_rows_followed_alone_are_those_of_float64(experiment):
 @given(BACKWARD)
 def test_recomputation_trades_flops_for_the_matrix_and_moves_shared_keys_once(experiment):
     costs, problem = recomputation(experiment), experiment.problem
-    heads = problem.batch * problem.heads
-    assert costs.flops[TWO_KERNELS] == simulate(experiment).traffic.flops
-    assert FLOPS_RATIO == {STORED: 2.0, ONE_KERNEL: 2.5, TWO_KERNELS: 3.5}
-    assert costs.kept[STORED] == heads * problem.seq_q * problem.seq_kv * problem.itemsize
-    assert costs.kept[ONE_KERNEL] == heads * problem.seq_q * 8
-    assert costs.kept[TWO_KERNELS] == heads * problem.seq_q * 12
-    forward = simulate(experiment.changed(algorithm="flash2")).traffic.flops
-    assert costs.flops[ONE_KERNEL] == 2.5 * forward or problem.head_dim_v
-    product = heads * problem.seq_q * problem.seq_kv * (problem.head_dim + problem.v_dim)
-    assert costs.flops[STORED] == 4 * product  # unfused attention skips nothing that a mask hides
+    heads, n, m = problem.batch * problem.heads, problem.seq_q, problem.seq_kv
+    assert costs[FLOPS][TWO_KERNELS] == simulate(experiment).traffic.flops
+    product = heads * n * m * (problem.head_dim + problem.v_dim)
+    assert costs[FLOPS][STORED] == 4 * product  # unfused attention skips nothing that a mask hides
     if not problem.mask.hides:
-        assert costs.saved["FLOPs"] == 4 / 7 or problem.head_dim_v
-    assert costs.saved["Memory"] == problem.seq_kv * problem.itemsize / 12
+        assert costs[FLOPS][TWO_KERNELS] == 7 * product or problem.head_dim_v
+    assert costs[KEPT] == {STORED: heads * n * m * problem.itemsize, TWO_KERNELS: heads * n * 12}
     # element by element: P-sized passes and rows a head; K, V, dK and dV a key head
-    key_heads, n, m = problem.batch * problem.kv_heads, problem.seq_q, problem.seq_kv
-    d = (problem.head_dim + problem.v_dim) / 2
-    assert costs.moved[STORED] == (heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d) * problem.itemsize
-    rows = one_kernel_bytes(simulate(experiment).schedule) - 4 * m * d * problem.itemsize
-    assert costs.requested[ONE_KERNEL] == heads * rows + key_heads * 4 * m * d * problem.itemsize
+    key_heads, d = problem.batch * problem.kv_heads, (problem.head_dim + problem.v_dim) / 2
+    moved = heads * (7 * n * m + 4 * n * d) + key_heads * 4 * m * d
+    assert costs[MOVED][STORED] == moved * problem.itemsize

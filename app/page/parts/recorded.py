@@ -11,7 +11,7 @@ from app.figures.base import Figure
 from app.figures.colours import Palette
 from app.figures.recorded import heat_grid
 from app.figures.units import short
-from engine.algorithms import FORWARD
+from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.problem.cache import kept_with
 from engine.problem.hardware import gpu_named
@@ -25,10 +25,12 @@ LAST_TILES = (
 )
 
 
-def curves(recording: Recording, experiment: Experiment, metric: str, colours: Palette) -> None:
+def curves(
+    recording: Recording, experiment: Experiment, metric: str, colours: Palette, direction: str = FORWARD
+) -> None:
     """Everyone that was timed over the length, at the recorded shape nearest to the scenario."""
     shape = timed.nearest_shape(recording, experiment)
-    if shape is not None and (found := _curves(recording, shape, metric, colours)):
+    if shape is not None and (found := _curves(recording, shape, metric, colours, direction)):
         after, figure, caption = found
         told = {"alt": "Recorded speed over N", "key": "recorded curves"}
         plot(recording.heading, figure, caption, after=f": {after}", **told)
@@ -36,25 +38,28 @@ def curves(recording: Recording, experiment: Experiment, metric: str, colours: P
 
 @kept_with(16)
 def _curves(
-    recording: Recording, shape: tuple[int, bool], metric: str, colours: Palette
+    recording: Recording, shape: tuple[int, bool], metric: str, colours: Palette, direction: str
 ) -> tuple[str, Figure, str] | None:
     """What was timed, chart and caption of the curves, which no slider changes but by another shape."""
-    timings = timed.timings_of(recording, *shape)
+    timings = timed.timings_of(recording, *shape, direction)
     rows, gpu = timed.recorded_rows(timings), gpu_named(recording.device.gpu)
     if not rows:
         return None
-    model = timed.modelled_timings(timings, gpu.key) if gpu else ()
+    modelled = timed.modelled_timings if direction == FORWARD else timed.modelled_backward
+    model = modelled(timings, gpu.key) if gpu else ()
     groups = ((figures.MODELLED, model), (recording.origin, rows))
     figure, told = figures.speed_by_length(groups, metric, colours), ""
     if metric == "speedup" and timed.baseline(timings) != timed.BASELINE:
         told = "Speed-ups are over PyTorch's flash backend: unfused attention was not recorded here. "
-    if model:
+    if model and direction == BACKWARD:
+        told = f"The dotted line is the model of {kernel(timed.BACKWARD_PROVIDER)}."
+    elif model:
         blocks = "blocks of {} × {}".format(*timed.MODEL_BLOCKS)
         told += (
             "Dotted lines are modelled for this shape: Flash 2 and Flash 3 in the blocks that their kernels "
             f"take by themselves, the others with {blocks}. {LAST_TILES}"
         )
-    return shape_text(timings, FORWARD), figure, told
+    return shape_text(timings, direction), figure, told
 
 
 def shape_text(timings: Sequence[Timing], direction: str) -> str:

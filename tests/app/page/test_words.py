@@ -19,11 +19,11 @@ SAID = (
     ("across?heads=1", "gives 1 head on 1 KV head, head dimension 64"),
     ("agreement?seq=65536", "scaled down from the scenario's 65,536 and 65,536"),
     # P is N numbers per row against three statistics of four bytes
-    ("backward?seq=1#backward costs", "Memory: more: 6×"),
+    ("backward?seq=1#backward costs", "kept in memory32 B192 B6× more"),
     ("backward?seq=65536&heads=8&kv_heads=2#backward check", "4 heads that share one KV head",
      "scaled down from the scenario's 65,536 and 65,536"),
     ("backward?seq=1048576&heads=16#backward costs",
-     "P could not be stored here", "it takes 35.2 TB, and an H200 has 150 GB."),
+     "P could not be stored here: it takes 35.2 TB, and an H200 has 150 GB."),
     # 1,024 keys of a window, 715 of the last of 7 documents of 5,000 keys; one block of 64 keys
     ("decoding?seq=4096&heads=8", "only 8 of the 132 SMs get any work"),
     ("decoding?seq=65536&head_dim=128&window=1024",
