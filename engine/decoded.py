@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-COMPUTED = {"tflops"}  # said by earlier files, too, and not looked at
+UNREAD = {"tflops", "pieces"}  # said by earlier files, and not looked at
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
 # Markdown's links and pictures, references to them, tags, and addresses that become links by themselves
@@ -124,7 +124,7 @@ def _record(kind: type, value: Any, where: str, fault: Callable[[Any], str | Non
     if not isinstance(value, dict):
         raise FileError(f"{where} must be an object")
     hints = hints_of(kind)
-    if unknown := set(value) - set(hints) - COMPUTED:
+    if unknown := set(value) - set(hints) - UNREAD:
         raise FileError(f"{where} has {min(unknown)[:40]!r}, which this version does not know")
     given = {}
     for field in fields(kind):

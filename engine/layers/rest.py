@@ -2,7 +2,7 @@
 
 A product takes its start and as long as its FLOPs or its bytes take, whichever is longer; what lies between
 products, as long as its bytes take. A GPU's rates are those that it is measured to reach. The others were
-read off recorded pieces, which are products of no model (record --only layers).
+read off recorded pieces, which are products of no model (assets/recordings/layers).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layers of models with random weights on this GPU, attention and the rest timed apart, and their pieces.
+"""Layers of models with random weights on this GPU, attention and the rest timed apart.
 
 A layer is what a server runs: PyTorch's matrix products, its grouped ones for experts, this project's
 attention, and between them kernels that read and write once. Weights have 16 bits, whatever a checkpoint has;
@@ -23,22 +23,20 @@ from engine.measuring.implementations import sdpa_arguments
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import plan, together
+from engine.measuring.scenarios import together
 from engine.measuring.trial import attempt
 from engine.problem.problem import Problem
-from engine.recordings.timing import LayerTiming, PieceTiming, Times
+from engine.recordings.timing import LayerTiming, Times
 from engine.worker.jobs import JobError
 
 between, functional = Library("kernels.between"), Library("torch.nn.functional")
 REPEATS = clock.Repeats(5, 12, 0.05)
-LONG = clock.Repeats(5, 400, 0.3)  # until the limit on power holds, as it does while a model runs
 FEW, MOST_LAYERS, LAYERS = 1024, 8, 2  # tokens up to which the most layers are timed at once, and others
-SPREAD = 2**28  # bytes of weights that a graph of pieces goes through, more than any L2
 COMPILING = 90.0  # seconds
 
 
 def record(recorder: Recorder) -> None:
-    """Layers and pieces, with the attention's kernels compiled first; a kind's weights are made once."""
+    """Layers, with the attention's kernels compiled first; a kind's weights are made once."""
     cuda = torch.cuda.is_available()
     kinds = together("layers", "model", "kind")
     wanted = [[row for row in rows if not recorder.has("layers", row)] for rows in kinds]
@@ -51,13 +49,7 @@ def record(recorder: Recorder) -> None:
         share = ", ".join(row.skipped or f"{row.attention_share:.1%}" for row in rows)
         return f"{rows[0].model}, {rows[0].kind}: attention's share {share}"
 
-    def timed(rows: list[PieceTiming]) -> list[PieceTiming]:
-        times, skipped = attempt(partial(_timed_piece, *rows, cuda), cuda)
-        return [replace(*rows, times=times, skipped=skipped)]
-
     recorder.measure("layers", wanted, lambda rows: _timed(rows, cuda), said, False)
-    pieces = [[row] for row in plan("pieces")]
-    recorder.measure("pieces", pieces, timed, lambda rows: f"{rows[0].piece} {rows[0].tokens}", False)
 
 
 def _layer(row: LayerTiming) -> tuple[Model, Layer]:
@@ -212,39 +204,6 @@ def combine(rows, chosen: tuple) -> Any:
     weights, order, _ = chosen
     places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     return between.combine(rows, places.view_as(weights), weights)
-
-
-def _timed_piece(row: PieceTiming, cuda: bool) -> Times:
-    calls = _calls(row, cuda)
-    repeats = LONG if row.piece == "product" and row.tokens * row.active > FEW // 2 else REPEATS
-    graph = _captured(lambda: [call() for call in calls], cuda)
-    return _each(clock.in_turns({0: graph}, repeats, cuda)[0], len(calls))
-
-
-def _calls(row: PieceTiming, cuda: bool) -> list[Callable]:
-    """Alike, many in a graph: products by so many matrices that none stays in L2, tokens spread evenly."""
-    make, tokens, wide = partial(_numbers, cuda=cuda), row.tokens, row.rows
-    if row.piece == "product":
-        matrix = Matrix("", wide, row.columns, row.copies, row.active)
-        x = make(tokens * row.active, row.columns)
-        ends = (torch.arange(1, row.copies + 1, device=x.device) * len(x) // row.copies).int()
-        many = max(2, -(-SPREAD // (2 * matrix.parameters))) if cuda else 1
-        weights = [_weights(matrix, cuda) for _ in range(many)]
-        if row.copies == 1:
-            return [partial(functional.linear, x, each) for each in weights]
-        return [partial(functional.grouped_mm, x, each.mT, offs=ends) for each in weights]
-    logits = make(tokens, row.copies)
-    chosen = choose(logits, row.active)
-    call = {
-        "nothing": make(1, 32).zero_,
-        "norm": partial(between.norm, make(tokens, wide), make(tokens, wide)),
-        "turn": partial(between.turn, make(tokens, wide // 128, 128), tokens),
-        "activate": partial(between.activate, make(tokens, 2 * wide)),
-        "choose": partial(choose, logits, row.active),
-        "gather": partial(gather, make(tokens, wide), chosen),
-        "combine": partial(combine, make(tokens * row.active, wide), chosen),
-    }[row.piece]
-    return [call] * (16 if cuda else 1)
 
 
 def _numbers(*sizes: int, cuda: bool) -> Any:

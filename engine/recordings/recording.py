@@ -11,7 +11,6 @@ from engine.recordings.timing import (
     Decoding,
     Fp8Timing,
     LayerTiming,
-    PieceTiming,
     TilingTiming,
     Times,
     Timing,
@@ -122,7 +121,7 @@ class TracedCall:
 
 Row = (
     Timing | TilingTiming | Decoding | Counters | TracedCall | ClusterTiming | ClusterTimeline | Samples
-    | LayerTiming | PieceTiming
+    | LayerTiming
 )  # fmt: skip
 
 
@@ -147,7 +146,6 @@ class Recording:
     variants: tuple[VariantTiming, ...] = ()
     samples: tuple[Samples, ...] = ()
     layers: tuple[LayerTiming, ...] = ()
-    pieces: tuple[PieceTiming, ...] = ()
 
     def __hash__(self) -> int:
         """By where and when it was made, as results are looked up by a recording of thousands of rows."""
@@ -167,7 +165,7 @@ class Recording:
 IDENTITY = (  # what a row may have that says what it is about
     "provider", "algorithm", "direction", "order", "problem", "block_q", "block_kv", "splits", "page_size",
     "warps", "stages", "gpus", "numbers", "inputs", "prefix", "term", "v_dim", "cold", "model", "kind",
-    "phase", "tokens", "batch", "piece", "rows", "columns", "copies", "active",
+    "phase", "tokens", "batch",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Rows of a recording that say how long something took: a call, a layer of a model, a piece of one."""
+"""Rows of a recording that say how long something took: a call, or a layer of a model."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -173,18 +173,3 @@ class LayerTiming:
     def attention_share(self) -> float:
         """Of the layer's time."""
         return self.attention_seconds / self.times.p50
-
-
-@dataclass(frozen=True)
-class PieceTiming:
-    """One piece of a layer in a graph of many alike, its weights not in L2."""
-
-    piece: str  # product, or what lies between: norm, turn, activate, choose, gather, combine, or nothing
-    tokens: int  # rows that go in
-    # rows, columns, copies, active: of a matrix, as in `engine.layers.model.Matrix`; of others the width
-    rows: int
-    columns: int
-    copies: int = 1
-    active: int = 1
-    times: Times | None = None
-    skipped: str | None = None

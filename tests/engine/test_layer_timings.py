@@ -9,7 +9,7 @@ from engine.layers.phase import DECODE, PREFILL
 from engine.measuring import clock, layers
 from engine.measuring.recorder import Recorder
 from engine.recordings.file import load
-from engine.recordings.timing import LayerTiming, PieceTiming
+from engine.recordings.timing import LayerTiming
 from tests.engine.test_recording import DEVICE
 
 torch = pytest.importorskip("torch")
@@ -48,7 +48,6 @@ def tiny(monkeypatch):
     ]
     monkeypatch.setattr(layers, "together", lambda *_: rows)
     monkeypatch.setattr(layers, "REPEATS", clock.Repeats(1, 1, 0.1))
-    monkeypatch.setattr(layers, "plan", lambda _: [PieceTiming("norm", 4, 64, 64)])
     return models
 
 
@@ -125,7 +124,6 @@ def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
     assert by["llama", PREFILL].pytorch
     assert "sinks" in by["experts", PREFILL].refused
     assert "latent" in by["latent", DECODE].refused
-    assert len(found.pieces) == 1
 
 
 def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):
