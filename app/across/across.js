@@ -15,10 +15,7 @@ const MOST_GRIDS = 2,
   LEAST_RING = 190; // units of height that a ring with its blocks takes
 const BAR = {
   label: "One sequence over several GPUs",
-  slider: "Time",
   state: { speed: 1, shown: 0 },
-  speeds: [0.25, 0.5, 1, 2, 4], // of the way that the playhead walks by itself
-  arrows: "to what starts or ends before, or next",
   options: [
     {
       ...{ name: "shown", key: "m", label: "Run in the ring", choices: [] },
@@ -29,10 +26,7 @@ const BAR = {
     colour: "a GPU, and the keys and values that it owns",
     S: "rows and columns are chunks of the sequence; the strips at their edges say which GPU holds each",
     ring: "outside a GPU's own colour, inside that of the keys with which it computes; empty: idle",
-    "K V": "a block on its way from its owner",
     line: "one GPU: computing above, transfers below; hatched: idle",
-    pale: "still to come",
-    merge: "m, l and O of all rounds become one",
   },
 };
 
@@ -100,5 +94,4 @@ class AcrossPlayer extends LanesPlayer {
   }
 }
 
-const show = showing(AcrossPlayer, "__across");
-export default show;
+export default showing(AcrossPlayer, "__across");

@@ -1,6 +1,6 @@
 """What came after FlashAttention-3, in pictures of one kind: boxes that move and fade between frames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +32,6 @@ class Frame(NamedTuple):
 def payload(
     title: str,
     note: str,
-    guide: Mapping[str, str],
     tones: Sequence[str],
     frames: Sequence[Frame],
     square: bool = False,
@@ -40,7 +39,7 @@ def payload(
     """The payload of frames; tones are the boxes' colours, by name, which stay."""
     names = sorted(set(tones))
     header: dict[str, Any] = {
-        "title": title, "note": note, "guide": guide, "names": names, "square": square,
+        "title": title, "note": note, "names": names, "square": square,
         "frames": [
             {"sentence": each.sentence, "facts": each.facts, "words": each.words, "mark": at}
             for at, each in enumerate(frames)

@@ -8,11 +8,7 @@ const WHOLE = 65535; // of the room, or of a colour
 const FIELDS = 5; // of a box: where it is, how large, how strong
 const BAR = {
   label: "Boxes",
-  slider: "Step",
   frame: "step",
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to the step before, or next",
-  guide: (model) => model.guide,
 };
 
 class BoxesPanel {
@@ -57,5 +53,4 @@ class BoxesPlayer extends FramesPlayer {
   }
 }
 
-const show = showing(BoxesPlayer, "__boxes");
-export default show;
+export default showing(BoxesPlayer, "__boxes");

@@ -19,11 +19,6 @@ from engine.studies.block_scales import (
 
 LEVELS = (0, 0.5, 1, 1.5, 2, 3, 4, 6)  # of E2M1
 HALVES = 2  # blocks of 16 among the numbers that are drawn
-GUIDE = {
-    "bars": "numbers of one row of K as they come back, on one scale",
-    "pale bars": "the same as they were",
-    "lines": "all that a format of four bits has, in the block's scale",
-}
 TOLD = {
     None: "Numbers of a row of K in 16 bits: one is an outlier, the others are small.",
     ONE: "E4M3, one scale for the tensor: eight steps between powers of two, so small numbers keep theirs.",
@@ -55,7 +50,7 @@ def picture(experiment: Experiment) -> bytes:
         frames.append(Frame(_boxes(numbers / top, kept / top, lines, top), told, facts))
     tones = ["muted"] * len(numbers) + ["K"] * len(numbers) + ["S"] * HALVES * (2 * len(LEVELS) - 1)
     note = "numbers with outliers, as FlashAttention-3's paper draws them; computed"
-    return payload("A few numbers in fewer bits", note, GUIDE, tones, frames)
+    return payload("A few numbers in fewer bits", note, tones, frames)
 
 
 def _boxes(numbers: np.ndarray, kept: np.ndarray, scales: np.ndarray | None, top: float) -> np.ndarray:

@@ -10,11 +10,6 @@ from engine.studies.latents import ABSORBED, BYTES, DEEPSEEK, HEADS, PROJECTED, 
 LINE, TOP, HIGH = 16, 0.42, 0.57  # heads in a row of the picture; where their cells are
 QUERIES, ROW, FIRST = 5, 0.034, 0.195  # that are drawn, the height of one, and where the first is
 TALL, WIDE = 0.06, 0.9  # of the latent as a bar, and where all of its width is needed
-GUIDE = {
-    "cells": "one token's K (amber), its rotated numbers (pale) and V (green), a cell a head",
-    "bar": "the token's latent and the rotated numbers that all heads share",
-    "blue": f"queries of {QUERIES} of the heads",
-}
 OF = DEEPSEEK
 STEPS = (  # a way, whether its costs are told, how strong cells are, and whether bar and queries are long
     (HEADS, True, (0.95, 0.95), False, f"Each of {OF.heads} heads keeps its own K and V of every token."),
@@ -70,7 +65,7 @@ def picture(experiment: Experiment) -> bytes:
         frames.append(Frame(boxes, told, facts if costs else facts[:2], words))
     note = f"DeepSeek-V2's sizes, {keys:,} tokens, computed; seconds: {gpu.name}'s peaks"
     tones = ["K", "statistics", "V"] * OF.heads + ["K", "statistics"] + ["Q", "statistics"] * QUERIES
-    return payload("What is cached of a token", note, GUIDE, tones, frames)
+    return payload("What is cached of a token", note, tones, frames)
 
 
 def _cells() -> np.ndarray:

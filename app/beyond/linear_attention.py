@@ -11,12 +11,6 @@ CHUNKS = 10
 CELL_W, CELL_H = 0.062, 0.088
 LEFT, STATE, CACHE = 0.7, (0.7, 0.1, 0.2, 0.26), 0.5  # of what stands beside the grid; where the cache begins
 ROW = 0.045  # the height of a chunk in the cache
-GUIDE = {
-    "grid": f"chunks of {CHUNK} queries and {CHUNK} keys",
-    "mauve": "products of queries and keys, as attention makes them",
-    "amber": "the state, d × d numbers; full colour from d keys on",
-    "green": "K and V as a cache would keep them",
-}
 
 
 def picture(experiment: Experiment) -> bytes:
@@ -53,7 +47,7 @@ def picture(experiment: Experiment) -> bytes:
         frames.append(Frame(_boxes(chunk), told, facts, words))
     note = f"one head, d {HEAD_DIM}, chunks of {CHUNK}; K and V in 16 bits; counted"
     tones = ["S"] * CHUNKS**2 + ["K", "K"] + ["V"] * CHUNKS
-    return payload("A state in place of a cache", note, GUIDE, tones, frames)
+    return payload("A state in place of a cache", note, tones, frames)
 
 
 def _boxes(chunk: int) -> np.ndarray:

@@ -11,12 +11,6 @@ from engine.studies.selected_keys import ALL, BEST, MEANS, SIDE, WINDOW, grids, 
 
 ABOVE = 0.05  # of the grid: the compressed keys
 FEW = 8  # blocks that a query visits
-GUIDE = {
-    "rows": "the last query of each block of queries, from above",
-    "columns": "blocks of keys; what lies behind a query is left blank",
-    "amber": "compressed keys, one a block",
-    "mauve": "how much weight a block has, or that it is visited; pale: not visited",
-}
 
 
 @lru_cache(maxsize=8)
@@ -50,7 +44,7 @@ def picture(experiment: Experiment) -> bytes:
         frames.append(Frame(_boxes(strong, seen, at in (2, 3)), told, facts))
     whose = "heads of a file" if numbers.real else "drawn numbers"
     note = f"{whose}, {keys:,} keys in blocks of {block}, {heads} on one key head"
-    return payload("Chosen keys", note, GUIDE, ["S"] * SIDE**2 + ["K"] * SIDE, frames, square=True)
+    return payload("Chosen keys", note, ["S"] * SIDE**2 + ["K"] * SIDE, frames, square=True)
 
 
 def _boxes(strong: np.ndarray, seen: np.ndarray, compressed: bool) -> np.ndarray:

@@ -6,15 +6,7 @@ import { veil } from "../canvas/theme.js";
 
 const BAR = {
   label: "From fewer bytes to less time",
-  slider: "Reason",
   frame: "reason",
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to the reason before, or next",
-  guide: {
-    bar: "the time that a reason takes, from where the one above it ends",
-    roofline: "sloped: what memory allows; level: what the tensor cores do at most, by the data sheet",
-    point: "the call: FLOPs per byte that crosses HBM, and FLOPs per second, with the reasons so far",
-  },
 };
 
 const LOW = 420; // units of height that have room for the roofline below the bars
@@ -92,5 +84,4 @@ class BridgePanel {
   }
 }
 
-const show = showingFrames(BridgePanel, BAR, "__bridge", true);
-export default show;
+export default showingFrames(BridgePanel, BAR, "__bridge", true);

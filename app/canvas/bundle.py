@@ -2,8 +2,8 @@
 
 Each module becomes a function that is called once and returns what the module exports, so names of different
 modules can never meet. Understood is what this project writes: `import { name } from "./file.js";` and
-`export` before a declaration of one name, each at the start of a line, and `export default name;`. Anything
-else is refused by name.
+`export` before a declaration of one name, each at the start of a line, and `export default` of a name or of a
+call in one line. Anything else is refused by name.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 IMPORT = re.compile(r'^import \{([\w\s,]+)\} from "(\.{1,2}/[\w./]+\.js)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (default )?(?=(?:async )?(?:const|class|function) (\w+))", re.MULTILINE)
-DEFAULT = re.compile(r"^export default (\w+);\n", re.MULTILINE)
+DEFAULT = re.compile(r"^export default (\w+(?:\(.*\))?);\n", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 ENTRY = "show"  # the name by which whoever joins the script with more calls its default export
 

@@ -42,16 +42,6 @@ export class Stage {
     this.canvas.height = Math.round(height * dpr);
   }
 
-  /** An empty canvas of this size, and a pen for it. */
-  clear(width, height, u, theme) {
-    const dpr = window.devicePixelRatio || 1;
-    if (width !== this.width || height !== this.height || dpr !== this.dpr || u !== this.u)
-      this.resize(width, height, dpr, u);
-    this.ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
-    this.ctx.clearRect(0, 0, width, height);
-    return new Pen(this.ctx, theme, u);
-  }
-
   /**
    * Panels in their boxes, on an empty canvas: `placed` are [class, box, what one panel of that class differs in].
    * A panel knows its box, the model, theme, unit and resolution before its `layout()`.

@@ -8,7 +8,7 @@ import { equalBytes } from "./unpack.js";
 import { View } from "./view.js";
 
 const MOST_FRAMES = 600; // whose times are kept
-const CALM_PAUSE = 400; // ms between the pictures of a calm run
+const CALM_PAUSE = 300; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 800; // ms that words stand for at least while it plays
 const PAIR = ".st-key-beside"; // of the page, in which pictures have one clock, see app/page/parts/beside.py
@@ -29,8 +29,8 @@ export class TimedPlayer extends View {
     root.setAttribute("aria-label", `${bar.label}. Press ? for its keys.`);
     root.innerHTML = frameOf(bar);
     const stage = new Stage(root);
-    super(root, stage.canvas, bar.pause ?? CALM_PAUSE);
-    Object.assign(this, { stage, frames: [], at: 0, loop: false });
+    super(root, stage.canvas, CALM_PAUSE);
+    Object.assign(this, { stage, frames: [], at: 0 });
     Object.assign(this, structuredClone(bar.state ?? { speed: 1 }));
     this.pair = root.getRootNode().host?.closest(PAIR);
     this.controls = new Controls(root, this, bar);
@@ -190,8 +190,10 @@ export class TimedPlayer extends View {
 
   advance(seconds, now) {
     this.at += this.passing(seconds);
-    if (this.at >= this.last && !this.loop) this.clock.stop();
-    if (this.at >= this.last) this.at = this.loop ? 0 : this.last;
+    if (this.at >= this.last) {
+      this.at = this.last;
+      this.clock.stop();
+    }
     this.draw();
     this.frames.push([now, performance.now() - now]);
     if (this.frames.length > MOST_FRAMES) this.frames.shift();
@@ -205,7 +207,7 @@ export class TimedPlayer extends View {
   }
 
   faster(by) {
-    const { speeds } = this.controls.bar;
+    const speeds = this.controls.choices.speed;
     this.choose("speed", speeds[clamp(speeds.indexOf(this.speed) + by, 0, speeds.length - 1)]);
   }
 

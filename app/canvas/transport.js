@@ -12,7 +12,8 @@ const ICONS = [
   ["forward", "Step forward", "Step forward (→)", '<path d="M4 3v10l8-5z"/>'],
   ["end", "To the end", "To the end (End)", '<path d="M11 3h2v10h-2zM3 3v10l7-5z"/>'],
 ];
-const SPEED = { name: "speed", label: "Speed", title: "Speed (+ and −)", choices: [] };
+const SPEED = { name: "speed", label: "Speed", title: "Speed (+ and −)", choices: [] },
+  SPEEDS = [0.25, 0.5, 1, 2, 4];
 const LAST = [
   { name: "full", words: "Full screen", title: "Full screen (f)", pressed: true },
   { name: "help", words: "?", title: "Keys and reading guide (?)", label: "Help", pressed: true },
@@ -30,21 +31,20 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
 
 /**
  * The HTML within a picture's root. Its `bar` has:
- * `label`: what the picture shows; `state`: what a player remembers beside its place, by name; `pause`: how many ms a
- *   picture stands for those who ask for less motion; `slider`: what the scrubber moves in, of so many `steps`;
- * `speeds`, each `named`; `arrows` and `far`: where the arrow keys lead, alone and with Shift;
+ * `label`: what the picture shows; `state`: what a player remembers beside its place, by name;
+ * `speeds`, each `named`, and where Shift with an arrow leads, `far`, if they are not the usual ones;
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
  *   their `key`, the `words` on them or a `label`, and what is `told` of both;
  * `keys`: those without a button, with their `name`, what is `told` of them, and `act(player, far)`, actions by key;
  * `guide`: how the picture is read, by the name of what one sees. It and what is told may be a function of the model.
  */
-export function frameOf({ slider, steps = 10000, options = [] }) {
+export function frameOf({ options = [] }) {
   return `<p class="now" aria-live="polite" aria-atomic="true"></p>
 <div class="stage"><canvas role="img"></canvas></div>
 <div class="transport" role="toolbar" aria-label="Transport">
   <div class="buttons">${ICONS.map(icon).join("")}</div>
   <div class="scrub">
-    <input type="range" min="0" max="${steps}" step="1" value="0" aria-label="${slider}">
+    <input type="range" min="0" max="10000" step="1" value="0" aria-label="Position">
     <div class="marks"><span class="where"></span><span class="length"></span></div>
   </div>
   <div class="options">${[SPEED, ...options, ...LAST].map(optionOf).join("")}</div>
@@ -84,7 +84,7 @@ export class Transport {
     for (const option of bar.options ?? [])
       if (option.choices) this.offer(option.name, option.choices, option.named);
       else this.actions[option.name] = () => option.act(player, this);
-    this.offer("speed", bar.speeds, bar.named ?? ((speed) => `${speed} ×`));
+    this.offer("speed", bar.speeds ?? SPEEDS, bar.named ?? ((speed) => `${speed} ×`));
     this.listen();
   }
 
@@ -126,14 +126,14 @@ export class Transport {
 
   /** What the buttons do, and the help: keys of what is there beside how the picture of a model is read. */
   explain(model) {
-    const { arrows, far = "a twentieth of the run", keys = [], options = [], guide } = this.bar;
+    const { far = "a twentieth of the run", keys = [], options = [], guide } = this.bar;
     const of = (told) => (typeof told === "function" ? told(model) : told);
     for (const { name, key, told } of options)
       this.optionOf(name).title = capital(of(told)) + (key ? ` (${key})` : "");
     const there = ({ name, key }) => key && !this.optionOf(name).hidden;
     const all = {
       Space: "play or pause (Enter too)",
-      "← →": arrows,
+      "← →": "one step back, or forward",
       "Shift ← →": far,
       "Home End": "to the start, to the end",
       ...Object.fromEntries(keys.map(({ name, told }) => [name, told])),
@@ -142,8 +142,8 @@ export class Transport {
       f: "full screen",
       "?": "this help",
     };
-    const columns = listed("Keys", all) + listed("How to read it", of(guide));
-    this.help.innerHTML = `<div class="columns">${columns}</div>`;
+    const read = guide ? listed("How to read it", of(guide)) : "";
+    this.help.innerHTML = `<div class="columns">${listed("Keys", all)}${read}</div>`;
   }
 
   /** Does what a key asks for, and keeps it from Streamlit's shortcuts. */

@@ -1,7 +1,6 @@
 // What all pictures in the browser share: made once for a place on the page, drawn anew as room, theme and data change.
 
 import { Clock } from "./clock.js";
-import { Stage } from "./stage.js";
 import { readTheme, wear } from "./theme.js";
 
 /** A picture has `update(data)`; `fit()`, which draws it in the room that there is; and `advance(seconds, now)`. */
@@ -32,35 +31,5 @@ export class View {
     if (other) wear(this.root, theme);
     this.theme = theme;
     return other;
-  }
-}
-
-/**
- * A picture that fills a canvas of its own: `unit(width, height)` is what its type is drawn in, and
- * `paint(pen, width, height)` draws its data at `moment`, seconds of the clock.
- */
-export class CanvasView extends View {
-  constructor(root, pause, moment = 0) {
-    const stage = new Stage(root, root.querySelector("canvas"));
-    super(root, stage.canvas, pause);
-    Object.assign(this, { stage, moment });
-  }
-
-  update(data) {
-    this.data = data;
-    this.dress(data.palettes);
-    this.fit();
-  }
-
-  advance(seconds) {
-    this.moment += seconds;
-    this.fit();
-  }
-
-  /** Draws this moment in the room that there is. */
-  fit() {
-    const { width, height } = this.stage.canvas.getBoundingClientRect();
-    if (width && height && this.data)
-      this.paint(this.stage.clear(width, height, this.unit(width, height), this.theme), width, height);
   }
 }

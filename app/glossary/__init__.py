@@ -34,10 +34,7 @@ def show() -> None:
     """The popover that lists every term, once it is opened."""
     popover = st.popover("Glossary", key="words", on_change="rerun")
     if popover.open:
-        popover.caption(
-            "Point at an underlined word on a page to read its meaning there. By keyboard, Tab past the last "
-            "control of the page; arrows then go from term to term."
-        )
+        popover.caption("Point at an underlined word on a page to read its meaning there.")
         popover.html(scrolled(listed(), LIST_HEIGHT))
 
 

@@ -22,11 +22,7 @@ class Glossary {
     document.addEventListener("pointermove", this.point);
     document.addEventListener("pointerdown", this.point); // a touch
     document.addEventListener("scroll", this.hide, true);
-    this.button = parent.querySelector(".terms");
-    this.button.addEventListener("focus", () => this.turn(0));
-    this.button.addEventListener("blur", this.hide);
-    this.button.addEventListener("keydown", (event) => this.key(event));
-    [this.found, this.meanings, this.pattern] = [[], {}, /(?!)/gu]; // none is known yet
+    [this.meanings, this.pattern] = [{}, /(?!)/gu]; // none is known yet
   }
 
   /** The meanings of all terms lie at an address, and are the same for every page. */
@@ -67,7 +63,6 @@ class Glossary {
     if (!window.Highlight) return;
     const seen = new Set(),
       marks = new Highlight();
-    this.found = [];
     for (const words of this.main.querySelectorAll(PROSE)) {
       const walker = document.createTreeWalker(words, NodeFilter.SHOW_TEXT);
       for (let text = walker.nextNode(); text; text = walker.nextNode()) {
@@ -76,9 +71,7 @@ class Glossary {
           const meaning = this.meanings[name];
           if (seen.has(meaning)) continue;
           seen.add(meaning);
-          const range = this.range(text, index, name.length);
-          marks.add(range);
-          this.found.push({ name, range });
+          marks.add(this.range(text, index, name.length));
         }
       }
     }
@@ -90,26 +83,6 @@ class Glossary {
     range.setStart(text, start);
     range.setEnd(text, start + length);
     return range;
-  }
-
-  /** Arrows, Space and Enter go from term to term while the button of the terms has the focus. */
-  key(event) {
-    const by = { ArrowRight: 1, ArrowDown: 1, " ": 1, Enter: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    this.turn(by);
-  }
-
-  /** Tells the marked term that is so many further on. */
-  turn(by) {
-    const { found, button } = this;
-    if (!found.length) return;
-    this.at = ((this.at ?? 0) + by + found.length) % found.length;
-    const { name, range } = found[this.at];
-    button.setAttribute("aria-label", `${name}: ${this.meanings[name]} Arrows go to the next term.`);
-    range.startContainer.parentElement?.scrollIntoView({ block: "nearest" });
-    const tell = () => button.matches(":focus") && this.tell(name, range.getBoundingClientRect());
-    requestAnimationFrame(() => requestAnimationFrame(tell)); // scrolling hides it first
   }
 
   /** What lies under the pointer, told beside it where it is a term. */
@@ -141,5 +114,4 @@ class Glossary {
   }
 }
 
-const show = showing(Glossary);
-export default show;
+export default showing(Glossary);

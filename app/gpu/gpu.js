@@ -12,18 +12,12 @@ const WHOLE_RUN = 20; // seconds that the first pace takes for the run, about
 const PACES = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]; // microseconds per second
 const BAR = {
   label: "The GPU's SMs over time",
-  slider: "Time",
   state: { speed: 10 },
-  pause: 200,
   speeds: PACES,
   named: (pace) => `${pace < 1000 ? `${pace} µs` : `${pace / 1000} ms`} per s`,
-  arrows: "to the block that starts or ends before, or next",
   guide: {
     line: "one SM; where it holds several blocks at once, they share its line",
-    bar: "one thread block, from its start to its end",
     shade: "the later a block's query block, the stronger its colour",
-    pale: "still to come",
-    HBM: "bytes read above the line and written below it, on the same clock",
     tail: "from when the first SM has nothing left to do until the end",
   },
 };
@@ -68,5 +62,4 @@ class GpuPlayer extends LanesPlayer {
   }
 }
 
-const show = showing(GpuPlayer, "__gpu");
-export default show;
+export default showing(GpuPlayer, "__gpu");

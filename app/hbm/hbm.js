@@ -8,15 +8,12 @@ import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 
 const WHOLE_RUN = 9; // seconds that the first pace takes for the run, about
 const FIRST_LOOK = 0.6; // of the run: where the fast ones are done
-const REST = 4; // seconds at the end of what goes round
 const SLOWER = [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000]; // times
 const BAR = {
   label: "What crosses HBM, while it happens",
-  slider: "Time",
   state: { speed: 10_000, open: false, outline: false },
   speeds: SLOWER.toReversed(),
   named: (slower) => `1/${grouped(slower)}`,
-  arrows: "to where a kernel starts or ends before, or next",
   options: [
     {
       ...{ name: "open", key: "o", words: "On the chip", pressed: true },
@@ -30,12 +27,9 @@ const BAR = {
     },
   ],
   guide: {
-    "above the line": "bytes read from HBM, each interval as the chip counted it; areas are bytes",
-    "below the line": "bytes written to it; paler after the end: what still lay in L2",
+    line: "bytes read from HBM above it, written below it; paler after the end: what still lay in L2",
     "dashed lines": "all that the memory delivers, by its data sheet",
-    outline: "what the model has cross",
     SMs: "how many have work; where blocks were noted too, in a run of their own, each block on its SM",
-    pale: "still to come",
   },
 };
 
@@ -66,7 +60,6 @@ class HbmPlayer extends LanesPlayer {
   load(part) {
     const alone = part === null && this.model.plays && !this.clock.calm.matches;
     this.fraction = part ?? (alone ? 0 : FIRST_LOOK);
-    this.loop = this.model.plays;
     if (alone) this.clock.start();
     this.controls.optionOf("outline").hidden = !this.model.lanes.some(({ modelled }) => modelled.length);
     const far = (slower) => Math.abs(Math.log((1e6 * WHOLE_RUN) / slower / this.model.longest));
@@ -101,18 +94,9 @@ class HbmPlayer extends LanesPlayer {
     };
   }
 
-  /** One that goes round stands at its end for a while. */
-  advance(seconds, now) {
-    const ends = this.at + this.passing(seconds) >= this.last;
-    this.rested = this.loop && ends ? (this.rested ?? 0) + seconds : 0;
-    if (this.rested === 0 || this.rested > REST) super.advance(seconds, now);
-    else if (this.at < this.last) this.seek(this.last);
-  }
-
   passing(seconds) {
     return (seconds * 1e6) / this.speed;
   }
 }
 
-const show = showing(HbmPlayer, "__hbm");
-export default show;
+export default showing(HbmPlayer, "__hbm");

@@ -23,7 +23,7 @@ STATISTICS = ("statistics", "lse")  # small: not named among what a kernel moves
 def build(calls: tuple[SampledCall, ...], *, plays: bool = False) -> bytes:
     """The payload of calls, drawn above one another on one axis of time; recorded and measured here alike.
 
-    One that `plays` begins by itself, and again at its end.
+    One that `plays` begins by itself.
     """
     lanes, arrays, before = [], {}, {}
     for number, call in enumerate(calls):

@@ -14,15 +14,9 @@ const ROW = 25, // units from a row to the next,
   [ABOVE, BELOW] = [24, 22]; // and of the colours above all rows and the ticks below
 const BAR = {
   label: "Inside one thread block over time",
-  slider: "Moment",
-  speeds: [0.25, 0.5, 1, 2, 4], // of the way that the playhead walks by itself
-  arrows: "to what starts or ends before, or next",
   guide: {
-    row: "who copies, multiplies or takes the softmax; several bars under one another run at once",
     bar: "one operation, in the colour of the tensor that it brings or makes; its number is the key block's",
-    framed: "under way now",
     busy: "when a unit of the SM is at work for any of them",
-    "dashed line": "where the next tile begins",
   },
 };
 
@@ -178,5 +172,4 @@ class InsidePlayer extends LanesPlayer {
   }
 }
 
-const show = showing(InsidePlayer, "__inside");
-export default show;
+export default showing(InsidePlayer, "__inside");

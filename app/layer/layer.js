@@ -6,17 +6,7 @@ import { mix } from "../canvas/theme.js";
 
 const BAR = {
   label: "Attention's slice of a layer",
-  slider: "Length",
   frame: "length",
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to half the length, or twice",
-  guide: {
-    bar: "the time of one layer: both bars are on one scale, on which the longer fills the picture",
-    grey: "projections, MLP, and all else that is not attention",
-    mauve: "attention",
-    hatched: "standard attention stores more than the GPU's memory holds",
-    curves: "attention's share of the layer's time, over the length",
-  },
 };
 const WAYS = ["standard", "fast"];
 const short = (tokens) => (tokens < 1024 ? `${tokens}` : `${tokens / 1024}k`);
@@ -89,5 +79,4 @@ class LayerPanel {
   }
 }
 
-const show = showingFrames(LayerPanel, BAR, "__layer", true);
-export default show;
+export default showingFrames(LayerPanel, BAR, "__layer", true);

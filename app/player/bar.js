@@ -4,21 +4,15 @@ import { counted } from "../canvas/format.js";
 
 // how the picture is read
 const GUIDE = {
-  tile: "one block of S = Q Kᵀ: a query tile meets a key tile",
-  framed: "the tile at work now",
   mauve: "done; the stronger, the more softmax mass of its rows lies in it",
   hatched: "hidden by the mask: whole tiles are skipped, halves are masked",
   O: "pale while it accumulates, full when written for good; where it comes and goes, every part is one rewrite",
-  "requested from L2": "bytes that one head's tiles request, counted; 1 MB = 10⁶ bytes",
   "crosses HBM":
-    "what of that L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
+    "what of the bytes requested L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
   striped: "written; the rest of a bar is read",
-  "on chip":
-    "what one thread block keeps on its SM, modelled; in KiB of 1,024 bytes, as vendors state shared memory",
   pipes:
-    "as thick as they are fast: HBM at its peak, L2 at what all SMs together can take from it, as the sidebar's figures of the GPU have it with their sources; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
+    "as thick as they are fast, by the sidebar's figures of the GPU; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
   "pale bars": "the whole run; the other algorithms stand at the same share of their own modelled time",
-  "1×": "one tile per second; in the race, the slowest takes 24 s",
 };
 
 /** What is otherwise in a backward pass. */
@@ -26,20 +20,15 @@ const GRADIENTS = {
   mauve:
     "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it",
   striped: "a gradient, in the colour of its tensor: pale while it accumulates, full when written",
-  "requested from L2": `${GUIDE["requested from L2"]}; K, V, dK and dV of kernel 2 count once for all heads that share them`,
   "pale bars":
     "the whole run; others must move as much at least: each kernel reads its inputs and writes its outputs once",
-  δ: "one number per row, rowsum(dO ∘ O)",
 };
 
 export const BAR = {
   label: "Player: attention, tile by tile",
-  slider: "Position",
   state: { race: false, flaw: "", speeds: { single: 0, race: 1 }, slot: 0.5, pinned: null },
-  pause: 200,
   speeds: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   named: (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×",
-  arrows: "one step back or forward",
   far: "one tile back or forward",
   options: [
     {

@@ -265,5 +265,4 @@ class Player extends TimedPlayer {
   }
 }
 
-const show = showing(Player, "__player");
-export default show;
+export default showing(Player, "__player");

@@ -11,7 +11,7 @@ const ACTIONS = {
   down: () => scroll(SCROLL),
   up: () => scroll(-SCROLL),
 };
-const PLAYERS = ".player, .terms"; // they have keys of their own while they have the focus
+const PLAYER = ".player"; // it has keys of its own while it has the focus
 
 function scroll(part) {
   const main = document.querySelector(MAIN);
@@ -39,7 +39,7 @@ class Keys {
   pressed(event) {
     if (!this.host.isConnected || event.ctrlKey || event.metaKey || event.altKey) return;
     const [target, ...around] = event.composedPath();
-    if ([target, ...around].some((element) => element.matches?.(PLAYERS))) {
+    if ([target, ...around].some((element) => element.matches?.(PLAYER))) {
       if (event.key === "Escape") target.blur(); // the keys are the page's again; the player hears Escape too
       return;
     }
@@ -58,5 +58,4 @@ class Keys {
   }
 }
 
-const show = showing(Keys);
-export default show;
+export default showing(Keys);

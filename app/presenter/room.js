@@ -36,5 +36,4 @@ class Room {
   }
 }
 
-const show = showing(Room);
-export default show;
+export default showing(Room);

@@ -16,20 +16,13 @@ const ROOM = 0.12; // of the range of the scores, below and above them
 const NUDGE = 0.1; // of a score, by an arrow key
 const BAR = {
   label: "What α rescales",
-  slider: "Moments of the run",
   state: { speed: 1, rescaling: true, chosen: 0 },
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to the moment before, or next",
   far: "to the tile before, or next",
   options: [
     {
       ...{ name: "broken", key: "b", words: "Break it: no α", pressed: true },
       act: (player) => player.rerun({ rescaling: !player.rescaling }),
       told: "leave α out, and see what comes of it",
-    },
-    {
-      ...{ name: "again", key: "0", words: "As drawn", act: (player) => player.asDrawn() },
-      told: "the scores as they were before you dragged them",
     },
   ],
   keys: [
@@ -41,14 +34,6 @@ const BAR = {
       }),
     },
   ],
-  guide: {
-    m: "the largest score of this row so far",
-    weights: "e to the power of score − m: how much of each value is in O",
-    hatched: "how large they were before the maximum rose",
-    l: "the sum of the weights",
-    O: "the sum of weight times value, divided by l at the end",
-    α: "e to the power of the old m − the new m: one factor for all of them",
-  },
 };
 
 /** The row as the server sent it, and as it is being dragged. */
@@ -162,11 +147,6 @@ class Rescaler extends TimedPlayer {
     this.model.run(this.rescaling);
   }
 
-  asDrawn() {
-    this.model.scores = this.model.drawn;
-    this.rerun({ rescaling: true });
-  }
-
   eventBeside(by) {
     return by > 0 ? Math.floor(this.at) + 1 : Math.ceil(this.at) - 1;
   }
@@ -236,5 +216,4 @@ class Rescaler extends TimedPlayer {
   }
 }
 
-const show = showing(Rescaler, "__rescale");
-export default show;
+export default showing(Rescaler, "__rescale");

@@ -141,5 +141,4 @@ class Live {
   }
 }
 
-const show = showing(Live);
-export default show;
+export default showing(Live);

@@ -25,7 +25,7 @@ def asked() -> dict[str, Any]:
     lengths = [SHORTEST * 2**n for n in range(int(log2(LONGEST / SHORTEST)) + 1)]
     top = (LONGEST // SHORTEST) ** 3  # room for what grows faster than any answer
     marks = [[4**n, HIGH * log2(4**n) / log2(top)] for n in range(int(log2(top) / 2) + 1)]
-    says = "Draw with a finger or the pointer; ↑ and ↓ tilt a straight line. Each line is 4 × the last."
+    says = "Draw with a finger or the pointer. Each line is 4 × the last."
     about = "Time over the number of tokens."
     return _empty(about, says) | {"lengths": lengths, "marks": marks, "high": HIGH}
 
@@ -46,7 +46,7 @@ def told(experiment: Experiment, cloud: Sequence[Drawn]) -> dict[str, Any]:
 def way_asked(experiment: Experiment) -> dict[str, Any]:
     """The empty picture: the tiles of a head, through which its kernel's way is drawn."""
     schedule = simulate(experiment).schedule
-    says = "Draw with a finger or the pointer. With keys, arrows lead to a tile and Space takes it."
+    says = "Draw with a finger or the pointer."
     about = "The order in which tiles are visited."
     return _empty(about, says) | {"tiles": [len(schedule.query_rows), len(schedule.key_rows)]}
 

@@ -2,13 +2,12 @@
 
 import { between, clamp, grouped } from "../canvas/format.js";
 import { showing } from "../canvas/showing.js";
-import { roomUnit } from "../canvas/stage.js";
+import { roomUnit, Stage } from "../canvas/stage.js";
 import { veil } from "../canvas/theme.js";
-import { CanvasView } from "../canvas/view.js";
+import { View } from "../canvas/view.js";
 
 const COLUMNS = 33; // points of a curve, equally far apart
 const NARROW = 360; // units, below which every other length has room
-const TILT = 20; // of the highest point, by an arrow key
 const GROWS = 5; // seconds in which the truth is drawn
 const mine = {}; // what was drawn in this window, by what it is
 
@@ -54,13 +53,6 @@ class Curve {
     }
     this.pen = [column, height];
     return drawn;
-  }
-
-  /** Arrows tilt a straight line. */
-  key(drawn, key) {
-    const by = { ArrowUp: TILT, ArrowDown: -TILT }[key],
-      end = by && clamp((drawn.at(-1) ?? 0) + by, 0, this.high);
-    return by && Array.from({ length: COLUMNS }, (_, n) => Math.round((end * n) / (COLUMNS - 1)));
   }
 
   ground(pen) {
@@ -137,16 +129,6 @@ class Way {
     return tile < 0 || drawn.includes(tile) ? drawn : [...drawn, tile];
   }
 
-  /** Arrows lead to a tile, Space takes it, Backspace gives the last one back. */
-  key(drawn, key) {
-    const [rows, columns] = this.tiles,
-      by = { ArrowUp: -columns, ArrowDown: columns, ArrowLeft: -1, ArrowRight: 1, " ": 0 }[key];
-    if (key === "Backspace") return drawn.slice(0, -1);
-    if (by) this.aim = clamp((this.aim ?? -by) + by, 0, rows * columns - 1);
-    if (by === 0) this.aim ??= 0;
-    return by === 0 && !drawn.includes(this.aim) ? [...drawn, this.aim] : by !== undefined && drawn;
-  }
-
   ground(pen) {
     const { u, theme } = pen,
       { x, y, w, h, side } = this.box,
@@ -156,7 +138,6 @@ class Way {
         size = side - 3 * u;
       if (!this.truth.length || this.truth.includes(tile)) pen.box(left, top, size, size, theme.cell, 3);
       else pen.hatch(left, top, size, size, theme.hatch, 7 * u);
-      if (tile === this.aim) pen.frame(left, top, size, size, theme.edge, 2 * u);
     }
     pen.centered("keys", x + w / 2, 14 * u, { ...style, color: theme.K });
     pen.text("Q", 6 * u, y + h / 2, { ...style, color: theme.Q });
@@ -184,14 +165,15 @@ class Way {
   }
 }
 
-class Sketch extends CanvasView {
+class Sketch extends View {
   constructor(parent) {
-    super(parent.querySelector(".sketch"), 0);
-    const { canvas } = this.stage;
+    const root = parent.querySelector(".sketch"),
+      canvas = root.querySelector("canvas");
+    super(root, canvas, 0);
+    Object.assign(this, { stage: new Stage(root, canvas), moment: 0 });
     canvas.onpointerdown = (event) => this.begin(event);
     canvas.onpointermove = (event) => this.drawing && this.draw(this.plot.to(this.drawn, event));
     canvas.onpointerup = canvas.onpointercancel = () => this.end();
-    canvas.onkeydown = (event) => this.key(event);
     addEventListener("message", ({ source, data }) => {
       // a room's phone remembers it
       if (source === parent.ownerDocument.defaultView.parent && data.curve) this.draw(data.curve);
@@ -205,14 +187,12 @@ class Sketch extends CanvasView {
   update(data) {
     const comes = data.truth.length && !this.data?.truth.length;
     this.plot = Object.assign(new (data.tiles ? Way : Curve)(), data);
-    super.update(data);
+    this.data = data;
+    this.dress(data.palettes);
+    this.fit();
     this.root.querySelector(".about").textContent = data.says;
     this.stage.canvas.setAttribute("aria-label", `${data.about} ${data.says}`);
     if (comes && !this.clock.calm.matches) this.clock.start();
-  }
-
-  unit(width) {
-    return Math.max(clamp(width / 700, 1.25, 1.6), roomUnit(this.root));
   }
 
   begin(event) {
@@ -228,15 +208,6 @@ class Sketch extends CanvasView {
     this.send();
   }
 
-  key(event) {
-    const drawn = !this.data.truth.length && this.plot.key(this.drawn, event.key);
-    if (!drawn) return;
-    event.preventDefault();
-    event.stopPropagation();
-    this.draw(drawn);
-    this.send();
-  }
-
   draw(drawn) {
     mine[this.data.about] = drawn;
     this.fit();
@@ -249,13 +220,21 @@ class Sketch extends CanvasView {
   }
 
   advance(seconds) {
-    super.advance(seconds);
+    this.moment += seconds;
+    this.fit();
     if (this.moment >= GROWS) this.clock.stop();
   }
 
-  paint(pen, width, height) {
-    const { theme } = pen,
-      { cloud, truth } = this.data,
+  /** Draws this moment in the room that there is. */
+  fit() {
+    const { data, root, stage, theme } = this,
+      { width, height } = stage.canvas.getBoundingClientRect();
+    if (!width || !height || !data) return;
+    const u = Math.max(clamp(width / 700, 1.25, 1.6), roomUnit(root));
+    stage.resize(width, height, window.devicePixelRatio || 1, u);
+    stage.place([], data, theme);
+    const { pen } = stage,
+      { cloud, truth } = data,
       grown = (this.clock.playing ? this.moment / GROWS : 1) * (truth.length - 1),
       pale = veil(theme.Q, Math.max(0.07, 0.8 / Math.sqrt(cloud.length)));
     this.plot.layout(pen, width, height);
@@ -284,5 +263,4 @@ class Sketch extends CanvasView {
   }
 }
 
-const show = showing(Sketch);
-export default show;
+export default showing(Sketch);

@@ -8,14 +8,7 @@ const SCORES = 32; // of a side, so many of which are drawn one by one
 const LABELLED = 26; // units of a side that has room for its length
 const BAR = {
   label: "A square of scores",
-  slider: "Size",
   frame: "size",
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to the size before, or next",
-  guide: {
-    square: "all scores of one head: queries downwards, keys to the right",
-    "a band": "a block of queries: it reads all of K and V",
-  },
 };
 
 class SquarePanel {
@@ -65,5 +58,4 @@ class SquarePanel {
   }
 }
 
-const show = showingFrames(SquarePanel, BAR, "__square");
-export default show;
+export default showingFrames(SquarePanel, BAR, "__square");

@@ -9,15 +9,7 @@ const [SCORES, MAXIMUM, WEIGHTS, PRODUCTS, SUM] = [1, 2, 3, 4, 5]; // the frames
 const CUTS = { keys: ["FlashAttention-1", "keys cut"], queries: ["FlashAttention-2", "queries cut"] };
 const BAR = {
   label: "Four warps share a tile",
-  slider: "Step",
   frame: "step",
-  speeds: [0.25, 0.5, 1, 2],
-  arrows: "to the step before, or next",
-  guide: {
-    "a colour's shade": "a warp, and what it has computed",
-    "shared memory": "where warps leave what others need, and wait for one another",
-    O: "of every row the sum of weights times V; parts of it must be added",
-  },
 };
 const spread = ({ x, y, w, h }) => [x, y, w, h];
 
@@ -134,5 +126,4 @@ class WarpsPanel {
   }
 }
 
-const show = showingFrames(WarpsPanel, BAR, "__warps", true);
-export default show;
+export default showingFrames(WarpsPanel, BAR, "__warps", true);

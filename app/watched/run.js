@@ -107,11 +107,4 @@ export class Watched extends Tiles {
       next = flash2.visitSteps[visits] ?? flash2.steps;
     return Math.min(flash2.visitSteps[visits - 1] + 1 + since, next);
   }
-
-  /** The next moment at which a marked tile is visited, after a position; the first one if there is none. */
-  nextMark(position) {
-    const { own, tiled } = this,
-      steps = tiled ? own.visitSteps.filter((n) => this.markOf(...own.tile(n))) : [];
-    return 1 + (steps.find((n) => n + 1 > position) ?? steps[0] ?? NONE);
-  }
 }

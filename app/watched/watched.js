@@ -15,23 +15,12 @@ const STEPS_PER_SECOND = 4,
   LONGEST = 40; // seconds from the start to the end, at the usual speed
 const BAR = {
   label: "Your kernel, step by step",
-  slider: "Step",
-  speeds: [0.25, 0.5, 1, 2, 4, 8],
-  arrows: "one step back, one on",
-  options: [
-    {
-      ...{ name: "finding", key: "n", words: "Next mark", act: (player) => player.nextMark() },
-      told: "to the next marked tile",
-    },
-  ],
   keys: [{ name: "r", told: "run the file again", act: () => ({ r: runAgain }) }],
   guide: {
-    tile: "a block of Q times a block of Kᵀ, as the kernel multiplied it",
     "striped, extra": "the mask hides all of it: wasted work",
     "striped, 2 ×": "visited more than once",
     "framed, wrong": "the first tile after which m, α, l or O of a row is wrong",
     "dashed, missing": "the mask leaves some of it, but nobody visited it",
-    "pale stripes": "hidden by the mask",
     "line in a bar": "what FlashAttention-2 moves of that tensor",
     "wavy line": "a line with a finding, which stands below it",
   },
@@ -46,7 +35,6 @@ class WatchedPlayer extends TimedPlayer {
 
   load(part) {
     super.load(part);
-    this.controls.optionOf("finding").disabled = !this.model.marked?.size;
     this.source ??= new Source(this.root);
     this.source.load(this.model);
   }
@@ -58,12 +46,6 @@ class WatchedPlayer extends TimedPlayer {
 
   eventBeside(by) {
     return Math.floor(this.at) + by;
-  }
-
-  nextMark() {
-    const at = this.model.nextMark(Math.floor(this.at));
-    this.clock.stop();
-    if (at > 0) this.seek(at);
   }
 
   /** Both grids side by side, bytes below; on a phone the grids one below the other. */
@@ -110,5 +92,4 @@ class WatchedPlayer extends TimedPlayer {
   }
 }
 
-const show = showing(WatchedPlayer, "__watched");
-export default show;
+export default showing(WatchedPlayer, "__watched");

