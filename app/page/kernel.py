@@ -1,5 +1,6 @@
 """The page Your kernel, there with a flag: a file, watched while Triton's interpreter runs it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,7 @@ import streamlit as st
 
 from app import command_line, scenario, serving
 from app.elements import fold, numbers, one_of, smaller_sibling
-from app.figures import watched as figures
-from app.figures.units import heads_text
+from app.figures.units import heads_text, number_text
 from app.page.parts import live
 from app.page.parts.job import POLL_SECONDS, ask, job_of, sentence, state_of
 from app.presenter import keys
@@ -182,34 +182,74 @@ def _tables(found: dict[str, Any]) -> None:
     left, right = st.columns([1.1, 1], gap="large")
     left.markdown("**Findings**" if found["findings"] else "**No findings**")
     if found["findings"]:
-        numbers(figures.findings(found), "Findings", height=TALL, where=left)
+        rows = [{"finding": one["sentence"], "line": str(one["line"] or "")} for one in found["findings"]]
+        numbers(rows, "Findings", height=TALL, where=left)
     if first := found.get("first_wrong"):
         i, j = first["tile"]
         left.markdown(
             f"**The first tile that goes wrong: ({i}, {j})**, row {first['row']} of head {found['head']}"
         )
-        numbers(figures.first_wrong(first), "The first tile that goes wrong", where=left)
+        names = ("m", "α", "l", "O, its first number")
+        pairs = zip(names, first["must"], first["found"], strict=True)
+        rows = [
+            {"after it": name, "must be": _number(must), "found": _number(own)} for name, must, own in pairs
+        ]
+        numbers(rows, "The first tile that goes wrong", where=left)
         left.caption("Found is what the finding's cause makes of the row: it gives the kernel's own O.")
     right.markdown("**Bytes by tensor**, all heads, counted")
-    numbers(figures.by_tensor(found), "Bytes by tensor", height=TALL, where=right)
+    numbers(by_tensor(found), "Bytes by tensor", height=TALL, where=right)
     if "by_program" in found:
         title = "Bytes by program"
-        fold("kernel programs", lambda: numbers(figures.by_program(found), title, height=LOW), title)
+        fold("kernel programs", lambda: numbers(by_program(found), title, height=LOW), title)
+
+
+def by_tensor(found: dict[str, Any]) -> list[dict[str, str]]:
+    """Bytes that all programs read and wrote, beside FlashAttention-2's in the same blocks."""
+    other = "FlashAttention-2" if "visits" in found else "needed"
+    kinds = {"read": "read_bytes", "written": "written_bytes"}
+    kinds |= {f"{other}: {kind}": f"flash2_{of}" for kind, of in kinds.items()}
+    names = dict.fromkeys([*found["read_bytes"], *found["written_bytes"]])
+    return [{"": name} | {kind: _amount(found[of].get(name)) for kind, of in kinds.items()} for name in names]
+
+
+def by_program(found: dict[str, Any]) -> list[dict[str, str]]:
+    """Bytes that every program read and wrote by tensor, beside FlashAttention-2's for its query block."""
+    names = dict.fromkeys(name for each in found["by_program"] for name in each["moved"])
+    return [
+        {
+            "program": f"{each['launch']} ({', '.join(map(str, each['program']))})",
+            "head": _amount(each["head"]),
+            "query block": _amount(each["query_block"]),
+            **{name: _moved(each["moved"].get(name, ())) for name in names},
+            "all": _amount(each["bytes"]),
+            "FlashAttention-2": _amount(each["flash2_bytes"]),
+        }
+        for each in found["by_program"]
+    ]
+
+
+def _moved(amounts: Sequence[int]) -> str:
+    """Read and written; one of them alone where the other is nothing."""
+    return " + ".join(_amount(amount) for amount in amounts if amount) or "0"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number_text(value, 4)
+
+
+def _amount(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _what_runs(what: WatchedFile) -> str:
     """The scenario that runs, how it was made smaller, and what a file may use."""
     problem, tiling, limits = what.experiment.problem, what.experiment.asked, Limits()
-    heads = f"{problem.heads} heads" if problem.heads > 1 else "1 head"
-    if problem.kv_heads != problem.heads:
-        heads = heads_text(problem.heads, problem.kv_heads)
+    heads = heads_text(problem.heads, problem.kv_heads)
     mask = ", causal" if problem.mask.causal else ""
     fewer = "" if what.lab else smaller_sibling(problem, scenario.current().problem)
-    why = " (the interpreter would take too long)" if fewer else ""
     return (
-        f"This runs {heads} of {problem.seq_q:,} queries and {problem.seq_kv:,} keys{fewer}{why}, "
-        f"with head dimension {problem.head_dim}, {problem.dtype}{mask} and blocks of {tiling.block_q} × "
-        f"{tiling.block_kv}. The page runs one batch of at most 4 heads and 16 × 16 tiles; the command line, "
-        f"`python -m engine kernel`, runs any size. The file runs in a process of its own, which may take "
-        f"{what.seconds:g} s and {limits.memory >> 30} GiB; what it prints is not shown."
+        f"This runs {heads} of {problem.seq_q:,} queries and {problem.seq_kv:,} keys{fewer}, with head "
+        f"dimension {problem.head_dim}, {problem.dtype}{mask} and blocks of {tiling.block_q} × "
+        f"{tiling.block_kv}; the command line, `python -m engine kernel`, runs any size. The file runs in a "
+        f"process of its own, which may take {what.seconds:g} s and {limits.memory >> 30} GiB."
     )
