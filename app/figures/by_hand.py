@@ -6,7 +6,7 @@ import numpy as np
 
 from app.figures.base import MONO
 from app.figures.colours import Palette
-from app.figures.style_rules import LINE
+from app.figures.tables import table
 from engine.studies.by_hand import BLOCK, ROW, ByHand
 
 CELLS = f"min-width: 2.2rem; height: 1.9rem; padding: 0 0.35rem; text-align: right; font: 1rem {MONO}"
@@ -17,23 +17,11 @@ STYLE = f"""
   .hand .sign {{ font-size: 1.3rem; }}
   .hand figure {{ margin: 0; }}
   .hand figcaption {{ font-weight: 700; padding-bottom: 0.2rem; }}
-  .hand table, table.hand-rows {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
+  .hand table {{ border-collapse: separate; border-spacing: 2px; margin: 0; border: none; }}
   .hand td {{ border: none; {CELLS}; }}
   .hand td.gap {{ min-width: 0.5rem; padding: 0; background: none !important; }}
   .hand tr.gap td {{ height: 0.5rem; background: none !important; }}
-  table.hand-rows td, table.hand-rows th {{ border: none; padding: 0.35rem 0.3rem; text-align: right; }}
-  table.hand-rows td {{ border-bottom: 1px solid {LINE}; font: 1rem {MONO}; white-space: nowrap; }}
-  table.hand-rows thead td {{ border: none; }}
-  table.hand-rows th {{ font-weight: 600; vertical-align: bottom; }}
-  table.hand-rows .words {{ text-align: left; font-family: inherit; }}
-  table.hand-rows .strong {{ font-weight: 700; }}
-  .hand-scroll {{ overflow-x: auto; }}
-  .hand-scroll.apart td:last-child {{ padding-left: 1.1rem; }} /* two sums are not one */
-  @media (max-width: 760px) {{
-    .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }}
-    table.hand-rows td, table.hand-rows th {{ padding: 0.3rem 0.2rem; }}
-  }}
-  @media (max-width: 480px) {{ .hand-scroll.apart td {{ white-space: normal; }} }} /* a phone shows all */
+  @media (max-width: 760px) {{ .hand td {{ min-width: 2.5rem; padding: 0 0.2rem; }} }}
 </style>
 """
 UNKNOWN = "?"
@@ -89,20 +77,16 @@ def first_piece(hand: ByHand, _: Palette) -> str:
     def listed(values: Sequence[float]) -> str:
         return "(" + ", ".join(map(number, values)) + ")"
 
-    rows = (
-        ("scores s", listed(first.scores[ROW]), listed(second.scores[ROW])),
-        ("maximum m", m, UNKNOWN),
-        ("factor α", "", UNKNOWN),
-        ("sum ℓ", f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
-        ("O so far", listed(first.out[ROW]), UNKNOWN),
+    rows = {
+        "scores s": (listed(first.scores[ROW]), listed(second.scores[ROW])),
+        "maximum m": (m, UNKNOWN),
+        "factor α": ("", UNKNOWN),
+        "sum ℓ": (f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
+        "O so far": (listed(first.out[ROW]), UNKNOWN),
+    }
+    return table(
+        [{"": name, "after piece 1": one, "after piece 2": two} for name, (one, two) in rows.items()]
     )
-    body = "".join(
-        f"<tr><td class='words strong'>{name}</td><td>{one}</td><td>{two}</td></tr>"
-        for name, one, two in rows
-    )
-    head = "<tr><td></td><th>after piece 1</th><th>after piece 2</th></tr>"
-    table = f"<table class='hand-rows'><thead>{head}</thead><tbody>{body}</tbody></table>"
-    return f"{STYLE}<div class='hand-scroll apart' tabindex='0'>{table}</div>"
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:

@@ -211,24 +211,6 @@ def execute(q, k, v, blocks: np.ndarray, block: int, ends: np.ndarray | None = N
     return Counted.of(memory, out)
 
 
-def execute_gated(numbers: Subject, keys: int, gates: np.ndarray) -> Counted:
-    """All three branches of NSA, each a softmax of its own, added up by gates [3, heads, keys].
-
-    The means of blocks that lie before a query whole, so many keys chosen by them, and a window of half as
-    many; O is like q.
-    """
-    block, queries = numbers.block, np.arange(len(numbers.k))
-    means = [each.reshape(-1, block, each.shape[1]).mean(1) for each in (numbers.k, numbers.v)]
-    every = np.zeros((len(queries), 1), int)
-    branches = [execute(numbers.q, *means, every, len(means[0]), (queries + 1) // block)]
-    for rule, count in ((MEANS, keys), (WINDOW, keys // 2)):
-        table = named(chosen(replace(numbers, every=True), rule, count), block)
-        branches.append(execute(numbers.q, numbers.k, numbers.v, table, block))
-    out = sum(gate[..., None] * branch.out for gate, branch in zip(gates, branches, strict=True))
-    read = {name: sum(branch.read[name] for branch in branches) for name in "QKV"}
-    return Counted(out, read, branches[0].written)
-
-
 @lru_cache(maxsize=128)
 def moved(way: str, length: int) -> dict[str, float]:
     """Of a query and a key head, in the mean of a causal prompt: keys that its tiles "read", and "scores".

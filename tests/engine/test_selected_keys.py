@@ -45,27 +45,6 @@ def test_visited_blocks_are_attention_over_them_and_move_what_a_loop_counts(rule
     assert found.read == {"K": 2 * 16 * read, "V": 2 * 16 * read, "Q": 2 * 16 * 96 * 2}
 
 
-def test_three_branches_are_three_softmaxes_that_gates_add_up():
-    numbers = studies.subject(SMALL)
-    q, k, v = (each.astype(float) for each in (numbers.q, numbers.k, numbers.v))
-    gates = np.random.Generator(np.random.PCG64(3)).random((3, len(q), 96))
-    found = studies.execute_gated(numbers, 12, gates)
-    chosen = studies.chosen(replace(numbers, every=True), MEANS, 12)
-    read = 0
-    for head, query in np.ndindex(*q.shape[:2]):
-        first = max(0, query // 3 - 1) * 3  # a window of two blocks: the query's own is the last
-        keys = [each for each in range(query + 1) if chosen[query, each]], [*range(first, query + 1)]
-        means = (each[: (query + 1) // 3 * 3].reshape(-1, 3, each.shape[1]).mean(1) for each in (k, v))
-        exact = np.zeros(16)
-        branches = [tuple(means), *((k[each], v[each]) for each in keys)]
-        for gate, (some_k, some_v) in zip(gates[:, head, query], branches, strict=True):
-            weights = np.exp(some_k @ q[head, query])
-            exact += gate * (weights / weights.sum() @ some_v if len(some_k) else 0)
-            read += len(some_k) * (head == 0)
-        np.testing.assert_allclose(found.out[head, query], exact, rtol=2e-4, atol=2e-5)
-    assert found.read["K"] == found.read["V"] == read * 16 * 2
-
-
 def test_lost_weight_is_what_is_not_visited():
     numbers = studies.subject(SMALL)
     whole, rows = dense(numbers), numbers.rows
