@@ -31,8 +31,7 @@ def heat_grid(
         told = f"{row.tflops:,.1f} TFLOP/s with {row.warps} warps, {row.stages} stages"
         return tables.Cell(seconds_text(row.times.p50), told, share, framed=framed)
 
-    queries, keys = (sorted(set(sizes)) for sizes in zip(*best, strict=True))
-    return tables.by_blocks(queries, keys, cell, colours, "Recorded time by block size")
+    return tables.by_blocks(best, cell, colours, "Recorded time by block size")
 
 
 def counters(

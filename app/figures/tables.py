@@ -1,9 +1,8 @@
 """Tables, grids and bars as HTML: pictures that are mostly numbers, drawn far faster than by Plotly."""
 
 import json
-import re
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -67,37 +66,22 @@ class Cell:
     framed: bool = False
 
 
-def grid(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    cells: Sequence[Sequence[Cell]],
-    axes: str,
-    colours: Palette,
-    title: str = "",
-) -> str:
-    """Cells by row and column; `axes` says what the two are, the title what the cells are."""
-    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in columns)
-    lines = [
-        f"<tr><th scope='row'>{escape(name)}</th>{''.join(_grid_cell(cell, colours) for cell in line)}</tr>"
-        for name, line in zip(rows, cells, strict=True)
-    ]
-    foot = f"<tr><td></td><th class='axis' colspan='{len(columns)}'>{escape(axes)}</th></tr>"
-    texts = [[name, *(cell.text for cell in line)] for name, line in zip(rows, cells, strict=True)]
-    taken = _to_take(title, sheet([axes, *columns], texts))
-    return f"<table class='grid'{taken}><tbody>{''.join(lines)}<tr><td></td>{head}</tr>{foot}</tbody></table>"
-
-
 def by_blocks(
-    rows: Sequence[int],
-    columns: Sequence[int],
-    cell: Callable[[int, int], Cell],
-    colours: Palette,
-    title: str,
+    sizes: Iterable[tuple[int, int]], cell: Callable[[int, int], Cell], colours: Palette, title: str
 ) -> str:
-    """A grid over block sizes, larger query blocks higher."""
-    cells = [[cell(row, column) for column in columns] for row in reversed(rows)]
+    """Cells by rows of query blocks, larger ones higher, and of key blocks; the title says what they are."""
+    rows, columns = (sorted({*each}) for each in zip(*sizes, strict=True))
+    cells = {row: [cell(row, column) for column in columns] for row in reversed(rows)}
+    head = "".join(f"<th scope='col'>{column}</th>" for column in columns)
+    lines = "".join(
+        f"<tr><th scope='row'>{row}</th>{''.join(_grid_cell(each, colours) for each in line)}</tr>"
+        for row, line in cells.items()
+    )
     axes = "query block ↑, key block →, in rows"
-    return grid([*map(str, reversed(rows))], [*map(str, columns)], cells, axes, colours, title)
+    foot = f"<tr><td></td><th class='axis' colspan='{len(columns)}'>{axes}</th></tr>"
+    texts = [[str(row), *(each.text for each in line)] for row, line in cells.items()]
+    taken = _to_take(title, sheet([axes, *map(str, columns)], texts))
+    return f"<table class='grid'{taken}><tbody>{lines}<tr><td></td>{head}</tr>{foot}</tbody></table>"
 
 
 def _grid_cell(cell: Cell, colours: Palette) -> str:
@@ -152,51 +136,22 @@ def _fill(colour: str, hatched: bool) -> str:
     return f"background:repeating-linear-gradient(135deg, {stripes}),{pale}"
 
 
-PLAIN = re.compile(r"[-−]?[\d,]*\.?\d+(e[-+]?\d+)?")
-WITH_UNIT = re.compile(r"([-−]?[\d,]*\.?\d+) ([A-Za-z/µ]+)")
-Number = int | float
-
-
-def sheet(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str | Number]]:
+def sheet(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str | float]]:
     """Rows of raw values under a head, as JSON and CSV hold them.
 
-    A unit stands in a column's head where all its numbers share it, else in the first cell of a row whose
-    numbers do, else behind its number.
+    A unit stands in a column's head where all its quantities share it, else behind its number.
     """
-    cells = [[_raw(text) for text in row] for row in rows]
-    columns = [_shared(column) for column in zip(*cells, strict=True)] or [""] * len(head)
-    first = [_named(name, unit) for name, unit in zip(head, columns, strict=True)]
-    return [first, *(_line(row, columns) for row in cells)]
+    columns = [[cell for cell in column if isinstance(cell, Quantity)] for column in zip(*rows, strict=True)]
+    units = [{cell.unit for cell in column} for column in columns] or [set()] * len(head)
+    alone = [next(iter(of)) if len(of) == 1 else "" for of in units]
+    named = [f"{name} ({unit})".strip() if unit else name for name, unit in zip(head, alone, strict=True)]
+    lines = [[_raw(cell, len(of) == 1) for cell, of in zip(row, units, strict=True)] for row in rows]
+    return [named, *lines]
 
 
-def _line(row: Sequence[tuple], columns: Sequence[str]) -> list[str | Number]:
-    """The row's values, units that its columns do not say beside its name or its numbers."""
-    left = ["" if unit == said else unit for (_, unit), said in zip(row, columns, strict=True)]
-    whole = _shared([(value, unit) for (value, _), unit in zip(row, left, strict=True)])
-    values = [
-        f"{value} {unit}" if unit and unit != whole else value
-        for (value, _), unit in zip(row, left, strict=True)
-    ]
-    return [_named(values[0], whole), *values[1:]]
-
-
-def _raw(text: str) -> tuple[str | Number, str]:
-    """A cell as a number and its unit; words as they are."""
-    if isinstance(text, Quantity):
-        return text.value, text.unit
-    found = WITH_UNIT.fullmatch(text)
-    number, unit = found.groups() if found else (text, "")
-    if not PLAIN.fullmatch(number):
-        return text, ""
-    plain = number.replace(",", "").replace("−", "-")
-    return (int(plain) if plain.lstrip("-").isdigit() else float(plain)), unit
-
-
-def _shared(cells: Sequence[tuple]) -> str:
-    """The unit of all numbers, if it is one."""
-    units = {unit for value, unit in cells if not isinstance(value, str)}
-    return units.pop() if len(units) == 1 else ""
-
-
-def _named(name: str | Number, unit: str) -> str | Number:
-    return f"{name} ({unit})".strip() if unit else name
+def _raw(cell: str, alone: bool) -> str | float:
+    """A quantity's number, with its unit unless that stands elsewhere; a whole number; words as they are."""
+    if isinstance(cell, Quantity):
+        return cell.value if alone or not cell.unit else f"{cell.value} {cell.unit}"
+    digits = cell.replace(",", "")
+    return int(digits) if digits.isdecimal() else cell

@@ -68,5 +68,4 @@ def bytes_by_tiling(
         share, look = (logs[pair] - low) / span, {"struck": not held.fits, "framed": pair == current}
         return tables.Cell(bytes_text(requested), held.sentence, share, **look)
 
-    rows, columns = (sorted({*sizes}) for sizes in zip(*survey, strict=True))
-    return tables.by_blocks(rows, columns, cell, colours, "Requested bytes by block size")
+    return tables.by_blocks(survey, cell, colours, "Requested bytes by block size")

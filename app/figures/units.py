@@ -44,11 +44,6 @@ def bytes_text(value: float) -> Quantity:
     return scaled(value, "B")
 
 
-def tokens_text(amount: float, unit: str = "tokens") -> Quantity:
-    """Tokens, or tokens per second, as "135 k tokens/s"."""
-    return Quantity(f"{scaled(amount, '').strip()} {unit}", amount, unit)
-
-
 def bytes_range_text(low: float, high: float) -> str:
     """Two numbers of bytes as "1.2 to 1.6 GB"."""
     first, last = bytes_text(low), bytes_text(high)
@@ -67,14 +62,6 @@ def seconds_text(value: float) -> Quantity:
         if float(f"{value:.3g}") >= size or unit == "ns":
             return Quantity(f"{number_text(value / size)} {unit}", value, "s")
     raise ValueError(f"seconds is {value}; it must be a number")
-
-
-def about_seconds(value: float) -> str:
-    """A duration as one says it who does not know it exactly."""
-    if value < 55:
-        return f"{max(5, math.ceil(value / 5) * 5)} seconds"
-    minutes = math.ceil(value / 60)
-    return "1 minute" if minutes == 1 else f"{minutes} minutes"
 
 
 def plain(text: str) -> str:
@@ -111,11 +98,6 @@ def gain_text(ratio: float, less: str) -> str:
 def ratio_digits(value: float, base: float) -> str:
     """How many times a base something is, to three digits."""
     return digits(value / base)
-
-
-def percent_text(value: float, base: float) -> Quantity:
-    """How much of a base something is, in whole per cent."""
-    return Quantity(f"{value / base:.0%}", 100 * value / base, "%")
 
 
 def ratio_text(value: float, base: float, places: int = 2) -> Quantity:
@@ -167,12 +149,8 @@ def number_text(value: float, figures: int = 3) -> str:
 
 def bound_text(bound: float) -> str:
     """A bound rounded up to one digit and a power of ten: 2·10⁻⁷."""
-    if bound == 0:
-        return "0"
-    exponent = math.floor(math.log10(bound))
-    digit = math.ceil(bound / 10.0**exponent)
-    digit, exponent = (1, exponent + 1) if digit == 10 else (digit, exponent)
-    return f"{digit}·10{str(exponent).translate(SUPERSCRIPTS)}"
+    unit = 10.0 ** math.floor(math.log10(bound or 1.0))
+    return power_text(math.ceil(bound / unit) * unit, 0)
 
 
 def log_axis(values, words: Callable, low: float, high: float, *room: float, **more) -> dict:

@@ -11,7 +11,7 @@ from app.elements import fold, numbers, own_one_of, own_slider, placed, plot
 from app.figures import across as figures
 from app.figures.colours import Palette
 from app.figures.tables import scrolled, table
-from app.figures.units import bytes_text, heads_text, scaled, seconds_text, share_text, short, tokens_text
+from app.figures.units import bytes_text, counted, heads_text, scaled, seconds_text, share_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import live
 from app.page.parts.job import sentence
@@ -283,7 +283,7 @@ def _memory(spread: Spread) -> None:
             "": "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
             "this sequence": bytes_text(room.bytes),
             "of it buffers": bytes_text(room.others),
-            "longest that fits": tokens_text(room.longest),
+            "longest that fits": counted(room.longest, "token"),
         }
         for room in studies.rooms(spread)
     ]

@@ -15,7 +15,6 @@ from app.figures.units import (
     digits,
     gain_text,
     moment,
-    ratio_digits,
     scaled,
     seconds_text,
     share_text,
@@ -79,7 +78,7 @@ def show() -> None:
 
 def _times(ratio: float, less: str) -> str:
     """A ratio as "16.9 times fewer" or, below 1, as "1.2 times more"; `less` is fewer or less."""
-    return f"{ratio_digits(1, ratio)} times more" if ratio < 1 else f"{digits(ratio)} times {less}"
+    return gain_text(ratio, less).replace("×", " times")
 
 
 def _headline(experiment: Experiment) -> str:
