@@ -49,13 +49,14 @@ def test_two_processes_measure_a_ring_over_gloo(beside):
 
 
 def test_a_ring_s_processes_stay_and_come_anew_where_one_has_ended(monkeypatch):
+    """A ring of one, as each process takes seconds to start."""
     monkeypatch.setattr(cluster, "_rank", worker_jobs.rank)
-    first, again = (cluster.ring_here(PROBLEM, "forward", 2) for _ in range(2))
+    first, again = (cluster.ring_here(PROBLEM, "forward", 1) for _ in range(2))
     assert first == again == (first[0], [PROBLEM, "forward", "ring"])
     with pytest.raises(JobError, match="a process of the ring ended unexpectedly"):
-        cluster.ring_here(PROBLEM, "die", 2)
-    assert cluster.ring_here(PROBLEM, "forward", 2)[0] not in (0, first[0])
-    cluster._RINGS.pop(2).end()
+        cluster.ring_here(PROBLEM, "die", 1)
+    assert cluster.ring_here(PROBLEM, "forward", 1)[0] not in (0, first[0])
+    cluster._RINGS.pop(1).end()
 
 
 def test_a_ring_takes_as_many_gpus_as_get_alike_parts():

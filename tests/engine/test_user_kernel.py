@@ -14,6 +14,7 @@ from engine.measuring.user_kernel import MOST_SECONDS, interpretable, saved, wat
 from engine.watch import launches
 from engine.watch.labs import FOLDER
 from engine.watch.process import FailedError, Limits, run
+from engine.watch.user_file import NotServedError
 from engine.worker.jobs import JobError
 
 
@@ -89,20 +90,12 @@ def test_a_file_that_is_not_there_is_a_sentence(tmp_path):
 SCENARIO = Experiment.of(seq=1000, head_dim=32, heads=4, kv_heads=2, batch=2)
 
 
-def taken(source, tmp_path):
-    """What a file of the last lab that launches two kernels, changed so, launches."""
-    text = (FOLDER / "8_split_and_merge.py").read_text("utf-8")
-    for old, new in source.items():
-        assert old in text
-        text = text.replace(old, new)
-    file = tmp_path / "mine.py"
-    file.write_text(text)
-    return run(file, SCENARIO, Limits(seconds=60), function=launches.__name__)
-
-
 def test_launches_are_those_of_the_whole_scenario_and_nothing_runs(tmp_path):
-    """What the file fills is filled again, and numbers that it makes in Python are refused."""
-    found = taken({"out = torch.empty_like(q)": "out = torch.zeros_like(q)"}, tmp_path)
+    """Of the last lab that launches two kernels; what the file fills is filled again."""
+    file, text = tmp_path / "mine.py", (FOLDER / "8_split_and_merge.py").read_text("utf-8")
+    assert "out = torch.empty_like(q)" in text
+    file.write_text(text.replace("out = torch.empty_like(q)", "out = torch.zeros_like(q)"))
+    found = run(file, SCENARIO, Limits(seconds=60), function=launches.__name__)
     assert [each["grid"][:2] for each in found["launches"]] == [[16, 8], found["launches"][1]["grid"][:2]]
     assert [each["given"] for each in found["memory"][:3]] == [0, 1, 2]
     assert [each["bytes"] for each in found["memory"][:2]] == [2 * 4 * 1000 * 32 * 2, 2 * 2 * 1000 * 32 * 2]
@@ -110,9 +103,15 @@ def test_launches_are_those_of_the_whole_scenario_and_nothing_runs(tmp_path):
     assert all("tt.func public" in kernel["code"] for kernel in found["kernels"])
     (own,) = [each for each in found["memory"] if each["fill"]]
     assert (own["fill"], own["bytes"]) == ([0] * 16, found["memory"][0]["bytes"])
-    made = "out = torch.arange(q.numel()).to(q.dtype).view(q.shape)"
-    with pytest.raises(FailedError, match="it fills a tensor in Python"):
-        taken({"out = torch.empty_like(q)": made}, tmp_path)
+
+
+def test_numbers_that_a_file_makes_in_python_are_refused_and_a_file_must_launch_something(tmp_path):
+    pytest.importorskip("kernels.dense")  # which must come before Triton
+    with pytest.raises(NotServedError, match="it fills a tensor in Python"):
+        launches.Launches([]).plain(torch.arange(100))
+    (tmp_path / "mine.py").write_text("def attention(q, k, v, causal=False):\n    return q\n")
+    with pytest.raises(NotServedError, match="it launches 0 kernels; it must be 1 to 64"):
+        launches.report(tmp_path / "mine.py", SCENARIO, 1.0)
 
 
 def test_kernels_are_launched_on_the_tensors_here(monkeypatch):
@@ -141,15 +140,7 @@ def test_kernels_are_launched_on_the_tensors_here(monkeypatch):
         user_kernel._call(found, q, k, v, None)
 
 
-def test_a_file_that_fails_is_the_jobs_sentence(tmp_path):
-    file = tmp_path / "mine.py"
-    file.write_text("def attention(q, k, v, causal=False):\n    return q\n")
-    payload = {"calls": [SCENARIO.flat()], "file": str(file), "saved": user_kernel.saved(file)}
-    with pytest.raises(JobError, match="it launches 0 kernels; it must be 1 to 64"):
-        user_kernel.prepared_on_gpu(payload)
-
-
-def test_a_file_as_it_was_is_compiled_once(monkeypatch, tmp_path):
+def test_a_file_as_it_was_is_compiled_once_and_one_that_fails_is_the_jobs_sentence(monkeypatch, tmp_path):
     runs = []
     monkeypatch.setattr(user_kernel, "run", lambda *_, **__: runs.append({}) or runs[-1])
     file = tmp_path / "mine.py"
@@ -158,3 +149,11 @@ def test_a_file_as_it_was_is_compiled_once(monkeypatch, tmp_path):
         payload = {"calls": [SCENARIO.flat()], "file": str(file), "saved": user_kernel.saved(file)}
         assert user_kernel.prepared_on_gpu(payload).args[0] is runs[-1]
         assert len(runs) == compiled
+
+    def fail(*_, **__):
+        raise FailedError("mine.py: it launches 0 kernels.")
+
+    monkeypatch.setattr(user_kernel, "run", fail)
+    file.write_text("3")
+    with pytest.raises(JobError, match="it launches 0 kernels"):
+        user_kernel.prepared_on_gpu(payload | {"saved": user_kernel.saved(file)})

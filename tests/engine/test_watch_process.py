@@ -25,7 +25,7 @@ from engine.__main__ import main
 from engine.watch import command, confined
 from engine.watch import process as watch_process
 from engine.watch.confined import answer_of, understood
-from engine.watch.process import FailedError, Limits, run
+from engine.watch.process import FailedError, Limits
 from engine.watch.user_file import NotServedError, function_of, report
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps processes from each other")
@@ -136,17 +136,24 @@ def test_exit_codes_say_whether_there_are_findings(monkeypatch, capsys, findings
     assert (head.inputs, head.seq_q, head.head_dim) == ("text:5.3:It is a truth", 8, 64)
 
 
-def test_a_file_is_run_in_a_process_of_its_own(tmp_path):
-    file = tmp_path / "leaves.py"
-    file.write_text("def attention(q, k, v):\n    print('{}')\n    raise SystemExit(3)\n")
+def test_a_file_is_run_in_a_process_of_its_own_with_limits_and_leaves_nothing(tmp_path):
+    """By the command; it prints, catches what it can, and goes on until it has no memory."""
+    file, place = tmp_path / "mine.py", tmp_path / "written"
+    file.write_text(
+        "import mmap, os\ndef attention(q, k, v):\n    print('{}')\n"
+        f"    for act in (os.fork, lambda: open({str(place)!r}, 'w')):\n"
+        "        try:\n            act()\n        except OSError:\n            refused = True\n"
+        "    mmap.mmap(-1, 5 << 30)\n"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "engine", "kernel", str(file), "--json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    said = "python -m engine kernel: leaves.py: line 3 ends Python with sys.exit(3).\n"
+    said = "python -m engine kernel: mine.py: line 9 fails: it needs more memory than it may use.\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert not place.exists()
 
 
 def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
@@ -324,17 +331,6 @@ def test_an_answer_without_an_end_is_a_sentence_and_is_not_held():
         os._exit(0)
 
     assert answer_of(floods, 60.0) == {"sentence": confined.NO_REPORT}
-
-
-def test_a_file_has_its_limits_and_leaves_nothing(tmp_path):
-    """Through its processes; it catches what it can."""
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "import mmap, os\ndef attention(q, k, v):\n"
-        "    try:\n        os.fork()\n    except OSError:\n        mmap.mmap(-1, 5 << 30)\n"
-    )
-    with pytest.raises(FailedError, match=r"line 6 fails: it needs more memory than it may use"):
-        run(file, Experiment.of(seq=16), Limits())
 
 
 @pytest.mark.parametrize("answer", [b"[1]", b"7", b"[" * 10**5, b'{"found": ', b"\xff", b"9" * 10**5])
