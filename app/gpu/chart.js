@@ -1,4 +1,4 @@
-// SMs from top to bottom, time from left to right, every block a bar; below, how many SMs have work.
+// SMs from top to bottom, time from left to right, every block a bar; below, what crosses HBM meanwhile.
 
 import { duration, percent, rate } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
@@ -18,13 +18,12 @@ export class ChartPanel extends LaneChart {
     this.narrow = !this.low && box.w < 660 * u;
     const left = 46 * u,
       top = (this.narrow ? 62 : 26) * u,
-      [strip, gap] = this.low ? [0, 0] : [30 * u, 8 * u],
+      gap = 8 * u,
       flow = !this.low && lane.flow ? 60 * u : 0,
-      h = box.h - top - strip - flow - 26 * u - gap;
+      h = box.h - top - flow - 26 * u;
     this.plot = { x: box.x + left, y: box.y + top, w: box.w - left - 8 * u, h };
-    this.strip = { ...this.plot, y: this.plot.y + h + gap, h: strip };
-    this.flow = flow && { ...this.plot, y: this.strip.y + strip + gap, h: flow - gap };
-    this.high = h + gap + strip + flow;
+    this.flow = flow && { ...this.plot, y: this.plot.y + h + gap, h: flow - gap };
+    this.high = h + flow;
     this.every = h < THINNEST * u * lane.sms ? SOME : 1;
     this.row = h / Math.ceil(lane.sms / this.every);
   }
@@ -37,19 +36,15 @@ export class ChartPanel extends LaneChart {
   }
 
   paint(pen, box, { time }) {
-    const { plot, strip, lane, u, theme } = this,
+    const { plot, lane, u, theme } = this,
       cut = this.cutTogether(pen.ctx, time, [1], [PALE]),
       style = { size: 11.5, color: theme.muted, mono: true },
       beside = (words, y) => pen.right(String(words), plot.x - 6 * u, y, style);
     this.title(pen, box);
     beside("SM 0", plot.y + 9 * u);
     if (plot.h > 24 * u) beside(lane.sms - 1, plot.y + plot.h);
-    if (!this.low) {
-      beside(lane.sms, strip.y + 9 * u);
-      beside(0, strip.y + strip.h);
-    }
     this.ticks(pen, 78, undefined, "center");
-    if (!this.low) this.names(pen);
+    if (this.flow) this.name(pen);
     this.playhead(pen, cut, 3 * u);
   }
 
@@ -74,16 +69,7 @@ export class ChartPanel extends LaneChart {
   }
 
   drawn(ctx, strength) {
-    const { strip, theme, lane } = this;
     this.bars(ctx, strength);
-    ctx.fillStyle = theme.panel;
-    ctx.fillRect(strip.x, strip.y, strip.w, strip.h);
-    ctx.fillStyle = mix(theme.statistics, theme.panel, strength);
-    // SMs that run a block, over time; what is missing above stands idle
-    for (let x = strip.x; x < strip.x + strip.w; x++) {
-      const high = (strip.h * lane.at(this.timeAt(x + 0.5)).busy) / lane.sms;
-      ctx.fillRect(x, strip.y + strip.h - high, 1, high);
-    }
     if (this.flow) this.crossing(ctx, strength);
   }
 
@@ -121,12 +107,10 @@ export class ChartPanel extends LaneChart {
     }
   }
 
-  /** Of the strips below the SMs, which are dark or pale. */
-  names(pen) {
-    const { strip, flow, u, theme } = this,
+  /** Of the strip below the SMs. */
+  name(pen) {
+    const { flow, u, theme } = this,
       look = { size: 11.5, weight: 600, halo: theme.panel };
-    pen.text("SMs with work", strip.x + 4 * u, strip.y + 12 * u, look);
-    if (!flow) return;
     const { most, interval, origin } = this.lane.flow,
       told = ["HBM: read above, written below", `of ${rate((1e6 * most) / interval)}`, origin];
     pen.right(told, flow.x + flow.w - 4 * u, flow.y + 12 * u, { ...look, room: flow.w - 8 * u });

@@ -1,6 +1,6 @@
 // What the chip holds at a step, and how much of it that takes.
 
-import { clamp, inKib, subscript, traffic } from "../canvas/format.js";
+import { clamp, inKib, subscript } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 import { NONE } from "./run.js";
 
@@ -74,7 +74,7 @@ export class ChipPanel {
       whole = total(shared.map(({ bytes }) => bytes)),
       gap = parts.length > 7 ? 3 * u : 5 * u,
       least = Math.min(20 * u, (box.h - 54 * u) / parts.length - gap), // a tile with its name
-      room = box.h - 98 * u - (least + gap) * parts.length, // a heading above, two lines below
+      room = box.h - 54 * u - (least + gap) * parts.length, // below a heading
       largest = Math.max(...parts.map(({ bytes }) => bytes)),
       weights = parts.map(({ bytes }) => Math.sqrt(bytes / largest)),
       unit = clamp(room / total(weights), 0, 36 * u);
@@ -85,32 +85,13 @@ export class ChipPanel {
       this.tile(pen, { x: box.x, y, w: box.w, h }, part, this.name(part, run, step), tiles[part.tensor]);
       y += h + gap;
     });
-    if (y + 44 * u > box.y + box.h) return;
-    const fits = whole <= model.chip.capacity,
-      style = { size: 12.5, color: fits ? pen.theme.muted : pen.theme.bad, room: box.w };
-    this.moral(model, run, parts, fits).forEach((line, n) =>
-      pen.text(line, box.x, y + (20 + 18 * n) * u, style),
-    );
-  }
-
-  /** What becomes of S and P, the matrices that the algorithms differ in. */
-  moral({ drawn }, run, parts, fits) {
-    const size = traffic(drawn.seq_q * drawn.seq_kv * drawn.stored);
-    if (!fits) return ["These tiles are too big: choose", "smaller blocks or head dimension."];
-    if (run.unfused) return [`S and P live in HBM, ${size} each,`, "and pass through here tile by tile."];
-    if (run.rows === "gradients")
-      return ["P and dS are recomputed here, so", `HBM never sees their ${size} each.`];
-    return parts.some(({ tensor }) => tensor === "S")
-      ? ["S and P never leave the chip, so", `HBM never sees their ${size} each.`]
-      : ["S, O, m and l are in registers, so", `HBM sees no S or P, ${size} each.`];
   }
 
   heading(pen, box, chip, held, whole) {
     const { u, theme } = pen,
-      fits = whole <= chip.capacity,
-      color = fits ? theme.muted : theme.bad,
+      color = theme.muted,
       [y, bar] = [box.y + 16 * u, box.y + 27 * u],
-      amount = `${inKib(fits ? held : whole).replace(" KiB", "")} of ${inKib(chip.capacity)}`,
+      amount = `${inKib(held).replace(" KiB", "")} of ${inKib(chip.capacity)}`,
       width = pen.right(amount, box.x + box.w, y, { size: 11.5, mono: true, color }),
       whose = box.w < 275 * u ? "One SM" : `One of ${chip.sms} SMs`,
       part = (bytes) => box.w * Math.min(1, bytes / chip.capacity);

@@ -32,21 +32,13 @@ export function linkedMoment() {
 export const waitingBlock = (model, run) =>
   run.keysOutside ? Math.round(0.6 * (model.queryBlocks - 1)) : null;
 
-/** The step about a third through at which the followed row rescales, so that the first picture has something to say. */
-export function tellingStep(model, run, slot) {
+/** The first step past a third of the run that rescales, or gives gradients, so that the first picture has something to say. */
+export function tellingStep(model, run) {
   const from = Math.floor(run.steps * 0.37),
-    row = (s) => model.rowOf(run.query[s], slot),
-    all = (operation) => [...run.kind.keys()].filter((s) => run.operation(s) === operation);
-  if (model.backward) {
-    const gradients = all("score_gradient").filter((s) => s >= from);
-    return gradients.find((s) => model.rowInTile(row(s), run.key[s]).weight > 0.08) ?? gradients[0] ?? from;
-  }
-  const waiting = waitingBlock(model, run),
-    tells = all("rescale").filter((s) => {
-      if (waiting === null ? s < from : run.query[s] !== waiting) return false;
-      const { alpha } = model.after(row(s), run.key[s]);
-      return alpha > 0.05 && alpha < 0.9;
-    }),
-    far = (s) => Math.abs(s - from);
-  return tells.length ? tells.reduce((best, s) => (far(s) < far(best) ? s : best)) : from;
+    telling = model.backward ? "score_gradient" : "rescale",
+    waiting = waitingBlock(model, run),
+    tells = (_, s) =>
+      s >= from && run.operation(s) === telling && (waiting === null || run.query[s] === waiting);
+  const found = run.kind.findIndex(tells);
+  return found < 0 ? from : found;
 }

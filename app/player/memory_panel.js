@@ -1,6 +1,6 @@
 // From HBM by L2 to an SM: what lies in memory, pipes as wide as they are fast, and the tiles on their way through them.
 
-import { eased, rate, traffic, wholePercent } from "../canvas/format.js";
+import { eased, rate, traffic } from "../canvas/format.js";
 import { mix } from "../canvas/theme.js";
 
 const SCORES = ["S", "P", "dS"],
@@ -66,7 +66,6 @@ export class MemoryPanel {
       pen.frame(x + 0.5, y + 0.5, w - 1, h - 1, theme.line, 1, 5);
     }
     this.contents(pen, model, run, step);
-    this.answered(pen, run, step);
     for (const flight of flights) this.tile(pen, run, flight);
   }
 
@@ -122,18 +121,6 @@ export class MemoryPanel {
     if (!moved) return pen.dashed(left + 0.5, top + 0.5, long - 1, thick - 1, theme.muted, 1);
     pen.box(left, top, long, thick, theme.cell, 2);
     pen.box(left, top, long * share, thick, color, 2);
-  }
-
-  /** How much of what was read so far L2 answered by itself. */
-  answered(pen, run, step) {
-    const { l2, u, theme } = this,
-      asked = run.readAt(step),
-      share = asked ? wholePercent(1 - run.readAt(step, "crossing") / asked) : "–",
-      style = { size: 11.5, color: theme.muted },
-      [x, y] = [l2.x + l2.w / 2, l2.y + l2.h - 44 * u];
-    pen.centered("answers", x, y, style);
-    pen.centered(share, x, y + 21 * u, { size: 17, weight: 700, mono: true });
-    pen.centered("so far", x, y + 36 * u, style);
   }
 
   /** A tile at its part of the way; between HBM and L2 only as much of it as crosses there. */

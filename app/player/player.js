@@ -54,7 +54,7 @@ class Player extends TimedPlayer {
       const place = this.race ? linked.get("race") * RACE_MARKS : Number(linked.get("step"));
       this.at = clamp(place || 0, 0, this.last);
     } else if (noted(this.model) !== null) this.fraction = noted(this.model);
-    else this.at = tellingStep(this.model, this.run, this.slot) + 1;
+    else this.at = tellingStep(this.model, this.run) + 1;
   }
 
   // position: 0 before the first step, n for step n - 1 under way, one past the last when all is done
@@ -177,13 +177,7 @@ class Player extends TimedPlayer {
     link.hash = new URLSearchParams({ ...place, ...(this.pinned !== null && { row: this.pinned }) });
     return {
       ...super.takeHome,
-      title: "Player: picture, animation, tile visits",
-      labels: {
-        PNG: "Player's picture",
-        GIF: "Player's run",
-        MP4: "Player's run",
-        CSV: "Player's tile visits",
-      },
+      title: "Player",
       name: `attention-${this.race ? "race" : this.run.name}`,
       link: link.href,
       files: { CSV: () => visitsCsv(this) },

@@ -72,15 +72,11 @@ export class RowPanel {
       small = { size: 11.5, color: theme.muted },
       ends = [state.first, Math.max(state.first, state.last)];
     pen.box(plot.x, plot.y, plot.w, plot.h, theme.panel, 5);
-    const absent = (whole && key === "alpha") || state.last < state.first,
-      range = absent ? null : this.trace(pen, plot, model, row, state, key, theme[color], whole);
+    if (!(whole && key === "alpha") && state.last >= state.first)
+      this.trace(pen, plot, model, row, state, key, theme[color], whole);
     if (run.reverse) ends.reverse();
     pen.text(`key tile ${ends[0]}`, box.x, foot, small);
     pen.right(String(ends[1]), box.x + box.w, foot, small);
-    if (!range || box.w <= SHORT * u) return;
-    const [low, high] = range,
-      told = low < high ? `from ${show(low)} to ${show(high)}` : `always ${show(low)}`;
-    pen.centered(told, box.x + box.w / 2, foot, small);
   }
 
   /** A step line over the key tiles that the row sees, in the order of their visits, up to now; its range is that of the whole row, so it never rescales. */
@@ -97,7 +93,6 @@ export class RowPanel {
       finite = values.filter(Number.isFinite);
     let [low, high] = key === "alpha" ? [0, 1] : [Math.min(...finite), Math.max(...finite)];
     if (key === "l") low = 0;
-    const range = finite.length && !whole ? [low, high] : null;
     if (!(high > low)) [low, high] = [low - 1, high + 1];
     const margin = 10 * u,
       yOf = (value) => plot.y + plot.h - margin - ((value - low) / (high - low)) * (plot.h - 2 * margin),
@@ -112,6 +107,5 @@ export class RowPanel {
     pen.line(points, color, 2.2 * u);
     const [x, y] = points.slice(-2);
     if (points.length) pen.dot(Math.min(x, plot.x + plot.w - 4 * u), y, 4.5 * u, color);
-    return range;
   }
 }

@@ -10,10 +10,9 @@ const PALETTE_PICTURES = 6; // that a GIF's palette is made from
 const BREATH = 30; // ms of work before the page may do something else
 
 /** Tells `progress` the share that is done and lets the page answer; unlike a timer it is not slowed down behind another. */
-function resting(count, progress, signal) {
+function resting(count, progress) {
   let rested = performance.now();
   return async (n) => {
-    signal?.throwIfAborted();
     if (performance.now() - rested < BREATH) return;
     progress?.((n + 1) / count);
     await new Promise((done) => {
@@ -25,10 +24,10 @@ function resting(count, progress, signal) {
   };
 }
 
-async function gif(film, progress, signal) {
+async function gif(film, progress) {
   film.play(GIF_RATE);
   const { count, canvas } = film,
-    rest = resting(count, progress, signal);
+    rest = resting(count, progress);
   const samples = Array.from({ length: PALETTE_PICTURES }, (_, n) => {
     film.show(Math.round((n * (count - 1)) / (PALETTE_PICTURES - 1)));
     return film.pixels();
@@ -42,11 +41,11 @@ async function gif(film, progress, signal) {
   return made.finish();
 }
 
-function mp4(film, progress, signal) {
+async function mp4(film, progress) {
   film.play(FILM_RATE);
   const count = film.count + STANDS * FILM_RATE,
     draw = (n) => n < film.count && film.show(n);
-  return filmOf(film.canvas, { count, rate: FILM_RATE, draw, rest: resting(count, progress, signal) });
+  return filmOf(film.canvas, { count, rate: FILM_RATE, draw, rest: resting(count, progress) });
 }
 
 /** Each kind of file of a player, by what a button says. */
@@ -54,13 +53,13 @@ export function filmFiles(player) {
   const { film } = player.takeHome;
   return {
     PNG: async () => {
-      const still = await film({ dpr: 2 });
+      const still = film({ dpr: 2 });
       still.paint(player.at);
       return new Promise((done) => still.canvas.toBlob(done, "image/png"));
     },
-    GIF: async (progress, signal) => gif(await film(), progress, signal),
-    MP4: async (progress, signal) => mp4(await film({ hall: true, dpr: 1.5 }), progress, signal),
-    "MP4 4K": async (progress, signal) => mp4(await film({ hall: true, dpr: 3 }), progress, signal),
+    GIF: (progress) => gif(film(), progress),
+    MP4: (progress) => mp4(film({ hall: true, dpr: 1.5 }), progress),
+    "MP4 4K": (progress) => mp4(film({ hall: true, dpr: 3 }), progress),
   };
 }
 

@@ -13,8 +13,6 @@ const PAINT = [
   ...["visibility", "display", "font-family", "font-size", "font-weight", "font-style"],
   ...["text-anchor", "dominant-baseline", "shape-rendering"],
 ];
-const making = new Map(); // what takes a while, by its label, and goes on while the list is closed: { share, abort }
-const shows = new Map(); // how each is shown now, by its label
 
 const main = () => document.querySelector(MAIN);
 const shadows = () => [...main().querySelectorAll("*")].map((element) => element.shadowRoot).filter(Boolean);
@@ -149,50 +147,28 @@ function things(scenario) {
 }
 
 /** A line of the list, with a button for each kind of file. */
-function line({ title, files, labels = {}, name }) {
-  const share = made("output", {}),
-    long = Object.values(files).some((make) => make.length);
+function line({ title, files, name }) {
+  const said = made("output", {});
   const buttons = Object.entries(files).map(([kind, make]) => {
-    const label = `${labels[kind] ?? title} as ${kind}`,
-      file = [name, ...kind.toLowerCase().split(" ").reverse()].join("."), // "MP4 4K" ends in .4k.mp4
-      button = made("button", { textContent: kind, ariaLabel: label });
-    if (make.length) slow(button, share, label, () => begin(label, make, file));
-    else button.onclick = async () => save(await make(), file);
+    const file = [name, ...kind.toLowerCase().split(" ").reverse()].join("."), // "MP4 4K" ends in .4k.mp4
+      button = made("button", { textContent: kind, ariaLabel: `${title} as ${kind}` });
+    button.onclick = () => begin(button, make, file, said);
     return button;
   });
-  return made("li", {}, made("span", { textContent: title }), ...(long ? [share] : []), ...buttons);
+  return made("li", {}, made("span", { textContent: title }), said, ...buttons);
 }
 
-/** Has a button cancel what it began, while the share that is done stands beside it. */
-function slow(button, share, label, start) {
+/** Makes a file, while the share that is done stands on its button; what keeps it from being made is said. */
+async function begin(button, make, file, said) {
   const kind = button.textContent;
-  button.onclick = () => (making.has(label) ? making.get(label).abort.abort() : start());
-  const show = (said) => {
-    const now = making.get(label);
-    share.className = said ? "said" : "";
-    share.textContent = said ?? (now ? `${Math.floor(100 * now.share)}%` : "");
-    button.textContent = now ? "cancel" : kind;
-    button.ariaLabel = now ? `Cancel the ${kind}` : label;
-  };
-  shows.set(label, show);
-  show();
-}
-
-async function begin(label, make, file) {
-  const now = { share: 0, abort: new AbortController() };
-  making.set(label, now);
-  let end;
+  button.disabled = true;
+  said.textContent = "";
   try {
-    const progress = (share) => {
-      now.share = share;
-      shows.get(label)();
-    };
-    save(await make(progress, now.abort.signal), file);
+    save(await make((share) => (button.textContent = `${Math.floor(100 * share)}%`)), file);
   } catch (error) {
-    if (error.name !== "AbortError") end = error.message;
+    said.textContent = error.message;
   }
-  making.delete(label);
-  shows.get(label)(end);
+  Object.assign(button, { disabled: false, textContent: kind });
 }
 
 async function copyLink(control) {

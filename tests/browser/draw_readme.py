@@ -55,7 +55,7 @@ def _animation(page: Page, address: str, name: str) -> None:
     page.wait_for_function(SETTLED)
     page.get_by_role("button", name="Download").first.click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Player's run as GIF").click()
+        page.get_by_role("button", name="Player as GIF").click()
     _shrink(Path(download.value.path()), ASSETS / name)
     print(name, (ASSETS / name).stat().st_size, "bytes")
 

@@ -103,7 +103,7 @@ test("the SMs keep most of a chart's height, however low it is", () => {
     const chart = Object.assign(new ChartPanel(), { lane, u });
     chart.layout({ x: 0, y: 0, w, h });
     assert.ok(chart.plot.h > 0.4 * h, `${w} by ${h}`);
-    assert.ok(chart.strip.y + chart.strip.h < h);
+    assert.ok(chart.plot.y + chart.high < h);
   }
 });
 

@@ -25,7 +25,7 @@ test("where the row that is followed is in another tile, the sentence speaks of 
 test("the first moment of a run with key tiles outside is one at which the followed row is at work", () => {
   const phases = [{ ...PHASE, outer: "key", gathers: false, carries: false }];
   const outside = new Model(toy({ run: { phases, rewrites: true } }));
-  const step = tellingStep(outside, outside.run, 0.5);
+  const step = tellingStep(outside, outside.run);
   assert.equal(outside.run.query[step], Math.round(0.6 * (outside.queryBlocks - 1)));
   assert.equal(outside.run.operation(step), "rescale");
 });

@@ -6,7 +6,6 @@ import { Pen } from "../../app/canvas/pen.js";
 import { TimedPlayer } from "../../app/canvas/timed_player.js";
 import { unpack } from "../../app/canvas/unpack.js";
 import { Recorded } from "../../app/gpu/placement.js";
-import { MemoryPanel } from "../../app/player/memory_panel.js";
 import { Model } from "../../app/player/model.js";
 import { RowPanel } from "../../app/player/row_panel.js";
 import { amountBar } from "../../app/player/traffic_panel.js";
@@ -77,19 +76,6 @@ test("lse is said to be of the tile before while m is new and l is not", () => {
   for (const step of [10, 11]) assert.equal(said(step)[0], "m + log ℓ before this tile"); // m is 1.5
   assert.equal(said(12)[0], "m + log ℓ");
   assert.equal(said(30)[0], "m + log ℓ");
-});
-
-test("L2 answers what is read and does not cross HBM, whatever is written", () => {
-  const panel = Object.assign(new MemoryPanel(), { u: 1, theme: THEME, l2: { x: 0, y: 0, w: 10, h: 10 } });
-  const said = (step) => {
-    const pen = new Writing();
-    panel.answered(pen, run, step);
-    return pen.words[1];
-  };
-  assert.equal(said(-1), "–");
-  assert.equal(said(0), "0%"); // the first tile of Q
-  assert.equal(said(8), "43%"); // 224 bytes read, 128 of them across HBM
-  assert.equal(said(30), "43%"); // 448 and 256: O and lse, 80 bytes, are no answers
 });
 
 test("a run without steps has its total alone", () => {
