@@ -96,7 +96,7 @@ def split_kernel(
         if any_not_finite(accumulator):  # perhaps of a sequence that only shares a tile
             running_max, running_sum, accumulator = attend_few(
                 q_tile, key_tensor, value_tensor, state, span,
-                queries, sizes, score, view, slope, TILE, 1,
+                queries, sizes, score, view, slope, TILE,
             )  # fmt: skip
 
     partial_batch = partial + split.to(tl.int64) * split_stride + batch.to(tl.int64) * partial_strides[0]

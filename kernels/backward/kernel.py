@@ -14,21 +14,14 @@ from kernels.tile.scores import (
     uncapped,
 )
 from kernels.tile.tile import (
-    added,
     added_of_seen,
     any_not_finite,
-    any_part_not_finite,
     head_start,
     inlined,
-    load_parts,
     load_tile,
     matmul,
     narrowed,
-    parts_added_of_seen,
-    products_of,
-    store_parts,
     store_tile,
-    zeros_of,
 )
 
 
@@ -42,15 +35,14 @@ def add_to_keys(
     d_k, d_v = sums
     start, stop = span
     seq_q = sizes[0]
-    PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
     STEP: tl.constexpr = TILE.FEW if APART else TILE.BLOCK_Q
     for query_block in range(start, stop):
         queries = query_block * STEP + tl.arange(0, STEP)
-        q_tile = load_parts(q_head, q_strides, queries, columns[0], seq_q, TILE.HEAD_DIM, RAGGED)
+        q_tile = load_tile(q_head, q_strides, queries, columns[0], seq_q, TILE.HEAD_DIM, RAGGED)
         d_out_tile = load_tile(d_out_head, d_out_strides, queries, columns[1], seq_q, TILE.V_DIM, RAGGED)
         lse = tl.load(lse_head + queries)
         delta = tl.load(delta_head + queries)
-        products = products_of(k_tile, q_tile, PARTS)  # transposed throughout: [keys, queries]
+        products = matmul(k_tile, tl.trans(q_tile))  # transposed throughout: [keys, queries]
         if not TILE.RANGES:
             view = None
         else:
@@ -76,11 +68,11 @@ def add_to_keys(
             d_scores = uncapped(d_scores, limited, score[2])
         if APART:
             d_scores = narrowed(tl.where(seen, d_scores, 0.0), d_out_tile.dtype)
-            d_k = parts_added_of_seen(
-                d_k, d_scores, seen, (q_head, q_strides), queries, columns[0], seq_q, TILE.HEAD_DIM, PARTS
+            d_k = added_of_seen(
+                d_k, d_scores, seen, (q_head, q_strides), queries, columns[0], seq_q, TILE.HEAD_DIM
             )
         else:
-            d_k = added(d_k, narrowed(d_scores, d_out_tile.dtype), q_tile, PARTS)
+            d_k += matmul(narrowed(d_scores, d_out_tile.dtype), q_tile)
     return d_k, d_v
 
 
@@ -104,7 +96,6 @@ def key_gradient_kernel(
     EVEN: tl.constexpr = EVEN_GROUP[0]
     GROUP: tl.constexpr = EVEN_GROUP[1]
     sizes = (seq_q, seq_kv, window)
-    PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
     key_blocks = tl.cdiv(seq_kv, TILE.BLOCK_KV)
     key_block = tl.program_id(0) % key_blocks
     batch = tl.program_id(0) // key_blocks // kv_heads
@@ -115,9 +106,9 @@ def key_gradient_kernel(
     tensors = (q, q_strides, d_out, d_out_strides, lse, delta, heads, padded_seq_q)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    k_tile = load_parts(k_head, k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True)
+    k_tile = load_tile(k_head, k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, True)
     v_tile = load_tile(v_head, v_strides, keys, v_columns, seq_kv, TILE.V_DIM, True)
-    k_sum = zeros_of(TILE.BLOCK_KV, TILE.BLOCK_D, PARTS)
+    k_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_D], 0.0, tl.float32)
     v_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_V], 0.0, tl.float32)
     start, full_start, full_stop, stop = query_blocks_in(terms, batch, key_block, sizes, TILE)
     for member in range(0, GROUP):  # known to the compiler: no loop around the loops where it is 1
@@ -137,8 +128,8 @@ def key_gradient_kernel(
                 sizes, score, terms, batch, batch_head, TILE, True, not EVEN,
             )  # fmt: skip
     if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
-        if any_part_not_finite(k_sum, PARTS) | any_not_finite(v_sum):  # perhaps of what only shares a tile
-            k_sum = zeros_of(TILE.BLOCK_KV, TILE.BLOCK_D, PARTS)
+        if any_not_finite(k_sum) | any_not_finite(v_sum):  # perhaps of what only shares a tile
+            k_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_D], 0.0, tl.float32)
             v_sum = tl.full([TILE.BLOCK_KV, TILE.BLOCK_V], 0.0, tl.float32)
             few = (start * (TILE.BLOCK_Q // TILE.FEW), stop * (TILE.BLOCK_Q // TILE.FEW))
             for member in range(0, GROUP):
@@ -149,7 +140,7 @@ def key_gradient_kernel(
                 )  # fmt: skip
     d_k_head = head_start(d_k, d_k_strides, batch, kv_head)
     d_v_head = head_start(d_v, d_v_strides, batch, kv_head)
-    store_parts(d_k_head, d_k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, k_sum, score[0])
+    store_tile(d_k_head, d_k_strides, keys, columns, seq_kv, TILE.HEAD_DIM, k_sum * score[0])
     store_tile(d_v_head, d_v_strides, keys, v_columns, seq_kv, TILE.V_DIM, v_sum)
 
 
@@ -162,13 +153,12 @@ def add_to_queries(
     k_head, k_strides, v_head, v_strides = key_tensors
     start, stop = span
     seq_kv = sizes[1]
-    PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
     STEP: tl.constexpr = TILE.FEW if APART else TILE.BLOCK_KV
     for key_block in range(start, stop):
         keys = key_block * STEP + tl.arange(0, STEP)
-        k_tile = load_parts(k_head, k_strides, keys, columns[0], seq_kv, TILE.HEAD_DIM, RAGGED)
+        k_tile = load_tile(k_head, k_strides, keys, columns[0], seq_kv, TILE.HEAD_DIM, RAGGED)
         v_tile = load_tile(v_head, v_strides, keys, columns[1], seq_kv, TILE.V_DIM, RAGGED)
-        products = products_of(q_tile, k_tile, PARTS)
+        products = matmul(q_tile, tl.trans(k_tile))
         if view is not None:
             limited = capped(products, score[2], TILE.FINE)
             products = sloped(limited, slope, view, keys[None, :])
@@ -182,11 +172,11 @@ def add_to_queries(
         if APART:
             seen = products != float("-inf")
             d_scores = narrowed(tl.where(seen, d_scores, 0.0), v_tile.dtype)
-            d_q = parts_added_of_seen(
-                d_q, d_scores, seen, (k_head, k_strides), keys, columns[0], seq_kv, TILE.HEAD_DIM, PARTS
+            d_q = added_of_seen(
+                d_q, d_scores, seen, (k_head, k_strides), keys, columns[0], seq_kv, TILE.HEAD_DIM
             )
         else:
-            d_q = added(d_q, narrowed(d_scores, v_tile.dtype), k_tile, PARTS)
+            d_q += matmul(narrowed(d_scores, v_tile.dtype), k_tile)
     return d_q
 
 
@@ -198,7 +188,6 @@ def query_gradient_kernel(
     """One program a query block of a head: dQ; score, as above: (scale, scale in log2, cap)."""
     q_strides, k_strides, v_strides, d_out_strides, d_q_strides = strides
     sizes = (seq_q, seq_kv, window)
-    PARTS: tl.constexpr = 3 if TILE.HEAD_DIM == 192 else 1
     query_blocks = tl.cdiv(seq_q, TILE.BLOCK_Q)
     batch_head = tl.program_id(0) // query_blocks
     query_block = tl.program_id(0) % query_blocks
@@ -214,11 +203,11 @@ def query_gradient_kernel(
     d_out_head = head_start(d_out, d_out_strides, batch, head)
     k_head = head_start(k, k_strides, batch, kv_head)
     v_head = head_start(v, v_strides, batch, kv_head)
-    q_tile = load_parts(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
+    q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
     d_out_tile = load_tile(d_out_head, d_out_strides, queries, v_columns, seq_q, TILE.V_DIM, True)
     lse_rows = tl.load(lse + rows + queries)
     delta_rows = tl.load(delta + rows + queries)
-    q_sum = zeros_of(TILE.BLOCK_Q, TILE.BLOCK_D, PARTS)
+    q_sum = tl.full([TILE.BLOCK_Q, TILE.BLOCK_D], 0.0, tl.float32)
     first = query_block * TILE.BLOCK_Q
     last = tl.minimum(first + TILE.BLOCK_Q, seq_q) - 1
     view = None
@@ -244,11 +233,12 @@ def query_gradient_kernel(
             queries, both_columns, sizes, score, view, slope, TILE, True, not EVEN,
         )  # fmt: skip
     if TILE.RANGES:  # noqa: SIM102 (known when compiling, what follows is not)
-        if any_part_not_finite(q_sum, PARTS):  # perhaps of what only shares a tile
+        if any_not_finite(q_sum):  # perhaps of what only shares a tile
             few = (start * (TILE.BLOCK_KV // TILE.FEW), stop * (TILE.BLOCK_KV // TILE.FEW))
+            nothing = tl.full([TILE.BLOCK_Q, TILE.BLOCK_D], 0.0, tl.float32)
             q_sum = add_to_queries(
-                q_tile, d_out_tile, lse_rows, delta_rows, zeros_of(TILE.BLOCK_Q, TILE.BLOCK_D, PARTS),
-                key_tensors, few, queries, both_columns, sizes, score, view, slope, TILE, True, True, True,
+                q_tile, d_out_tile, lse_rows, delta_rows, nothing, key_tensors, few,
+                queries, both_columns, sizes, score, view, slope, TILE, True, True, True,
             )  # fmt: skip
     d_q_head = head_start(d_q, d_q_strides, batch, head)
-    store_parts(d_q_head, d_q_strides, queries, columns, seq_q, TILE.HEAD_DIM, q_sum, score[0])
+    store_tile(d_q_head, d_q_strides, queries, columns, seq_q, TILE.HEAD_DIM, q_sum * score[0])

@@ -11,9 +11,8 @@ import torch.distributed as dist
 
 from kernels.call.value_checks import as_autocast, check_is_tensor, check_untransformed, resolved
 from kernels.distributed.job import METHODS, Job, desk_of, differentiated
-from kernels.distributed.layout import Layout, Transfer
-from kernels.distributed.movers import Lanes
-from kernels.distributed.team import PeerLostError, team_of
+from kernels.distributed.layout import Layout
+from kernels.distributed.team import PeerLostError, Team, team_of
 
 __all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
 
@@ -52,28 +51,16 @@ def unshard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = 
     if len(alike) > 1 or rows != [layout.rows(rank) for rank in range(team.size)]:
         shapes = ", ".join(f"{tuple(each['shape'])} {each['dtype']}" for each in said)
         raise ValueError(f"t is {shapes} on the ranks, it must be what shard(t, causal={bool(causal)}) gives")
-    backend = desk_of(team).sending
-    return _gathered(backend, layout, team.rank, *resolved(t))
+    return _gathered(team, layout, *resolved(t))
 
 
-def _gathered(mover, layout: Layout, rank: int, t: torch.Tensor) -> torch.Tensor:
-    """All parts, sent from each rank to each."""
-    batch, heads, _, head_dim = t.shape
-    width = batch * heads * head_dim * t.element_size()
-    lanes = Lanes(t.device)
-    rows = t.detach().permute(2, 0, 1, 3).contiguous().view(-1).view(torch.uint8)
-    published, _ = mover.open(lanes, rows.numel(), 0)
-    published.copy_(rows)
-    whole = torch.empty(layout.tokens * width, dtype=torch.uint8, device=t.device)
-    transfers = tuple(
-        Transfer(source, target, span.row, span.start, span.rows)
-        for span, source in layout.owners
-        for target in range(layout.ranks)
-    )
-    mover.ready()
-    lanes.after(mover.fetch(transfers, [(0, width, whole)]))
-    mover.close()
-    return whole.view(t.dtype).view(-1, batch, heads, head_dim).permute(1, 2, 0, 3).contiguous()
+def _gathered(team: Team, layout: Layout, t: torch.Tensor) -> torch.Tensor:
+    """All parts, each padded to the longest on its way."""
+    own = t.new_zeros(*t.shape[:2], layout.most_rows, t.shape[3])
+    own[:, :, : t.shape[2]] = t.detach()
+    parts = [torch.empty_like(own) for _ in range(team.size)]
+    dist.all_gather([each.view(torch.uint8) for each in parts], own.view(torch.uint8), team.transfers())
+    return torch.cat([parts[rank][:, :, span.row : span.row + span.rows] for span, rank in layout.owners], 2)
 
 
 def ring_attention(
@@ -98,13 +85,14 @@ def ring_attention(
     method is ring (K and V pulled from their owners by copy engines, step by step; where the GPUs cannot map
     each other's memory a warning says so and ring_send runs), ring_send (the same by send and receive),
     all_gather (keys in the order of the sequence, a group of heads at a time), all_to_all (Ulysses: tokens
-    exchanged for heads) or auto, which takes what a model says is fastest, see `explain`. With a window ring
-    fetches the keys that the rank's queries see, and no others.
+    exchanged for heads) or auto, see `explain`: ring, with few tokens all_gather; where the GPUs cannot map
+    each other's memory all_to_all if the ranks divide the heads. With a window ring fetches the keys that the
+    rank's queries see, and no others.
 
     The ranks compare their calls before the first transfer of a new one: ValueError or TypeError, the same on
-    all ranks, where they differ. PeerLostError where a rank has ended; where the GPU waits for one, the
-    process ends with a sentence after `kernels.distributed.team.PATIENCE` seconds. torch.compile leaves the
-    call as it is; a CUDA graph takes it after a first call outside.
+    all ranks, where they differ. PeerLostError where a rank has ended; where the GPU waits for one, PyTorch
+    ends the wait with its own error after `kernels.distributed.team.PATIENCE` seconds. torch.compile leaves
+    the call as it is; a CUDA graph takes it after a first call outside.
     """
     if torch.compiler.is_compiling():
         return torch.compiler.disable(_run)(q, k, v, causal, window, group, method, return_lse, scale)
@@ -123,7 +111,7 @@ def explain(
     scale: float | None = None,
 ) -> str:
     """Which method `ring_attention` takes for these arguments and why, in one sentence; every rank asks."""
-    job, _ = _job(*as_autocast(q, k, v), causal, window, group, method, scale)
+    job = _job(*as_autocast(q, k, v), causal, window, group, method, scale)
     return f"{job.method} runs by {job.mover.name}: {job.reason}"
 
 
@@ -131,13 +119,12 @@ class RingAttention(torch.autograd.Function):
     """O and lse of a job, and their gradients."""
 
     @staticmethod
-    def forward(ctx, q, k, v, job: Job, note):
-        """O and lse; note is called when the GPU has been given everything."""
+    def forward(ctx, q, k, v, job: Job):
+        """O and lse."""
         out, lse, saved = job.forward(q, k, v)
         ctx.save_for_backward(*saved)
-        ctx.job, ctx.note = job, note
+        ctx.job = job
         ctx.set_materialize_grads(False)
-        note()
         return out, lse
 
     @staticmethod
@@ -146,30 +133,26 @@ class RingAttention(torch.autograd.Function):
         """dQ, dK and dV, and nothing for the job."""
         saved = ctx.saved_tensors
         with _on(saved[0]):
-            gradients = ctx.job.backward(saved, *resolved(d_out, d_lse))
-            ctx.note()
-        return *gradients, None, None
+            return *ctx.job.backward(saved, *resolved(d_out, d_lse)), None
 
 
 def _run(q, k, v, causal, window, group, method, return_lse, scale):
     check_untransformed(q, k, v)
     q, k, v = resolved(*as_autocast(q, k, v))
-    job, note = _job(q, k, v, causal, window, group, method, scale)
+    job = _job(q, k, v, causal, window, group, method, scale)
     with _on(q):
         if differentiated(q, k, v):
-            out, lse = RingAttention.apply(q, k, v, job, note)
+            out, lse = RingAttention.apply(q, k, v, job)
         else:
             out, lse, _ = job.forward(q, k, v)
-            note()
     return (out, lse) if return_lse else out
 
 
-def _job(q, k, v, causal, window, group, method, scale):
-    """The agreed job, and what tells the watch that a call has been given to the GPU."""
+def _job(q, k, v, causal, window, group, method, scale) -> Job:
+    """What the ranks have agreed on."""
     check_is_tensor("q", q)
     desk = desk_of(team_of(group, q.device))
-    job = desk.job(q, k, v, causal, window, scale, method, differentiated(q, k, v))
-    return job, desk.note
+    return desk.job(q, k, v, causal, window, scale, method, differentiated(q, k, v))
 
 
 def _on(tensor: torch.Tensor):

@@ -1,9 +1,5 @@
 """What a call comes to once the ranks have agreed on it: a method, how it moves bytes, and a plan."""
 
-import os
-import sys
-import threading
-import time
 import warnings
 from dataclasses import dataclass, replace
 
@@ -15,16 +11,12 @@ from kernels.call.device import device_of
 from kernels.call.value_checks import remember
 from kernels.dispatch.dispatch import algorithms, chosen
 from kernels.distributed import all_to_all, movers, ring
-from kernels.distributed import team as waiting
-from kernels.distributed.choice import Problem, group_count, seconds, unserved
+from kernels.distributed.choice import fastest, group_count, unserved
 from kernels.distributed.layout import Layout, Plan, planned
-from kernels.distributed.movers import CopyEngines, Lanes, SendReceive
-from kernels.distributed.team import PeerLostError, Team
+from kernels.distributed.movers import CopyEngines, SendReceive
+from kernels.distributed.team import Team
 from kernels.launch.launch import interpreted
 
-TICKS = 1024
-ANSWER = 5.0  # seconds that a rank has to say that it waits too
-EXIT = 1
 METHODS = ("auto", "ring", "ring_send", "all_gather", "all_to_all")
 
 
@@ -140,57 +132,6 @@ class Job:
         return ring.differentiate(self.mover, self.plan, self.call, *saved, d_out, d_lse)
 
 
-class Watch:
-    """A thread that ends the process, with one sentence, where the GPU waits for a rank that does not come.
-
-    It counts calls that this rank has given its GPU. That writes into the host's memory how far it came, as a
-    call of CUDA would be blocked by a GPU that waits for ever.
-    """
-
-    @torch.inference_mode(False)  # what is written by later calls must not be of that mode
-    def __init__(self, team: Team):
-        self.team, self.given, self.changed = team, 0, time.monotonic()
-        on_gpu = team.device.type == "cuda"
-        self.ticks = torch.arange(TICKS, dtype=torch.int64, device=team.device)
-        self.reached = torch.zeros(1, dtype=torch.int64, pin_memory=on_gpu)
-        threading.Thread(target=self._look, daemon=True, name="ring attention's watch").start()
-
-    def note(self) -> None:
-        """One more call has been given to the current stream."""
-        lanes = Lanes(self.team.device)
-        lanes.fork()
-        if not self.outstanding():
-            self.changed = time.monotonic()
-        self.given = (self.given + 1) % TICKS
-        tick = self.ticks[self.given : self.given + 1]
-        with lanes.transferring():  # so that the caller's stream need not wait for the copy
-            self.reached.copy_(tick, non_blocking=True)
-
-    def outstanding(self) -> int:
-        """Calls that the GPU has not come to the end of."""
-        return (self.given - int(self.reached)) % TICKS
-
-    def _look(self) -> None:
-        seen = int(self.reached)
-        while True:
-            time.sleep(min(1.0, waiting.PATIENCE / 10))
-            if (now := int(self.reached)) != seen:
-                seen, self.changed = now, time.monotonic()
-            if self.outstanding() and time.monotonic() - self.changed > waiting.PATIENCE:
-                self._end()
-
-    def _end(self) -> None:
-        """Name the ranks whose own watch says nothing, and end."""
-        try:
-            self.team.exchange({"waits": True}, patience=ANSWER, tag=waiting.TAGS)
-            sentence = f"all ranks wait for each other since {waiting.PATIENCE:.0f} s: their calls differ"
-        except PeerLostError as error:
-            sentence = str(error)
-        sys.stderr.write(f"{sentence}; rank {self.team.rank} ends its process\n")
-        sys.stderr.flush()
-        os._exit(EXIT)
-
-
 class Desk:
     """The jobs of a team, by what a rank is called with: the ranks talk before the first of each alone."""
 
@@ -199,7 +140,6 @@ class Desk:
         self.jobs: dict[tuple, Job] = {}
         self.sending = SendReceive(team)
         self.copying: CopyEngines | str | None = None
-        self.watch = Watch(team) if team.size > 1 and team.device.type == "cuda" else None
 
     def job(self, q, k, v, causal, window, scale, method, gradient: bool) -> Job:
         """The job of a call; every rank asks. ValueError or TypeError, on all ranks, where there is none."""
@@ -216,11 +156,6 @@ class Desk:
             remember(self.jobs, known, self._agree(q, k, v, own))
         return self.jobs[known]
 
-    def note(self) -> None:
-        """A call has been given to the current stream: the watch is to see that it ends."""
-        if self.watch is not None and not torch.cuda.is_current_stream_capturing():
-            self.watch.note()
-
     def _agree(self, q, k, v, own: dict) -> Job:
         layout = agreed(self.team, own)
         causal, window, method = own["causal"], own["window"], own["method"]
@@ -232,12 +167,11 @@ class Desk:
         mover, why_not = self._mover(method)
         if why_not and method == "ring":
             warnings.warn(f"ring runs as ring_send: {why_not}", stacklevel=6)
-        hosts = len({member["host"] for member in self.team.members})
-        problem = Problem(layout, call, q.element_size(), mover.name, hosts)
         reason = "it was asked for"
         if method == "auto":
-            method, reason = _fastest(problem, why_not)
-        groups, plan = group_count(method, problem), None
+            method, reason = fastest(layout, call, q.element_size(), why_not is None)
+            reason = f"{reason}; {why_not}" if why_not else reason
+        groups, plan = group_count(method, layout, call, q.element_size()), None
         if method != "all_to_all":
             plan = planned(layout, self.team.rank, causal, window, method != "all_gather", groups)
         return Job(method, mover, layout, self.team.rank, plan, groups, call, reason)
@@ -267,17 +201,6 @@ class Desk:
                 why_not = f"the ranks cannot map each other's memory: {str(error).splitlines()[0][:200]}"
             every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]
         return next(filter(None, every), None) or CopyEngines(self.team)
-
-
-def _fastest(problem: Problem, why_not: str | None) -> tuple[str, str]:
-    """The method that the model says is fastest, and what it says."""
-    names = ("ring_send" if why_not else "ring", "all_gather", "all_to_all")
-    names = [each for each in names if not unserved(each, problem.layout, problem.call)]
-    times = {each: seconds(each, problem) for each in names}
-    best = min(names, key=times.get)
-    others = ", ".join(f"{each} at {times[each] * 1e3:.3g}" for each in names if each != best)
-    reason = f"on {problem.layout.ranks} ranks it is modelled at {times[best] * 1e3:.3g} ms forward, {others}"
-    return best, f"{reason}; {why_not}" if why_not else reason
 
 
 _desks: dict[Team, Desk] = {}

@@ -104,7 +104,8 @@ def rendezvous(team: Team, size: int) -> Shared:
     handle = symmetric_memory.rendezvous(own, team.group.group_name)
     buffers = [handle.get_buffer(rank, (size,), torch.uint8) for rank in range(team.size)]
     buffers[team.rank] = own
-    return Shared(buffers, lambda channel: handle.barrier(channel=channel))
+    patience = int(1000 * waiting.PATIENCE)  # ms, after which the GPU gives up a rank that does not come
+    return Shared(buffers, lambda channel: handle.barrier(channel=channel, timeout_ms=patience))
 
 
 class CopyEngines:
@@ -206,7 +207,7 @@ class SendReceive:
     def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Bytes to publish in and bytes that others put results into."""
         self.lanes, self.under_way = lanes, []
-        self.group = self.team.nccl() if lanes.cuda else self.team.side
+        self.group = self.team.transfers()
         device = self.team.device
         self.published = torch.empty(published, dtype=torch.uint8, device=device)
         self.inbox = torch.empty(inbox, dtype=torch.uint8, device=device)
@@ -266,7 +267,7 @@ class SendReceive:
             try:
                 works.append((peer, call(tensor, group=self.group, tag=number % TAGS, **{side: peer})))
             except RuntimeError:
-                raise peers_lost(rank, [peer], waiting.PATIENCE) from None
+                raise peers_lost(rank, [peer]) from None
         messages = Messages(rank, works)
         self.under_way.append(messages)
         return messages

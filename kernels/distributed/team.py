@@ -22,24 +22,23 @@ class PeerLostError(RuntimeError):
         self.lost = lost
 
 
-def peers_lost(rank: int, lost: list[int], patience: float) -> PeerLostError:
+def peers_lost(rank: int, lost: list[int]) -> PeerLostError:
     """The error of a rank that has nothing from others."""
     lost = sorted(set(lost))
     who = f"rank {lost[0]} has" if len(lost) == 1 else f"ranks {', '.join(map(str, lost))} have"
-    sentence = f"{who} ended or been silent for {patience:g} s: ring_attention cannot go on on rank {rank}"
+    sentence = f"{who} ended or been silent for {PATIENCE:g} s: ring_attention cannot go on on rank {rank}"
     return PeerLostError(sentence, tuple(lost))
 
 
 class Messages:
     """Sends and receives under way over gloo, each with its peer."""
 
-    def __init__(self, rank: int, works: list[tuple[int, dist.Work]], patience: float | None = None):
+    def __init__(self, rank: int, works: list[tuple[int, dist.Work]]):
         self.rank, self.works = rank, works
-        self.patience = PATIENCE if patience is None else patience
 
     def wait(self) -> None:
         """Until all are done; PeerLostError names the peers whose are not."""
-        lost, until = [], time.monotonic() + self.patience
+        lost, until = [], time.monotonic() + PATIENCE
         for peer, work in self.works:
             try:
                 work.wait(timedelta(seconds=max(0.1, until - time.monotonic())))
@@ -47,7 +46,7 @@ class Messages:
                 lost.append(peer)
         self.works = []
         if lost:
-            raise peers_lost(self.rank, lost, self.patience)
+            raise peers_lost(self.rank, lost)
 
 
 class Team:
@@ -63,11 +62,11 @@ class Team:
         about["nccl"] = str(torch.cuda.nccl.version()) if device.type == "cuda" else ""
         self.members = self.exchange(about)
 
-    def exchange(self, said: dict, patience: float | None = None, tag: int | None = None) -> list[dict]:
+    def exchange(self, said: dict) -> list[dict]:
         """What every rank says, in order; PeerLostError names those that say nothing.
 
-        Every rank of the group calls it, with the same tag where one is given. The letters go from each to
-        each, so that a rank that is lost is known from one that is not.
+        Every rank of the group calls it. The letters go from each to each, so that a rank that is lost is
+        known from one that is not.
         """
         text = json.dumps(said).encode()
         if len(text) > LETTER:
@@ -75,7 +74,7 @@ class Team:
         own = torch.frombuffer(bytearray(text.ljust(LETTER)), dtype=torch.uint8)
         letters = [torch.zeros(LETTER, dtype=torch.uint8) for _ in range(self.size)]
         letters[self.rank] = own
-        tag = self.next_tag() if tag is None else tag
+        tag = self.next_tag()
         peers = [peer for peer in range(self.size) if peer != self.rank]
         works = []
         try:
@@ -83,8 +82,8 @@ class Team:
                 works.append((peer, dist.isend(own, group=self.side, group_dst=peer, tag=tag)))
                 works.append((peer, dist.irecv(letters[peer], group=self.side, group_src=peer, tag=tag)))
         except RuntimeError:
-            raise peers_lost(self.rank, [peer], PATIENCE if patience is None else patience) from None
-        Messages(self.rank, works, patience).wait()
+            raise peers_lost(self.rank, [peer]) from None
+        Messages(self.rank, works).wait()
         return [json.loads(bytes(letter.tolist())) for letter in letters]
 
     def next_tag(self, count: int = 1) -> int:
@@ -93,8 +92,10 @@ class Team:
         self._tag = (tag + count) % TAGS
         return tag
 
-    def nccl(self) -> dist.ProcessGroup:
-        """A group over NCCL on streams of high priority, made and tried at the first call."""
+    def transfers(self) -> dist.ProcessGroup:
+        """What tensors travel by: on GPUs NCCL, on streams of high priority, made and tried at first."""
+        if self.device.type != "cuda":
+            return self.side
         if not dist.is_nccl_available():
             raise RuntimeError(
                 "the ranks' GPUs cannot send to each other: this PyTorch was built without NCCL"
@@ -115,9 +116,7 @@ class Team:
                 warnings.filterwarnings("ignore", message="backend_options._timeout was specified")
                 return dist.new_group(
                     dist.get_process_group_ranks(self.group),
-                    timeout=timedelta(
-                        seconds=PATIENCE * (2 if backend == "nccl" else 1)
-                    ),  # the watch comes first
+                    timeout=timedelta(seconds=PATIENCE),
                     backend=backend,
                     pg_options=options,
                     use_local_synchronization=True,

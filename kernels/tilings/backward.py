@@ -7,7 +7,7 @@ from kernels.tilings.device import HOPPER, Device
 from kernels.tilings.flash2 import default_blocks, tile_size, warps
 
 KEY_TILING = {64: (64, 64, 4, 3), 128: (64, 64, 4, 2), 256: (64, 64, 8, 2), 512: (64, 32, 4, 2)}
-V_KEY_TILING = {(192, 128): (32, 64, 4, 3)}  # by head dims of K and V, where V has one of its own
+V_KEY_TILING = {(192, 128): (32, 64, 8, 3)}  # by head dims of K and V, where V has one of its own
 QUERY_TILING = {64: (128, 64, 4, 3), 128: (128, 64, 8, 3), 256: (64, 32, 4, 3), 512: (128, 64, 8, 1)}
 STAGES = 3  # at most
 GIVEN = 64, 64  # narrow and wide blocks of 16 bits beside one that is given

@@ -8,7 +8,6 @@ from engine import Experiment
 from engine.algorithms import flash2, flash3
 from engine.algorithms.backward import own_tilings
 from engine.algorithms.split_kv import own_blocks
-from engine.model.cluster import seconds as cluster
 from engine.model.cluster.spread import Spread
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.model.occupancy import threads_of, tiles_in_flight
@@ -158,22 +157,14 @@ def test_flash3_starts_as_many_heads_together_as_its_kernel(monkeypatch, window,
 
 @pytest.mark.parametrize("method", ["ring", "ring_send", "all_gather", "all_to_all"])
 @pytest.mark.parametrize("kv_heads", [4, 16])
-def test_the_cluster_is_modelled_by_the_forms_by_which_auto_chooses(monkeypatch, method, kv_heads):
-    """The same seconds, where the engine's kernel has the flat rate that `auto` takes, without a limit."""
+def test_heads_travel_between_gpus_in_as_many_groups_as_are_modelled(method, kv_heads):
     from kernels.call.call import Call
-    from kernels.distributed import choice
+    from kernels.distributed.choice import group_count
     from kernels.distributed.layout import Layout
 
     for tokens, ranks, causal in ((8192, 4, True), (131072, 4, True), (32768, 2, False), (2**20, 16, True)):
         problem = Problem(1, 16, kv_heads, tokens, tokens, 128, "float16", Mask(causal))
         spread = Spread(problem, ranks, method, causal)
         call = Call(1, 16, kv_heads, tokens, tokens, 128, causal, None, 1.0, "flash2", 64, 64, None)
-        mover = "copy engines" if method != "ring_send" and ranks <= 8 else "send and receive"
-        theirs = choice.Problem(Layout(tokens, ranks, causal), call, 2, mover, -(-ranks // 8))
-        flat = theirs.computing
-        monkeypatch.setattr(cluster, "computing", lambda *_, flat=flat, ranks=ranks: (flat / ranks,) * 2)
-        monkeypatch.setattr(cluster, "staged_computing", lambda *_, flat=flat: flat)
         if spread.unserved is None:
-            found = cluster.modelled(spread)
-            assert max(found.seconds, found.host) == pytest.approx(choice.seconds(method, theirs), rel=1e-4)
-            assert spread.groups == choice.group_count(method, theirs)
+            assert spread.groups == group_count(method, Layout(tokens, ranks, causal), call, 2)

@@ -16,7 +16,6 @@ import traceback
 import warnings
 from importlib import import_module
 from pathlib import Path
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # on a machine with a GPU, too, the ranks are processes of the CPU
@@ -28,7 +27,6 @@ import torch.utils.checkpoint
 from distributed_cases import EVERY, INTERPRETED, Case, Files, arranged, ran
 from torch.distributed.device_mesh import init_device_mesh
 from kernels.distributed import explain, job, ring_attention, shard, team, unshard
-from kernels.distributed.job import Watch
 
 SHORT = 3.0  # s that a rank waits for one that is lost
 LONG = 3600.0  # s: until it is ended
@@ -121,28 +119,6 @@ def lost(rank: int, ranks: int, how: str, pipe) -> str:
     return f"{sentence} ({time.monotonic() - start:.1f} s)"
 
 
-def watched(rank: int, pipe) -> str:
-    """What a rank says whose GPU comes no further, when the other has ended."""
-    group = team.team_of(None, torch.device("cpu"))
-    team.PATIENCE = SHORT
-    if rank == 1:
-        pipe.send({})
-        os._exit(0)
-    told = []
-    with (
-        mock.patch.object(os, "_exit", side_effect=sys.exit) as left,
-        mock.patch.object(sys, "stderr") as stderr,
-    ):
-        stderr.write = told.append
-        watch = Watch(group)
-        watch.note()
-        watch.reached -= 1  # as if the GPU had not come to it
-        end = time.monotonic() + LONG
-        while not left.called and time.monotonic() < end:
-            time.sleep(0.1)
-    return "".join(told)
-
-
 def beside_cases(rank: int, ranks: int, what: str, pipe) -> dict:
     """What one rank found in the rest of a set."""
     if what == "results":
@@ -151,8 +127,6 @@ def beside_cases(rank: int, ranks: int, what: str, pipe) -> dict:
         return {"sentences": sentences(rank), "round trips": round_trips(), "by mesh": by_mesh()}
     if what == "around":
         return {"compiled": compiled(), "checkpointed": checkpointed()}
-    if what == "watched":
-        return {what: watched(rank, pipe)}
     return {what: lost(rank, ranks, what, pipe)}
 
 

@@ -145,7 +145,7 @@ def test_blocks_that_are_given_are_never_halved(monkeypatch, device):
 @pytest.mark.parametrize(
     ("dims", "stages", "keys", "tma"),
     [
-        ((192, 128), 3, (32, 64, 4, 3), True),  # 227 KiB: Q 64, and K and V 48 each time
+        ((192, 128), 3, (32, 64, 8, 3), True),  # 227 KiB: Q 64, and K and V 48 each time
         ((64, 256), 3, (64, 64, 8, 2), True),  # Q 16, and 40
         ((64, 512), 2, (64, 32, 4, 2), True),  # Q 8, P 8, and 72
         ((128, 64), 3, (64, 64, 4, 2), False),

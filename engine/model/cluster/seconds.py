@@ -1,8 +1,7 @@
 """How long a spread problem takes: rounds of computing beside transfers, by closed forms whatever the GPUs.
 
 A ring's round is as long as the longer of the two; gathered keys and exchanged heads come in groups of heads,
-of which the first is waited for. `kernels.distributed.choice` has the same forms, with a flat rate in the
-kernel's place, and chooses by them; a test holds the two together.
+of which the first is waited for.
 """
 
 from dataclasses import dataclass, replace

@@ -50,7 +50,7 @@ def tma_serves(call: Call, q, k, v) -> bool:
 def loop_stages(call: Call, tensor: torch.Tensor) -> int:
     """Blocks of K and V in flight beside a block of Q, and of P where its rows' O takes two warp groups."""
     shared = call.block_kv if call.out_dim > MAX_HEAD_DIM else 0
-    columns = call.head_dim if call.tma else call.padded_head_dim
+    columns = call.padded_head_dim
     return stages(tensor, call.block_kv * (columns + call.padded_out_dim), call.block_q * (columns + shared))
 
 
@@ -78,8 +78,7 @@ def flash2(
         return out, lse
     keys, values = k, v
     if call.tma:
-        columns = 64 if call.head_dim == 192 else call.padded_head_dim
-        keys, values = described(k, columns, call), described(v, call.padded_out_dim, call)
+        keys, values = described(k, call.padded_head_dim, call), described(v, call.padded_out_dim, call)
     programs = call.programs
     *blocks, num_warps, most_stages = own_tiling(call, q) if call.tma else (0, 0, 0, 0)
     if blocks != [call.block_q, call.block_kv]:

@@ -12,13 +12,12 @@ from kernels.tile.tile import (
     any_not_finite,
     head_start,
     inlined,
-    load_parts,
     load_tile,
     log_sum_exp,
+    matmul,
     narrowed,
     normalised,
     online_softmax_update,
-    products_of,
     softmax_step,
     store_probe,
     store_tile,
@@ -30,14 +29,9 @@ def load_keys(
     tensor, key_block, seq_kv,
     HEAD_DIM: tl.constexpr, BLOCK_KV: tl.constexpr, RAGGED: tl.constexpr, TMA: tl.constexpr,
 ):  # fmt: skip
-    """A block of a head of K or V, zero past its end; 192 columns come in three parts by TMA."""
+    """A block of a head of K or V, zero past its end."""
     head, place, columns = tensor
-    if TMA and HEAD_DIM == 192:
-        first = head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, 64)
-        second = head.load([place[0], place[1], key_block * BLOCK_KV, 64]).reshape(BLOCK_KV, 64)
-        third = head.load([place[0], place[1], key_block * BLOCK_KV, 128]).reshape(BLOCK_KV, 64)
-        return first, second, third
-    elif TMA:
+    if TMA:
         return head.load([place[0], place[1], key_block * BLOCK_KV, 0]).reshape(BLOCK_KV, columns.shape[0])
     else:
         keys = key_block * BLOCK_KV + tl.arange(0, BLOCK_KV)
@@ -61,7 +55,7 @@ def attend(
         k = load_keys(key_tensor, key_block, sizes[1], TILE.HEAD_DIM, TILE.BLOCK_KV, RAGGED, TMA)
         v = load_keys(value_tensor, key_block, sizes[1], TILE.V_DIM, TILE.BLOCK_KV, RAGGED, TMA)
         # S = Q K^T, and what the call's terms and mask make of it
-        products = products_of(q, k, 3 if TMA and TILE.HEAD_DIM == 192 else 1)
+        products = matmul(q, tl.trans(k))
         if view is not None:
             products = sloped(capped(products, score[1], TILE.FINE), slope, view, keys[None, :])
         if MASK == "all":
@@ -81,18 +75,15 @@ def attend(
 
 @inlined
 def attend_few(
-    q, key_tensor, value_tensor, state, span, queries, sizes, score, view, slope,
-    TILE: tl.constexpr, PARTS: tl.constexpr,
+    q, key_tensor, value_tensor, state, span, queries, sizes, score, view, slope, TILE: tl.constexpr,
 ):  # fmt: skip
     """As `attend`, a few keys at a time: NaN in V reaches the queries alone that see its key."""
     running_max, running_sum, accumulator = state
     for few in range(span[0] * (TILE.BLOCK_KV // TILE.FEW), span[1] * (TILE.BLOCK_KV // TILE.FEW)):
         keys = few * TILE.FEW + tl.arange(0, TILE.FEW)
-        if PARTS == 1:
-            k = load_tile(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
-        else:
-            k = load_parts(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
-        products = sloped(capped(products_of(q, k, PARTS), score[1], TILE.FINE), slope, view, keys[None, :])
+        k = load_tile(key_tensor[0], key_tensor[1], keys, key_tensor[2], sizes[1], TILE.HEAD_DIM, True)
+        products = capped(matmul(q, tl.trans(k)), score[1], TILE.FINE)
+        products = sloped(products, slope, view, keys[None, :])
         products = masked(products, queries[:, None], keys[None, :], sizes, view, TILE)
         running_max, running_sum, alpha, weights = softmax_step(products, running_max, running_sum, score[0])
         accumulator = added_of_seen(
@@ -177,10 +168,7 @@ def flash2_kernel(
         value_tensor = (head_start(v, v_strides, batch, kv_head), v_strides, v_columns)
     probe_tile = (batch_head.to(tl.int64) * query_blocks + query_block) * key_blocks
     q_head = head_start(q, q_strides, batch, head)
-    if HOW.TMA:
-        q_tile = load_parts(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
-    else:
-        q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
+    q_tile = load_tile(q_head, q_strides, queries, columns, seq_q, TILE.HEAD_DIM, True)
     if HOW.TMA and MASK == "none" and TILE.HEAD_DIM == 128 and TILE.BLOCK_Q == 128:
         # what was loaded goes to shared memory, what was computed stays in registers, and Q K^T reads K alone
         q_tile = tl.where(queries[:, None] < seq_q, q_tile, 0.0)
@@ -219,7 +207,7 @@ def flash2_kernel(
             v_head = head_start(terms.v, v_strides, batch, kv_head)
             running_max, running_sum, accumulator = attend_few(
                 q_tile, (k_head, k_strides, columns), (v_head, v_strides, v_columns), state, span,
-                queries, sizes, score, view, slope, TILE, 3 if HOW.TMA and TILE.HEAD_DIM == 192 else 1,
+                queries, sizes, score, view, slope, TILE,
             )  # fmt: skip
 
     lse_rows = lse + batch_head.to(tl.int64) * seq_q + queries
