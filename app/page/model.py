@@ -23,7 +23,7 @@ from engine.layers.phase import DECODE, PREFILL, TRAIN, Evaluated, Phase
 from engine.problem.hardware import GPUS
 from engine.recordings.recording import Recording
 from engine.studies import your_model as studies
-from engine.studies.your_model import layers_on, nearest_layer, recorded_layers
+from engine.studies.your_model import layers_on, recorded_layers
 
 PHASES = {PREFILL: "Prefill", DECODE: "Decoding", TRAIN: "Training step"}
 WHAT = {PREFILL: "a prefill of", DECODE: "a decoding step at", TRAIN: "a training step on"}
@@ -142,15 +142,6 @@ def _picture(found: Evaluated, colours: Palette) -> None:
     part, other = max(pairs, key=lambda pair: pair[0].attention_seconds)
     runs = ALGORITHMS[part.experiment.algorithm].label if part.experiment else "no attention"
     time.html(figures.layer({f"One layer with {runs}": part, "With standard attention": other}, colours))
-    nearest = nearest_layer(found.model.name, part.layer, found.phase)
-    if nearest and not presenting():  # a room sees the curves first
-        row, origin = nearest.row, layers_on(found.phase.hardware).origin
-        time.caption(
-            f"At {counted(row.tokens, 'token')} ({counted(row.batch, 'sequence')}) this layer takes "
-            f"{seconds_text(row.times.p50)}, {share_text(row.attention_share)} of it attention ({origin}, "
-            f"weights of 16 bits). The model of the same says {seconds_text(nearest.modelled.seconds)} and "
-            f"{share_text(nearest.modelled_share)}."
-        )
     curves = figures.share(studies.by_algorithm(found.model, found.phase), found.phase.tokens, colours)
     chart(curves, "Attention's share of the time over the length, modelled", "model share", time)
     memory.html(figures.memory(found, colours))

@@ -51,17 +51,17 @@ MEANINGS = {
     "speedup": "Measured speed-ups are over PyTorch's unfused attention, modelled ones over the standard "
     "algorithm.",
 }
-UNITS = {  # what each is called in the table, and in the sentence on what bounds
-    "tensor core": ("tensor cores", "tensor cores"),
-    "exp": ("exp and float32", "exponentials and float32 arithmetic"),
-    "L2": ("L2 to SMs", "L2-to-SM bandwidth"),
-    "HBM": ("HBM", "HBM bandwidth"),
-    "issue": ("issue slots", "issue slots"),
-    "launch": ("launch and waiting", "launch and waiting"),
-    "tail": ("tail: SMs idle", "the tail, in which SMs are idle"),
+UNITS = {
+    "tensor core": "tensor cores",
+    "exp": "exponentials and float32 arithmetic",
+    "L2": "L2 to SMs",
+    "HBM": "HBM",
+    "issue": "issue slots",
+    "launch": "launch and waiting",
+    "tail": "tail: SMs idle",
 }
 # where no tensor core takes the dtype
-PLAIN = ("matrix products", "matrix products, which run on the float32 units in this data type")
+PLAIN = {"tensor core": "matrix products, which run on the float32 units in this data type"}
 LONGEST = 65536  # keys of the axis, unless something longer is shown
 LITTLE = 1.5  # times fewer bytes that are no reason for less time
 
@@ -172,21 +172,15 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
 def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
     """The scenario's bottleneck: modelled, and how busy the counters say each unit was."""
     simulation, gpu = simulate(experiment), experiment.gpu
-    units = UNITS if gpu.has_tensor_cores_for(experiment.problem.dtype) else UNITS | {"tensor core": PLAIN}
+    units = UNITS if gpu.has_tensor_cores_for(experiment.problem.dtype) else UNITS | PLAIN
     found = counters.nearest_counters(recording, experiment) if recording else None
-    bound, shares = units[simulation.modelled.bound][1], counters.modelled_shares(simulation)
-    if alike := counters.rivals(simulation):
-        first, second = (f"{share_text(shares[unit])} of its peak" for unit in alike)
-        bound += f", at {first}; {units[alike[1]][1]} is as near, at {second}"
-    st.markdown(f"**Bottleneck (modelled)**: {bound}")
-    columns = {"modelled": shares}
+    columns = {"modelled": counters.modelled_shares(simulation)}
     said = (
         "Each row is the share of its peak that a unit reaches over the whole run. Modelled: the time that "
         "the unit would need at its peak ÷ total time; L2's peak is "
         f"{scaled(gpu.cache_bytes_per_second, 'B/s')} ({gpu.sources['L2 to SMs']})."
     )
-    if shares["L2"] > shares[simulation.modelled.bound]:
-        said += " Copies from L2 run ahead of the products here, so they delay nothing."
+    st.markdown(f"**Bottleneck (modelled)**: {units[simulation.modelled.bound]}")
     if found is not None:
         one, same = found
         if not same:
@@ -199,7 +193,7 @@ def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
             "without float32)."
         )
     rows = []
-    for unit, (name, _) in units.items():
+    for unit, name in units.items():
         busy = {column: each.get(unit) for column, each in columns.items()}
         told = {column: "" if share is None else share_text(share) for column, share in busy.items()}
         rows += [{"busy": name, **told}] * any(share is not None for share in busy.values())
@@ -260,15 +254,9 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
     if not measured:
         return f"{model} Nothing has been measured here for this scenario yet."
     row = measured[0]
-    here = f"Marks are *measured here* on {row['device']}. {model}"
-    if same_machine(experiment.gpu, row):
-        return here
-    if row["cuda"]:
-        return f"{here} **These are two machines: this one is another GPU.**"
-    return (
-        f"{here} **These are two machines: this one is a CPU.** Triton is interpreted here, for correctness "
-        "and not for speed."
-    )
+    apart = " **These are two machines.**" * (not same_machine(experiment.gpu, row))
+    slow = " Triton is interpreted here, for correctness and not for speed." * (not row["cuda"])
+    return f"Marks are *measured here* on {row['device']}. {model}{apart}{slow}"
 
 
 def cells(row: dict) -> dict[str, str]:

@@ -28,7 +28,6 @@ from engine.recordings.nearest import (
 from engine.recordings.recording import Counters, Recording
 from engine.recordings.rows import experiment_of
 
-ALIKE = 0.15  # shares of peaks within which two units are equally near
 ALIKE_MASKED = differing(masked, further)  # of points of one roofline
 MOST_ROWS = 512  # of a file that are held to the model
 UNITS = {  # of Modelled.busy, by the counters' own percentage where there is one
@@ -86,11 +85,6 @@ class RecordedCounters:
         return low + self.experiment.record.code, high + self.experiment.record.code
 
     @property
-    def left_in_cache(self) -> float:
-        """Bytes that lay dirty in L2 when the kernels ended: in the model, not in the counter. At least 0."""
-        return max(0.0, self.modelled_dram_written - self.dram_written)
-
-    @property
     def what(self) -> str:
         """The scenario in a few words, its algorithm by the name that readers know."""
         return described(self.experiment).replace(self.experiment.algorithm, self.experiment.record.label, 1)
@@ -139,13 +133,6 @@ def modelled_shares(simulation: Simulation) -> dict[str, float]:
         L2: moved.requested.total / gpu.cache_bytes_per_second / modelled.seconds,
         HBM: moved.dram.total / gpu.memory_bytes_per_second / modelled.seconds,
     }
-
-
-def rivals(simulation: Simulation) -> tuple[str, str] | None:
-    """L2 and HBM, the model's bottleneck first, where both are about as near their peaks; else None."""
-    bound, shares = simulation.modelled.bound, modelled_shares(simulation)
-    other = {L2: HBM, HBM: L2}.get(bound)
-    return (bound, other) if other and shares[other] > (1 - ALIKE) * shares[bound] else None
 
 
 def _share(percent: float | None) -> float | None:

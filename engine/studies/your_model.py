@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import log2
 from operator import attrgetter
 from types import MappingProxyType
 
 from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.layers.config import names, shipped
-from engine.layers.model import Layer, Model
+from engine.layers.model import Model
 from engine.layers.phase import AUTO, PARALLEL, PHASES, PREFILL, Evaluated, Part, Phase
 from engine.model.device_memory import memory_bytes
 from engine.problem.hardware import gpu_named
@@ -131,23 +130,12 @@ def layers_on(hardware: str) -> Recording | None:
 
 
 @lru_cache(maxsize=4)
-def recorded_layers(recording: Recording, model: str | None = None) -> tuple[RecordedLayer, ...]:
-    """All layers of a recording that ran, or those of one model."""
+def recorded_layers(recording: Recording) -> tuple[RecordedLayer, ...]:
+    """All layers of a recording that ran."""
     gpu, found = gpu_named(recording.device.gpu), []
     for row in recording.layers if gpu else ():
-        if row.times and row.rest and row.model in names() and model in (None, row.model):
+        if row.times and row.rest and row.model in names():
             plain = replace(shipped(row.model), quantized="")
             parts = Phase(row.phase, row.tokens, row.batch, hardware=gpu.key).of(plain).parts
             found += [RecordedLayer(row, part) for part in parts if part.layer.kind == row.kind]
     return tuple(found)
-
-
-def nearest_layer(model: str, layer: Layer, phase: Phase) -> RecordedLayer | None:
-    """The recorded layer of this kind in the same phase, on the same GPU, of the nearest length."""
-    recording = layers_on(phase.hardware) if phase.parallel == 1 else None
-    found = [
-        one
-        for one in (recorded_layers(recording, model) if recording else ())
-        if (one.row.kind, one.row.phase) == (layer.kind, phase.name)
-    ]
-    return min(found, key=lambda one: abs(log2(one.row.tokens / phase.tokens)), default=None)

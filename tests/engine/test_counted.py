@@ -13,7 +13,6 @@ from engine.recordings.counters import (
     modelled_shares,
     nearest_counters,
     recorded_counters,
-    rivals,
     roofline_points,
 )
 from engine.recordings.file import recordings
@@ -112,14 +111,6 @@ def test_percentages_weigh_a_kernel_by_its_time():
     assert used["HBM"] == pytest.approx(4 / 4 / GPUS["h200"].memory_bytes_per_second)
 
 
-def test_what_the_counter_misses_is_what_the_output_has_beyond_it():
-    (one,) = recorded_counters(Recording(DEVICE, counters=(row_of(),)))
-    written = simulate(one.experiment).traffic.dram.total_written
-    assert one.left_in_cache == written - 1.0
-    more = replace(row_of(), kernels=(replace(KERNEL, dram_written=2.0 * written),))
-    assert recorded_counters(Recording(DEVICE, counters=(more,)))[0].left_in_cache == 0
-
-
 def test_one_denominator_serves_what_is_modelled_and_what_is_recorded():
     kernel = replace(KERNEL, seconds=2.0, tile_read=4e12, tile_written=1e12)
     (one,) = recorded_counters(Recording(DEVICE, counters=(replace(row_of(), kernels=(kernel,)),)))
@@ -133,7 +124,6 @@ def test_the_model_and_the_counters_agree_on_what_holds_unfused_attention_up():
     assert len(long) == 8
     for row in long:
         assert row.simulation.modelled.bound == "HBM"
-        assert rivals(row.simulation) is None
         for shares in (modelled_shares(row.simulation), row.utilisation):
             assert 0.58 < shares["L2"] / shares["HBM"] < 0.82
             assert max(shares["tensor core"], shares["exp"]) < 0.5 * shares["HBM"]
@@ -167,11 +157,6 @@ def calls(*read: float, algorithm: str = "flash2", problem=PLAIN, dram=(7e6,), *
     )
     rows = (Counters(algorithm, "forward", problem, 64, 64, kernels=(kernel,)) for kernel in kernels)
     return recorded_counters(Recording(DEVICE, counters=tuple(rows)))
-
-
-def test_what_is_left_in_the_cache_is_what_the_model_writes_beyond_the_counter():
-    (one,) = calls(2e7)
-    assert one.left_in_cache == one.modelled_dram_written - 1e6 > 0
 
 
 def test_of_calls_those_whose_reads_lie_in_the_range_are_counted():

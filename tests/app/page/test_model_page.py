@@ -65,23 +65,14 @@ def test_phones_get_the_picture_of_what_was_asked_and_no_config_of_ones_own():
     assert not page.PICTURE.of(page.Experiment.of(), model="own").html
 
 
-def test_the_nearest_recorded_layer_stands_beside_its_model_and_all_are_in_a_table(open_app):
-    app = open_app("model", model="gemma-2-9b", context="8192", hardware="h100")
-    told = words(app)
-    recording = layers_on("h100")
-    row = next(
-        row
-        for row in recording.layers
-        if (row.model, row.kind, row.phase, row.tokens)
-        == ("gemma-2-9b", "attention with a cap, MLP", PREFILL, 4096)
-    )
-    assert f"this layer takes {seconds_text(row.times.p50)}, {share_text(row.attention_share)} of it" in told
-    assert recording.origin in told
+def test_every_recorded_layer_stands_beside_its_model(open_app):
+    app, recording = open_app("model", hardware="h100"), layers_on("h100")
     app.session_state["fold model recorded"] = True
     table = next(each.value for each in app.run().get("html") if "Layers recorded and modelled" in each.value)
+    row = recording.layers[0]
+    assert f"<td>{seconds_text(row.times.p50)}</td>" in table
+    assert recording.heading in words(app)
     assert table.count("<tr") == 1 + len(recorded_layers(recording))
-    assert "this layer takes" not in words(open_app("model", model="gpt2", context="8192"))
-    assert "this layer takes" not in words(open_app("model", context="8192", parallel="2"))
 
 
 def test_two_kinds_of_layers_stand_side_by_side_on_tiles(open_app):
