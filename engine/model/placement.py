@@ -9,7 +9,6 @@ taken.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -150,19 +149,7 @@ class Work:
 def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(sm, start, end), each [blocks], of blocks that take `seconds` [blocks] where all places are taken."""
     places = len(speeds) - 1
-    at_once = min(len(seconds), sms * places)
-    if all(np.ptp(part) == 0 for part in (seconds[:at_once], seconds[at_once:]) if len(part)):
-        rounds = np.append(0.0, seconds[::at_once].cumsum()[:-1])  # all places fall free together
-        starts, slots = np.repeat(rounds, at_once)[: len(seconds)], np.arange(len(seconds)) % at_once
-    else:
-        lengths = seconds.tolist()
-        free = [(length, slot) for slot, length in enumerate(lengths[:at_once])]
-        heapq.heapify(free)
-        taken = [(0.0, slot) for slot in range(at_once)]
-        for length in lengths[at_once:]:
-            taken.append(free[0])
-            heapq.heapreplace(free, (free[0][0] + length, free[0][1]))
-        starts, slots = map(np.array, zip(*taken, strict=True))
+    starts, slots = _taken(seconds, min(len(seconds), sms * places))
     ends = starts + seconds
     running = ends > starts[-1]  # when the last is launched
     left = np.zeros(sms * places)
@@ -170,6 +157,25 @@ def place(seconds: np.ndarray, sms: int, speeds: np.ndarray) -> tuple[np.ndarray
     drained = _drained(left.reshape(places, sms), speeds).reshape(-1)
     ends[running] = starts[-1] + drained[slots[running]]
     return slots % sms, starts, ends
+
+
+def _taken(seconds: np.ndarray, at_once: int) -> tuple[np.ndarray, np.ndarray]:
+    """(start, slot), each [blocks]: a block takes the slot that falls free first, of several the first.
+
+    Blocks whose slots all fall free before any that another of them takes are placed together.
+    """
+    starts, slots = np.zeros(len(seconds)), np.arange(len(seconds))
+    free, placed = seconds[:at_once].copy(), at_once
+    while placed < len(seconds):
+        order = np.argsort(free, kind="stable")[: len(seconds) - placed]
+        begins = free[order]
+        ends = begins + seconds[placed : placed + len(order)]
+        together = np.append(True, begins[1:] < np.minimum.accumulate(ends)[:-1])
+        many = len(order) if together.all() else int(together.argmin())
+        new = slice(placed, placed + many)
+        starts[new], slots[new], free[order[:many]] = begins[:many], order[:many], ends[:many]
+        placed += many
+    return starts, slots
 
 
 def makespan_alike(count: int, seconds: float, sms: int, speeds: np.ndarray) -> float:

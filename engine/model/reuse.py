@@ -103,41 +103,37 @@ def _launched(
         return _Launched(start, stop - start, visits[0] / (stop - start))
     start, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
     free, due = np.zeros(len(speed)), np.zeros(len(speed), np.int64)  # when slots fall free, and their step
-    later, waiting = spreading * behind, 0  # of a program's time, by which it ends later
-    while waiting < count and (step := int(due.min())) < most_steps:
-        slots = (due == step).nonzero()[0][: count - waiting]
-        new = slice(waiting, waiting + len(slots))
-        takes = visits[new]
-        if spreading:
-            takes = takes * (1 + later[slots])
-            later[slots] *= 1 - spreading
-        free[slots] = ends = free[slots] + takes / (speed[slots] * programs.pace[new])
-        start[new], stop[new] = step, ends + ROUNDING
-        due[slots] = stop[new]
-        waiting += len(slots)
-    start, lasts = start[:waiting], (stop - start)[:waiting]
-    return _Launched(start, lasts, visits[:waiting] / lasts)
+    later, launched = spreading * behind, 0  # of a program's time, by which it ends later
+    while launched < count and due.min() < most_steps:
+        slots = np.argsort(due, kind="stable")[: count - launched]
+        slots = slots[due[slots] < most_steps]
+        new = slice(launched, launched + len(slots))
+        ends = free[slots] + visits[new] * (1 + later[slots]) / (speed[slots] * programs.pace[new])
+        stops, begins = (ends + ROUNDING).astype(np.int64), due[slots]
+        # those whose slots all fall free before any that another of them takes
+        together = np.append(True, begins[1:] < np.minimum.accumulate(stops)[:-1])
+        many = len(slots) if together.all() else int(together.argmin())
+        slots, new = slots[:many], slice(launched, launched + many)
+        start[new], stop[new] = begins[:many], stops[:many]
+        free[slots], due[slots] = ends[:many], stops[:many]
+        later[slots] *= 1 - spreading
+        launched += many
+    start, lasts = start[:launched], (stop - start)[:launched]
+    return _Launched(start, lasts, visits[:launched] / lasts)
 
 
 def _runs(
     takes: float, speed: np.ndarray, later: np.ndarray, spreading: float, most_steps: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Steps at which programs start and stop that all take as long, so that any may be a slot's next."""
-    free, due, starts, stops = np.zeros(len(speed)), np.zeros(len(speed), np.int64), [], []
     enough = -(-count // len(speed))  # runs of each slot, by whose end as many programs have started
-    end = most_steps
-    while due.min() < end:
-        starts.append(due)
-        free = free + takes * (1 + later) / speed
-        later = later * (1 - spreading)
-        due = (free + ROUNDING).astype(np.int64)
-        stops.append(due)
-        if len(starts) == enough:
-            end = min(end, due.max())
-    start, stop = np.concatenate(starts), np.concatenate(stops)
-    order = np.lexsort((np.tile(np.arange(len(speed)), len(starts)), start))
+    rounds = int(min(most_steps / takes, enough * (1 + later.max()) / speed.min())) + 2
+    lasts = (1 + np.outer(later, (1 - spreading) ** np.arange(rounds))) * (takes / speed)[:, None]
+    stop = (lasts.cumsum(1) + ROUNDING).astype(np.int64)
+    start = np.hstack([np.zeros((len(speed), 1), np.int64), stop[:, :-1]]).ravel()
+    order = np.argsort(start, kind="stable")  # of several at a step that of the first slot
     order = order[start[order] < most_steps][:count]
-    return start[order], stop[order]
+    return start[order], stop.ravel()[order]
 
 
 def _uses(programs: Programs, chunks: int, run: _Launched, steps: int) -> tuple[np.ndarray, np.ndarray]:
