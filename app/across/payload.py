@@ -6,14 +6,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from app.canvas.pack import pack
-from app.figures import across
 from engine.model.cluster.lanes import KINDS, Lanes
 from engine.model.cluster.seconds import modelled
-from engine.model.cluster.spread import ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
+from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, RINGS, TWO_LEVEL
 from engine.model.timeline import MODELLED
 
 MICRO = 1e6
-NAMES = across.NAMES | {RING: "Ring, copy engines", ALL_TO_ALL: "All-to-all (Ulysses)"}
+NAMES = {
+    RING: "Ring, copy engines",
+    RING_SEND: "Ring, NCCL",
+    ALL_GATHER: "All-gather",
+    ALL_TO_ALL: "All-to-all (Ulysses)",
+    TWO_LEVEL: "Ring of hosts",
+}
 TURN, FEW = 0.381966, 8  # of the circle of hues, between one of a few GPUs and the next: neighbours differ
 ARC = 0.86  # of it, that many GPUs share in order
 LIGHTNESS, SATURATION = {"dark": 0.62, "light": 0.47}, 0.42

@@ -50,9 +50,10 @@ def curves(
     marked: Mapping[float, str] | None = None,
     levels: Mapping[str, float] | None = None,
     linear: bool = False,
+    even: bool = False,
     height: int = 300,
 ) -> Figure:
-    """Lines by their names, both axes logarithmic unless values are linear.
+    """Lines by their names, both axes logarithmic unless values are linear, or places are even.
 
     x, y: titles. told, words: of a value and of a place. ticks: places that are labelled, all unless given.
     marked: a line's dash through each of these places. levels: values with a line across, by their names.
@@ -74,7 +75,7 @@ def curves(
         )
     named = {"xref": "paper", "yanchor": "bottom"}
     axis = even_ticks(max(every), told) if linear else log_ticks(min(every), max(every), "", told)
-    across = log_axis([*ticks] or places, words, places[0], places[-1], 0.04)
+    across = {} if even else log_axis([*ticks] or places, words, places[0], places[-1], 0.04)
     return drawn(
         traces,
         colours,

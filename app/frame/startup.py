@@ -31,7 +31,6 @@ from engine.studies.several_gpus import (
     cluster_recordings,
     held,
     over_gpus,
-    rounds_by_tokens,
     runs_of,
     spread_of,
 )
@@ -106,7 +105,6 @@ def foresee() -> None:
     several = spread_of(usual, tokens, gpus, True, Fabric())
     for method in METHODS:
         over_gpus(several.by(method))
-    rounds_by_tokens(several)
     runs_of(several, ORDERS)
     if recording := recording_of(usual.hardware):
         modelled_timings(timings_of(recording, *nearest_shape(recording, usual)), usual.hardware)

@@ -1,16 +1,16 @@
 """The page Across GPUs: a sequence that outgrows one GPU, who holds what, what travels, and what waits."""
 
-from collections.abc import Iterable
+from functools import partial
+from itertools import cycle
 
 import streamlit as st
 
 from app import scenario
 from app.across import ACROSS
 from app.across.payload import NAMES, build, name_of
-from app.elements import fold, numbers, own_one_of, own_slider, placed, plot
-from app.figures import across as figures
+from app.elements import numbers, own_one_of, own_slider, placed, plot
 from app.figures.colours import Palette
-from app.figures.tables import scrolled, table
+from app.figures.curves import Curve, curves
 from app.figures.units import bytes_text, counted, heads_text, scaled, seconds_text, share_text, short
 from app.gallery.picture import USUAL, Drawn, Picture, SiteFile
 from app.page.parts import live
@@ -29,10 +29,7 @@ from engine.model.cluster.lanes import Lanes
 from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.model.timeline import MODELLED
-from engine.problem.cache import kept_with
-from engine.problem.gpu import Reached
 from engine.problem.hardware import GPUS, LINKS, gpu_named
-from engine.recordings.cluster import ClusterTiming
 from engine.recordings.recording import Recording
 from engine.studies import several_gpus as studies
 from engine.studies.several_gpus import Held, cluster_recordings, held
@@ -46,7 +43,11 @@ BESIDE = {
     studies.ALONE: "Ring alone",
     studies.RECORDED: "Modelled beside recorded",
 }
-FORMULA = r"n^* = \frac{F\, e\, H_{kv}}{2\, B\, H}\,(\times\,2 \text{ where causal})"
+LINES = {  # of the efficiency: what the legend calls each method, and its colour
+    **{RING: ("Ring", "v"), RING_SEND: ("Ring, NCCL", "lime"), TWO_LEVEL: ("Of hosts", "o")},
+    **{ALL_GATHER: ("All-gather", "k"), ALL_TO_ALL: ("All-to-all", "q")},
+}
+TICKS = (1, 4, 16, 64, 256, 1024, 4096, 10_000)
 
 
 def show() -> None:
@@ -68,18 +69,8 @@ def show() -> None:
         offer(f"{name_of(run, runs)}, {spread.gpus} GPUs", lambda run=run: cluster_trace(run), TRACE)
     st.caption(_what_is_drawn(spread, runs, recordings))
     _links(spread, recordings, here, colours)
-    curve, rounds = st.columns(2, gap="large")
-    with curve:
-        _efficiency(spread, found, colours)
-    with rounds:
-        _hidden(spread, colours)
+    _efficiency(spread, found, colours)
     _memory(spread)
-    st.subheader("The model beside recorded figures", anchor=False)
-    if not found:
-        st.markdown("There is no recording of several GPUs to hold the model against.")
-    for recording in recordings:
-        if own := tuple(one for one in found if one.recording is recording):
-            _recorded(recording, own)
 
 
 def _asked(recordings: tuple[Recording, ...]) -> tuple[Spread, str, bool]:
@@ -141,16 +132,6 @@ def _what_is_drawn(spread: Spread, runs: tuple[Lanes, ...], recordings: tuple[Re
             f"{recorded[0].origin}, by PyTorch's profiler. A recorded call lays K and V out before its first "
             "round, which is not modelled."
         )
-        if any(run.spread.method == RING_SEND for run in recorded):
-            words.append(
-                "NCCL sends by kernels that need SMs of their own. The attention kernel holds them all "
-                "until its round ends, so that transfer comes late; copy engines need none."
-            )
-    elif every := sorted({(one.gpus, one.problem.seq_q) for one in studies.with_lanes(recordings)}):
-        shapes = " and ".join(f"{tokens:,} tokens on {gpus} GPUs" for gpus, tokens in every)
-        words.append(
-            f"These lanes are modelled. Recorded ones stand beside them for {shapes}, with a causal mask."
-        )
     else:
         words.append("All lanes are modelled.")
     return " ".join(words)
@@ -186,91 +167,59 @@ def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None,
         of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
         counted = " and ".join(map(bytes_text, studies.sent_bytes(of)))
         sent = " and ".join(bytes_text(each.sent_bytes) for each in row.marks)
+        tones = ("violet", "lime", "rose", "muted")
+        lines = zip(studies.sent_over_time(row).items(), cycle(tones), strict=False)
+        axes = {"x": "ms of the call", "y": "sent", "told": partial(scaled, unit="B/s")}
         plot(
             f"Bytes over NVLink: {NAMES[row.provider]}, {row.gpus} GPUs",
-            figures.sent(row, spread.fabric.peak, colours),
+            curves(
+                {name: Curve(values, tone) for (name, values), tone in lines},
+                colours,
+                **{**axes, "linear": True, "even": True, "height": 200},
+                levels={"what a link carries": spread.fabric.peak},
+            ),
             f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the "
-            "mask hides from a GPU are not sent to it. Each line begins with its own GPU's work; the "
-            "dotted line is what a link carries.",
+            "mask hides from a GPU are not sent to it. Each line begins with its own GPU's work.",
             **{"after": f", {origin}", "key": f"links {row.provider} {origin}", "where": column},
         )
 
 
 def _efficiency(spread: Spread, found: tuple[Held, ...], colours: Palette) -> None:
     """Methods over the number of GPUs; recorded points where there are any of this length."""
-    methods = (RING, RING_SEND, TWO_LEVEL, ALL_GATHER, ALL_TO_ALL)
-    lines = {method: studies.over_gpus(spread.by(method)) for method in methods}
-    lines = {method: found for method, found in lines.items() if len(found) > 1}
-    # forward passes of methods on several GPUs, all heads with keys of their own
-    every = [
-        one
-        for one in found
-        if one.row.gpus > 1 and one.row.direction == FORWARD and one.efficiency
-        if one.row.problem.heads == one.row.problem.kv_heads
-    ]
-    asked = spread.problem.seq_q, spread.problem.mask
-    points = [one for one in every if (one.row.problem.seq_q, one.row.problem.mask) == asked]
+    lines, points = {}, studies.recorded_over_gpus(spread, found)
+    for method, (name, tone) in LINES.items():
+        if len(at := studies.over_gpus(spread.by(method))) > 1:
+            lines[name] = Curve(at, tone, "dot", " GPUs, modelled")
+        if at := points.get(method):
+            values = {gpus: one.efficiency for gpus, one in at.items()}
+            lines[f"{name}, recorded"] = Curve(values, tone, "marks", " GPUs", listed=False)
     words = (
-        "Dotted lines are modelled. From one host to several, a flat ring waits for the network in every "
-        "round; a ring of hosts waits only once per host."
+        "From one host to several, a flat ring waits for the network in every round; a ring of hosts waits "
+        "only once per host."
     )
     if points:
-        problem = points[0].row.problem
+        every = [one for at in points.values() for one in at.values()]
+        origins, problem = sorted({one.recording.origin for one in every}), every[0].row.problem
+        half, most = map(share_text, studies.errors(found))
         words += (
-            f" Diamonds were {_origins(points)}: {problem.heads} heads, head dimension {problem.head_dim}, "
-            f"{problem.dtype}."
+            f" Points were {' and '.join(origins)}: {problem.heads} heads of {problem.head_dim}. Of all "
+            f"recorded calls of several GPUs the model is off by less than {half} in half, and by less than "
+            f"{most} in 95%."
         )
-    drawn = (
-        one.efficiency for found in (*(each.values() for each in lines.values()), points) for one in found
-    )
-    if any(each > 1 for each in drawn):
+    if any(value > 1 for one in lines.values() for value in one.values.values()):
         reached = GPUS[spread.hardware].reached
         words += (
             " Above 100% one GPU alone is slowed down: its power limit leaves it "
             f"{share_text(reached.sustained_clock)} of its clock in a call, after "
             f"{reached.sustained_from * 1000:.0f} ms of it."
         )
-    if every and not points:
-        words += f" Recorded are {_listed(one.row.problem.seq_q for one in every)} tokens."
-    figure, after = (
-        figures.efficiency(lines, points, spread.gpus, colours),
-        ": one GPU's time over that of all GPUs together",
-    )
-    plot("Efficiency over the number of GPUs", figure, words, after=after, key="across efficiency")
-
-
-def _origins(points: list[Held]) -> str:
-    """Where and when, and on how many GPUs."""
-    gpus: dict[str, list[int]] = {}
-    for one in points:
-        gpus.setdefault(one.recording.origin, []).append(one.row.gpus)
-    return " and ".join(f"{origin}, on {_listed(counts)} GPUs" for origin, counts in gpus.items())
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    """Each once, in order, in words."""
-    *some, last = (f"{each:,}" for each in sorted(set(numbers)))
-    return f"{', '.join(some)} and {last}" if some else last
-
-
-def _hidden(spread: Spread, colours: Palette) -> None:
-    """When a round's transfer fits under its computing."""
-    found, problem = studies.hiding(spread.by(RING)), spread.problem
-    verdict = "so its transfers are hidden" if found.hides else "so each round waits for its transfer"
+    axes = {"x": "GPUs", "y": "efficiency", "told": share_text, "ticks": TICKS, "linear": True}
     plot(
-        "When a ring hides its transfers",
-        figures.rounds(studies.rounds_by_tokens(spread), found.tokens, found.needed, colours),
-        f"Computing grows with n², the transfer with n. Here each GPU has {found.tokens:,} tokens (dotted) "
-        f"and needs {found.needed:,.0f} (dashed), {verdict}.",
-        after=": a round's computing beside its transfer, modelled",
-        key="across rounds",
-    )
-    st.latex(FORMULA)
-    st.caption(
-        f"F is what the kernel computes per second ({scaled(found.flops, 'FLOP/s')}), B what comes into a "
-        f"GPU per second ({scaled(found.bytes_per_second, 'B/s')} of the link's peak of "
-        f"{scaled(found.of_link, 'B/s')}), e the bytes of a number "
-        f"({problem.itemsize}), H and H_kv the heads ({problem.heads}) and KV heads ({problem.kv_heads})."
+        "Efficiency over the number of GPUs",
+        curves(lines, colours, **axes, marked={spread.gpus: "dot"}),
+        words,
+        after=": one GPU's time over that of all GPUs together, modelled",
+        key="across efficiency",
     )
 
 
@@ -287,60 +236,12 @@ def _memory(spread: Spread) -> None:
         }
         for room in studies.rooms(spread)
     ]
-    numbers(rows, "", height=330)
+    numbers(rows, "Memory per GPU")
     st.caption(
         f"A GPU of {bytes_text(gpu.memory_bytes)} holds its own Q, K, V and O, and buffers for the blocks "
         "that pass by. All-gather keeps a group of heads of all K and V, which grows with the whole "
         "sequence."
     )
-
-
-def _recorded(recording: Recording, found: tuple[Held, ...]) -> None:
-    """How far the model is from what was recorded."""
-    gpus = max(one.row.gpus for one in found)
-    st.markdown(f"**{recording.heading}**: {gpus} GPUs, and one alone; the model beside each")
-    fold(f"rows {recording.heading}", lambda: st.html(_table(recording)), "Recorded numbers")
-    half, most = map(share_text, studies.errors(found))
-    st.caption(
-        "Times are medians of the slowest GPU, in turns in one run, with the kernels of commit "
-        f"{recording.device.commit[:7]}. The model is off by less than {half} in half of the rows, and by "
-        f"less than {most} in 95% of them; what NVLink reaches in it comes from such GPUs. It has that the "
-        f"card's power limit holds its clock down in calls of over {Reached.sustained_from * 1000:.0f} ms; "
-        "it leaves out what the host takes to launch."
-    )
-
-
-@kept_with(1)
-def _table(recording: Recording) -> str:
-    """Every recorded row beside the model's."""
-    found = held((recording,))
-    known = {one.row.provider for one in found}
-    rows = [
-        _about(one.row) | {
-            "efficiency": share_text(one.efficiency) if one.row.gpus > 1 and one.efficiency else "",
-            "modelled": seconds_text(one.modelled),
-            "error": f"{one.error:+.1%}".replace("-", "−"),
-            "note": "",
-        }
-        for one in found
-    ]  # fmt: skip
-    rows += [
-        _about(row) | {"note": row.skipped or ""} for row in recording.cluster if row.provider not in known
-    ]
-    return scrolled(table(rows, words=(0, 10)), 420)
-
-
-def _about(row: ClusterTiming) -> dict[str, str]:
-    """What was measured, and its median; nothing where there was none."""
-    return {
-        "method": row.label,
-        "tokens": f"{row.problem.seq_q:,}",
-        "mask": "causal" if row.problem.mask.causal else "none",
-        "KV heads": f"{row.problem.kv_heads}",
-        "pass": "forward" if row.direction == FORWARD else "both",
-        "GPUs": f"{row.gpus}",
-        "recorded": seconds_text(row.times.median) if row.times else "",
-    }
 
 
 def _drawn(experiment: Experiment, **link: str) -> Drawn:

@@ -7,8 +7,8 @@ import streamlit as st
 
 from app import scenario
 from app.elements import fold, plot
-from app.figures import softmax as figures
-from app.figures.units import counted
+from app.figures.curves import curves, each
+from app.figures.units import counted, digits
 from app.gallery.picture import Drawn, Picture, SiteFile
 from app.markup import mathml
 from app.page.parts import rescales
@@ -20,11 +20,12 @@ from engine.problem.heads import text_of
 from engine.problem.inputs import fits, tokens_of, written
 from engine.studies.drawable import drawable
 from engine.studies.rescales import raised_at, row_of
-from engine.studies.terms import score_terms
+from engine.studies.terms import CAPS, capped, score_terms
 from engine.trace.rows import HeadRow
 from engine.trace.softmax import PRESETS
 
 MOST_NAMED = 6  # tokens that raised the maximum
+DASHES = ("solid", "dash", "dot")
 EXAMPLE_BLOCK = 4  # scores per step of the rows in the static site
 FORMULAS = (
     r"m' &= \max(m,\ \max_j s_j)",
@@ -77,27 +78,37 @@ def _whose(found: HeadRow, asked: Experiment, drawn: Experiment) -> str:
 
 
 def _terms(experiment: Experiment) -> None:
-    """Rows that sum below one, and the curve of the cap, on the scenario's scores."""
-    found, colours = score_terms(experiment), theme.colours()
+    """Rows that sum below one, and the curve of the cap, as far as the scenario's scores reach."""
+    found, colours, look = score_terms(experiment), theme.colours(), {"linear": True, "even": True}
     sinks, caps = st.columns(2, gap="large")
+    sums = {f"sink {sink:g}": each for sink, each in found.sums.items()}
+    ways = {name: (each, "s", dash) for (name, each), dash in zip(sums.items(), DASHES, strict=True)}
+    lines = each({"no sink": (np.ones(len(found.rows)), "muted"), **ways}, partial(_over, found.rows))
     plot(
         "A sink takes a share of the softmax and gives nothing for it",
-        figures.sums(found, colours),
+        curves(lines, colours, x="query row", y="sum of the row's weights", told=digits, **look),
         "A sink is a learned logit per head: it stands in the sum l like one more score, but has no "
         "value. A head that has found nothing may so attend to nothing. Rows with few keys lose most.",
         where=sinks,
     )
+    scores = np.linspace(0, found.most, 61)
+    ways = {f"c = {cap:g}": (capped(scores, cap), "o", dash) for cap, dash in zip(CAPS, DASHES, strict=True)}
+    lines = each(ways, partial(_over, scores))
     plot(
         "A cap bends large scores towards it",
-        figures.caps(found, colours),
-        "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move; the axis "
-        "reaches as far as the scores. Gemma 2 caps at 50 (arXiv 2408.00118).",
+        curves(lines, colours, x="score s, up to the largest here", y="capped score", told=digits, **look),
+        "A cap c makes c · tanh(s / c) of a score s, so none passes c and small ones hardly move. Gemma 2 "
+        "caps at 50 (arXiv 2408.00118).",
         where=caps,
     )
     st.caption(
         "Computed here in float64 from the scores of up to 256 rows of the first head, on "
         f"{counted(found.keys, 'key')}, under the scenario's mask."
     )
+
+
+def _over(places: np.ndarray, values: np.ndarray) -> dict[float, float]:
+    return dict(zip(places.tolist(), values.tolist(), strict=True))
 
 
 def _counted() -> None:

@@ -10,7 +10,7 @@ from engine.algorithms.ring import meetings, step_kernel
 from engine.experiment import Experiment
 from engine.model.cluster.fabric import Fabric
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER, Lanes, Mark, lanes
-from engine.model.cluster.seconds import ClusterTime, computing, modelled, rounds
+from engine.model.cluster.seconds import modelled
 from engine.model.cluster.spread import ALL_GATHER, ALL_TO_ALL, METHODS, RING, RING_SEND, TWO_LEVEL, Spread
 from engine.problem.cache import kept_with
 from engine.problem.hardware import GPUS, LINKS, gpu_named
@@ -18,6 +18,7 @@ from engine.problem.problem import Mask, Problem
 from engine.recordings.cluster import BOTH, ONE, ClusterTimeline, ClusterTiming, GpuMarks
 from engine.recordings.file import CLUSTERS, recordings
 from engine.recordings.recording import Recording
+from engine.recordings.samples import SECTOR
 from engine.schedule.step import STATISTIC_BYTES
 
 NANO = 1e-9
@@ -152,7 +153,6 @@ def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:
 
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
 TOKENS = tuple(2**power for power in range(13, 28))
-PER_GPU = tuple(2**power for power in range(8, 19))  # tokens, of the chart of a round
 ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
 COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)  # GPUs of a curve, straight beyond a host's
 CAUSAL, FULL = "causal", "none"
@@ -215,56 +215,34 @@ def beside_of(spread: Spread, backward: bool, recordings: tuple[Recording, ...])
     return [ORDERS] * spread.problem.mask.causal + [WAYS, ALONE] + [RECORDED] * bool(lanes_recorded)
 
 
-def rounds_by_tokens(spread: Spread) -> dict[int, tuple[float, float]]:
-    """By tokens per GPU, seconds of computing and of a transfer in a later round of the same ring."""
-    whole = (replace(spread.problem, seq_q=own * spread.gpus, seq_kv=own * spread.gpus) for own in PER_GPU)
-    each = (rounds(replace(spread, problem=problem).by(RING)) for problem in whole)
-    return {tokens: (one.other, one.transfer) for tokens, one in zip(PER_GPU, each, strict=True)}
-
-
-def over_gpus(spread: Spread) -> dict[int, ClusterTime]:
-    """The same forward pass on more and more GPUs, as far as the method serves and each has two tokens."""
+def over_gpus(spread: Spread) -> dict[int, float]:
+    """Efficiency on more and more GPUs, forward, as far as the method serves and each has two tokens."""
     counts = sorted({*COUNTS, spread.gpus})
     every = (spread.on(gpus) for gpus in counts if 2 * gpus <= spread.problem.seq_q)
-    return {one.gpus: modelled(one) for one in every if one.unserved is None}
+    return {one.gpus: modelled(one).efficiency for one in every if one.unserved is None}
 
 
-class Hiding(NamedTuple):
-    """Whether a ring's transfers fit under its computing: tokens that a GPU has, and needs for that."""
-
-    tokens: int
-    needed: float
-    flops: float
-    bytes_per_second: float
-    of_link: float  # bytes/s, the peak of what they come over
-
-    @property
-    def hides(self) -> bool:
-        return self.tokens >= self.needed
+def recorded_over_gpus(spread: Spread, found: tuple[Held, ...]) -> dict[str, dict[int, Held]]:
+    """By method, the recorded forward passes of a spread's tokens and mask, by their GPUs."""
+    points: dict[str, dict[int, Held]] = {}
+    for one in found:
+        row = one.row
+        alike = (row.problem.seq_q, row.problem.mask) == (spread.problem.seq_q, spread.problem.mask)
+        own_keys = row.problem.heads == row.problem.kv_heads
+        if alike and own_keys and row.gpus > 1 and row.direction == FORWARD and one.efficiency:
+            points.setdefault(row.provider, {})[row.gpus] = one
+    return points
 
 
-def hiding(spread: Spread) -> Hiding:
-    """Of a ring, at the rate that the kernel reaches on its blocks; latencies are left out."""
-    problem, rows, fabric = spread.problem, spread.rows, spread.fabric
-    causal = problem.mask.causal and spread.zigzag
-    # FLOP/s of the kernel in later rounds, as the field counts them
-    both = problem.head_dim + problem.v_dim
-    rate = 2 * problem.all_heads * both * rows * rows / (1 + causal) / computing(spread)[1]
-    needed = hidden_from(
-        rate, spread.way.rate, problem.itemsize, problem.heads, problem.kv_heads, causal=causal
-    )
-    link = fabric.peak if fabric.hosts(spread.gpus) == 1 else fabric.network
-    return Hiding(rows, needed, rate, spread.way.rate, link)
-
-
-def hidden_from(
-    flops: float, bytes_per_second: float, itemsize: int, heads: int, kv_heads: int, causal: bool
-) -> float:
-    """Tokens per GPU from which a ring hides its transfers: n* = F e H_kv / (2 B H), twice that where causal.
-
-    A round computes 4 n² d H FLOPs (half where causal) at F, and brings 2 n d H_kv e bytes at B.
-    """
-    return flops * itemsize * kv_heads / (2 * bytes_per_second * heads) * (2 if causal else 1)
+def sent_over_time(row: ClusterTimeline) -> dict[str, dict[float, float]]:
+    """By GPU, what it sends over NVLink: bytes per second at milliseconds of the call."""
+    return {
+        f"GPU {gpu}": {
+            round(at * row.interval * 1e3, 4): sectors * SECTOR / row.interval
+            for at, sectors in enumerate(of.sent)
+        }
+        for gpu, of in enumerate(row.marks)
+    }
 
 
 def bytes_per_token(spread: Spread) -> dict[str, float]:

@@ -13,7 +13,6 @@ from engine.trace.rows import masked_scores
 
 SINKS = (0.0, 4.0, 8.0)  # logits
 CAPS = (2.0, 5.0, 50.0)
-GEMMA_2 = 50.0  # its cap of attention's scores, arXiv 2408.00118
 MOST_ROWS, MOST_TILES = 256, 16  # of a picture: rows of the head, tiles either way
 FAINT = 1e-3
 ALIBI = 8  # the last head's slope is 2 to the power of minus this, arXiv 2108.12409

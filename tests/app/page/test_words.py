@@ -13,9 +13,6 @@ from tests.app.worker_page import html, opened, unfolded
 TAG = re.compile("<[^>]*>")
 EDGE = "algorithm=flash3&heads=2&seq=98340&head_dim=64"  # of L2: there little decides what DRAM delivers
 SAID = (
-    # the rate of a link beside its peak, of one host and of two
-    ("across?gpus=4", "350 GB/s of the link's peak of 450"),
-    ("across?gpus=16", "45 GB/s of"),
     ("across?heads=1", "gives 1 head on 1 KV head, head dimension 64"),
     ("agreement?seq=65536", "scaled down from the scenario's 65,536 and 65,536"),
     # P is N numbers per row against three statistics of four bytes
