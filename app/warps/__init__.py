@@ -6,7 +6,7 @@ from app.canvas.moving import Played
 from app.canvas.pack import pack
 from app.figures.units import bytes_text
 from engine.experiment import Experiment
-from engine.studies.warp_partition import STEPS, WARPS, Shared, partitions
+from engine.studies.warp_partition import STEPS, WARPS, partitions
 
 SHARING = Played("warps_share_a_tile", Path(__file__).with_name("warps.js"), "Warps that share a tile")
 OFTEN = ("never", "once", "twice")
@@ -31,7 +31,7 @@ def payload(experiment: Experiment) -> bytes:
     both = partitions(experiment)
     tiling, dim = experiment.tiling, experiment.problem.head_dim
     keys, queries = both["keys"], both["queries"]
-    passed = [_passed(keys, step) for step in range(len(STEPS))]
+    passed = keys.passed
     told = {
         "scores": f"{tiling.block_q * tiling.block_kv:,}",
         "bytes": bytes_text(passed[-1]),
@@ -44,7 +44,7 @@ def payload(experiment: Experiment) -> bytes:
             "facts": [
                 ["exchanged, keys cut", bytes_text(passed[step]), "K"],
                 ["all wait, keys cut", OFTEN[keys.waits[step]], "K"],
-                ["exchanged, queries cut", bytes_text(_passed(queries, step)), "Q"],
+                ["exchanged, queries cut", bytes_text(queries.passed[step]), "Q"],
                 ["all wait, queries cut", OFTEN[queries.waits[step]], "Q"],
             ],
         }
@@ -55,10 +55,6 @@ def payload(experiment: Experiment) -> bytes:
         "note": f"a tile of {tiling.block_q} × {tiling.block_kv}, d = {dim}, counted",
         "warps": WARPS,
         "tall": tiling.block_q / tiling.block_kv,
-        "passed": {"keys": passed, "queries": [_passed(queries, step) for step in range(len(STEPS))]},
+        "passed": {"keys": passed, "queries": queries.passed},
     }
     return pack(header, {})
-
-
-def _passed(shared: Shared, step: int) -> int:
-    return shared.written[step] + shared.read[step]

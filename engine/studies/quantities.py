@@ -19,7 +19,7 @@ from engine.studies.drawable import drawable
 from engine.studies.rescales import in_all, rescales
 from engine.studies.several_gpus import TAUGHT_GPUS, taught
 from engine.studies.tensor_memory import ALL, on_blackwell, variant
-from engine.studies.warp_partition import MAXIMUM, STEPS, SUM, partitions
+from engine.studies.warp_partition import STEPS, partitions
 from engine.studies.zoom import zoom
 from engine.trace.broken import ALPHA, errors
 from engine.trace.rows import sampled_rows
@@ -62,12 +62,6 @@ def _ideal_bytes(experiment: Experiment) -> int:
     queries = 2 * problem.batch * problem.heads * problem.seq_q
     keys = 2 * problem.batch * problem.kv_heads * problem.seq_kv
     return (queries + keys) * (problem.head_dim + problem.v_dim) * problem.itemsize // 2
-
-
-def _exchanged(experiment: Experiment, step: str) -> int:
-    """Bytes that warps have written into shared memory for one another, and read, after a step of a tile."""
-    shared, at = partitions(experiment)["keys"], STEPS.index(step)
-    return shared.written[at] + shared.read[at]
 
 
 def _broken_first(experiment: Experiment) -> int:
@@ -152,8 +146,8 @@ BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] =
         "compulsory_bytes": lambda e: _traffic(e).compulsory.total,
         "score_bytes": lambda e: e.problem.seq_q * e.problem.seq_kv * e.problem.itemsize,  # S of one head
         # of four warps that cut the keys of one tile: the rows' maxima, and all of it
-        "exchanged_maxima": lambda e: _exchanged(e, MAXIMUM),
-        "exchanged_bytes": lambda e: _exchanged(e, SUM),
+        "exchanged_maxima": lambda e: partitions(e)["keys"].passed[STEPS.index("maximum")],
+        "exchanged_bytes": lambda e: partitions(e)["keys"].passed[-1],
         "lse_bytes": lambda e: e.problem.seq_q * STATISTIC_BYTES,  # of one head
         # for one head in the largest tiles that the chip holds, and with half of that memory
         "io_bytes": lambda e: survey.tile_bytes(e, e.gpu.shared_bytes_block),

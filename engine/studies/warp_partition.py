@@ -6,7 +6,6 @@ section 3.3 and figure 3). Warps of the first have parts of every row, which mee
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
 
 import numpy as np
 
@@ -16,38 +15,15 @@ from engine.model.simulation import simulate
 from engine.problem.inputs import make_inputs
 
 WARPS = 4  # as in the paper's figure
-MAXIMUM, SUM = "maximum", "sum"
-STEPS = ("cut", "scores", MAXIMUM, "weights", "products", SUM)
-
-
-class Exchange:
-    """Shared memory between warps, which counts what passes through it, in bytes, and how often all wait."""
-
-    def __init__(self):
-        self.written = self.read = self.waits = 0
-        self.steps: list[tuple[int, int, int]] = []
-
-    def step(self) -> None:
-        """One of STEPS is done: what has passed so far is written down."""
-        self.steps.append((self.written, self.read, self.waits))
-
-    def passed(self, values: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
-        """[warp][to] is left for every other warp; once all have come here each takes what is left for it."""
-        left = {(warp, to): values[warp][to] for warp, to in permutations(range(WARPS), 2)}
-        self.written += sum(each.nbytes for each in left.values())
-        self.waits += 1
-        found = [[left[other, warp] for other in range(WARPS) if other != warp] for warp in range(WARPS)]
-        self.read += sum(each.nbytes for own in found for each in own)
-        return found
+STEPS = ("cut", "scores", "maximum", "weights", "products", "sum")
 
 
 @dataclass(frozen=True)
 class Shared:
     """A tile's visit, or several: bytes through shared memory and waits, after each step."""
 
-    # written, read, waits: [steps] counted since the start of the visit, after each of STEPS
-    written: tuple[int, ...]
-    read: tuple[int, ...]
+    # [steps] counted since the start of the visit, after each of STEPS: bytes written and read, and waits
+    passed: tuple[int, ...]
     waits: tuple[int, ...]
     # [rows, d] float32 O of the tile, not yet divided by l, relative to the tile's own maximum
     out: np.ndarray
@@ -68,41 +44,36 @@ def partitions(experiment: Experiment) -> dict[str, Shared]:
     return {"keys": _cut_keys(q, k, v, visits), "queries": _cut_queries(q, k, v, visits)}
 
 
+def _exchanged(values: list[list[np.ndarray]]) -> tuple[int, list[list[np.ndarray]]]:
+    """[warp][to] is left for every other warp, which reads it once all have come: bytes, and what is read."""
+    found = [[values[other][warp] for other in range(WARPS) if other != warp] for warp in range(WARPS)]
+    return 2 * sum(each.nbytes for own in found for each in own), found
+
+
 def _cut_keys(q: np.ndarray, k: np.ndarray, v: np.ndarray, visits: int) -> Shared:
     """Every warp has all rows and a part of the keys: maxima, sums and O of all must meet."""
-    exchange = Exchange()
     shares = np.array_split(np.arange(len(q)), WARPS)
-    exchange.step()
     scores = [q @ part.T for part in np.array_split(k, WARPS)]
-    exchange.step()
     own = [part.max(1) for part in scores]
-    others = exchange.passed([[each] * WARPS for each in own])
+    maxima, others = _exchanged([[each] * WARPS for each in own])
     m = [np.maximum.reduce([each, *more]) for each, more in zip(own, others, strict=True)]
-    exchange.step()
     weights = [np.exp(part - m[w][:, None]) for w, part in enumerate(scores)]
-    exchange.step()
     outs = [weights[w] @ part for w, part in enumerate(np.array_split(v, WARPS))]
-    exchange.step()
     sums = [
         [np.c_[out, part.sum(1)][rows] for rows in shares] for out, part in zip(outs, weights, strict=True)
     ]
-    whole = [sums[warp][warp] + sum(others) for warp, others in enumerate(exchange.passed(sums))]
-    exchange.step()
-    return _shared(exchange, whole, visits)
+    parts, others = _exchanged(sums)
+    whole = np.concatenate([sums[warp][warp] + sum(more) for warp, more in enumerate(others)])
+    passed = 0, 0, maxima, maxima, maxima, maxima + parts
+    return Shared(passed, (0, 0, 1, 1, 1, 2), whole[:, :-1], whole[:, -1], visits)
 
 
 def _cut_queries(q: np.ndarray, k: np.ndarray, v: np.ndarray, visits: int) -> Shared:
     """Every warp has whole rows: nothing that it computes concerns another."""
-    exchange, whole = Exchange(), []
+    parts = []
     for part in np.array_split(q, WARPS):
         scores = part @ k.T
         weights = np.exp(scores - scores.max(1, keepdims=True))
-        whole.append(np.c_[weights @ v, weights.sum(1)])
-    for _ in STEPS:
-        exchange.step()
-    return _shared(exchange, whole, visits)
-
-
-def _shared(exchange: Exchange, parts: list[np.ndarray], visits: int) -> Shared:
-    whole = np.concatenate(parts)
-    return Shared(*zip(*exchange.steps, strict=True), whole[:, :-1], whole[:, -1], visits)
+        parts.append(np.c_[weights @ v, weights.sum(1)])
+    whole, none = np.concatenate(parts), (0,) * len(STEPS)
+    return Shared(none, none, whole[:, :-1], whole[:, -1], visits)
