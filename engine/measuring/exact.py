@@ -38,8 +38,8 @@ class Exact:
         return float(torch.stack(differences).max())
 
 
-def terms_of(problem: Problem) -> dict[str, Any]:
-    """The terms of a problem's scores as `kernels.attention` takes them, on this machine's device."""
+def options_of(problem: Problem) -> dict[str, Any]:
+    """Mask and terms of a problem as `kernels.attention` takes them, on this machine's device."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     every = {"sinks": ("sinks", SINK), "slopes": ("alibi_slopes", SLOPE)}
     found = {
@@ -47,7 +47,8 @@ def terms_of(problem: Problem) -> dict[str, Any]:
         for term, (name, value) in every.items()
         if term in problem.terms
     }
-    return found | ({"softcap": problem.softcap} if problem.softcap else {})
+    cap = {"softcap": problem.softcap} if problem.softcap else {}
+    return problem.mask.arguments(problem.seq_kv) | found | cap
 
 
 def exact_output(q, k, v, problem: Problem) -> Exact:

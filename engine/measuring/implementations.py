@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.algorithms import ALGORITHMS, Algorithm
-from engine.measuring.exact import hidden_keys, terms_of
+from engine.measuring.exact import hidden_keys, options_of
 from engine.measuring.libraries import kernels, torch
 from engine.problem.flops import field_flops
 from engine.problem.problem import Problem, Tiling
@@ -143,11 +143,8 @@ def _of_record(record: Algorithm) -> Implementation:
 
 def own_kernel(algorithm: str, q, k, v, problem: Problem, **options) -> Call:
     """A call of this project's attention."""
-    mask = problem.mask.arguments(problem.seq_kv)
     algorithm = "auto" if problem.latent else algorithm  # which knows the kernel over a latent
-    return partial(
-        kernels.attention, q, k, v, algorithm=algorithm, **{**mask, **terms_of(problem), **options}
-    )
+    return partial(kernels.attention, q, k, v, algorithm=algorithm, **options_of(problem), **options)
 
 
 def _dao_ailab(module: str, q, k, v, problem: Problem) -> Call:

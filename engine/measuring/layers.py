@@ -18,7 +18,7 @@ from engine.layers.config import shipped
 from engine.layers.model import Layer, Matrix, Model
 from engine.layers.phase import Phase, experiment_of
 from engine.measuring import clock
-from engine.measuring.exact import terms_of
+from engine.measuring.exact import options_of
 from engine.measuring.implementations import sdpa_arguments
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.precompile import Kernel, compile_all
@@ -117,8 +117,7 @@ class Built:
         """This project's attention, by what it takes by itself, and numbers in place of it."""
         problem = self.problem
         out = self.make(problem.batch, problem.seq_q, problem.heads, problem.v_dim).transpose(1, 2)
-        how = problem.mask.arguments(problem.seq_kv) | terms_of(problem)
-        return {"times": partial(kernels.attention, **how), "rest": lambda q, k, v: out}
+        return {"times": partial(kernels.attention, **options_of(problem)), "rest": lambda q, k, v: out}
 
     def pytorch(self) -> Callable:
         """PyTorch's own, by the backend that it chooses; raises JobError where it has no such attention."""

@@ -123,9 +123,8 @@ def main(arguments: list[str]) -> int:
             return _measure_cluster(experiment, options)
         bench = this_bench(flat["algorithm"])
         own = experiment.problem.seq_kv
-        lengths = sizes(experiment, bench.cuda) if options.sweep else ladder(own)
-        for update in measured(bench, [at_length(experiment, keys) for keys in lengths]):
-            if update.row is not None and (options.sweep or update.row["keys"] == own):
+        for update in measured(bench, [at_length(experiment, keys) for keys in ladder(own)]):
+            if update.row is not None and update.row["keys"] == own:
                 print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
             elif update.row is None:
                 print(update.message, file=sys.stderr)
@@ -172,7 +171,6 @@ def _parser() -> Parser:
     parser.add_argument(
         "--gpus", type=whole, help="on so many GPUs: started by torchrun --nproc-per-node GPUS"
     )
-    parser.add_argument("--sweep", action="store_true", help="over the sequence length")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     return parser
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.experiment import Experiment
-from engine.measuring.exact import terms_of
+from engine.measuring.exact import options_of
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.trial import attempt, random_inputs
 from engine.model.launch import HEAVY_FIRST
@@ -66,15 +66,8 @@ class Kernel:
     @property
     def options(self) -> dict[str, Any]:
         """What `kernels.attention` is given beside tensors."""
-        mask = self.problem.mask.arguments(self.problem.seq_kv)
-        terms = terms_of(self.problem)
-        return {
-            "algorithm": self.algorithm,
-            **mask,
-            **terms,
-            "block_q": self.block_q,
-            "block_kv": self.block_kv,
-        }
+        own = {"algorithm": self.algorithm, "block_q": self.block_q, "block_kv": self.block_kv}
+        return options_of(self.problem) | own
 
 
 def _few(length: int) -> int:
