@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 
 from engine import Experiment, simulate
-from engine.measuring.sections import own_blocks, planned_decoding
-from engine.measuring.trial import Trial
+from engine.measuring.clock import Repeats
+from engine.measuring.scenarios import together
+from engine.measuring.sections import own_blocks, timed_decoding
 from engine.problem.problem import Mask, Problem
 from engine.problem.terms import SINK
 from engine.recordings.file import dumps, loads, recordings
 from engine.recordings.recording import Recording, identity
+from engine.recordings.timing import Decoding
 from engine.studies.decoding import (
     decoding_of,
     kernel_splits,
@@ -51,7 +53,8 @@ def test_rows_and_splits_are_the_kernels_own_choice(dtype, heads, keys, window, 
     )  # fmt: skip
     decoding = decoding_of(scenario)
     assert decoding.tiling.block_q == call.block_q
-    assert own_blocks(decoding.problem) == (call.block_q, call.block_kv)  # what is recorded with the times
+    row = own_blocks(Decoding("split_kv", "", decoding.problem, block_q=1))  # what is recorded with the times
+    assert (row.block_q, row.block_kv) == (call.block_q, call.block_kv)
     assert kernel_splits(decoding) == split_count(call, decoding.gpu.sms)
 
 
@@ -171,17 +174,23 @@ def test_bytes_of_keys_are_read_once_for_the_heads_that_share_them_and_by_the_sm
         assert (spread(unsplit).grid[2], spread(unsplit).busy) == (rows, kv_heads * rows)
 
 
-def test_pages_are_timed_beside_the_cache_in_one_piece():
-    """Only sizes that divide the keys; every row is kept, in a file too, and each result is checked."""
+def test_splits_pages_and_a_copy_are_timed_in_turns_each_result_checked():
+    """In blocks of this machine; every row is kept, in a file too."""
+    (planned, *_) = together("decoding", "problem")
     problem = Problem(1, 2, 1, 1, 64, 16, "float32", Mask(True))
-    plan = planned_decoding(problem)
-    assert len({identity(row) for row in plan}) == len(plan)
-    paged = {row.page_size: prepare for row, prepare in plan.items() if row.page_size}
-    assert list(paged) == [16, 64]
+    rows = [own_blocks(replace(row, problem=problem)) for row in planned if row.page_size != 256]
+    assert {row.page_size for row in rows} == {None, 16, 64}
+    assert {row.splits for row in rows} >= {None, 1, 256}
     cuda = pytest.importorskip("torch").cuda.is_available()
-    assert not isinstance(Trial.of(problem, cuda).checked(paged[16]), str)
-    row = replace(next(row for row in plan if row.page_size), skipped="no time", commit="abc")
-    assert loads(dumps(Recording(DEVICE, decoding=(row,))).encode()).decoding == (row,)
+    wanted = [row for row in rows if row.splits in (None, 2) and not row.provider.startswith("sdpa")]
+    found = timed_decoding(wanted, Repeats(1, 1, 0.0), cuda)
+    assert [identity(row) for row in found if row.provider != "copy"] == [
+        identity(row) for row in wanted if row.provider != "copy"
+    ]
+    for row in found:
+        moved = 2**30 // (1 if cuda else 64) if row.provider == "copy" else 2 * 64 * 16 * 4
+        assert row.bytes_per_second == pytest.approx(moved / row.times.p50)
+    assert loads(dumps(Recording(DEVICE, decoding=tuple(found))).encode()).decoding == tuple(found)
 
 
 CACHED = Experiment.of(heads=32, kv_heads=8, seq=1, seq_kv=65536, head_dim=128)
