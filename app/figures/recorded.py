@@ -1,37 +1,14 @@
-"""Figures of a recording: its block sizes, and its hardware counters against the model."""
+"""A recording's hardware counters against the model."""
 
-from collections.abc import Mapping, Sequence
-from math import log10
+from collections.abc import Sequence
 from operator import attrgetter
 
-from app.figures import tables
 from app.figures.algorithms import look, short
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, log_ticks, seconds_text
+from app.figures.units import bytes_text, log_ticks
 from engine.algorithms import ALGORITHMS
 from engine.recordings.counters import RecordedCounters
-from engine.recordings.timing import TilingTiming
-
-
-def heat_grid(
-    best: Mapping[tuple[int, int], TilingTiming], current: tuple[int, int], colours: Palette
-) -> str:
-    """Times by block size as HTML, the fastest strongest; failures crossed out with their sentence."""
-    fastest = min((row.times.p50 for row in best.values() if row.times), default=0.0)
-
-    def cell(rows: int, keys: int) -> tables.Cell:
-        row, framed = best.get((rows, keys)), (rows, keys) == current
-        if row is None:
-            return tables.Cell("", "not recorded", 0.0, framed=framed)
-        if row.times is None:
-            shown = "memory" if "out of" in row.skipped else "failed"
-            return tables.Cell(shown, row.skipped, 0.0, struck=True, framed=framed)
-        share = max(0.0, 1 - log10(row.times.p50 / fastest))  # ten times slower has no colour
-        told = f"{row.tflops:,.1f} TFLOP/s with {row.warps} warps, {row.stages} stages"
-        return tables.Cell(seconds_text(row.times.p50), told, share, framed=framed)
-
-    return tables.by_blocks(best, cell, colours, "Recorded time by block size")
 
 
 def counters(

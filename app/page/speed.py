@@ -155,15 +155,24 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
                 decoded.recorded(recording, decoding_of(experiment), colours)
             else:
                 recorded.curves(recording, experiment, metric, colours)
-    swept = recording and any(row.algorithm == experiment.algorithm for row in recording.sweep)
-    with st.container(key="apart_speed"):
-        held, blocks = st.columns(2, gap="medium") if swept else (st.container(), None)
+    points = counters.roofline_points(recording, experiment) if recording else ()
+    gpu = gpu_named(recording.device.gpu) if points else None
+    held, over, *counted = st.columns(3 if gpu else 2, gap="medium")
     with held:
         _bottleneck(recording, experiment)
-    if swept:
-        with blocks:
-            recorded.blocks(recording, experiment, colours)
-    _rooflines(experiment, measured, recording, colours)
+    with over:
+        _roofline(experiment, measured, colours)
+    if gpu:
+        problem, roof = experiment.problem, roofline(gpu, points[0]["dtype"])
+        mask = "no mask" if problem.mask.looks_ahead else "masked"
+        plot(
+            "Roofline of L2 and HBM",
+            roofs.roofline(roof, {recording.origin: points}, "FLOP per byte, recorded", colours),
+            "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of "
+            "the recorded curves; times are of kernels under the profiler.",
+            after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
+            where=counted[0],
+        )
     if rows:
         numbers([cells(row) for row in reversed(rows)], "Measured times", words=(0, 9), height=260)
     fold("published", _published, "What did others measure on their GPUs?")
@@ -199,26 +208,6 @@ def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
         rows += [{"busy": name, **told}] * any(share is not None for share in busy.values())
     numbers(rows, "Busy share of each unit")
     st.caption(said)
-
-
-def _rooflines(
-    experiment: Experiment, measured: list[dict], recording: Recording | None, colours: Palette
-) -> None:
-    """The roofline over bytes of DRAM, and over those of both levels: recorded."""
-    problem, (modelled, counted) = experiment.problem, st.columns(2, gap="medium")
-    with modelled:
-        _roofline(experiment, measured, colours)
-    points = counters.roofline_points(recording, experiment) if recording else ()
-    if points and (gpu := gpu_named(recording.device.gpu)):
-        mask, roof = "no mask" if problem.mask.looks_ahead else "masked", roofline(gpu, points[0]["dtype"])
-        plot(
-            "Roofline of L2 and HBM",
-            roofs.roofline(roof, {recording.origin: points}, "FLOP per byte, recorded", colours),
-            "Each line joins the two levels of one call; its length is what L2 saves. Colours are those of "
-            "the recorded curves; times are of kernels under the profiler.",
-            after=f": d = {problem.head_dim}, {mask}, {recording.origin}",
-            where=counted,
-        )
 
 
 def _roofline(experiment: Experiment, measured: list[dict], colours: Palette) -> None:

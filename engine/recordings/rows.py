@@ -13,7 +13,7 @@ from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem
 from engine.recordings.nearest import WIDTH, differing, head_dim, masked, nearest
 from engine.recordings.recording import Recording
-from engine.recordings.timing import TilingTiming, Timing
+from engine.recordings.timing import Timing
 
 BASELINE = "eager"  # what a speed-up is a speed-up over: PyTorch's unfused attention
 STAND_IN = "sdpa_flash"  # or PyTorch's flash backend, where that was not timed: in backward passes
@@ -119,24 +119,3 @@ def modelled_timings(timings: tuple[Timing, ...], hardware: str) -> tuple[Row, .
         if ALGORITHMS[name].kernel
         for keys, problem in sorted(problems.items())
     )
-
-
-def swept_problem(recording: Recording, experiment: Experiment) -> Problem | None:
-    """The problem on which an algorithm's block sizes were tried, of the nearest head dimension."""
-    own = [row for row in recording.sweep if row.algorithm == experiment.algorithm]
-    row = nearest(own, experiment, WIDTH)
-    return row and row.problem
-
-
-def best_by_blocks(
-    recording: Recording, algorithm: str, head_dim: int, causal: bool = False
-) -> dict[tuple[int, int], TilingTiming]:
-    """By rows of query and of key blocks: the fastest warps and stages, or one that says why none ran."""
-    best: dict[tuple[int, int], TilingTiming] = {}
-    for row in recording.sweep:
-        problem = row.problem
-        if (row.algorithm, problem.head_dim, problem.mask.causal) == (algorithm, head_dim, causal):
-            known = best.setdefault((row.block_q, row.block_kv), row)
-            if row.times and not (known.times and known.times.p50 <= row.times.p50):
-                best[row.block_q, row.block_kv] = row
-    return best

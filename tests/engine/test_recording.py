@@ -47,7 +47,6 @@ from engine.recordings.nearest import (
     windowed,
 )
 from engine.recordings.recording import Counters, Device, KernelCounters, Recording, identity, unmeasured
-from engine.recordings.rows import best_by_blocks, swept_problem
 from engine.recordings.timing import Decoding, TilingTiming, Times, Timing
 from tests.engine.test_bench import TINY, bench_of
 
@@ -109,14 +108,6 @@ def test_rates_that_an_earlier_file_says_are_not_looked_at(recording):
     assert row.tflops == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 1.2e-3 / 1e12)
     assert replace(row, direction="backward").tflops == pytest.approx(2.5 * row.tflops)
     assert recording.timings[2].tflops is None
-
-
-def test_a_heat_map_has_the_best_of_each_block_size(recording):
-    best = best_by_blocks(recording, "flash2", 128, causal=True)
-    assert best == {(64, 64): recording.sweep[1], (128, 64): recording.sweep[2]}
-    assert best[64, 64].tflops == pytest.approx(4 * 4 * 16 * 4096**2 * 128 / 2 / 0.00115 / 1e12)
-    assert swept_problem(recording, Experiment.of(algorithm="flash2", head_dim=64)) == PROBLEM
-    assert swept_problem(recording, Experiment.of(algorithm="flash1")) is None
 
 
 def test_counters_add_up_over_kernels(recording):

@@ -1,15 +1,12 @@
-"""What a page shows of a recording: curves over the length, beside the model, and block sizes."""
+"""What a page shows of a recording: curves over the length, beside the model."""
 
 from collections.abc import Sequence
-
-import streamlit as st
 
 from app.elements import plot
 from app.figures import speed as figures
 from app.figures.algorithms import kernel
 from app.figures.base import Figure
 from app.figures.colours import Palette
-from app.figures.recorded import heat_grid
 from app.figures.units import short
 from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
@@ -69,25 +66,3 @@ def shape_text(timings: Sequence[Timing], direction: str) -> str:
         f"{direction}, d = {problem.head_dim}, {problem.mask.text}, {problem.dtype}; "
         f"{short(tokens)} tokens in all, hidden size {problem.hidden_size:,}"
     )
-
-
-def blocks(recording: Recording, experiment: Experiment, colours: Palette) -> None:
-    """The recorded time of every block size, with why the others did not run."""
-    problem = timed.swept_problem(recording, experiment)
-    if problem is None:
-        return
-    st.markdown(
-        f"**Block sizes**: {kernel(experiment.algorithm)}, N = {problem.seq_kv:,}, batch {problem.batch}, "
-        f"d = {problem.head_dim}, {recording.origin}"
-    )
-    shape, tiling = (problem.head_dim, problem.mask.causal), experiment.tiling
-    best = timed.best_by_blocks(recording, experiment.algorithm, *shape)
-    st.html(heat_grid(best, (tiling.block_q, tiling.block_kv), colours))
-    fastest = "None of them ran."
-    if ran := [row for row in best.values() if row.times]:
-        row = min(ran, key=lambda row: row.times.p50)
-        fastest = (
-            "Each size is timed with its best number of warps and stages; the fastest is "
-            f"{row.block_q} × {row.block_kv} at {row.tflops:,.0f} TFLOP/s."
-        )
-    st.caption(f"{fastest} Crossed-out sizes did not run; point at one to read why.")

@@ -1,20 +1,16 @@
 """Charts of times and rates: every mark stands at its number, in its unit, on its axis."""
 
-import re
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from plotly.graph_objects import Figure
 
 from app.figures import speed
 from app.figures.colours import palette
-from app.figures.recorded import counters, heat_grid
+from app.figures.recorded import counters
 from app.figures.roofline import roofline
 from app.figures.speed import BYTES, TIME, gains_by_length
 from engine.experiment import Experiment
-from engine.problem.problem import Problem
-from engine.recordings.timing import TilingTiming, Times
 from engine.studies.comparison import Roofline
 from engine.studies.gains import Gain
 
@@ -58,22 +54,6 @@ def test_bytes_that_were_counted_stand_over_those_that_are_modelled():
     _, point = Figure(counters([row], "read", "modelled_read", "recorded", COLOURS)).data
     assert (point.x[0], point.y[0]) == (2e6, 3e6)
     assert list(point.customdata[0]) == ["a call", "3 MB", "2 MB"]
-
-
-def test_a_table_of_blocks_has_each_time_in_its_row_and_column():
-    """Larger query blocks stand higher; the fastest is the strongest, a tenth as fast has no colour."""
-    seconds = {(64, 32): 1e-3, (64, 256): 2e-3, (128, 32): 5e-4, (128, 256): 5e-3}
-    best = {
-        blocks: TilingTiming("flash2", Problem(), *blocks, 4, 2, Times(each, each, each, 3))
-        for blocks, each in seconds.items()
-    }
-    grid = heat_grid(best, (128, 32), COLOURS)
-    lines = [re.findall(r"<th scope='row'>(\d+)|title='[^']*'>([^<]+)<", line) for line in grid.split("<tr>")]
-    lines = [[number or text for number, text in line] for line in lines if line]
-    assert lines == [["128", "500 µs", "5 ms"], ["64", "1 ms", "2 ms"]]
-    assert re.findall(r"<th scope='col'>(\d+)", grid) == ["32", "256"]
-    strengths = [int(part) for part in re.findall(rf"{COLOURS.q} (\d+)%", grid)]
-    assert strengths == [55, 10, round(10 + 45 * (1 - np.log10(2))), round(10 + 45 * (1 - np.log10(4)))]
 
 
 def test_a_call_stands_under_the_roof_at_flop_per_second():
