@@ -71,22 +71,20 @@ def weights(hand: ByHand, colours: Palette) -> str:
 
 def first_piece(hand: ByHand, _: Palette) -> str:
     """m, l and O of the row after its first piece, as a table; what the second makes of them is asked."""
-    first, second = hand.of_row()
-    m, total = (number(values[ROW]) for values in (first.m, first.l))
 
     def listed(values: Sequence[float]) -> str:
         return "(" + ", ".join(map(number, values)) + ")"
 
+    pieces, terms = (hand.scores[ROW, :BLOCK], hand.scores[ROW, BLOCK:]), hand.first_weights
     rows = {
-        "scores s": (listed(first.scores[ROW]), listed(second.scores[ROW])),
-        "maximum m": (m, UNKNOWN),
+        "scores s": tuple(map(listed, pieces)),
+        "maximum m": (number(hand.m[0]), UNKNOWN),
         "factor α": ("", UNKNOWN),
-        "sum ℓ": (f"{' + '.join(map(number, first.weights[ROW]))} = {total}", UNKNOWN),
-        "O so far": (listed(first.out[ROW]), UNKNOWN),
+        "sum ℓ": (f"{' + '.join(map(number, terms))} = {number(hand.l[0])}", UNKNOWN),
+        "O so far": (listed(terms @ hand.v[:BLOCK]), UNKNOWN),
     }
-    return table(
-        [{"": name, "after piece 1": one, "after piece 2": two} for name, (one, two) in rows.items()]
-    )
+    names = ("", "after piece 1", "after piece 2")
+    return table([dict(zip(names, (name, *both), strict=True)) for name, both in rows.items()])
 
 
 def tiled(hand: ByHand, colours: Palette) -> str:

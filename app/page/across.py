@@ -165,7 +165,7 @@ def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None,
         found = [(here.ring[1], here.origin), *found]
     for column, (row, origin) in zip(st.columns(len(found) or 1, gap="large"), found, strict=False):
         of = Spread(row.problem, row.gpus, row.provider, row.problem.mask.causal)
-        counted = " and ".join(map(bytes_text, studies.sent_bytes(of)))
+        due = " and ".join(map(bytes_text, studies.sent_bytes(of)))
         sent = " and ".join(bytes_text(each.sent_bytes) for each in row.marks)
         tones = ("violet", "lime", "rose", "muted")
         lines = zip(studies.sent_over_time(row).items(), cycle(tones), strict=False)
@@ -178,7 +178,7 @@ def _links(spread: Spread, recordings: tuple[Recording, ...], here: Live | None,
                 **{**axes, "linear": True, "even": True, "height": 200},
                 levels={"what a link carries": spread.fabric.peak},
             ),
-            f"In the forward pass the GPUs sent {sent}, in order; counted are {counted}: keys that the "
+            f"In the forward pass the GPUs sent {sent}, in order; counted are {due}: keys that the "
             "mask hides from a GPU are not sent to it. Each line begins with its own GPU's work.",
             **{"after": f", {origin}", "key": f"links {row.provider} {origin}", "where": column},
         )

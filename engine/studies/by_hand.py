@@ -9,7 +9,6 @@ from engine.algorithms import ALGORITHMS
 from engine.model.launch import Launch
 from engine.problem.hardware import GPUS
 from engine.problem.problem import Problem, Tiling
-from engine.schedule.step import Operation, Tensor
 from engine.trace.execute import Executor, Trace
 from engine.trace.streamed import streamed
 
@@ -22,15 +21,6 @@ PROBLEM = Problem(heads=1, kv_heads=1, seq_q=TOKENS, seq_kv=TOKENS, head_dim=2, 
 TILING = Tiling(block_q=BLOCK, block_kv=BLOCK)
 
 
-class Visit(NamedTuple):
-    scores: np.ndarray  # [2, 2] S
-    weights: np.ndarray  # [2, 2] exp(S - m)
-    m: np.ndarray  # [2], as l and alpha are
-    l: np.ndarray  # noqa: E741 - the field's name
-    alpha: np.ndarray
-    out: np.ndarray  # [2, d] O so far, not yet divided by l
-
-
 class ByHand(NamedTuple):
     """The four tokens, all at once in float64 and tile by tile in float32."""
 
@@ -40,33 +30,20 @@ class ByHand(NamedTuple):
     scores: np.ndarray  # [4, 4] S
     weights: np.ndarray  # [4, 4] P
     out: np.ndarray  # [4, d] O in one go
-    visits: list[Visit]  # the tiles in the order of FlashAttention-2
-    tiled: np.ndarray  # [4, d] O of the tiles
+    tiled: np.ndarray  # [4, d] O of the tiles in the order of FlashAttention-2
+    # m, l, alpha: [2] of ROW after each of its tiles
+    m: np.ndarray
+    l: np.ndarray  # noqa: E741 - the field's name
+    alpha: np.ndarray
 
     @property
     def difference(self) -> float:
         return float(np.abs(self.tiled - self.out).max())
 
-    def of_row(self, row: int = ROW) -> list[Visit]:
-        many = TOKENS // BLOCK
-        return self.visits[row // BLOCK * many : (row // BLOCK + 1) * many]
-
-
-class _Watched(Executor):
-    """The executor, with each tile written down as it is visited."""
-
-    def __init__(self, run: Launch, *tensors: np.ndarray):
-        super().__init__(run, *tensors)
-        self.seen: list[Visit] = []
-
-    def take(self, phase: int, operation: int, tensor: int, query: int, key: int) -> None:
-        super().take(phase, operation, tensor, query, key)
-        if operation == Operation.SCORES:
-            self.scored = self.tiles[Tensor.S].copy()
-        elif operation == Operation.ACCUMULATE:
-            m, total = self.tiles[Tensor.STATISTICS].T.copy()
-            weights, out = self.tiles[Tensor.S].copy(), self.tiles[Tensor.O].copy()
-            self.seen.append(Visit(self.scored, weights, m, total, self.alpha, out))
+    @property
+    def first_weights(self) -> np.ndarray:
+        """[2] exp(s - m) of the row's first tile, relative to the maximum of that alone."""
+        return np.exp(self.scores[ROW, :BLOCK] - self.m[0])
 
 
 @lru_cache(maxsize=1)
@@ -74,14 +51,14 @@ def by_hand() -> ByHand:
     q, k, v = (np.array(matrix, np.float64) for matrix in (Q, K, V))
     scores = q @ k.T * PROBLEM.scale
     weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    trace, seen = watched("flash2")
-    return ByHand(q, k, v, scores, weights, weights @ v, seen, trace.out)
+    trace = in_tiles("flash2")
+    of_row = (each[ROW // BLOCK, :, ROW % BLOCK] for each in (trace.m, trace.l, trace.alpha))
+    return ByHand(q, k, v, scores, weights, weights @ v, trace.out, *of_row)
 
 
-def watched(algorithm: str) -> tuple[Trace, list[Visit]]:
-    launch = Launch.of(ALGORITHMS[algorithm], PROBLEM, TILING, GPUS["h200"])
-    run = _Watched(launch, *(np.array(matrix, np.float32) for matrix in (Q, K, V)))
-    return run.run(), run.seen
+def in_tiles(algorithm: str) -> Trace:
+    run = Launch.of(ALGORITHMS[algorithm], PROBLEM, TILING, GPUS["h200"])
+    return Executor(run, *(np.array(matrix, np.float32) for matrix in (Q, K, V))).run()
 
 
 class _Row:

@@ -100,7 +100,7 @@ def _clocks(per_second: Callable[[Experiment], float], of_score: Callable[[Exper
 
 
 def _by_hand(tile: int, value: str) -> Callable[[Experiment], float]:
-    return lambda e: float(getattr(by_hand.by_hand().of_row()[tile], value)[by_hand.ROW])
+    return lambda e: float(getattr(by_hand.by_hand(), value)[tile])
 
 
 BY_KIND: Mapping[tuple[str, str], Mapping[str, Callable[[Experiment], float]]] = {

@@ -5,7 +5,7 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
-from engine.studies.by_hand import by_hand, online_softmax, watched
+from engine.studies.by_hand import by_hand, in_tiles, online_softmax
 
 Q, K, V = (
     [(1, 0), (0, 1), (1, 1), (1, -2)],
@@ -27,18 +27,14 @@ def test_scores_weights_and_output_are_what_a_pocket_calculator_says():
     assert 0 < hand.difference < 1e-6
 
 
-def test_m_l_alpha_and_o_of_a_tile_are_those_of_the_scores_so_far():
-    for row, scores in enumerate(S):
-        first, second = by_hand().of_row(row)
-        at, maximum = row % 2, max(scores)
-        assert first.m[at] == pytest.approx(max(scores[:2]))
-        assert first.l[at] == pytest.approx(sum(exp(score - max(scores[:2])) for score in scores[:2]))
-        assert second.m[at] == pytest.approx(maximum)
-        assert second.alpha[at] == pytest.approx(exp(max(scores[:2]) - maximum))
-        assert second.l[at] == pytest.approx(sum(exp(score - maximum) for score in scores))
-        out = [sum(exp(s - maximum) * v[column] for s, v in zip(scores, V, strict=True)) for column in (0, 1)]
-        assert second.out[at] == pytest.approx(out, rel=1e-6)
-        assert second.weights[at] == pytest.approx([exp(score - maximum) for score in scores[2:]], rel=1e-6)
+def test_m_l_and_alpha_of_a_tile_are_those_of_the_scores_so_far():
+    (scores, *_), hand = S, by_hand()
+    first, second = max(scores[:2]), max(scores)
+    assert hand.m == pytest.approx([first, second])
+    weights = [exp(score - first) for score in scores[:2]]
+    assert hand.first_weights == pytest.approx(weights)
+    assert hand.l == pytest.approx([sum(weights), sum(exp(score - second) for score in scores)])
+    assert hand.alpha[1] == pytest.approx(exp(first - second))
 
 
 def test_online_softmax_reads_a_row_twice_for_its_weights():
@@ -48,7 +44,7 @@ def test_online_softmax_reads_a_row_twice_for_its_weights():
 
 
 def test_both_loop_orders_give_the_same_o_and_the_first_moves_more():
-    one, two = (watched(name)[0] for name in ("flash1", "flash2"))
+    one, two = (in_tiles(name) for name in ("flash1", "flash2"))
     assert one.out == pytest.approx(two.out, rel=1e-6)
     # float32: Q, K, V, O of 4 x 2 numbers; version 1 brings Q, O and m, l twice, version 2 K and V
     assert one.counted.total == 4 * (2 * 8 + 8 + 8 + 2 * 2 * 8 + 2 * 2 * 8)
