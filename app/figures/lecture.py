@@ -73,15 +73,3 @@ def layer(colours: Palette) -> str:
     )
     boxes = "".join(f"<div style='background:{colour}'><b>{name}</b></div>" for name, colour in parts)
     return STYLE + f"<div class='layer'>{boxes}</div>"
-
-
-def histogram(votes: Sequence[int]) -> str:
-    """Style rules that fill each choice's button as far as its share of the votes."""
-    every = sum(votes) or 1
-    filled = "color-mix(in srgb, currentColor 24%, transparent)"
-    rules = (
-        f".st-key-tour_choice_{index} button {{ background-image: linear-gradient(90deg, {filled} "
-        f"{100 * count / every:.1f}%, transparent 0); }}"
-        for index, count in enumerate(votes)
-    )
-    return f"<style>{' '.join(rules)}</style>"

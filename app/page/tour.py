@@ -10,8 +10,7 @@ from typing import Any
 import streamlit as st
 
 from app import markup, scenario
-from app.figures.lecture import histogram
-from app.figures.units import unbroken
+from app.figures.units import counted, unbroken
 from app.gallery.picture import Picture, SiteFile
 from app.presenter import keys, lectern
 from app.room import screen
@@ -22,7 +21,7 @@ from app.scenario.presentation import presenting
 from app.sidebar import inputs
 from app.tour import as_file, file
 from app.tour.file import Step, Tour, TourError, Way
-from app.tour.pictures import PICTURES, WIDE
+from app.tour.pictures import PICTURES
 from app.tour.step_words import Said
 from engine.experiment import Experiment, described
 from engine.studies.answers import AnswerError
@@ -108,7 +107,7 @@ def _tally(name: str, number: int) -> list[int]:
 
 
 def _screen(said: Said, place: Place, way: Way, room: list[int] | None) -> None:
-    """Title and way on, then words, then question and answer on the left, the picture on the right."""
+    """Title and way on, then words, then the question beside a picture, or below its answer the picture."""
     step, told = said.step, bool(_tally(*place)[0])
     keys.bind(KEYS, key="tour_keys")
     with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
@@ -118,14 +117,13 @@ def _screen(said: Said, place: Place, way: Way, room: list[int] | None) -> None:
         if not step.question:
             _told(said)
             return
-        wide = told and step.reveals in WIDE
         words = said.filled(step.after if told and step.after else step.before)
-        if wide:
+        if told:
             words = f"{_answered(said, _tally(*place)[1:] if room is None else room)} {words}"
             words += f" ${step.formula}$" * bool(step.formula)
         with st.container(key="tour_text"):
             st.markdown(words)
-        if wide:
+        if told:
             with st.container(key="tour_played"):
                 inputs.show(brief=True)
                 _picture(step.reveals, said)
@@ -133,10 +131,8 @@ def _screen(said: Said, place: Place, way: Way, room: list[int] | None) -> None:
         left, picture = st.columns([1, 1.8], gap="large")
         with left, st.container(key="tour_words"):
             _question(said, place, room)
-            if told:
-                _answer(said)
         with picture, st.container(key="tour_picture"):
-            _picture(step.reveals if told else step.picture, said)
+            _picture(step.picture, said)
     except AnswerError as error:
         st.text(f"This step cannot be computed for the scenario: {error}.")
 
@@ -179,32 +175,20 @@ def _told(said: Said) -> None:
 
 
 def _question(said: Said, place: Place, room: list[int] | None) -> None:
-    """What the room predicts: a button a choice, each counting its votes; replies come with the answer.
+    """What the room predicts: a button a choice, each counting its votes.
 
-    Where phones vote, the votes come with the answer too: nobody is to follow the others.
+    Where phones vote, the votes come with the answer: nobody is to follow the others.
     """
-    told, *own = _tally(*place)
-    options = said.options
-    counts = own if room is None else room if told else [0] * len(options)
-    wrong = [index for index, option in enumerate(options) if option.reply and not option.right]
-    if presenting():  # a room's screen has room for one reply: to its most frequent mistake
-        wrong = sorted(wrong, key=lambda index: counts[index])[-1:]
-    if room and told and options:
-        st.html(histogram(room))
     st.subheader(unbroken(said.filled(said.step.question)), anchor=False)
-    for index, option in enumerate(options):
-        votes = counts[index]
-        counted = f" · {votes} {'vote' if votes == 1 else 'votes'}" if votes else ""
+    for index, option in enumerate(said.options):
+        votes = _tally(*place)[1 + index] if room is None else 0
         st.button(
-            f"{index + 1} &nbsp; **{option.text}**{counted}",
+            f"{index + 1} &nbsp; **{option.text}**" + f" · {counted(votes, 'vote')}" * bool(votes),
             key=f"tour_choice_{index}",
-            type="primary" if told and option.right else "secondary",
             width="stretch",
             on_click=_choose,
             args=(place, index),
         )
-        if told and votes and index in wrong:
-            st.markdown(option.reply)
 
 
 def _on(step: Step, place: Place, way: Way) -> None:
@@ -241,29 +225,16 @@ def _answered(said: Said, votes: list[int]) -> str:
     """The answer in words, where the picture takes the screen, the votes, and the usual mistake."""
     told = f"**{said.right}.**" * bool(said.right)
     if said.answer:
-        told = f"**{said.value}, {_origin(said)}.**"
+        gpu = said.experiment.gpu
+        told = (
+            f"**{said.value}, {ORIGINS[said.answer.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)}.**"
+        )
     if any(votes) and said.options:
         each = list(zip(said.options, votes, strict=False))
         counts = " · ".join(f"**{n}**" if option.right else f"{n}" for option, n in each)
         most, missed = max((n, option.reply) for option, n in each if not option.right)
         told += f" Votes: {counts}." + f" {missed}" * (most > 0)
     return told + f" {CHANGED}" * (said.experiment != said.step.experiment)
-
-
-def _origin(said: Said) -> str:
-    gpu = said.experiment.gpu
-    return ORIGINS[said.answer.origin].format(gpu=gpu.name, a_gpu=gpu.with_article)
-
-
-def _answer(said: Said) -> None:
-    """The computed answer, where it comes from, and its formula."""
-    with st.container(key="tour_told"):
-        if said.answer:
-            st.metric(f"Answer, {_origin(said)}", said.value)
-        if said.step.formula:
-            st.latex(said.step.formula)
-        if said.experiment != said.step.experiment:
-            st.caption(CHANGED)
 
 
 def _publish(said: Said, way: Way, tally: Sequence[int]) -> list[int] | None:

@@ -172,7 +172,6 @@ WORDED = {  # what moves below words of its own
     "one tile": partial(_blackwell, frozenset({"tiles"})),
     "no polynomials": partial(_blackwell, frozenset({"polynomials"})),
 }
-WIDE = {*MOVING, *WORDED}  # they take the screen once the answer is told
 DRAWN |= {"draw time", "draw order"}
 PICTURES |= {
     **{name: partial(_html, *still) for name, still in STILL.items()},

@@ -42,7 +42,7 @@ def opened(page, address):
 
 
 def told(page):
-    return page.locator(".st-key-tour_told, .st-key-tour_played")  # beside the question, or in its place
+    return page.locator(".st-key-tour_played")  # in the question's place
 
 
 def at_step(page, number: int):

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from app import room as rooms
-from app.figures.lecture import histogram
 from app.gallery.phone import draw
 from app.room import screen
 from app.room.pictures import Pictures
@@ -143,13 +142,6 @@ def test_what_keeps_phones_out_is_said_for_the_address_that_there_is(room):
     assert any("8602/tcp" in each for each in others)
     room.reach = "machine"
     assert screen.trouble(room) == screen.ALONE
-
-
-def test_each_choices_button_is_filled_as_far_as_its_share_of_the_votes():
-    rules = histogram([1, 3, 0])
-    shares = dict(re.findall(r"tour_choice_(\d) button .*?transparent\) ([\d.]+)%", rules))
-    assert shares == {"0": "25.0", "1": "75.0", "2": "0.0"}
-    assert "0.0%" in histogram([0, 0])
 
 
 def drawn(payload: dict) -> str:
