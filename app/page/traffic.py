@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 import streamlit as st
 
 from app import hbm, scenario
-from app.elements import numbers, one_of, plot, unsure
+from app.elements import fold, numbers, one_of, plot, unsure
 from app.figures import memories
 from app.figures import traffic as figures
 from app.figures.algorithms import short
@@ -63,8 +63,8 @@ def show() -> None:
         _blocks(experiment, colours)
     with filled:
         _memory(experiment, colours)
-    with st.expander(f"The memories of {experiment.gpu.with_article}"):
-        st.html(memories.memories(experiment.gpu, colours))
+    title = f"The memories of {experiment.gpu.with_article}"
+    fold("memories", lambda: st.html(memories.memories(experiment.gpu, colours)), title)
     if recording := chosen_recording():
         chip.show_bytes(recording, experiment)
 

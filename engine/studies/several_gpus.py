@@ -154,7 +154,7 @@ def _marks(spread: Spread, gpu: int, of: GpuMarks) -> list[Mark]:
 DRAWN = (2, 3, 4, 6, 8, 16, 24, 32, 48, 64)  # GPUs of a picture
 TOKENS = tuple(2**power for power in range(13, 28))
 ORDERS, WAYS, ALONE, RECORDED = "orders", "methods", "ring", "recorded"  # what stands beside the ring
-COUNTS = (1, 2, 4, 8, 16, 64, 256, 1024, 4096, 10_000)  # GPUs of a curve, straight beyond a host's
+COUNTS = (1, 2, 4, 8, 16, 64, 1024, 10_000)  # GPUs of a curve, straight beyond a host's
 CAUSAL, FULL = "causal", "none"
 # memory, as `kernels.distributed` holds it
 TURNS = 2  # places to publish K and V in, used in turn

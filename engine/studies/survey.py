@@ -21,9 +21,7 @@ from engine.schedule.bytes import Bytes
 from engine.schedule.step import Tensor
 from engine.studies.drawable import at_length
 
-# Powers of two, as blocks are few, and of four where curves are straight lines but for a bend at L2's size:
-# each of the long ones takes as long as all short ones.
-LENGTHS = (*(2**power for power in range(6, 12)), *(4**power for power in range(6, 11)))
+LENGTHS = tuple(4**power for power in range(3, 11))
 Value = TypeVar("Value")
 BLOCKS = (16, 32, 64, 128, 256)
 

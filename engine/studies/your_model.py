@@ -20,6 +20,7 @@ from engine.recordings.timing import LayerTiming
 
 OWN = "own"  # a model whose config.json was pasted
 LENGTHS = tuple(2**power for power in range(7, 21))
+DRAWN = (*LENGTHS[::2], LENGTHS[-1])  # of the curves beside what runs, which are smooth
 COMPARED = MappingProxyType({standard.ALGORITHM.key: "standard", flash2.ALGORITHM.key: "FlashAttention-2"})
 LITTLE = 0.05  # of the time: below it nobody notices which attention runs
 CHOICES = {
@@ -34,19 +35,19 @@ CHOICES = {
 Shares = dict[int, float]  # attention's part of a phase's time, by tokens
 
 
-def shares(model: Model, phase: Phase) -> Shares:
-    """Attention's share at every length that a phase can have, whatever its own."""
-    return _shares(model, replace(phase, tokens=LENGTHS[0]))
+def shares(model: Model, phase: Phase, lengths: tuple[int, ...] = LENGTHS) -> Shares:
+    """Attention's share at every length that a phase can have, or at some, whatever its own."""
+    return _shares(model, replace(phase, tokens=LENGTHS[0]), lengths)
 
 
 @lru_cache(maxsize=512)
-def _shares(model: Model, phase: Phase) -> Shares:
-    return {tokens: replace(phase, tokens=tokens).of(model).attention_share for tokens in LENGTHS}
+def _shares(model: Model, phase: Phase, lengths: tuple[int, ...]) -> Shares:
+    return {tokens: replace(phase, tokens=tokens).of(model).attention_share for tokens in lengths}
 
 
 def by_algorithm(model: Model, phase: Phase) -> dict[str, Shares]:
     """The same by standard attention, by FlashAttention-2, and by what the kernels take by themselves."""
-    given = {name: shares(model, replace(phase, algorithm=key)) for key, name in COMPARED.items()}
+    given = {name: shares(model, replace(phase, algorithm=key), DRAWN) for key, name in COMPARED.items()}
     return {**given, "auto": shares(model, replace(phase, algorithm=AUTO))}
 
 

@@ -16,7 +16,7 @@ from engine.trace.rows import masked_scores, row_statistics
 
 DEPTHS = ("layer", "head", "tile", "warp", "score")
 CHOICES = {"zoom": (tuple(range(len(DEPTHS))), 0)}  # what a page may ask, and what it usually does
-MOST_NUMBERS = 2**22  # of K, that are drawn for the scores of one head
+MOST_NUMBERS = 2**20  # of K, that are drawn for the scores of one head
 WARP_ROWS = 16  # of a product that one warp takes: PTX ISA, wgmma.mma_async and mma
 
 
