@@ -1,6 +1,6 @@
 """What all of a layer but its attention's kernel takes: matrix products, experts, and what lies between.
 
-A product takes its start and as long as its FLOPs or its bytes take, whichever is longer; what lies between
+A product takes as long as its FLOPs, or as its start and its bytes, whichever is longer; what lies between
 products, as long as its bytes take. A GPU's rates are those that it is measured to reach. The others were
 read off recorded pieces, which are products of no model (assets/recordings/layers).
 """
@@ -16,8 +16,9 @@ from engine.problem.hardware import GPUS
 # What products keep of the rate that they begin with when they go on for 0.3 s, under the limit on power: of
 # 2,048 and 8,192 rows on two GPUs 667 to 805 of 791 TFLOP/s, 740 on average.
 SUSTAINED = 0.935
-# More seconds of a product than its bytes or FLOPs take, by products of 1 or 16 rows: 3 to 7 microseconds.
-START = 5.5e-6
+# More seconds of a product than its bytes take, until the first come and after the last, which FLOPs hide: of
+# 1 and 16 rows 5.8 to 7.1 microseconds where columns are as many as models have, 4,096 and 8,192.
+START = 6.4e-6
 # PyTorch's grouped products, for experts (aten/native/cuda/GroupMM.cu): two SMs share a tile of weights, each
 # with a tile of 64 rows and 128 columns up to FEW_ROWS rows an expert, else of 128 and 256. The small ones
 # take so many bytes of weights a clock: 3.0 TB/s on an H200, and 2.8 on an H100, where HBM has a third less.
@@ -37,7 +38,7 @@ def product_seconds(model: Model, matrix: Matrix, hardware: str, rows: int) -> f
     moved = rates.hbm_seconds(weights + read, written)
     matrix_rate = SUSTAINED * rates.matrix
     if matrix.copies == 1:
-        return max(2 * all_rows * matrix.rows * matrix.columns / matrix_rate, moved) + START
+        return max(2 * all_rows * matrix.rows * matrix.columns / matrix_rate, moved + START)
     mean = all_rows / matrix.copies
     height, width = SMALL if mean <= FEW_ROWS else LARGE
     pairs, tiles = gpu.sms / 2, touched * _tiles(mean, 1 - matrix.active / matrix.copies, 2 * height)

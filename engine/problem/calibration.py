@@ -178,7 +178,8 @@ class Calibration:
         power = [(x, y) for x, y in self.series["power"][MIXED] if y < FALLEN * running]
         power_from, power_slope = _power(power, running, gpu.clock_hz)
         full = self.series["clock"][FULL]
-        fallen = [(x, y) for x, y in full if y < FALLEN * full[0][1]] or full[-1:]
+        fallen = next((x for x, y in full if y < FALLEN * full[0][1]), full[-1][0])
+        settled = median(y for _, y in full[-max(1, len(full) // 3) :])
         return Reached(
             matrix=self.best("products", STREAMED) / gpu.products_per_second("float16"),
             reads=max(y for _, y in memory[READ][-2:]) / peak,
@@ -191,8 +192,8 @@ class Calibration:
             clock=running / gpu.clock_hz,
             power_from=power_from,
             power_slope=power_slope,
-            sustained_from=fallen[0][0],
-            sustained_clock=min(1.0, median(y for _, y in fallen) / full[0][1]),
+            sustained_from=fallen,
+            sustained_clock=min(1.0, settled / full[0][1]),
         )
 
 
