@@ -310,13 +310,18 @@ def _visits(launch: Launch, kernel: Kernel, masked: float = 1.0) -> Visits:
     group = launch.schedule.problem.group if phase.shared else 1
     if phase.launched == HEAD:  # one block takes all of them
         return Visits.equal(float(programs.all_visits * group))
-    cut_apart = masked != 1.0 and phase.outer == "query" and programs.splits == 1
+    cut_apart = masked != 1.0 and programs.splits == 1
     if programs.count > MOST_LISTED:
         cut = cut_apart * (1 - bounds.full / max(1, bounds.visible))
         return Visits.of_programs(programs, group * (1 + (masked - 1) * cut))
     visits = phase.visits.astype(np.float64)
     if cut_apart:
-        visits += (masked - 1) * (visits - (bounds.full_stop - bounds.full_first))
+        full = bounds.full_first, bounds.full_stop
+        if phase.outer == "key":  # of each key block, query blocks that see it whole
+            blocks = len(visits)
+            begins, ends = (np.bincount(edge, minlength=blocks + 1)[:blocks] for edge in full)
+            full = np.cumsum(ends), np.cumsum(begins)
+        visits += (masked - 1) * (visits - (full[1] - full[0]))
     return Visits.listed(visits * group)
 
 

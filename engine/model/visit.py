@@ -56,9 +56,9 @@ TWO_WARP_GROUPS = 2 * WARP_GROUP_ROWS  # fewer rows on an SM leave its units wai
 # and by score of a tile that the mask cuts.
 SCORE_INSTRUCTIONS, OUTPUT_INSTRUCTIONS, MASK_INSTRUCTIONS = 5.2, 1.57, 4.4
 PADDED_INSTRUCTIONS = 2.6  # more by 16 bytes that it copies of rows with padding
-# of a visit of a backward pass: by score, of which exponentials hide under the product beside them; and by
-# product of 64 x n x 16, in all warps of its group
-GRADIENT_SCORE, HIDDEN, PRODUCT_INSTRUCTIONS = 4.7, 2, 4
+# of a visit of a backward pass: by score, and by score that a gradient's product takes as 16 bits; of these
+# exponentials hide under the product beside them; and by product of 64 x n x 16, in all warps of its group
+GRADIENT_SCORE, NARROWED, HIDDEN, PRODUCT_INSTRUCTIONS = 4, 0.5, 2, 4
 # of a warp in a visit of fewer than 64 rows, which issues its own products: beside these, by row, by number
 # of O and score of a thread, by product of 16 x 8 x 16, by 16 bytes of keys copied ahead; the same where rows
 # come from memory and go back, and by number of O that does. Fewer than FEWEST_KEYS keys are computed twice
@@ -277,7 +277,7 @@ def _gradient_instructions(launch: Launch, phase: Phase) -> float:
     twice = _times_computed(launch, phase)
     products = rows * (twice * depths + gradients * inner)
     return (
-        (GRADIENT_SCORE - HIDDEN + term_instructions(launch.problem)) * twice * _scores(launch)
+        (GRADIENT_SCORE + NARROWED * gradients - HIDDEN + term_instructions(launch.problem)) * twice * _scores(launch)
         + COPY_INSTRUCTIONS * copied_at_once(launch, phase.each)
         + (VISIT_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products) * threads
     )
