@@ -45,7 +45,7 @@ CASES: dict[str, dict[str, object]] = {
     "S with few keys": {"visit:_narrow": lambda keys: 1.0},
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
-    "registers loaded again": {"occupancy:LOADED_AGAIN": 0},
+    "registers loaded again": {"occupancy:LOADED_AGAIN": (0, 0)},
     "registers spilled": {"occupancy:spilled_words": lambda algorithm, schedule, phase: 0},
     "registers for edges": {"occupancy:EDGE": 0},
     "registers for windows": {"occupancy:WINDOW": 0},

@@ -17,7 +17,16 @@ from statistics import NormalDist
 import numpy as np
 
 from engine.model.launch import Kernel, Launch
-from engine.model.occupancy import NARROW, RESERVED, WARP, is_online, set_aside, spilled_bytes, threads_of
+from engine.model.occupancy import (
+    NARROW,
+    RESERVED,
+    WARP,
+    is_online,
+    put_aside,
+    set_aside,
+    spilled_bytes,
+    threads_of,
+)
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.traffic import requested_bytes
 from engine.model.unfused_rows import number_by_number
@@ -69,6 +78,7 @@ def _of_kernel(launch: Launch, kernel: Kernel) -> float:
         return requested.total_read
     spilled = kernel.heads * launch.schedule.bounds.visible
     spilled *= spilled_bytes(launch.algorithm, launch.schedule, phase)
+    spilled += kernel.blocks * put_aside(launch.algorithm, launch.schedule, phase)
     spilled += _filled(launch, requested)
     return requested.total_read + spilled - (_walked_hits(launch, kernel) if phase.rewritten else 0)
 

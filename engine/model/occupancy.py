@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from engine.algorithms import Algorithm
 from engine.model.rates import WARP_GROUP_ROWS
 from engine.model.unfused_rows import (
+    ADDRESS,
     REGISTER_BYTES,
     has_rows,
     is_softmax,
@@ -29,17 +30,19 @@ from kernels.tilings.flash3 import V_TILING
 RESERVED = KIB  # bytes of shared memory that the GPU takes for itself, per block: CUDA C++ Programming Guide
 WARP = 32  # threads
 MOST_REGISTERS = 255  # of a thread: CUDA C++ Programming Guide
+COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
 # Registers of a thread beside its sums, for addresses and what is on its way, in compiled code; more to tell
 # which scores a causal mask or padding hides, and which a window; and more where sums come from memory and go
 # back, without a mask and under one.
 WORKING, EDGE, WINDOW = 48, 4, 24
 RETURNING, MASKED_RETURNING = 32, 24
-# Where O fills so many registers of a thread, as at head dim 256, a mask or a ragged end may find too few: up
-# to so many words of a thread go to memory before the visits and come back after, by compiled code.
-FULL_OUTPUT, PUT_ASIDE = 128, 22
+# Where sums and addresses of a visit's copies leave a thread of online softmax no registers, as at head dim 256
+# in tiles of 64 x 64, and a mask or a ragged end asks for more, so many words of it go to memory before the
+# visits and come back after, by compiled code.
+PUT_ASIDE = 22
 # Where O and S together fill so many, as they do with 128 keys to a block, so many words find none in any
-# visit and are loaded anew: 81 by the same, of which L1 answers a tenth.
-FULL_SUMS, LOADED_AGAIN = 192, 73
+# visit and are loaded anew, at a ragged end and under a mask: 82 and 93 by the same, of which L1 answers 18%.
+FULL_SUMS, LOADED_AGAIN = 192, (67, 76)
 NARROW = 128  # threads of a block of one warp group
 MOST_COLUMNS = 256
 SMALLEST_COLUMNS = 16  # of a tile that a product takes
@@ -142,7 +145,7 @@ def spilled_words(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int
     """Words of a thread that find no register in any visit: they go to memory and come back."""
     threads = threads_of(schedule, phase)
     if _asks_for_more(algorithm, schedule, phase) and _sums(schedule, phase, threads) >= FULL_SUMS:
-        return LOADED_AGAIN
+        return LOADED_AGAIN[schedule.problem.mask.hides]
     return max(0, round(_registers(schedule, phase, threads) - MOST_REGISTERS))
 
 
@@ -154,7 +157,8 @@ def spilled_bytes(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int
 def put_aside(algorithm: Algorithm, schedule: Schedule, phase: Phase) -> int:
     """Bytes that a block, short of registers, may store before its visits and load again after them."""
     threads = threads_of(schedule, phase)
-    full = rows_of(schedule, phase) * columns(schedule.problem.v_dim) >= FULL_OUTPUT * threads
+    addresses = ADDRESS * _loaded(schedule, phase, phase.each) / COPIED_AT_ONCE
+    full = _sums(schedule, phase, threads) + addresses / threads >= MOST_REGISTERS - WORKING
     return REGISTER_BYTES * PUT_ASIDE * threads * (full and _asks_for_more(algorithm, schedule, phase))
 
 

@@ -14,6 +14,7 @@ from engine.algorithms import Pipeline
 from engine.model.l1 import from_l2
 from engine.model.launch import Kernel, Launch
 from engine.model.occupancy import (
+    COPIED_AT_ONCE,
     WARP,
     columns,
     in_few_rows,
@@ -45,7 +46,6 @@ from engine.schedule.nest import Phase
 from engine.schedule.step import EXPONENTIALS, MATRIX_PRODUCTS, Operation, Step, Tensor
 
 GROUP_THREADS = 4 * WARP  # of a warp group
-COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
 LINE = 128  # bytes of a cache line
 LOAD_BYTES_PER_CLOCK = CACHE_BYTES_PER_CLOCK / 3  # from L2 by loads that wait for one another
 L1_LATENCY = 20e-9  # of a word that L1 answers: 33 cycles, and a store before
