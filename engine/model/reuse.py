@@ -84,9 +84,9 @@ def walk(
     again = (chunk[1:] == chunk[:-1]).nonzero()[0]
     again = again[np.argsort(step[1:][again].astype(np.uint16), kind="stable")]  # 16 bits: by radix, fast
     before, step, size = step[again], step[again + 1], size[again]
-    begins, until = started * programs.around / 2, np.append(0.0, used.cumsum())
-    long = until[step] - until[before + 1] + begins[step] >= least  # some of it may be used twice
-    since, size = _since(step, before, size, used, long) + begins[step[long]], size[long]
+    until = np.append(0.0, used.cumsum())
+    long = until[step] - until[before + 1] + (used[before] + used[step]) / 2 >= least  # some of it maybe twice
+    since, size = _since(step, before, size, used, long), size[long]
     walked = float(np.minimum((steps - run.start) / run.lasts, 1).sum())
     return Reuse(size[since >= least], since[since >= least], walked)
 
@@ -164,9 +164,10 @@ def _first(ordered: np.ndarray) -> np.ndarray:
 def _since(
     step: np.ndarray, before: np.ndarray, size: np.ndarray, used: np.ndarray, asked: np.ndarray
 ) -> np.ndarray:
-    """[asked uses] of what was used after the step before and ahead of this step, each once.
+    """[asked uses] of what was used in between, each once: uses of one step come in any order.
 
-    Uses are by step; asked is [uses], whether to say it of each; used is [steps], of all that a step uses.
+    So it is all that is used after the step before and ahead of this one, half of what else these two use,
+    and three quarters of what both do. Uses are by step; asked is [uses], whether to say it of each; used is [steps], of all that a step uses.
     """
     since, last = np.zeros(len(step)), used.copy()  # by the step of its last use so far
     edges = np.searchsorted(step, np.arange(0, len(used) + AT_ONCE, AT_ONCE)).tolist()
@@ -174,13 +175,16 @@ def _since(
         some, stop = np.arange(begin, end), min(first + AT_ONCE, len(used))
         if len(far := some[asked[begin:end]]):
             oldest = before[far].min()
-            young = some[before[begin:end] > oldest]
+            young = some[before[begin:end] >= oldest]
             steps = stop - oldest
             # [steps from the first, steps]: what is used again by each step, by the step of its use before
             places = (step[young] - first + 1) * steps + before[young] - oldest
             gone = np.bincount(places, size[young], (AT_ONCE + 1) * steps).reshape(-1, steps)
-            until = (last[oldest:stop] - gone.cumsum(0)).cumsum(1)
-            now = step[far] - first
-            since[far] = until[now, now + first - 1 - oldest] - until[now, before[far] - oldest]
+            until = np.pad((last[oldest:stop] - gone.cumsum(0)).cumsum(1), ((0, 0), (1, 0)))
+            now, begun, ended = step[far] - first, before[far] - oldest, step[far] - oldest
+            apart = until[now, ended] - until[now, begun + 1]
+            together = until[now + 1, ended + 1] - until[now + 1, begun] - size[far]
+            both = used[before[far]] + used[step[far]] - together - 2 * size[far]  # in steps side by side
+            since[far] = (apart + together) / 2 + (step[far] == before[far] + 1) * both / 4
         last -= np.bincount(before[begin:end], size[begin:end], len(used))
     return since[asked]

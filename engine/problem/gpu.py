@@ -39,7 +39,7 @@ class Reached:
     power_slope: float = 0.35
     # seconds after which it goes on at a share of the clock it began with
     sustained_from: float = 0.0366
-    sustained_clock: float = 0.896
+    sustained_clock: float = 0.882
 
     def clock_left(self, busy: float) -> float:
         """Share of the clock that is left while the tensor cores work a share `busy` of the time."""
