@@ -36,9 +36,9 @@ COPIED_AT_ONCE = 16  # bytes, the most that a thread copies by one instruction
 # back, without a mask and under one.
 WORKING, EDGE, WINDOW = 48, 4, 24
 RETURNING, MASKED_RETURNING = 32, 24
-# Where sums and addresses of a visit's copies leave a thread of online softmax no registers, as at head dim 256
-# in tiles of 64 x 64, and a mask or a ragged end asks for more, so many words of it go to memory before the
-# visits and come back after, by compiled code.
+# Where sums and addresses of a visit's copies leave a thread of online softmax no registers, as at head dim
+# 256 in tiles of 64 x 64, and a mask or a ragged end asks for more, so many words of it go to memory before
+# the visits and come back after, by compiled code.
 PUT_ASIDE = 22
 # Where O and S together fill so many, as they do with 128 keys to a block, so many words find none in any
 # visit and are loaded anew, at a ragged end and under a mask: 82 and 93 by the same, of which L1 answers 18%.

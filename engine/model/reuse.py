@@ -85,7 +85,8 @@ def walk(
     again = again[np.argsort(step[1:][again].astype(np.uint16), kind="stable")]  # 16 bits: by radix, fast
     before, step, size = step[again], step[again + 1], size[again]
     until = np.append(0.0, used.cumsum())
-    long = until[step] - until[before + 1] + (used[before] + used[step]) / 2 >= least  # some of it maybe twice
+    # some of it may be used twice
+    long = until[step] - until[before + 1] + (used[before] + used[step]) / 2 >= least
     since, size = _since(step, before, size, used, long), size[long]
     walked = float(np.minimum((steps - run.start) / run.lasts, 1).sum())
     return Reuse(size[since >= least], since[since >= least], walked)
@@ -167,7 +168,8 @@ def _since(
     """[asked uses] of what was used in between, each once: uses of one step come in any order.
 
     So it is all that is used after the step before and ahead of this one, half of what else these two use,
-    and three quarters of what both do. Uses are by step; asked is [uses], whether to say it of each; used is [steps], of all that a step uses.
+    and three quarters of what both do. Uses are by step; asked is [uses], whether to say it of each; used is
+    [steps], of all that a step uses.
     """
     since, last = np.zeros(len(step)), used.copy()  # by the step of its last use so far
     edges = np.searchsorted(step, np.arange(0, len(used) + AT_ONCE, AT_ONCE)).tolist()

@@ -276,8 +276,9 @@ def _gradient_instructions(launch: Launch, phase: Phase) -> float:
     rows = max(1.0, rows_of(launch.schedule, phase) / WARP_GROUP_ROWS / _groups(launch, phase))
     twice = _times_computed(launch, phase)
     products = rows * (twice * depths + gradients * inner)
+    each = GRADIENT_SCORE + NARROWED * gradients - HIDDEN + term_instructions(launch.problem)
     return (
-        (GRADIENT_SCORE + NARROWED * gradients - HIDDEN + term_instructions(launch.problem)) * twice * _scores(launch)
+        each * twice * _scores(launch)
         + COPY_INSTRUCTIONS * copied_at_once(launch, phase.each)
         + (VISIT_INSTRUCTIONS + PRODUCT_INSTRUCTIONS * products) * threads
     )
