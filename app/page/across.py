@@ -230,8 +230,7 @@ def _memory(spread: Spread) -> None:
     rows = [
         {
             "": "One GPU" if room.spread.gpus == 1 else NAMES[room.spread.method],
-            "this sequence": bytes_text(room.bytes),
-            "of it buffers": bytes_text(room.others),
+            **dict(zip(("this sequence", "of it buffers"), map(bytes_text, room.bytes), strict=True)),
             "longest that fits": counted(room.longest, "token"),
         }
         for room in studies.rooms(spread)

@@ -160,19 +160,11 @@ _number = partial(number_text, figures=4)
 def _sentence(parts: Parts, step: int) -> str:
     if step == 0:
         return "Every split has its own m, l and O, computed at the same time. Nothing is merged yet."
-    lse, m, alpha = parts.lse[step - 1], parts.steps.m[step - 1], parts.steps.alpha[step - 1]
-    before = parts.steps.m[step - 2] if step > 1 else -np.inf
-    if np.isneginf(lse):
-        return f"Split {step} had no keys left, so its lse is −∞ and it adds nothing."
-    if np.isneginf(before):
-        return f"Split {step} is the first, so m = {_number(m)} and O is its own."
-    if m > before:
-        return (
-            f"Split {step} has the largest lse so far, {_number(m)}, so everything merged before it is "
-            f"multiplied by α = {_number(alpha)}."
-        )
-    weight = _number(parts.steps.weights[step - 1][step - 1])
-    return f"Split {step} is added with weight exp(lse − m) = {weight}, and m stays {_number(m)}."
+    m, alpha, weight = parts.steps.m[step - 1], parts.steps.alpha[step - 1], parts.steps.weights[step - 1]
+    return (
+        f"Split {step} comes in: the largest lse is now m = {_number(m)}, so what was merged before is "
+        f"multiplied by α = {_number(alpha)}, and this part by exp(lse − m) = {_number(weight[step - 1])}."
+    )
 
 
 def _components(values: np.ndarray) -> dict[str, str]:

@@ -159,7 +159,6 @@ CAUSAL, FULL = "causal", "none"
 # memory, as `kernels.distributed` holds it
 TURNS = 2  # places to publish K and V in, used in turn
 SLOTS = 3  # blocks of others' keys that are here or on their way
-OWN = ("Q and O", "K and V", "lse")  # of a GPU's own tokens, whatever the method
 WAITING = 8  # outputs of rounds that wait to be merged, at most
 # what the page asks: all that each may be, and what it usually is
 CHOICES = {
@@ -245,52 +244,42 @@ def sent_over_time(row: ClusterTimeline) -> dict[str, dict[float, float]]:
     }
 
 
-def bytes_per_token(spread: Spread) -> dict[str, float]:
-    """By what they are of, bytes of a token on the GPU that holds most: one layer, forward, all heads."""
-    problem, gpus = spread.problem, spread.gpus
-    keys, queries = (heads * spread.row / gpus for heads in (2 * problem.kv_heads, problem.heads))
-    lse = problem.all_heads * STATISTIC_BYTES / gpus
-    found = dict(zip(OWN, (2 * queries, keys, lse), strict=True))
-    if gpus == 1:
-        return found
-    if spread.method == ALL_TO_ALL:
-        return found | {
-            "published Q, K and V": TURNS * (queries + keys),
-            "Q, K, V and O of its heads": 2 * queries + keys + lse,
-            "O from the others": queries + lse,
-        }
-    found["published K and V"] = TURNS * keys
-    if spread.by_steps:
-        passing, outs = min(SLOTS, gpus - 1) * keys, min(WAITING, gpus) * (queries + lse)
-    else:
-        passing, outs = min(SLOTS, spread.groups) * keys * gpus / spread.groups, queries
-    return found | {"others' K and V": passing, "O of the groups or rounds": outs}
-
-
-def memory_bytes(spread: Spread) -> float:
-    """Bytes on the GPU that holds most."""
-    return spread.problem.seq_q * sum(bytes_per_token(spread).values())
-
-
-def longest_context(spread: Spread) -> int:
-    """Tokens of the longest sequence whose attention, one layer of it, fits the GPUs' memory."""
-    return int(GPUS[spread.hardware].memory_bytes * spread.problem.seq_q / memory_bytes(spread))
-
-
 class Room(NamedTuple):
-    """What a method keeps on each GPU, bytes, those beyond its own Q, K, V, O and lse, and what fits all."""
+    """Bytes of a token on the GPU that holds most: one layer, the forward pass, all heads."""
 
     spread: Spread
-    bytes: float
-    others: float
-    longest: int
+    own: float  # Q, K, V, O and lse of its own tokens
+    others: float  # buffers for what passes by
+
+    @classmethod
+    def of(cls, spread: Spread) -> "Room":
+        """That of a method on its GPUs, with the buffers of `kernels.distributed`."""
+        problem, gpus = spread.problem, spread.gpus
+        keys, queries = (heads * spread.row / gpus for heads in (2 * problem.kv_heads, problem.heads))
+        lse = problem.all_heads * STATISTIC_BYTES / gpus
+        if gpus == 1:
+            others = 0.0
+        elif spread.method == ALL_TO_ALL:  # published Q, K, V; what its heads need; O of the others
+            others = TURNS * (queries + keys) + (2 * queries + keys + lse) + (queries + lse)
+        elif spread.by_steps:  # published K and V; those of others; O of rounds
+            others = TURNS * keys + min(SLOTS, gpus - 1) * keys + min(WAITING, gpus) * (queries + lse)
+        else:
+            others = TURNS * keys + min(SLOTS, spread.groups) * keys * gpus / spread.groups + queries
+        return cls(spread, 2 * queries + keys + lse, others)
+
+    @property
+    def bytes(self) -> tuple[float, float]:
+        """All of it, and of it the buffers, of the whole sequence."""
+        tokens = self.spread.problem.seq_q
+        return tokens * (self.own + self.others), tokens * self.others
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that fits the GPUs' memory."""
+        return int(GPUS[self.spread.hardware].memory_bytes / (self.own + self.others))
 
 
 def rooms(spread: Spread) -> list[Room]:
     """One GPU, and every method that serves the problem on several."""
     every = [spread.on(1), *(spread.by(method) for method in (RING, ALL_GATHER, ALL_TO_ALL))]
-    found = []
-    for one in (each for each in every if each.unserved is None):
-        others = sum(taken for name, taken in bytes_per_token(one).items() if name not in OWN)
-        found.append(Room(one, memory_bytes(one), one.problem.seq_q * others, longest_context(one)))
-    return found
+    return [Room.of(one) for one in every if one.unserved is None]

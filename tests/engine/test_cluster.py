@@ -16,9 +16,7 @@ from engine.model.cluster.spread import METHODS, Spread
 from engine.problem.hardware import GPUS, LINKS
 from engine.problem.problem import Mask, Problem
 from engine.studies.several_gpus import (
-    bytes_per_token,
-    longest_context,
-    memory_bytes,
+    Room,
     over_gpus,
 )
 
@@ -124,12 +122,11 @@ def test_memory_and_the_longest_context_are_a_formula():
     one = spread(gpus=4)
     row = 16 * 128 * 2  # bytes of a token in all heads
     per_token = (2 + 2 + 2 * 2 + 3 * 2 + 4) * row / 4 + 5 * 16 * 4 / 4  # of which 4 + 6 are others' keys
-    assert sum(bytes_per_token(one).values()) == pytest.approx(per_token)
-    assert memory_bytes(one) == pytest.approx(131072 * per_token)
-    assert longest_context(one) == int(GPUS["h200"].memory_bytes / per_token)
-    assert longest_context(spread(gpus=8)) > longest_context(one)
-    alone = longest_context(spread(gpus=1))
-    assert alone == int(GPUS["h200"].memory_bytes / (4 * row + 16 * 4))
+    room = Room.of(one)
+    assert room.bytes[0] == pytest.approx(131072 * per_token)
+    assert room.longest == int(GPUS["h200"].memory_bytes / per_token)
+    assert Room.of(spread(gpus=8)).longest > room.longest
+    assert Room.of(spread(gpus=1)).longest == int(GPUS["h200"].memory_bytes / (4 * row + 16 * 4))
 
 
 def test_what_is_not_modelled_is_refused():
