@@ -131,19 +131,16 @@ def _counted(found: tuple[studies.Masked, ...]) -> None:
             "partial": f"{counts.tiles_partial:,}",
             "skipped": f"{counts.tiles_skipped:,}",
             "share visited": share_text(one.visited, 1),
-            "pairs left": share_text(one.seen, 1),
-            "wasted": share_text(one.wasted, 1),
             "bytes, counted": bytes_text(traffic.requested.total),
             "FLOPs, counted": scaled(traffic.flops, "FLOP"),
             "time, modelled": seconds_text(one.simulation.modelled.seconds),
         })  # fmt: skip
     numbers(rows, "Tiles, bytes and time by mask", height=TALL)
     st.caption(
-        "'Pairs left' is the share of query–key pairs that the mask allows. A partial tile, crossed by the "
-        "mask's edge, is still computed in full; 'wasted' is the share of scores computed and then masked. "
-        "Tile counts are for one head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the "
-        "scenario's blocks. Where all thread blocks run at once, the call lasts as long as its longest "
-        "block, so time falls less than work, not at all, or rises with what masking costs."
+        "A partial tile, crossed by the mask's edge, is still computed in full. Tile counts are for one "
+        "head; bytes, FLOPs and time of all heads, with FlashAttention-2 and the scenario's blocks. Where "
+        "all thread blocks run at once, the call lasts as long as its longest block, so time falls less "
+        "than work, not at all, or rises with what masking costs."
     )
 
 
@@ -166,9 +163,9 @@ def _recorded(recording: Recording | None) -> None:
                 f"{kernel}, of plain": share_text(cost.over),
             })  # fmt: skip
         numbers([*rows.values()], f"Recorded {direction} times of masks and terms", height=TALL)
-    problem, commits = every[0].row.problem, sorted({cost.commit[:7] for cost in every})
+    problem = every[0].row.problem
     st.caption(
-        f"{recording.heading}, at commit {' and '.join(commits)}: times of "
+        f"{recording.heading}: times of "
         f"{' and '.join(kernels.values())}, {problem.heads} heads, {problem.seq_kv:,} tokens, "
         f"{problem.dtype}, head dimension 128 unless another is given. FLOPs count only the pairs that the "
         "mask leaves; 'of plain' is that rate over the same kernel's without mask, or with a causal one "

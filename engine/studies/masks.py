@@ -38,9 +38,6 @@ class Masked:
     mask: Mask  # it
     simulation: Simulation  # of FlashAttention-2, which skips the tiles that the mask hides
     density: Density  # one head's tile grid
-    seen: float  # share of all pairs of a query and a key that the mask leaves
-    # share of the scores computed in visited tiles that it then hides; 0 where none is computed
-    wasted: float
     own: bool  # whether it is the scenario's own mask
 
     @property
@@ -80,13 +77,8 @@ def under_masks(experiment: Experiment) -> tuple[Masked, ...]:
     found = []
     for mask in masks_of(experiment):
         simulation = simulate(experiment.changed(algorithm="flash2", mask=mask))
-        schedule, problem = simulation.schedule, simulation.experiment.problem
-        pairs = visible_pairs(problem)
-        computed = simulation.per_head.flops // (2 * (problem.head_dim + problem.v_dim))
-        tiles = density(schedule.bounds, len(schedule.key_rows))
-        left = pairs / (problem.seq_q * problem.seq_kv)
-        wasted = 1 - (pairs / computed if computed else 1.0)
-        found.append(Masked(mask, simulation, tiles, left, wasted, mask == own))
+        tiles = density(simulation.schedule.bounds, len(simulation.schedule.key_rows))
+        found.append(Masked(mask, simulation, tiles, mask == own))
     return tuple(found)
 
 
@@ -121,7 +113,6 @@ def _covered(ends: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 class VariantCost:
     row: VariantTiming  # with a time
     plain: VariantTiming  # that was timed in turns with it
-    commit: str  # of the project when they were recorded
     seen: float  # share of all pairs of a query and a key that the row leaves
 
     @property
@@ -133,8 +124,8 @@ class VariantCost:
 def variant_costs(recording: Recording, direction: str) -> tuple[VariantCost, ...]:
     """Every row of a direction that has a time, in the file's order."""
     rows = [row for row in recording.variants if row.direction == direction and row.times is not None]
-    pairs, commit = [(row, beside(row, rows)) for row in rows], recording.device.commit
-    return tuple(VariantCost(row, plain, row.commit or commit, seen(row)) for row, plain in pairs if plain)
+    pairs = [(row, beside(row, rows)) for row in rows]
+    return tuple(VariantCost(row, plain, seen(row)) for row, plain in pairs if plain)
 
 
 def beside(row: VariantTiming, rows: Sequence[VariantTiming]) -> VariantTiming | None:

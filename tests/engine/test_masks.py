@@ -33,15 +33,11 @@ def test_a_pixel_is_the_share_of_its_tiles_that_are_visited_and_full(experiment,
 
 @given(experiments())
 @settings(max_examples=40)
-def test_every_mask_says_what_its_elements_say(experiment):
+def test_every_masks_pixels_are_of_its_tiles(experiment):
     for one in under_masks(experiment):
         problem = one.simulation.experiment.problem
-        mask = dense_mask(problem)
-        assert visible_pairs(problem) == mask.sum()
-        assert one.seen == mask.mean()
-        seen, size = tile_counts(one.simulation.experiment)
-        computed = size[seen > 0].sum()
-        assert one.wasted == 1 - (mask.sum() / computed if computed else 1.0)
+        assert visible_pairs(problem) == dense_mask(problem).sum()
+        seen, _ = tile_counts(one.simulation.experiment)
         assert one.density.visited.mean() == pytest.approx((seen > 0).mean(), abs=0.2)
 
 
@@ -90,13 +86,11 @@ def test_documents_are_as_equal_as_whole_keys_allow(documents, keys):
     assert lengths.max() - lengths.min() <= 1
 
 
-def test_what_a_causal_mask_wastes_and_spares_by_hand():
-    """256 keys in 64 x 64 tiles: 10 of 16 tiles are computed, for 256 * 257 / 2 pairs that are seen."""
+def test_what_a_causal_mask_spares_by_hand():
+    """256 keys in 64 x 64 tiles: 10 of 16 tiles are computed."""
     experiment = Experiment.of(heads=1, seq=256, causal=True)
     none, causal = under_masks(experiment)[:2]
-    seen, computed = 256 * 257 / 2, 10 * 64 * 64
-    assert causal.wasted == pytest.approx(1 - seen / computed)
     assert (causal.visited, causal.skipped) == (10 / 16, 6 / 16)
     assert causal.spares(none) == pytest.approx(16 / 10)
     assert none.spares(causal) == pytest.approx(10 / 16)
-    assert (none.wasted, none.skipped) == (0, 0)
+    assert none.skipped == 0

@@ -65,8 +65,6 @@ SAID = (
     ("masks?seq=3&documents=3&window=1:1#alibi",
      "Documents, window3 of 1 key, 1 key before, 1 after"),
     ("masks?seq=1&heads=1024#alibi", "Head 1,024", "scenario's mask on 1 key."),
-    # one key of 65,536 is seen, which is not rounded to nothing
-    ("masks?seq=65536&head_dim=64&window=1#masks", "0.1%&lt; 0.1%"),
     ("masks?seq=500&window=499:499#masks", "Window: 499 keys before, 499 after, the scenario&#x27;s"),
     ("masks?seq=7", "an example: a window or documents of one key."),
     ("masks?seq=8", "an example: a window or documents of one eighth of the sequence."),
