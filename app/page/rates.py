@@ -9,7 +9,7 @@ from app.figures.units import scaled, seconds_text, share_text, times_text
 from app.scenario import theme
 from app.sidebar.unused import CONTROLS, unused
 from engine.problem.calibration import BENCHMARKS, Calibration
-from engine.problem.hardware import MIB, REFUSED, Gpu
+from engine.problem.hardware import REFUSED, Gpu
 from engine.studies import calibrated
 
 HOW = (
@@ -24,17 +24,14 @@ def show() -> None:
     gpu = scenario.current().gpu
     unused("These figures are the GPU's alone.", *(name for name in CONTROLS if name != "hardware"))
     found = gpu.calibration
-    told = (
-        f"The {gpu.name} was never calibrated: the model takes shares of its vendor's figures that another "
-        "GPU reaches, or that are published."
-    )
     if found:
-        told = (
-            f"What the {gpu.name} reaches of its vendor's figures: each rate is measured by a kernel that "
-            "keeps one unit busy and does nothing else."
-        )
-    st.header(told, anchor=False)
-    st.caption(f"{calibrated.origin(found)}. {HOW}" if found else HOW)
+        told, origin = "each rate is measured by a kernel that keeps one unit busy.", calibrated.origin(found)
+        st.header(f"What the {gpu.name} reaches of its vendor's figures: {told}", anchor=False)
+        st.caption(f"{origin}. {HOW}")
+    else:
+        told = "the model takes shares of its vendor's figures that another GPU reaches, or published ones."
+        st.header(f"The {gpu.name} was never calibrated: {told}", anchor=False)
+        st.caption(HOW)
     for sentence in REFUSED.values():
         st.warning(sentence)
     if found:
@@ -69,12 +66,8 @@ def _measured(found: Calibration, gpu: Gpu) -> None:
     ]
     st.markdown("**Measured**, beside the vendor's figures")
     numbers(rows, "Measured rates", words=(0, 1))
-    own, whole = (f"{size // MIB} MiB" for size in (found.l2_effective_bytes, found.l2_bytes))
-    st.caption(
-        f"The chip's own counters were not read: {found.refused}."
-        if found.refused
-        else f"By the chip's own counters DRAM answers what all SMs use beyond {own} of L2's {whole}."
-    )
+    if found.refused:
+        st.caption(f"The chip's own counters were not read: {found.refused}.")
 
 
 def _text(value: float | None, unit: str) -> str:

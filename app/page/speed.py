@@ -35,9 +35,9 @@ from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording
 from engine.recordings.rows import nearest_shape, recorded_rows, timings_of
 from engine.studies import gains
-from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline, under_roof
+from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline
 from engine.studies.decoding import decoding_of
-from engine.studies.model_errors import median_of, medians, published
+from engine.studies.model_errors import medians, published
 from engine.studies.survey import by_length, side_by_side
 from engine.worker.client import Job
 
@@ -161,7 +161,7 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
     with held:
         _bottleneck(recording, experiment)
     with over:
-        _roofline(experiment, measured, colours)
+        _roofline(experiment, colours)
     if gpu:
         problem, roof = experiment.problem, roofline(gpu, points[0]["dtype"])
         mask = "no mask" if problem.mask.looks_ahead else "masked"
@@ -210,16 +210,14 @@ def _bottleneck(recording: Recording | None, experiment: Experiment) -> None:
     st.caption(said)
 
 
-def _roofline(experiment: Experiment, measured: list[dict], colours: Palette) -> None:
-    """Over bytes of DRAM: modelled and measured."""
+def _roofline(experiment: Experiment, colours: Palette) -> None:
+    """Over bytes of DRAM, modelled."""
     gpu, problem = experiment.gpu, experiment.problem
     rows = modelled_rows(by_length(experiment).up_to(max(LONGEST, problem.seq_kv)))
-    model, points = (under_roof(experiment, each) for each in (rows, measured))
-    model = [row | {"filled": row["keys"] == problem.seq_kv} for row in model]
-    calls = {figures.MODELLED: model, HERE: [row | {"filled": True} for row in points]}
+    calls = {figures.MODELLED: [row | {"filled": row["keys"] == problem.seq_kv} for row in rows]}
     plot(
         "Roofline",
-        roofs.roofline(roofline(gpu, problem.dtype), calls, "FLOP per DRAM byte, modelled", colours),
+        roofs.roofline(roofline(gpu, problem.dtype), calls, "FLOP per DRAM byte", colours),
         "Each mark is one sequence length, in its algorithm's colour; the filled ones are your scenario.",
         after=f" of the {gpu.name}, {problem.dtype}, modelled",
     )
@@ -267,11 +265,12 @@ def cells(row: dict) -> dict[str, str]:
 
 def _published() -> None:
     """What others published of their GPUs, each row beside the model of ours."""
-    found = published()
+    found, by_gpu = published(), medians()
+    half = digits(by_gpu.pop(""))
     st.markdown(
-        f"{len(found)} published rates of {len(medians())} GPUs, each beside what the kernel of this project "
+        f"{len(found)} published rates of {len(by_gpu)} GPUs, each beside what the kernel of this project "
         "that is nearest to it is modelled to reach there: kernels differ, so the ratio is no error. Half of "
-        f"the rows are below {digits(median_of())}."
+        f"the rows are below {half}."
     )
     rows = [
         {
@@ -286,8 +285,8 @@ def _published() -> None:
         for one in found
     ]
     numbers(rows, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
-    by_gpu = ", ".join(f"{name} {ratio:.2f}" for name, ratio in medians().items())
-    st.caption(f"Medians of the ratio by GPU: {by_gpu}. A GPU that no row names was held against nothing.")
+    told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in by_gpu.items())
+    st.caption(f"Medians of the ratio by GPU: {told}. A GPU that no row names was held against nothing.")
 
 
 def _call(problem: Problem) -> str:
@@ -307,7 +306,7 @@ def _elsewhere(experiment: Experiment, colours: Palette) -> None:
         ("tflops", "Rate over the sequence length, recorded"),
     ):
         plot(title, figures.speed_by_length(groups, metric, colours))
-    _roofline(experiment, [], colours)
+    _roofline(experiment, colours)
 
 
 def _drawn(experiment: Experiment) -> Drawn:

@@ -5,17 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.algorithms import ALGORITHMS
-from engine.experiment import Experiment
-from engine.model.simulation import simulate
 from engine.problem.flops import field_flops
 from engine.problem.hardware import Gpu
 from engine.recordings.rows import BASELINE, Row, modelled_row
-from engine.studies.drawable import at_length
 from engine.studies.survey import ByLength
 
 HERE = "measured here"
-UNFUSED, FUSED = "standard", "flash2"  # what moves as much as PyTorch's attention does
 
 
 def measured_rows(rows: Iterable[Row]) -> list[Row]:
@@ -28,25 +23,16 @@ def measured_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def modelled_rows(survey: ByLength) -> list[Row]:
-    """The modelled times of every algorithm over the length, in the same figures as measured rows."""
+    """The modelled times of every algorithm over the length, in the same figures as measured rows.
+
+    Beside them "HBM": FLOPs, as the field counts them, for each DRAM byte.
+    """
     return [
-        modelled_row(simulation.experiment, keys)
+        modelled_row(one.experiment, keys)
+        | {"HBM": field_flops(one.experiment.problem) / one.traffic.dram.total}
         for simulations in survey.simulations.values()
-        for keys, simulation in zip(survey.lengths, simulations, strict=True)
+        for keys, one in zip(survey.lengths, simulations, strict=True)
     ]
-
-
-def intensity(experiment: Experiment, provider: str, keys: int) -> float:
-    """FLOPs, as the field counts them, a modelled DRAM byte, of what a provider runs at a length."""
-    peer = UNFUSED if provider == BASELINE else FUSED
-    algorithm = provider if provider in ALGORITHMS else peer
-    simulation = simulate(at_length(experiment.changed(algorithm=algorithm), keys))
-    return field_flops(simulation.experiment.problem) / simulation.traffic.dram.total
-
-
-def under_roof(experiment: Experiment, rows: Iterable[Row]) -> list[Row]:
-    """The rows with their intensity of HBM, FLOP/byte, modelled."""
-    return [{**row, "HBM": intensity(experiment, row["provider"], row["keys"])} for row in rows]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from engine.model.launch import launch
 from engine.model.occupancy import WARP, threads_of, tiles_in_flight
 from engine.model.simulation import simulate
 from engine.problem.cache import kept_with
-from engine.problem.hardware import GPUS, gpu_named
+from engine.problem.hardware import gpu_named
 from engine.recordings.counters import RecordedCounters, recorded_counters
 from engine.recordings.file import JUDGES, recordings
 from engine.recordings.recording import Recording
@@ -242,12 +242,10 @@ def _compared(row: dict[str, str]) -> Published:
     return Published(one, row["kernel"], 1e12 * float(row["tflops"]), rate, row["source"])
 
 
-def median_of(hardware: str = "") -> float:
-    """The median of modelled over published, of one GPU or of all rows."""
-    return median(one.ratio for one in published() if hardware in ("", one.experiment.hardware))
-
-
 def medians() -> dict[str, float]:
-    """The same by the name of each GPU."""
-    keys = dict.fromkeys(one.experiment.hardware for one in published())
-    return {GPUS[key].name: median_of(key) for key in keys}
+    """The median of modelled over published by the name of each GPU, and of all rows, by no name."""
+    found: dict[str, list[float]] = {"": []}
+    for one in published():
+        for name in ("", one.experiment.gpu.name):
+            found.setdefault(name, []).append(one.ratio)
+    return {name: median(ratios) for name, ratios in found.items()}
