@@ -1,11 +1,12 @@
 import kernels.interpreter  # noqa: F401, I001 (before torch._inductor or anything else imports triton)
 import pytest
 import torch
-from gluon_threads import Descriptor, OnThreads
+from gluon_threads import Descriptor, OnThreads, Parts, Sequences
 from quick_interpreter import quicken
 
+from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
-from kernels.hopper import forward
+from kernels.hopper import backward, forward
 
 STAND_INS = {  # for what a launch asks of a GPU
     "_descriptor": Descriptor,
@@ -34,9 +35,13 @@ def put_on_threads(monkeypatch):
 
 
 @pytest.fixture
-def on_threads(put_on_threads):
-    """flash3 on threads."""
+def on_threads(monkeypatch, put_on_threads):
+    """flash3 on threads, and its backward pass."""
     put_on_threads(forward, "attention_kernel", flash3)
+    put_on_threads(backward, "gradient_kernel", flash3)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_sequences", Sequences)
+    monkeypatch.setattr(flash3_backward, "_descriptor_of_sums", Parts)
 
 
 @pytest.fixture(autouse=True)

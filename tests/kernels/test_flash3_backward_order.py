@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from attention_cases import ON_CPU, in_turn
-from gluon_threads import DeadlockError, Descriptor, Parts, Products, Sequences
+from gluon_threads import DeadlockError, Products
 from triton.experimental.gluon import language as gl
 
 from kernels import reference_attention
@@ -14,10 +14,9 @@ from kernels.algorithms.flash3 import forward as flash3
 from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
-from kernels.call.key_ranges import seen_of
 from kernels.call.options import Options
-from kernels.call.terms import Terms, score_of, terms_with
-from kernels.hopper import backward, backward_common, backward_wide
+from kernels.call.terms import Terms, score_of
+from kernels.hopper import backward_common, backward_wide
 from kernels.reference import visible_mask
 
 HEAD_DIMS = [64, 128, 256]
@@ -29,14 +28,6 @@ SHAPES = [
     (1, 2, 1, 320, 130),  # causal rows that see no key
     (1, 1, 1, 130, 450),  # with a window, keys that no row sees
 ]
-
-
-@pytest.fixture
-def on_threads(monkeypatch, put_on_threads):
-    put_on_threads(backward, "gradient_kernel", flash3)
-    monkeypatch.setattr(flash3_backward, "_descriptor_of_terms", Descriptor)
-    monkeypatch.setattr(flash3_backward, "_descriptor_of_sequences", Sequences)
-    monkeypatch.setattr(flash3_backward, "_descriptor_of_sums", Parts)
 
 
 def in_order(sums, block_q):
@@ -144,161 +135,6 @@ def test_queries_that_see_no_key_of_a_consumer_are_not_multiplied(on_threads, mo
     assert Products.SIZES.count((64, 128, 64)) == 2 * (2 * blocks - 5)
 
 
-def differentiated(
-    shape, head_dim, v_dim=None, with_lse=False, packed=None, change=None, scale=None, **given
-):
-    """All of the backward pass, the kernel on threads: each gradient, and the exact one.
-
-    packed: where sequences begin among the queries and the keys. change: of the tensors, once results are
-    known.
-    """
-    torch.manual_seed(0)
-    batch, heads, kv_heads, seq_q, seq_kv = shape
-    v_dim, options = v_dim or head_dim, Options(**given)
-    q, d_out = (torch.randn(batch, heads, seq_q, columns) for columns in (head_dim, v_dim))
-    k, v = (torch.randn(batch, kv_heads, seq_kv, columns) for columns in (head_dim, v_dim))
-    d_lse = torch.randn(q.shape[:3]) if with_lse else None
-    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    if options.sinks is not None:
-        leaves.append(options.sinks.double().requires_grad_())
-        given = given | {"sinks": leaves[3]}
-    out, lse = _by_sequence(*leaves[:3], packed, scale=scale, **given)
-    exact = torch.autograd.grad((out * d_out).sum() + (lse * (d_lse if with_lse else 0)).sum(), leaves)
-    seen = seen_of(q, k, options)
-    if packed is not None:
-        seen = seen._replace(starts=packed[0], key_starts=packed[1])
-    plain = options.causal if not options.window else False
-    terms = None if given.keys() <= {"causal"} and packed is None else terms_with(None, q, options, seen)
-    call = Call(
-        *shape, head_dim, plain and terms is None, None, scale or head_dim**-0.5, "flash2", 128, 64, None,
-        v_dim=None if v_dim == head_dim else v_dim,
-    )  # fmt: skip
-    tensors = q, k, v, out.detach().float(), lse.detach().float(), d_out
-    if change is not None:
-        change(*tensors)
-    return flash3_backward.flash3_backward(*tensors, d_lse, call, terms=terms), exact
-
-
-def _by_sequence(q, k, v, packed, **given):
-    """O and lse of each sequence by itself; of what belongs to none, 0 and -inf."""
-    if packed is None:
-        return reference_attention(q, k, v, **given)
-    out, lse = q.new_zeros(*q.shape[:3], v.shape[3]), torch.full(q.shape[:3], -math.inf)
-    spans = [zip(starts.tolist(), starts[1:].tolist(), strict=False) for starts in packed]
-    for (row, row_end), (key, key_end) in zip(*spans, strict=True):
-        if row < row_end and key < key_end:
-            own = q[:, :, row:row_end], k[:, :, key:key_end], v[:, :, key:key_end]
-            some, some_lse = reference_attention(*own, **given)
-            out = torch.cat([out[:, :, :row], some, out[:, :, row_end:]], 2)
-            lse = torch.cat([lse[:, :, :row], some_lse, lse[:, :, row_end:]], 2)
-    return out, lse
-
-
-def check_pass(shape, head_dim, v_dim=None, **given):
-    for ours, right in zip(*differentiated(shape, head_dim, v_dim, **given), strict=False):
-        if ours is not None:
-            torch.testing.assert_close(ours.double(), right, atol=3e-5, rtol=0)
-
-
-SIZES = [(321, 321), (250, 130), (1, 300)]  # queries, keys
-SINKS, SLOPES = torch.tensor([0.5, -9.0]), torch.tensor([0.5, 0.02])
-TERMS = [
-    *({"window": sides} for sides in ((100, 50), (None, 70), (70, None), (0, 0), (10**9, 10**9))),
-    *({"prefix": keys, "causal": True} for keys in (150, 1000)),
-    {"window": 64, "sinks": SINKS},
-    {"causal": True, "alibi_slopes": SLOPES},
-    {"causal": True, "alibi_slopes": SLOPES, "softcap": 9.0, "sinks": SINKS},
-]
-
-
-@ON_CPU
-@pytest.mark.parametrize(("given", "shape", "head_dim"), in_turn(TERMS, SIZES, HEAD_DIMS), ids=str)
-def test_masks_and_terms(on_threads, given, shape, head_dim):
-    check_pass((1, 2, 1, *shape), head_dim, with_lse=shape[0] == shape[1], **given)
-
-
-@ON_CPU
-@pytest.mark.parametrize("mask", [{}, {"causal": True}], ids=str)
-def test_values_of_a_head_dim_of_their_own(on_threads, mask):
-    check_pass((1, 2, 1, 200, 130), 192, v_dim=128, **mask)
-
-
-LENGTHS = [([1, 127, 129, 0, 64, 3], (64,)), ([8] * 9, (192, 128)), ([0, 0, 5, 200, 0], (128,))]
-OF_DOCUMENTS = [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}]
-
-
-@ON_CPU
-@pytest.mark.parametrize(
-    ("lengths", "mask", "how"), in_turn(LENGTHS, OF_DOCUMENTS, [(2, 0), (1, -3), (1, 70)]), ids=str
-)
-def test_documents(on_threads, lengths, mask, how):
-    """Blocks end where a document does: as many queries as keys, fewer, and more."""
-    (lengths, head_dim), (batch, more) = lengths, how
-    total = sum(lengths)
-    check_pass((batch, 1, 1, total + more, total), *head_dim, documents=lengths, **mask)
-
-
-@ON_CPU
-@pytest.mark.parametrize(("given", "dtype"), [({}, torch.int32), (TERMS[-1], torch.int64)], ids=str)
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_packed_sequences_of_lengths_on_the_device(on_threads, monkeypatch, head_dim, given, dtype):
-    """With queries and keys of their own each; what follows the last sequence has no gradient."""
-    monkeypatch.setattr(torch, "empty_like", lambda tensor: torch.full_like(tensor, math.nan))
-    rows, keys = [5, 130, 0, 64, 200, 7], [200, 130, 64, 0, 157, 1]
-    packed = [torch.tensor([0, *each]).cumsum(0).to(dtype) for each in (rows, keys)]
-
-    def spoil(q, k, v, out, lse, d_out):
-        for tensor, end in ((q, sum(rows)), (d_out, sum(rows)), (k, sum(keys)), (v, sum(keys))):
-            tensor[:, :, end:] = math.nan
-        if "sinks" in given:  # of which that is the log-sum-exp where no key is seen
-            lse[lse == -math.inf] = 0.5
-
-    shape = 1, 2, 1, sum(rows) + 140, sum(keys) + 33
-    given = {name: value for name, value in given.items() if name != "alibi_slopes"}
-    found, exact = differentiated(shape, head_dim, packed=packed, change=spoil, **given)
-    for ours, right in zip(found[:3], exact, strict=False):
-        torch.testing.assert_close(ours.double(), right, atol=3e-5, rtol=0)
-    if "sinks" in given:
-        torch.testing.assert_close(found[3].double(), exact[3], atol=1e-4, rtol=0)
-
-
-@ON_CPU
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_no_number_of_one_document_reaches_another(on_threads, head_dim):
-    given = {"documents": [70, 100, 1, 90], "causal": True}
-
-    def spoil(*tensors):
-        for tensor in tensors:
-            tensor[:, :, 70:170] = math.nan
-
-    clean, _ = differentiated((1, 1, 1, 261, 261), head_dim, **given)
-    spoilt, _ = differentiated((1, 1, 1, 261, 261), head_dim, change=spoil, **given)
-    for ours, right in zip(spoilt[:3], clean, strict=False):
-        for mine in (slice(0, 70), slice(170, 261)):
-            assert torch.equal(ours[:, :, mine], right[:, :, mine])
-
-
-@ON_CPU
-def test_starts_that_do_not_rise_write_nowhere_else(on_threads):
-    """What lies on a GPU is not looked at before: any numbers do, and none leads out of the tensors."""
-    for numbers in ([0, 400, 100, 300], [0, -50, 900, 1], [7, 3, 1000, -9], [0, 2**30, -(2**30), 5]):
-        starts = torch.tensor([0, 100, 200, 300])
-        numbers = torch.tensor(numbers)
-        differentiated(
-            (1, 2, 1, 300, 300),
-            64,
-            packed=(starts, starts),
-            causal=True,
-            change=lambda *_, own=starts, other=numbers: own.copy_(other),
-        )
-
-
-@ON_CPU
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_gradients_of_out_and_of_lse(on_threads, head_dim):
-    check_pass((2, 2, 1, 70, 90), head_dim, causal=True, scale=0.1, with_lse=True)
-
-
 @ON_CPU
 @pytest.mark.parametrize(("coarse", "fine"), [(2, 3), (3, 0)])
 @pytest.mark.parametrize(
@@ -312,16 +148,6 @@ def test_key_blocks_that_several_blocks_of_threads_share(on_threads, shape, coar
     key_blocks = shape[0] * shape[2] * -(-shape[4] // (64 if head_dim == 256 else 128))
     cut = Shares(key_blocks - 2 - (fine > 0), 2 * coarse, coarse, fine, fine or 1)
     check(shape, head_dim, False, None, cut=cut)
-
-
-@ON_CPU
-def test_gradients_where_all_key_blocks_are_shared(on_threads, monkeypatch):
-    """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
-    empty = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(math.nan))
-    call = Call(1, 2, 1, 600, 200, 128, False, None, 0.1, "flash2", 64, 128, None)
-    assert flash3_backward.shared(call, 132) == Shares(0, 20, 10, 0, 1)
-    check_pass((1, 2, 1, 600, 200), 128)
 
 
 @pytest.mark.parametrize("together", [1, 2**40])

@@ -1,61 +1,24 @@
-"""flash3 with what models have beside a plain mask, run as threads on the CPU, against float64."""
+"""flash3 with what models have beside a plain mask: both passes, as threads on the CPU, against float64."""
 
 import math
 
 import pytest
 import torch
-from attention_cases import in_turn
+from attention_cases import ON_CPU, in_turn
 
 from kernels import reference_attention
+from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
+from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
-from kernels.call.key_ranges import Seen, seen_of
+from kernels.call.key_ranges import seen_of
 from kernels.call.options import Options
 from kernels.call.terms import terms_with
 
-pytestmark = pytest.mark.usefixtures("on_threads")
-
-
-def tensors(batch, heads, kv_heads, seq_q, seq_kv, head_dim, v_dim=None):
-    torch.manual_seed(0)
-    q = torch.randn(batch, heads, seq_q, head_dim)
-    k = torch.randn(batch, kv_heads, seq_kv, head_dim)
-    return q, k, torch.randn(batch, kv_heads, seq_kv, v_dim or head_dim)
-
-
-def run(q, k, v, options, seen=None):
-    """O and lse of flash3, in memory that holds NaN before."""
-    sizes = *q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:]
-    v_dim = None if v.shape[3] == q.shape[3] else v.shape[3]
-    call = Call(*sizes, False, None, sizes[-1] ** -0.5, "flash3", 128, 64, None, v_dim=v_dim)
-    terms = terms_with(None, q, options, seen or seen_of(q, k, options))
-    out = q.new_full((*q.shape[:3], v.shape[3]), math.nan)
-    lse = torch.full(q.shape[:3], math.nan)
-    scale = flash3.score_of(call, terms)
-    flash3._launch(q, k, v, out, lse, *flash3.plain_part(terms.seen), scale, None, terms)
-    return out, lse
-
-
-def check(shape, atol=1e-5, **given):
-    q, k, v = tensors(*shape)
-    options = Options(**given)
-    out, lse = run(q, k, v, options)
-    exact_out, exact_lse = reference_attention(q, k, v, **given)
-    torch.testing.assert_close(out.double(), exact_out, atol=atol, rtol=0)
-    torch.testing.assert_close(lse.double(), exact_lse.double(), atol=atol, rtol=0)
-
-
-HEAD_DIMS = [(72,), (80,), (96,), (112,), (192,), (248,), (192, 128)]
-PLAIN = [{}, {"causal": True}, {"window": (60, 30)}]
-
-
-@pytest.mark.parametrize(("head_dim", "mask"), in_turn(HEAD_DIMS, PLAIN, by=2), ids=str)
-def test_head_dims_between_and_values_of_their_own(head_dim, mask):
-    check((1, 2, 1, 200, 300, *head_dim), **mask)
-
-
+pytestmark = [pytest.mark.usefixtures("on_threads"), ON_CPU]
+NAN = math.nan
 SINKS, SLOPES = torch.tensor([0.5, -9.0]), torch.tensor([0.5, 0.02])
-MASKS = [
+TERMS = [
     *({"window": sides} for sides in ((100, 50), (None, 70), (70, None), (0, 0), (10**9, 10**9))),
     *({"prefix": keys, "causal": True} for keys in (150, 1000)),
     {"softcap": 20.0},
@@ -63,82 +26,148 @@ MASKS = [
     {"causal": True, "alibi_slopes": SLOPES},
     {"causal": True, "alibi_slopes": SLOPES, "softcap": 9.0, "sinks": SINKS},
 ]
-
-
-TILINGS, SIZES = ((64, 0), (64, 10**9), (256, 0)), ((321, 449), (449, 321), (1, 300))  # few keys; rows, keys
-
-
-@pytest.mark.parametrize("turn", range(3))
-@pytest.mark.parametrize("given", MASKS, ids=str)
-def test_masks_and_terms(monkeypatch, given, turn):
-    """Each in every tiling and of every size, which take turns."""
-    (head_dim, few), (rows, keys) = TILINGS[turn], SIZES[(turn + MASKS.index(given)) % 3]
-    monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    check((1, 2, 1, rows, keys, head_dim), **given)
-
-
-LENGTHS = [[1, 127, 128, 129, 0, 64, 3], [8] * 20, [0, 0, 5, 300, 0]]
-
-
-TILED = [((64,), 0), ((128,), 10**9), ((192, 128), 0)]
+TILINGS = [(64, 0), (128, 10**9), (256, 0)]  # head dim, and how many keys count as few
+SIZES = [(321, 321), (250, 130), (1, 300)]  # queries, keys
+BETWEEN = [(72,), (80,), (96,), (112,), (160,), (192,), (248,), (192, 128)]
+LENGTHS = [([1, 127, 128, 129, 0, 64, 3], (64,)), ([8] * 20, (192, 128)), ([0, 0, 5, 300, 0], (128,))]
 OF_DOCUMENTS = [{}, {"causal": True}, {"window": (40, 20)}, {"window": 128}]
 
 
-@pytest.mark.parametrize(
-    ("tiled", "mask", "how"),
-    in_turn(TILED, OF_DOCUMENTS, [*zip(LENGTHS, (2, 1, 1), (0, -3, 70), strict=True)], by=2),
-    ids=str,
-)
-def test_documents(monkeypatch, tiled, mask, how):
-    """Tiles end where a document does: as many queries as keys, fewer, and more."""
-    (head_dim, few), (lengths, batch, more) = tiled, how
-    monkeypatch.setattr(flash3, "FEW_KEYS", few)
-    check((batch, 1, 1, sum(lengths) + more, sum(lengths), *head_dim), documents=lengths, **mask)
+def drawn(shape, head_dim, v_dim=None):
+    """q, k, v, and the gradients of O and lse."""
+    torch.manual_seed(0)
+    batch, heads, kv_heads, seq_q, seq_kv = shape
+    v_dim = v_dim or head_dim
+    q, d_out = (torch.randn(batch, heads, seq_q, columns) for columns in (head_dim, v_dim))
+    k, v = (torch.randn(batch, kv_heads, seq_kv, columns) for columns in (head_dim, v_dim))
+    return q, k, v, d_out, torch.randn(q.shape[:3])
 
 
-CAPPED = {"causal": True, "softcap": 20.0, "sinks": SINKS}
+def run(q, k, v, d_out, d_lse, packed=None, change=lambda: None, **given):
+    """O and lse, and the gradients of q, k, v and the sinks, in memory that holds NaN before.
 
-
-@pytest.mark.parametrize(("given", "dtype"), [({}, torch.int32), (CAPPED, torch.int64)], ids=str)
-def test_packed_sequences_of_lengths_on_the_device(given, dtype):
-    """With queries and keys of their own each; what follows the last sequence sees nothing."""
-    rows, keys = [5, 130, 0, 64, 300, 7], [200, 130, 64, 0, 257, 1]
-    starts, key_starts = (torch.tensor([0, *each]).cumsum(0).to(dtype) for each in (rows, keys))
-    q, k, v = tensors(1, 2, 1, sum(rows) + 140, sum(keys) + 33, 64)
-    k[:, :, sum(keys) :], v[:, :, sum(keys) :] = math.nan, math.nan
+    packed: where sequences begin among the queries and the keys. change: is called between the passes.
+    """
     options = Options(**given)
-    sides = (None, 0) if options.causal else (None, None)
-    out, lse = run(q, k, v, options, Seen(sides, None, starts, key_starts))
-    for first, count, key, held in zip(starts, rows, key_starts, keys, strict=False):
-        if not count:
-            continue
-        mine, own = slice(first, first + count), slice(key, key + held)
-        if held:
-            exact, exact_lse = reference_attention(q[:, :, mine], k[:, :, own], v[:, :, own], **given)
-        else:
-            exact = torch.zeros_like(q[:, :, mine])
-            sinks = torch.full((2,), -math.inf) if options.sinks is None else SINKS
-            exact_lse = sinks[None, :, None].expand(lse[:, :, mine].shape)
-        torch.testing.assert_close(out[:, :, mine].double(), exact.double(), atol=1e-5, rtol=0)
-        torch.testing.assert_close(lse[:, :, mine].double(), exact_lse.double(), atol=1e-5, rtol=0)
-    assert (out[:, :, sum(rows) :] == 0).all()
+    v_dim = None if v.shape[3] == q.shape[3] else v.shape[3]
+    sizes = *q.shape[:2], k.shape[1], q.shape[2], *k.shape[2:]
+    scale = options.scale or sizes[-1] ** -0.5
+    call = Call(*sizes, False, None, scale, "flash3", 128, 64, None, v_dim=v_dim)
+    seen = seen_of(q, k, options)
+    if packed is not None:
+        seen = seen._replace(starts=packed[0], key_starts=packed[1])
+    terms = terms_with(None, q, options, seen)
+    out, lse = torch.full_like(d_out, NAN), torch.full(q.shape[:3], NAN)
+    score = flash3.score_of(call, terms)
+    flash3._launch(q, k, v, out, lse, *flash3.plain_part(terms.seen), score, None, terms)
+    change()
+    return out, lse, *flash3_backward.flash3_backward(q, k, v, out, lse, d_out, d_lse, call, terms=terms)
 
 
-def test_no_number_of_one_document_reaches_another():
-    lengths = [100, 130, 1, 200]
-    q, k, v = tensors(1, 2, 1, 431, 431, 64)
-    clean, clean_lse = run(q, k, v, Options(documents=lengths, causal=True))
-    for each in (q, k, v):
-        each[:, :, 100:230] = math.nan
-    out, lse = run(q, k, v, Options(documents=lengths, causal=True))
-    for mine in (slice(0, 100), slice(230, 431)):
-        assert torch.equal(out[:, :, mine], clean[:, :, mine])
-        assert torch.equal(lse[:, :, mine], clean_lse[:, :, mine])
+def exact(q, k, v, d_out, d_lse, packed=None, **given):
+    """The same of each sequence by itself in float64; of what belongs to none, 0 and -inf."""
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    sinks = given.pop("sinks", None)
+    if sinks is not None:
+        leaves.append(sinks.double().requires_grad_())
+        given["sinks"] = leaves[3]
+    starts = packed or [torch.tensor([0, tensor.shape[2]]) for tensor in (q, k)]
+    spans = [zip(each.tolist(), each[1:].tolist(), strict=False) for each in starts]
+    outs, logs = [], []
+    for (row, row_end), (key, key_end) in zip(*spans, strict=True):
+        if row < row_end:
+            tensors = (each[:, :, slice(*span)] for each, span in zip(
+                leaves[:3], ((row, row_end), (key, key_end), (key, key_end)), strict=True))  # fmt: skip
+            found = _without_keys(q[:, :, row:row_end], v, given.get("sinks")) if key == key_end else None
+            out, lse = found or reference_attention(*tensors, **given)
+            outs.append(out)
+            logs.append(lse)
+    out, lse = torch.cat(outs, 2), torch.cat(logs, 2)
+    of_lse = torch.where(lse.isfinite(), lse, 0) * d_lse[..., : lse.shape[2]]
+    total = (out * d_out[:, :, : out.shape[2]]).sum() + of_lse.sum()
+    return out, lse, *torch.autograd.grad(total, leaves)
+
+
+def _without_keys(q, v, sinks):
+    lse = torch.full(q.shape[:3], -math.inf) if sinks is None else sinks[None, :, None].expand(q.shape[:3])
+    return q.new_zeros(*q.shape[:3], v.shape[3]).double(), lse.double()
+
+
+def check(shape, dims, **given):
+    tensors = drawn(shape, *dims)
+    ours, right = run(*tensors, **given), exact(*tensors, **given)
+    for one, expected, atol in zip(ours, right, (1e-5, 1e-5, 3e-5, 3e-5, 3e-5, 1e-4), strict=False):
+        torch.testing.assert_close(one.double(), expected, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize(("dims", "mask"), in_turn(BETWEEN, [*OF_DOCUMENTS[:3]], by=1), ids=str)
+def test_head_dims_between_and_values_of_their_own(dims, mask):
+    check((1, 2, 1, 200, 260), dims, **mask)
+
+
+@pytest.mark.parametrize(("given", "sizes", "tiling"), in_turn(TERMS, SIZES, TILINGS), ids=str)
+def test_masks_and_terms(monkeypatch, given, sizes, tiling):
+    head_dim, few = tiling
+    monkeypatch.setattr(flash3, "FEW_KEYS", few)
+    check((1, 2, 1, *sizes), (head_dim,), **given, scale=0.1 if sizes == SIZES[1] else None)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "mask", "how"), in_turn(LENGTHS, OF_DOCUMENTS, [(2, 0), (1, -3), (1, 70)]), ids=str
+)
+def test_documents(monkeypatch, lengths, mask, how):
+    """Tiles end where a document does: as many queries as keys, fewer, and more."""
+    (lengths, dims), (batch, more) = lengths, how
+    monkeypatch.setattr(flash3, "FEW_KEYS", 0 if more else 10**9)
+    check((batch, 1, 1, sum(lengths) + more, sum(lengths)), dims, documents=lengths, **mask)
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"), [({}, torch.int32), ({"causal": True, "softcap": 9.0, "sinks": SINKS}, torch.int64)]
+)
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_packed_sequences_of_lengths_on_the_device(monkeypatch, head_dim, given, dtype):
+    """With queries and keys of their own each; what follows the last sequence is NaN, and counts nowhere."""
+    monkeypatch.setattr(torch, "empty_like", lambda tensor: torch.full_like(tensor, NAN))
+    rows, keys = [5, 130, 0, 64, 200, 7], [200, 130, 64, 0, 157, 1]
+    packed = [torch.tensor([0, *each]).cumsum(0).to(dtype) for each in (rows, keys)]
+    tensors = drawn((1, 2, 1, sum(rows) + 140, sum(keys) + 33), head_dim)
+    right = exact(*tensors, packed=packed, **given)
+    for tensor, end in zip(tensors[:4], (sum(rows), sum(keys), sum(keys), sum(rows)), strict=True):
+        tensor[:, :, end:] = NAN
+    tensors[4][..., sum(rows) :] = 0
+    ours = run(*tensors, packed=packed, **given)
+    ends = sum(rows), sum(rows), sum(rows), sum(keys), sum(keys), None
+    for one, expected, end in zip(ours, right, ends, strict=False):
+        if one.dim() == 4:
+            assert not one[:, :, end:].any()
+        one, expected = (each[:, :, :end] if each.dim() > 1 else each for each in (one, expected))
+        torch.testing.assert_close(one.double(), expected, atol=1e-4 if end is None else 3e-5, rtol=0)
+
+
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_no_number_of_one_document_reaches_another(head_dim):
+    given = {"documents": [70, 100, 1, 90], "causal": True}
+    tensors = drawn((1, 1, 1, 261, 261), head_dim)
+    clean = run(*tensors, **given)
+    for each in tensors:
+        each[:, :, 70:170] = NAN
+    for ours, right in zip(run(*tensors, **given)[:5], clean, strict=False):
+        for mine in (slice(0, 70), slice(170, 261)):
+            assert torch.equal(ours[:, :, mine], right[:, :, mine])
 
 
 def test_starts_that_do_not_rise_write_nowhere_else():
     """What lies on a GPU is not looked at before: any numbers do, and none leads out of the tensors."""
-    q, k, v = tensors(1, 2, 1, 300, 300, 64)
     for numbers in ([0, 400, 100, 300], [0, -50, 900, 1], [7, 3, 1000, -9], [0, 2**30, -(2**30), 5]):
-        starts = torch.tensor(numbers, dtype=torch.int32)
-        run(q, k, v, Options(), Seen((None, 0), None, starts, starts))
+        starts = torch.tensor(numbers, dtype=torch.int64)
+        run(*drawn((1, 2, 1, 300, 300), 64), packed=(starts, starts), causal=True)
+
+
+def test_gradients_where_all_key_blocks_are_shared(monkeypatch):
+    """From the pass that an H200 would take, whose memory holds NaN at first, to the sums of shares."""
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, **how: empty(*size, **how).fill_(NAN))
+    call = Call(1, 2, 1, 600, 200, 128, False, None, 0.1, "flash2", 64, 128, None)
+    assert flash3_backward.shared(call, 132) == Shares(0, 20, 10, 0, 1)
+    check((1, 2, 1, 600, 200), (128,))
