@@ -6,8 +6,6 @@ is without end. What is not served is refused in one sentence. return_attn_probs
 Where q, k and v, or k and v, come as one tensor, the other arguments are those of the function without.
 """
 
-import inspect
-
 import torch
 
 from kernels.call.flash_attn_arguments import (
@@ -93,34 +91,17 @@ def flash_attn_varlen_func(
     return (out, lse, None) if return_attn_probs else out
 
 
-def _takes(like, *own: str):
-    """A decorator: its own arguments come first, then another's from dropout_p to return_attn_probs."""
-    parameters = list(inspect.signature(like).parameters.values())
-    names = [each.name for each in parameters]
-    others = parameters[names.index("dropout_p") : names.index("return_attn_probs") + 1]
-
-    def signed(function):
-        first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in own]
-        function.__signature__ = inspect.Signature([*first, *others])
-        return function
-
-    return signed
-
-
-@_takes(flash_attn_func, "qkv")
 def flash_attn_qkvpacked_func(qkv, *given, **named):
     """`flash_attn_func` of q, k and v in one tensor, [batch, sequence, 3, heads, head_dim]."""
     return flash_attn_func(*parted("qkv", qkv, "[batch, sequence, 3, heads, head_dim]"), *given, **named)
 
 
-@_takes(flash_attn_func, "q", "kv")
 def flash_attn_kvpacked_func(q, kv, *given, **named):
     """`flash_attn_func` of k and v in one tensor, [batch, sequence, 2, kv_heads, head_dim]."""
     k, v = parted("kv", kv, "[batch, sequence, 2, kv_heads, head_dim]", q)
     return flash_attn_func(q, k, v, *given, **named)
 
 
-@_takes(flash_attn_varlen_func, "qkv", "cu_seqlens", "max_seqlen")
 def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **named):
     """`flash_attn_varlen_func` of q, k and v in one tensor, [tokens, 3, heads, head_dim]."""
     q, k, v = parted("qkv", qkv, "[tokens, 3, heads, head_dim]")
@@ -129,7 +110,6 @@ def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *given, **name
     return flash_attn_varlen_func(q, k, v, *edges, *given, **named)
 
 
-@_takes(flash_attn_varlen_func, "q", "kv", "cu_seqlens_q", "cu_seqlens_k", "max_seqlen_q", "max_seqlen_k")
 def flash_attn_varlen_kvpacked_func(q, kv, *given, **named):
     """`flash_attn_varlen_func` of k and v in one tensor, [tokens, 2, kv_heads, head_dim]."""
     k, v = parted("kv", kv, "[tokens, 2, kv_heads, head_dim]", q)

@@ -5,6 +5,7 @@ from typing import Unpack
 import torch
 
 from kernels.call.arguments import check_terms, check_window
+from kernels.call.formula import attention_by_formula
 from kernels.call.options import Options, Seen, asked, signed
 from kernels.call.value_checks import check_is_tensor
 
@@ -42,26 +43,15 @@ def reference_attention(
     options = asked(given, Seen)
     check_window(options.window)
     check_terms(q, k, options._replace(window=None))  # a prefix beside a window has an attention too
-    softcap, sinks, scale = options.softcap, options.sinks, options.scale
-    group = q.shape[1] // k.shape[1]
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
-    seq_q, seq_kv = q.shape[2], k.shape[2]
-    seen = visible_mask(seq_q, seq_kv, options, q.device)
-    scores = scale * (q @ k.mT)
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    if options.alibi_slopes is not None:
-        position = torch.arange(seq_kv - seq_q, seq_kv, device=q.device)
-        distance = (position[:, None] - torch.arange(seq_kv, device=q.device)).abs()
-        scores = scores - options.alibi_slopes.double()[..., None, None] * distance
-    scores = scores.masked_fill(~seen, -torch.inf)
-    if sinks is not None:  # one more key, without a value
-        sink = sinks.double()[:, None, None].expand(len(q), -1, seq_q, 1)
-        scores, v = torch.cat([scores, sink], -1), torch.nn.functional.pad(v, (0, 0, 0, 1))
-        seen = torch.nn.functional.pad(seen, (0, 1), value=True)
-    weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
-    return weights @ v, torch.logsumexp(scores, -1)
+    sinks, slopes = (
+        each if each is None else each.double() for each in (options.sinks, options.alibi_slopes)
+    )
+    seen = visible_mask(q.shape[2], k.shape[2], options, q.device)
+    position = torch.arange(k.shape[2] - q.shape[2], k.shape[2], device=q.device)
+    distance = (position[:, None] - torch.arange(k.shape[2], device=q.device)).abs()
+    scale = q.shape[-1] ** -0.5 if options.scale is None else options.scale
+    wide = q.double(), k.double(), v.double()
+    return attention_by_formula(*wide, seen, distance, scale, options.softcap, slopes, sinks)
 
 
 def _check(q, k, v) -> None:

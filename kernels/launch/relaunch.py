@@ -6,7 +6,6 @@ from inspect import getclosurevars
 from types import SimpleNamespace
 
 import torch
-from triton import knobs
 
 # what torch.cuda asks for too, after some questions; PyTorch for CPUs alone has neither
 current_device = getattr(torch._C, "_cuda_getDevice", None)
@@ -66,7 +65,7 @@ class Relaunch:
         first = flat(tensors)[0]
         self._device = getattr(first, "base", first).device.index
         self._programs = programs
-        self._compiled = compiled
+        self._compiled = compiled  # whose code must stay loaded
 
     def __call__(self, *addresses: int) -> None:
         """Start it on its tensors' device, on the stream that is current there."""
@@ -80,20 +79,9 @@ class Relaunch:
             for place, those in self._groups:
                 arguments[place] = tuple(arguments[those])
             del arguments[self._count :]
-        stream, fixed = current_stream(self._device), self._fixed
-        if knobs.runtime.launch_enter_hook.calls or knobs.runtime.launch_exit_hook.calls:
-            fixed = self._hooked(stream)
-        if self._nested:
-            self._launch(self._programs, 1, 1, stream, *fixed, arguments)
-        else:
-            self._launch(self._programs, 1, 1, stream, *fixed, *arguments)
-
-    def _hooked(self, stream: int) -> list:
-        """What lies between the stream and the kernel's arguments, for a profiler that hooks launches."""
-        packed = next(i for i, each in enumerate(self._fixed) if each is self._compiled.packed_metadata)
-        metadata = self._compiled.launch_metadata((self._programs, 1, 1), stream)
-        hooks = [metadata, knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook]
-        return [*self._fixed[: packed + 1], *hooks, *self._fixed[packed + 4 :]]
+        stream = current_stream(self._device)
+        handed = [arguments] if self._nested else arguments
+        self._launch(self._programs, 1, 1, stream, *self._fixed, *handed)
 
 
 class _Maps(dict):

@@ -1,6 +1,5 @@
 """What code for PyTorch's own attention counts on: autocast, counted FLOPs; and builds that are refused."""
 
-import inspect
 from contextlib import nullcontext
 
 import pytest
@@ -100,5 +99,3 @@ def test_q_k_and_v_in_one_tensor_are_taken_apart():
     packed = library.flash_attn_varlen_kvpacked_func(q[0], qkv[0, :, 1:], edges, edges, 5, 5, causal=True)
     packed.sum().backward()
     assert qkv.grad.isfinite().all()
-    names = list(inspect.signature(library.flash_attn_varlen_qkvpacked_func).parameters)
-    assert names[:5] == ["qkv", "cu_seqlens", "max_seqlen", "dropout_p", "softmax_scale"]

@@ -305,14 +305,3 @@ def test_no_tensor_is_kept_alive(encoded):
     assert [each() for each in kept] == [None, None]
     with pytest.raises(ValueError, match="zip"):
         launch(16)
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_profiler_that_hooks_launches_sees_it(encoded, monkeypatch, nested):
-    handed = []
-    launch = relaunch.Relaunch(compiled(handed, nested), 3, (torch.zeros(8),), (7,))
-    hook, other = (SimpleNamespace(calls=calls) for calls in ([print], []))
-    hooks = SimpleNamespace(launch_enter_hook=hook, launch_exit_hook=other)
-    monkeypatch.setattr(relaunch, "knobs", SimpleNamespace(runtime=hooks))
-    launch(16)
-    assert handed[0][6:10] == ((4, 1, 0), ("metadata", (3, 1, 1), STREAM), hook, other)

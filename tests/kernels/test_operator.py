@@ -48,7 +48,6 @@ def test_fake_tensors_are_checked(device):
 @pytest.mark.parametrize(
     ("backend", "dynamic", "mask"),
     [
-        ("eager", False, {"causal": True}),
         ("aot_eager", True, {"causal": True}),
         ("aot_eager", False, {"documents": [18, 12], "softcap": 3.0}),
     ],
