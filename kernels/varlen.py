@@ -15,7 +15,7 @@ from kernels.call.value_checks import (
     beside,
     check_edges,
     check_index,
-    check_strided,
+    check_layout,
     flag,
     like_empty,
     remember,
@@ -88,10 +88,7 @@ def attention_varlen(
 
 def _check_packed(q, k, v, cu_seqlens_q, cu_seqlens_k) -> None:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        check_strided(name, tensor)
-        if tensor.dim() != 3:
-            shape = tuple(tensor.shape)
-            raise ValueError(f"{name} has shape {shape}, packed it must be [tokens, heads, head_dim]")
+        check_layout(name, tensor, "[tokens, heads, head_dim]")
     starts = {"cu_seqlens_q": (cu_seqlens_q, len(q)), "cu_seqlens_k": (cu_seqlens_k, len(k))}
     for name, (edges, tokens) in starts.items():
         check_index(name, edges, "[sequences + 1]", q.device)

@@ -6,7 +6,7 @@ from kernels.call.options import Options
 from kernels.call.value_checks import (
     check_build,
     check_is_tensor,
-    check_strided,
+    check_layout,
     positive,
     said,
     shown,
@@ -47,11 +47,8 @@ def check_options(window, scale, algorithm, block_q, block_kv, splits, algorithm
 
 
 def check_tensor(name: str, tensor) -> None:
-    check_strided(name, tensor)
-    shape = tuple(tensor.shape)
-    if len(shape) != 4:
-        raise ValueError(f"{name} has shape {shape}, it must be [batch, heads, sequence, head_dim]")
-    if 0 in shape:
+    check_layout(name, tensor, "[batch, heads, sequence, head_dim]")
+    if 0 in (shape := tuple(tensor.shape)):
         raise ValueError(f"{name} has shape {shape}, every size must be at least 1")
     if tensor.dtype not in DTYPES:
         raise ValueError(f"{name} is {_plain(tensor.dtype)}, it must be {', '.join(map(_plain, DTYPES))}")

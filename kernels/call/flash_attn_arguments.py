@@ -10,7 +10,7 @@ from kernels.call.value_checks import (
     check_at_least_0,
     check_edges,
     check_index,
-    check_strided,
+    check_layout,
     positive,
     said,
     shown,
@@ -21,7 +21,6 @@ from kernels.tilings.flash2 import MAX_HEAD_DIM
 DENSE, PACKED = "[batch, sequence, heads, head_dim]", "[tokens, heads, head_dim]"
 CACHE = "[batch or pages, sequence, kv_heads, head_dim]"
 ROTARY = "[positions, pairs]"
-DIMENSIONS = {DENSE: 4, PACKED: 3, CACHE: 4, ROTARY: 2}  # counted once: these functions run in every call
 INDEX_LAYOUTS = {
     "cache_batch_idx": "[batch]",
     "cache_leftpad": "[batch]",
@@ -31,12 +30,8 @@ INDEX_LAYOUTS = {
 
 def check_tensors(layout: str, **tensors) -> None:
     """TypeError or ValueError with one sentence for what is no tensor of the dimensions of its layout."""
-    dimensions = DIMENSIONS[layout]
     for name, tensor in tensors.items():
-        if _strided(tensor, dimensions):
-            continue
-        check_strided(name, tensor)
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
+        check_layout(name, tensor, layout)
 
 
 def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, longest) -> None:
@@ -61,9 +56,8 @@ def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, lo
 
 def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
     """A sentence for queries, a cache, what is given with them and what is looked up that do not fit."""
-    if not (_strided(q, 4) and _strided(k_cache, 4) and _strided(v_cache, 4)):  # as they nearly always are
-        check_tensors(DENSE, q=q)
-        check_tensors(CACHE, k_cache=k_cache, v_cache=v_cache)
+    check_tensors(DENSE, q=q)
+    check_tensors(CACHE, k_cache=k_cache, v_cache=v_cache)
     for name, tensor in given.items():
         if tensor is not None:
             check_tensors(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
@@ -149,8 +143,8 @@ def check_starts(name: str, edges, q) -> None:
 
 def parted(name: str, tensor, layout: str, q=None) -> tuple[torch.Tensor, ...]:
     """q, k and v, or k and v that go with q, of one tensor; a sentence for one that is none."""
-    check_strided(name, tensor)
-    if tensor.dim() != layout.count(",") + 1 or tensor.shape[-3] != (3 if q is None else 2):
+    check_layout(name, tensor, layout)
+    if tensor.shape[-3] != (3 if q is None else 2):
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}, it must be {layout}")
     if q is None:
         if tensor.dtype not in DTYPES or not 1 <= tensor.shape[-1] <= MAX_HEAD_DIM or not tensor.numel():
@@ -176,10 +170,3 @@ def check_sides(window_size) -> None:
         raise ValueError(
             f"window_size is {shown(window_size)}, it must be two whole numbers of keys, -1 being without end"
         )
-
-
-def _strided(tensor, dimensions: int) -> bool:
-    """Whether it is a tensor with strides, of so many dimensions."""
-    if not isinstance(tensor, torch.Tensor) or tensor.dim() != dimensions:
-        return False
-    return tensor.layout is torch.strided and not tensor.is_nested

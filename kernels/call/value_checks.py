@@ -59,6 +59,13 @@ def check_strided(name: str, value) -> None:
         raise ValueError(f"{name} is sparse or nested, it must be a tensor with strides")
 
 
+def check_layout(name: str, value, layout: str) -> None:
+    """TypeError or ValueError with one sentence for what is no tensor with strides of these dimensions."""
+    check_strided(name, value)
+    if value.dim() != layout.count(",") + 1:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}, it must be {layout}")
+
+
 def check_apart(name: str, tensor: torch.Tensor) -> None:
     """ValueError with one sentence for what is to be written and has one place for several numbers."""
     if not all(tensor.stride()) and any(

@@ -9,7 +9,13 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
-from kernels.call.value_checks import as_autocast, check_is_tensor, check_untransformed, resolved
+from kernels.call.value_checks import (
+    as_autocast,
+    check_is_tensor,
+    check_layout,
+    check_untransformed,
+    resolved,
+)
 from kernels.distributed.job import METHODS, Job, desk_of, differentiated
 from kernels.distributed.layout import Layout
 from kernels.distributed.team import PeerLostError, Team, team_of
@@ -161,6 +167,4 @@ def _on(tensor: torch.Tensor):
 
 
 def _check(t) -> None:
-    check_is_tensor("t", t)
-    if t.dim() != 4:
-        raise ValueError(f"t has shape {tuple(t.shape)}, it must be [batch, heads, tokens, head_dim]")
+    check_layout("t", t, "[batch, heads, tokens, head_dim]")

@@ -18,7 +18,7 @@ from kernels.call.value_checks import (
     check_at_least_0,
     check_build,
     check_index,
-    check_strided,
+    check_layout,
     check_without_gradient,
     flag,
     remember,
@@ -83,9 +83,9 @@ def check_new(q, k_cache, k_new, v_new) -> None:
 
 def _check_like(name: str, tensor, q, layout: str) -> None:
     """A sentence for a tensor that is not of four dimensions, of q's head_dim, dtype and device."""
-    check_strided(name, tensor)
-    if tensor.dim() != 4 or 0 in tensor.shape:
-        raise ValueError(f"{name} has shape {_shape(tensor)}, it must be {layout}, every size at least 1")
+    check_layout(name, tensor, layout)
+    if 0 in tensor.shape:
+        raise ValueError(f"{name} has shape {_shape(tensor)}, every size must be at least 1")
     if tensor.dtype != q.dtype or tensor.device != q.device or tensor.shape[3] != q.shape[3]:
         raise ValueError(
             f"{name} is {tensor.dtype} of head_dim {tensor.shape[3]} on {tensor.device}, it must be as q:"

@@ -119,7 +119,7 @@ REFUSED = {
         ({}, "attention_fp8 does not serve this call: fp8 is written in Gluon"),
     ],
     attention_varlen: [
-        ({"q": zeros(1, 4, 8, 16)}, "q has shape (1, 4, 8, 16), packed it must be"),
+        ({"q": zeros(1, 4, 8, 16)}, "q has shape (1, 4, 8, 16), it must be [tok"),
         ({"cu_seqlens_q": [0, 5]}, "cu_seqlens_q is [0, 5], it must be int32 or int64 [sequences + 1] on"),
         ({"cu_seqlens_k": tensor([0.0, 5.0])}, "cu_seqlens_k is float32 (2,) on cpu, it must be int32"),
         ({"cu_seqlens_k": tensor([0, 2, 5])}, "cu_seqlens_q and cu_seqlens_k have 2 and 3 numbers"),
