@@ -49,9 +49,8 @@ ORDER = {
     ),
     "app": (
         *("serving", "command_line", "contents", "figures", "markup", "scenario", "elements", "canvas"),
-        *("player", "across", "beyond", "bridge", "gpu", "hbm", "inside", "layer", "rescale"),
-        *("sketch", "square", "start"),
-        *("warps", "watched", "zoom", "glossary", "take_home"),
+        *("player", "across", "gpu", "hbm", "inside", "rescale", "shapes", "sketch", "start"),
+        *("watched", "zoom", "glossary", "take_home"),
         *("gallery", "room", "sidebar", "tour", "presenter", "page", "frame", "notebook"),
         *("__main__", "main", "dashboard"),
     ),

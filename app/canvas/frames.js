@@ -1,7 +1,6 @@
 // Pictures that move from one frame to the next, beside the numbers of the frame that is nearest.
 
 import { clamp, eased } from "./format.js";
-import { showing } from "./showing.js";
 import { NARROW } from "./stage.js";
 import { TimedPlayer } from "./timed_player.js";
 import { unpack } from "./unpack.js";
@@ -94,7 +93,8 @@ export class FramesPlayer extends TimedPlayer {
 
   layout() {
     const { width: w, height: h, u } = this.stage,
-      { Picture, wide = false } = this.constructor,
+      { Picture } = this.constructor,
+      { wide } = this.model,
       narrow = w < NARROW,
       side = narrow ? w : wide ? 0.66 * w : Math.min(0.6 * w, h),
       facts = narrow
@@ -118,14 +118,3 @@ export class FramesPlayer extends TimedPlayer {
     };
   }
 }
-
-/** What shows frames with a picture of its own, which may be `wide`, and a bar; by a name the window offers tests it. */
-export const showingFrames = (Picture, bar, name, wide = false) =>
-  showing(
-    class extends FramesPlayer {
-      static bar = bar;
-      static Picture = Picture;
-      static wide = wide;
-    },
-    name,
-  );

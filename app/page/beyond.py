@@ -6,8 +6,6 @@ from functools import partial
 import streamlit as st
 
 from app import scenario
-from app.beyond import BOXES
-from app.beyond.topics import PICTURES
 from app.elements import fold, numbers, own_one_of, placed, plot
 from app.figures.curves import Curve, curves, each
 from app.figures.units import (
@@ -24,6 +22,8 @@ from app.gallery.picture import Drawn, Picture, SiteFile
 from app.scenario import theme
 from app.scenario.presentation import presenting
 from app.scenario.presets import first
+from app.shapes import BOXES
+from app.shapes.topics import PICTURES
 from app.sidebar.unused import unused
 from engine.experiment import Experiment
 from engine.problem.hardware import GPUS

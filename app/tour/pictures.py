@@ -7,11 +7,9 @@ from typing import Any
 
 import streamlit as st
 
-from app import bridge, hbm, layer, rescale, scenario, sketch, warps, zoom
+from app import hbm, rescale, scenario, sketch, zoom
 from app.across import ACROSS
 from app.across.payload import build as ring
-from app.beyond import BOXES
-from app.beyond.topics import PICTURES as BEYOND
 from app.canvas.moving import Moving
 from app.figures import by_hand as hands
 from app.figures import lecture as figures
@@ -26,7 +24,9 @@ from app.inside import INSIDE, payload
 from app.player import PLAYER, backward
 from app.player.payload import begun, build
 from app.room import screen
-from app.square import SQUARE, cutting, growing
+from app.shapes import BOXES, bridge, layer, warps
+from app.shapes.square import SQUARE, cutting, growing
+from app.shapes.topics import PICTURES as BEYOND
 from app.tour.file import DRAWN, PICTURES
 from engine.algorithms import flash3
 from engine.experiment import Experiment

@@ -76,11 +76,3 @@ def test_what_a_link_may_hold():
     ):
         assert sanitize_query_string(kept)
         assert not sanitize_query_string(kept + more)
-
-
-def test_what_the_players_help_says():
-    """A race's slowest lane at speed 1, and what a KiB is."""
-    player = ROOT / "app" / "player"
-    guide, position = ((player / f"{name}.js").read_text("utf-8") for name in ("bar", "player"))
-    assert said(r"the slowest takes (\d+) s", guide) == said(r"RACE_SECONDS = (\d+),", position)
-    assert said(r"in KiB of 1,(\d+) bytes", guide) == KIB - 1000

@@ -88,6 +88,17 @@ def test_every_script_of_the_dashboard_is_joined(entry):
 def test_the_entries_are_those_that_pages_show():
     assert {path.stem for path in ENTRIES} == {
         *("player", "gpu", "inside", "page_files", "glossary", "keys", "room"),
-        *("hbm", "rescale", "square", "frame", "lectern", "across", "watched", "live", "films"),
-        *("zoom", "warps", "layer", "bridge", "sketch", "beyond"),
+        *(
+            "hbm",
+            "rescale",
+            "shapes",
+            "frame",
+            "lectern",
+            "across",
+            "watched",
+            "live",
+            "films",
+            "zoom",
+            "sketch",
+        ),
     }

@@ -5,20 +5,27 @@ import json
 import numpy as np
 import pytest
 
-from app.beyond.topics import PICTURES
 from app.scenario.presets import first
+from app.shapes.layer import level, of_times
+from app.shapes.topics import PICTURES
+from app.tour.pictures import MOVING
 from engine.experiment import Experiment
+from engine.layers.config import shipped
 from engine.studies import block_scales, latents, selected_keys
-from engine.studies.beyond import BITS, FILE, KEYS, LATENTS, STATE, TOPICS, recorded
+from engine.studies.beyond import BITS, FILE, KEYS, LATENTS, STATE, recorded
+from engine.studies.your_model import TAUGHT, layer_time
 from tests.app.player.test_player_payload import unpack
 
 SMALL = Experiment.of(seq=512, heads=4, kv_heads=2, head_dim=32, causal=True, hardware="a100")
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_a_picture_places_every_box_in_each_of_its_frames(topic):
+DRAWN = PICTURES | {name: MOVING[name][1] for name in ("square", "cut", "warps", "slice", "bridge")}
+
+
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
+def test_a_picture_places_every_box_in_each_of_its_frames(draw):
     for experiment in (SMALL, first("beyond")):
-        header, arrays = unpack(PICTURES[topic](experiment))
+        header, arrays = unpack(draw(experiment))
         many = len(arrays["tones"])
         assert arrays["boxes"].shape == (len(header["frames"]) * many * 5,)
         boxes = arrays["boxes"].reshape(len(header["frames"]), many, 5).astype(float)
@@ -28,6 +35,18 @@ def test_a_picture_places_every_box_in_each_of_its_frames(topic):
         for frame in header["frames"]:
             assert frame["sentence"].endswith(".")
             assert all(len(fact) == 3 for fact in frame["facts"])
+
+
+def test_a_layers_bars_are_as_long_as_they_take_and_its_curve_is_attentions_share():
+    times = [layer_time(shipped(TAUGHT), tokens, "h200") for tokens in (1024, 65536)]
+    header, arrays = unpack(of_times(times, ""))
+    boxes = arrays["boxes"].reshape(2, -1, 5) / 65_535
+    for at, drawn in zip(times, boxes, strict=True):
+        wide = drawn[3:7, 2]  # of the rest and of attention, both ways
+        seconds = np.array([at.rest, at.standard, at.rest, at.fast])
+        assert wide == pytest.approx(seconds / (at.rest + at.standard), abs=0.004)
+    for way, (_, points) in enumerate(header["lines"]):
+        assert [y for _, y in points] == pytest.approx([level(at.shares[way]) for at in times])
 
 
 @pytest.mark.parametrize(

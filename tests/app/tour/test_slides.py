@@ -5,7 +5,7 @@ from io import BytesIO
 import pytest
 
 from app.gallery.picture import Drawn
-from app.square import SQUARE, cutting
+from app.shapes.square import SQUARE, cutting
 from app.tour import file
 from app.tour.file import Way
 from engine.experiment import Experiment

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from app.beyond import Frame, payload
 from app.figures.units import counted, share_text
+from app.shapes import Frame, payload
 from engine.experiment import Experiment
 from engine.studies.selected_keys import ALL, BEST, MEANS, SIDE, WINDOW, grids, lost, shared, subject
 

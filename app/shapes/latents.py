@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from app.beyond import Frame, payload
 from app.figures.units import bytes_text, digits, scaled, seconds_text
+from app.shapes import Frame, payload
 from engine.experiment import Experiment
 from engine.studies.latents import ABSORBED, BYTES, DEEPSEEK, HEADS, PROJECTED, cost
 

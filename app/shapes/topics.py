@@ -1,6 +1,6 @@
 """The pictures of the page Beyond by topic: what draws one of a scenario."""
 
-from app.beyond import block_scales, latents, linear_attention, selected_keys
+from app.shapes import block_scales, latents, linear_attention, selected_keys
 from engine.studies.beyond import BITS, KEYS, LATENTS, STATE
 
 PICTURES = {

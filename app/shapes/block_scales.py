@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from app.beyond import Frame, payload
 from app.figures.units import digits, number_text, share_text
+from app.shapes import Frame, payload
 from engine.experiment import Experiment
 from engine.studies.block_scales import (
     E2M1,

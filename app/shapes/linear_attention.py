@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from app.beyond import Frame, payload
 from app.figures.units import bytes_text, scaled
+from app.shapes import Frame, payload
 from engine.experiment import Experiment
 from engine.studies.linear_attention import BYTES, CHUNK, HEAD_DIM, decoded, prompt
 
