@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from engine.algorithms import ALGORITHMS
@@ -21,7 +20,7 @@ from engine.measuring.measure import (
     sweep_payload,
     this_bench,
 )
-from engine.problem.bounds import visible_keys
+from engine.problem.bounds import visible
 from engine.problem.flops import field_flops
 from engine.worker.jobs import JobError
 
@@ -41,25 +40,22 @@ def by_provider(bench, experiment):
     return {row["provider"]: row for row in measured_rows(bench, experiment)}
 
 
-def test_flops_follow_the_convention_of_the_field():
-    square = Experiment.of(batch=2, heads=4, seq=128, head_dim=32)
-    assert field_flops(square.problem) == 4 * 2 * 4 * 128 * 128 * 32
-    assert field_flops(square.changed(causal=True).problem) == field_flops(square.problem) // 2
-
-
 @pytest.mark.parametrize(
     "values", [{"window": 5}, {"seq": 40, "seq_kv": 64, "causal": True}, {"seq_kv": 96}, {"documents": 3}]
 )
-def test_flops_of_other_masks_count_visible_pairs(values):
+def test_flops_follow_the_convention_of_the_field(values):
+    """A square under a causal mask is a half; of other masks the visible pairs count."""
+    square = Experiment.of(batch=2, heads=4, seq=128, head_dim=32)
+    assert field_flops(square.problem) == 4 * 2 * 4 * 128 * 128 * 32
+    assert field_flops(square.changed(causal=True).problem) == field_flops(square.problem) // 2
     problem = Experiment.of(**{"seq": 64, "heads": 1, **values}).problem
-    low, high = visible_keys(problem, np.arange(problem.seq_q))
-    pairs = sum(1 for i in range(problem.seq_q) for j in range(problem.seq_kv) if low[i] <= j < high[i])
-    assert field_flops(problem) == 4 * pairs * problem.head_dim
+    assert field_flops(problem) == 4 * visible(problem).sum() * problem.head_dim
 
 
-def test_a_sweep_holds_powers_of_two_and_the_scenario():
+def test_a_sweep_holds_powers_of_two_and_the_scenario_and_a_ladder_foretells_long_calls():
     assert sizes(Experiment.of(seq=300), cuda=False) == [64, 128, 256, 300, 512, 1024, 2048]
     assert sizes(Experiment.of(seq=2**17), cuda=True)[-1] == 2**17
+    assert (ladder(65536), ladder(200)) == ([256, 1024, 4096, 16384, 65536], [200])
 
 
 def test_lengths_keep_the_proportion_of_queries_to_keys():
@@ -73,11 +69,6 @@ def test_scenarios_that_are_measured_alike_share_a_payload():
     experiment = Experiment.of(**TINY)
     assert sweep_payload(experiment) == sweep_payload(experiment.changed(algorithm="flash1", hardware="t4"))
     assert sweep_payload(experiment) != sweep_payload(experiment.changed(causal=True))
-
-
-def test_a_ladder_foretells_long_calls():
-    assert ladder(65536) == [256, 1024, 4096, 16384, 65536]
-    assert ladder(200) == [200]
 
 
 @pytest.mark.parametrize(
