@@ -27,6 +27,7 @@ from engine.measuring import sampling
 from engine.measuring.clock import Repeats, wants_more
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.ranks import Ranks
+from engine.measuring.trial import not_timed
 from engine.model.cluster.lanes import COMPUTING, KINDS, MERGING, PACKING, TRANSFER
 from engine.model.cluster.spread import RING
 from engine.problem.dtype import dtype_named
@@ -148,47 +149,40 @@ def error(ranks: Ranks, contender: Contender, problem: Problem, direction: str) 
 
 
 def rows_of(ranks: Ranks, problem: Problem, direction: str, entered: list[Contender]) -> list[ClusterTiming]:
-    """A row for each contender, timed in turns; why not where there is no time. The same on all ranks."""
-    rows, ready = {}, {}
-    small = replace(problem, batch=1)
+    """A row for each contender, timed in rounds of random order; why not where there is no time.
+
+    The same on all ranks.
+    """
+    allowed = max(ALLOWED * dtype_named(problem.dtype).eps, LEAST_ALLOWED)
+    small, order, rows = replace(problem, batch=1), random.Random(0), {}
     for one in entered:
-        row = one.row(problem, direction, ranks.size)
-        off, sentence = ranks.attempt(lambda one=one: error(ranks, one, small, direction))
-        allowed = max(ALLOWED * dtype_named(problem.dtype).eps, LEAST_ALLOWED)
+        off, sentence = ranks.attempt(partial(error, ranks, one, small, direction))
         if sentence is None and off > allowed:
-            sentence = f"not timed, because its result is wrong: off by {off:.2g}, allowed is {allowed:g}"
-        rows[one.provider] = replace(row, error=off, allowed=allowed, skipped=sentence)
-        if sentence is None:
-            ready[one.provider] = one
-    for provider, found in _in_turns(ranks, problem, direction, ready).items():
-        rows[provider] = replace(rows[provider], **found)
-    return list(rows.values())
-
-
-def _in_turns(ranks: Ranks, problem: Problem, direction: str, ready: dict[str, Contender]) -> dict[str, dict]:
-    """Times of every contender, round by round in random order, alike on all ranks."""
-    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
-    found, order, wanted = {}, random.Random(0), list(ready)
+            sentence = not_timed(f"off by {off:.2g}, allowed is {allowed:g}")
+        row = one.row(problem, direction, ranks.size)
+        rows[one] = replace(row, error=off, allowed=allowed, skipped=sentence)
+    wanted = [one for one in entered if rows[one].skipped is None]
+    spent: dict[Contender, list[tuple[float, float]]] = {one: [] for one in wanted}
     while wanted:
         order.shuffle(wanted)
-        for name in list(wanted):
-            measured, sentence = ranks.attempt(
-                lambda name=name: _once(ranks, problem, direction, ready[name], warm=not spent[name])
-            )
-            longest = LONGEST * (1 if ready[name].sharded else ranks.size)
+        for one in wanted:
+            once = partial(_once, ranks, problem, direction, one, warm=not spent[one])
+            measured, sentence = ranks.attempt(once)
+            longest = LONGEST * (1 if one.sharded else ranks.size)
             if sentence is None and measured[0] > longest:
                 sentence = f"takes {measured[0]:.1f} s per call; the limit here is {longest:g} s"
-            if sentence is None:
-                spent[name].append(measured)
-            else:
-                found[name] = {"skipped": sentence}
-                wanted.remove(name)
-        wanted = [name for name in wanted if wants_more([each for each, _ in spent[name]], IN_TURNS)]
-    for name in ready.keys() - found.keys():
-        seconds, hosts = zip(*spent[name], strict=True)
+            rows[one] = replace(rows[one], skipped=sentence)
+            spent[one] += [] if sentence else [measured]
+        wanted = [
+            one
+            for one in wanted
+            if rows[one].skipped is None and wants_more([each for each, _ in spent[one]], IN_TURNS)
+        ]
+    for one in (one for one in spent if rows[one].skipped is None):
+        seconds, hosts = zip(*spent[one], strict=True)
         times = Extent(min(seconds), statistics.median(seconds), max(seconds), len(seconds))
-        found[name] = {"times": times, "host": statistics.median(hosts)}
-    return found
+        rows[one] = replace(rows[one], times=times, host=statistics.median(hosts))
+    return list(rows.values())
 
 
 def _once(ranks: Ranks, problem: Problem, direction: str, one: Contender, warm: bool) -> tuple[float, float]:

@@ -109,14 +109,7 @@ def profiled_counters(scenarios: list[Counters], seconds: float) -> Iterator[Cou
         left = end - time.monotonic()
         if left <= 0:
             return
-        some = scenarios[first : first + AT_A_TIME]
-        try:
-            yield from _profiled(ncu, some, metrics, left)
-        except JobError:
-            if metrics == NEEDED or first > 0:
-                raise
-            metrics = NEEDED  # one of the others may be what this ncu does not take
-            yield from _profiled(ncu, some, metrics, end - time.monotonic())
+        yield from _profiled(ncu, scenarios[first : first + AT_A_TIME], metrics, left)
 
 
 def find_ncu() -> str:

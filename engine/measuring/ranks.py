@@ -63,12 +63,11 @@ class Ranks:
         """The GPUs (on a CPU, the processes) are at one point."""
         distributed.all_reduce(self._token)
 
-    def over(self, value: float, how: str = "max") -> float:
-        """The largest value of all ranks, or their mean; the same on each."""
+    def over(self, value: float) -> float:
+        """The largest value of all ranks; the same on each."""
         told = torch.tensor([float(value)], dtype=torch.float64)
-        operation = distributed.ReduceOp.MAX if how == "max" else distributed.ReduceOp.SUM
-        distributed.all_reduce(told, op=operation, group=self._control)
-        return told.item() / (self.size if how == "mean" else 1)
+        distributed.all_reduce(told, op=distributed.ReduceOp.MAX, group=self._control)
+        return told.item()
 
     def every(self, said: Any) -> list[Any]:
         """What each rank says, in order."""
