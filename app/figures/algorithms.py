@@ -14,12 +14,11 @@ class Look:
 
     Attributes:
         tone: the name of a colour of the palette.
-        symbol, dash: Plotly's, of its marks and of its modelled line.
+        dash: Plotly's, of its modelled line.
         name: of another library's implementation, short; empty: what a recording calls it.
     """
 
     tone: str
-    symbol: str = "triangle-up"
     dash: str = "solid"
     name: str = ""
 
@@ -29,13 +28,13 @@ class Look:
 
 
 LOOKS = {
-    "standard": Look("muted", "circle"),
-    "flash1": Look("k", "square", "dash"),
-    "flash2": Look("v", "diamond"),
-    "flash3": Look("o", "star", "dot"),
-    "flash4": Look("q", "star-diamond", "dashdot"),
-    "split_kv": Look("rose", "pentagon", "longdash"),
-    "eager": Look("ink", "x", name="PyTorch unfused"),
+    "standard": Look("muted"),
+    "flash1": Look("k", "dash"),
+    "flash2": Look("v"),
+    "flash3": Look("o", "dot"),
+    "flash4": Look("q", "dashdot"),
+    "split_kv": Look("rose", "longdash"),
+    "eager": Look("ink", name="PyTorch unfused"),
     "sdpa": Look("violet", name="PyTorch fused"),
     "sdpa_flash": Look("violet", name="PyTorch flash"),
     "sdpa_cudnn": Look("lime", name="PyTorch cuDNN"),
@@ -44,9 +43,9 @@ LOOKS = {
     "fa4": Look("q", name="FlashAttention-4"),
 }
 SPARE = (  # for algorithms that have no look of their own yet, in their order
-    Look("violet", "hexagon", "dashdot"),
-    Look("lime", "pentagon", "longdash"),
-    Look("rose", "cross", "longdashdot"),
+    Look("violet", "dashdot"),
+    Look("lime", "longdash"),
+    Look("rose", "longdashdot"),
 )
 UNKNOWN = Look("muted")
 

@@ -40,6 +40,6 @@ def _points(name: str, rows: list, x: list[float], y: list[float], origin: str, 
     return marks(
         *(x, y, look(name).colour(colours)),
         f"%{{customdata[0]}}: %{{customdata[1]}} {origin}, %{{customdata[2]}} modelled",
-        **{"symbol": f"{look(name).symbol}-open", "edge": {"width": 2}, "name": short(name)},
+        **{"symbol": "circle-open", "edge": {"width": 2}, "name": short(name)},
         customdata=list(told),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.algorithms import ALGORITHMS, Pipeline, flash1, flash2, flash3, standard
+from engine.algorithms import ALGORITHMS, Pipeline, flash1, flash3, standard
 from engine.algorithms.record import ACCUMULATOR_BYTES
 from engine.experiment import Experiment
 from engine.model.launch import Launch, launch
@@ -83,7 +83,6 @@ TECHNIQUES = {
 }
 ALL = frozenset(TECHNIQUES)
 LOOP = frozenset({"queries", "online"})  # what keeps O on the chip in one pass
-WAITING = flash2.ALGORITHM.techniques - {"asynchronous"}  # flash2 with one stage: no copy runs ahead
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,6 @@ class RecordedKernel(NamedTuple):
     """A kernel of this project that has some of the techniques, on a recorded problem; seconds forward."""
 
     kernel: str
-    stages: int | None  # how many tiles its copies run ahead, where that is not the kernel's own choice
     techniques: frozenset[str]
     problem: Problem
     seconds: float  # the recorded median
@@ -172,15 +170,10 @@ def recorded_kernels(recording: Recording, experiment: Experiment) -> tuple[Reco
     timed = [row for row in timings_of(recording, *shape) if row.times] if shape else []
     lengths = [row.problem.seq_kv for row in timed if row.provider == "flash3"]
     keys = nearest_length(lengths, experiment.problem.seq_kv)
-    found = {row.provider: row for row in timed if row.problem.seq_kv == keys}
-    if not lengths:
-        return ()
-    rows = [(techniques, name, None, found[name]) for techniques, name in kernels().items() if name in found]
-    problem = found["flash3"].problem
-    one_stage = [row for row in recording.sweep if (row.algorithm, row.stages) == ("flash2", 1)]
-    if waiting := [row for row in one_stage if row.problem == problem and row.times]:
-        rows.append((WAITING, "flash2", 1, min(waiting, key=lambda row: row.times.p50)))
+    found = {row.provider: row for row in timed if lengths and row.problem.seq_kv == keys}
     return tuple(
-        RecordedKernel(name, stages, used, problem, row.times.p50, row.tflops)
-        for used, name, stages, row in sorted(rows, key=lambda row: len(row[0]))
+        RecordedKernel(name, used, row.problem, row.times.p50, row.tflops)
+        for used, name in sorted(kernels().items(), key=lambda each: len(each[0]))
+        for row in [found.get(name)]
+        if row
     )

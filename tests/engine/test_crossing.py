@@ -48,14 +48,6 @@ def test_a_tile_crosses_when_it_is_first_touched_and_never_again_while_it_stays_
     assert found.read.sum() == pytest.approx(3 * 1024 * 64 * 2)  # Q, K and V once
 
 
-def test_unfused_attention_sends_its_scores_out_and_fetches_them_whole_again():
-    simulation = simulate(Experiment.of(algorithm="standard", seq=1024, heads=16))
-    found, columns = crossings(simulation.launch, simulation.traffic), simulation.schedule.columns
-    for tensor in (Tensor.S, Tensor.P):
-        assert found.written[columns.tensor == tensor].sum() == pytest.approx(2 * 1024**2)
-        assert found.read[columns.tensor == tensor].sum() == pytest.approx(2 * 1024**2)
-
-
 def test_where_keys_outgrow_the_cache_every_later_touch_crosses_with_one_chance():
     simulation = simulate(Experiment.of(**SCENARIOS["keys beyond a small cache"]))
     found, columns = crossings(simulation.launch, simulation.traffic), simulation.schedule.columns
@@ -64,4 +56,4 @@ def test_where_keys_outgrow_the_cache_every_later_touch_crosses_with_one_chance(
     dram, asked = simulation.traffic.dram.read[Tensor.K], simulation.traffic.requested.read[Tensor.K]
     once = 4 * 8192 * 64 * 2
     assert dram > 1.01 * once
-    np.testing.assert_allclose(chances, (dram - once) / (asked - once))
+    np.testing.assert_allclose(chances, (dram - once) / (asked - once), rtol=1e-6)  # bytes are whole

@@ -117,9 +117,7 @@ def test_waiting_for_copies_costs_what_one_stage_cost_flash2():
 def test_recorded_kernels_are_of_one_problem_near_the_scenario():
     (recording,) = recordings()[:1]
     rows = recorded_kernels(recording, Experiment.of(seq=5000, head_dim=128))
-    assert [row.kernel for row in rows] == ["standard", "flash1", "flash2", "flash2", "flash3"]
-    assert [row.stages for row in rows] == [None, None, 1, None, None]
-    assert rows[2].seconds > rows[3].seconds
+    assert [row.kernel for row in rows] == ["standard", "flash1", "flash2", "flash3"]
     assert {row.problem for row in rows} == {rows[0].problem}
     assert rows[0].problem.seq_kv == 4096
     assert not rows[0].problem.mask.causal

@@ -161,7 +161,7 @@ def _kernels(recording: Recording, experiment: Experiment) -> None:
     for row in found:
         added = [TECHNIQUES[key].name.lower() for key in TECHNIQUES if key in row.techniques - before]
         rows.append({
-            "kernel": kernel(row.kernel) + (f", {row.stages} stage" if row.stages else ""),
+            "kernel": kernel(row.kernel),
             "adds": ", ".join(added) or "none of them",
             "recorded": seconds_text(row.seconds),
             "rate": f"{row.tflops:,.0f} TFLOP/s",

@@ -7,7 +7,7 @@ from plotly.graph_objects import Figure
 
 from app.figures import traffic as figures
 from app.figures.colours import palette
-from app.figures.tables import LABEL_WIDTH, Bar, bars, table
+from app.figures.tables import LABEL_WIDTH, table
 from app.figures.units import bytes_range_text, bytes_text, log_ticks
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -87,14 +87,6 @@ def lengths(picture: str) -> list[float]:
     """Shares of the room that the parts of all bars take, in order."""
     room = rf"calc\(\(100% - {LABEL_WIDTH}rem\) \* ([\d.]+)\)"
     return [float(share) for share in re.findall(room, picture)]
-
-
-def test_bars_are_to_one_scale_on_which_the_longest_fills_the_room():
-    def part(value):
-        return ("Q", "#123456", False, value, "")
-
-    rows = [Bar("a", [part(30.0), part(10.0)], "40 B"), Bar("b", [part(8.0)], "8 B")]
-    assert lengths(bars(rows, COLOURS)) == [0.75, 0.25, 0.2]
 
 
 def test_each_tensor_has_the_length_of_its_bytes_in_both_directions():
