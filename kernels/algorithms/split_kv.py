@@ -17,6 +17,7 @@ from kernels.algorithms.flash2.kernel import attend, attend_few
 from kernels.algorithms.record import Algorithm, Asked, Tensors
 from kernels.call.arguments import MAX_SPLITS
 from kernels.call.call import Call, ceil_div, split_blocks
+from kernels.call.device import device_of
 from kernels.call.terms import Terms, score_of, tensors_of, tile_of
 from kernels.launch.launch import address, interpreted, launch, multiprocessors, options_given, output_like
 from kernels.tile.scores import key_blocks_in, seen_by, sink_of, slope_of
@@ -112,11 +113,13 @@ def split_kernel(
 def combine_kernel(
     partial, partial_lse, out, lse, out_strides, splits, heads, seq_q, row_count,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, ROWS: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
-    CHUNK: tl.constexpr,
+    CHUNK: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """One program ROWS rows: lse = log sum of exp(lse_i), O = sum of exp(lse_i - lse) O_i over the splits."""
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     valid = rows < row_count
+    if OVERLAPS:
+        tl.extra.cuda.gdc_wait()
     every = tl.arange(0, BLOCK_SPLITS)[None, :]
     parts = tl.load(
         partial_lse + every.to(tl.int64) * row_count + rows[:, None],
@@ -232,12 +235,16 @@ def strides_of_parts(partial, partial_lse) -> tuple:
 
 
 def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
-    """Fill out and lse from those of each split, [splits, *their shapes] in float32."""
+    """Fill out and lse from those of each split, [splits, *their shapes] in float32.
+
+    From a Hopper GPU on its launch overlaps the end of the one before.
+    """
     tensors = partial, partial_lse, out, lse
     if (again := call.memory.get("combine")) and not options_given():
         again(*map(address, tensors))
         return
     splits = 1 << (call.splits - 1).bit_length()
+    overlaps = out.is_cuda and device_of(out.device).tma and not interpreted()
     rows = COMBINED if interpreted() else _rows_together(lse.numel(), multiprocessors(out.device))
     again = launch(
         combine_kernel,
@@ -254,6 +261,8 @@ def combine_splits(partial, partial_lse, out, lse, call: Call) -> None:
         ROWS=rows,
         BLOCK_SPLITS=splits,
         CHUNK=min(splits, COMBINED // rows),
+        OVERLAPS=overlaps,
+        **({"launch_pdl": True} if overlaps else {}),
     )
     if not options_given():
         call.memory["combine"] = again

@@ -13,8 +13,14 @@ from kernels.hopper.warp_group import (
     accumulator_layout,
     barrier_of_warps,
     beside,
+    columns_of,
     held_columns,
+    no_output,
     now,
+    output_layout,
+    part_count,
+    part_of,
+    scaled,
     start_output,
     start_scores,
     store_times,
@@ -63,7 +69,7 @@ def _first_weights(S, Q, key_block, view, scale_log2, schedule, turns, OUT: gl.c
     )
     running_max = gl.convert_layout(running_max, SCORES_ROW, assert_trivial=True)
     running_sum = gl.convert_layout(running_sum, SCORES_ROW, assert_trivial=True)
-    P = weights_of(weights, Q, OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
+    P = weights_of(weights, Q[0], OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
     return P, running_max, running_sum
 
 
@@ -91,7 +97,9 @@ def _visit_others(
 ):
     """Key blocks last - 1 down to first: S of each beside P V of the one before, the last P V but one."""
     SCORES: gl.constexpr = accumulator_layout(schedule.BLOCK_KV)
-    OUT: gl.constexpr = accumulator_layout(values.blocks.shape[4])
+    COLUMNS: gl.constexpr = schedule.HOW.V_COLUMNS
+    PRODUCTS: gl.constexpr = part_count(COLUMNS, 0)
+    OUT: gl.constexpr = output_layout(COLUMNS, 0)
     out, running_max, running_sum, visit = state
     for step in range(last - first):
         # S of key block j is issued, then O += P V of block j - 1
@@ -99,21 +107,21 @@ def _visit_others(
         turns.take()
         S = start_scores(Q, held, keys, visit + 1, HELD, schedule.BLOCK_KV, schedule.HOW.COLUMNS)
         values.wait_full(visit)
-        out = start_output(P, values, visit, out)
+        out = start_output(P, values, visit, out, COLUMNS)
         turns.pass_on()
         # the softmax of block j, under P V of block j - 1 and the other consumers' products
-        S = warpgroup_mma_wait(1, deps=[S])
+        S = warpgroup_mma_wait(PRODUCTS, deps=[S])
         keys.release(visit + 1)
         S = schedule.masked(S, view, last - 1 - step, False, SCORES, turns.CONSUMER)
         weights, running_max, running_sum, alpha = softmax_step(
             S, running_max, running_sum, scale_log2, schedule.HOW.CHAINS, schedule.HOW.ALL_SEE
         )
         # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
-        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        done = warpgroup_mma_wait(0, deps=out + (P,))  # noqa: RUF005 (Gluon unpacks none)
         values.release(visit)
         # O rescaled by alpha, P of block j as an operand of the next step
-        out = out * beside(alpha, OUT)
-        P = weights_of(weights, Q, OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
+        out = scaled(done[0:PRODUCTS], alpha, COLUMNS)
+        P = weights_of(weights, Q[0], OUT, schedule.HOW.PAIRED, schedule.BLOCK_KV)
         visit += 1
     return P, out, running_max, running_sum, visit
 
@@ -121,6 +129,7 @@ def _visit_others(
 @gluon.jit
 def _leave(out, partial, place, row, schedule):
     """Store O over a part of the keys as it is: float32 [batch, heads, seq_q, head_dim]."""
+    out = out[0]
     HEAD_DIM: gl.constexpr = out.shape[1]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
     batch, head = place
@@ -132,17 +141,17 @@ def _leave(out, partial, place, row, schedule):
 
 
 @gluon.jit
-def _store(state, Q_block, output, place, row, schedule, scale_log2):
-    """Divide by the row sums, and store the output, by way of Q's shared memory, and the log-sum-exp."""
+def _store(state, block, output, place, row, schedule, scale_log2):
+    """Divide by the row sums, and store the output, by way of `block`, and the log-sum-exp."""
     out, running_max, running_sum = state
-    out_tensor, lse = output
+    out_tensor, lse = output[0], output[1]
     batch, head = place
-    OUT: gl.constexpr = accumulator_layout(out.shape[1])
-    out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+    share = gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum)
+    out = scaled(out, share, schedule.HOW.V_COLUMNS)
     if schedule.splits is not None:
         _leave(out, out_tensor, place, row, schedule)
     else:
-        _copy_out(out, Q_block, out_tensor, batch, head, row)
+        _copy_out(out, block, out_tensor, batch, head, row, schedule.HOW)
     rows = row + gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + rows
@@ -150,24 +159,32 @@ def _store(state, Q_block, output, place, row, schedule, scale_log2):
 
 
 @gluon.jit
-def _copy_out(out, Q_block, out_tensor, batch, head, row):
-    """Store O by TMA, which leaves out what is past the tensor's rows and columns."""
-    if out.shape[1] == Q_block.shape[3]:
-        block = Q_block
-    else:  # its first columns
-        block = Q_block._reinterpret(Q_block.dtype, [1, 1, ROWS, out.shape[1]], out_tensor.layout)
-    block.reshape([ROWS, out.shape[1]]).store(out.to(Q_block.dtype))
-    fence_async_shared()
-    tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], block)
+def _copy_out(out, block, out_tensor, batch, head, row, HOW: gl.constexpr):
+    """Store O by way of `block` and by TMA, which leaves out what is past the tensor's rows and columns."""
+    tile = block.reshape([ROWS, block.shape[3]])
+    if HOW.STAGED:  # half of the columns at a time
+        halves = gl.split(out[0].reshape([ROWS, 2, tile.shape[1]]).permute((0, 2, 1)))
+        for half in gl.static_range(2):
+            tma.store_wait(0)
+            barrier_of_warps()
+            tile.store(halves[half].to(tile.dtype))
+            fence_async_shared()
+            tma.async_copy_shared_to_global(out_tensor, [batch, head, row, half * tile.shape[1]], block)
+    else:
+        for part in gl.static_range(part_count(HOW.V_COLUMNS, 0)):
+            some = tile.slice(part_of(HOW.V_COLUMNS, 0, part, 0), part_of(HOW.V_COLUMNS, 0, part, 1), dim=1)
+            some.store(out[part].to(tile.dtype))
+        fence_async_shared()
+        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], block)
 
 
 @gluon.jit
-def _store_with_terms(state, Q_block, output, sink, place, row, schedule, total, scale_log2):
+def _store_with_terms(state, block, output, sink, place, row, schedule, total, scale_log2):
     """As `_store`, with a sink if there is one, and where sequences are packed, up to the end of this one."""
     out, running_max, running_sum = state
     out_tensor, lse = output[0], output[1]
     batch, head = place
-    OUT: gl.constexpr = accumulator_layout(out.shape[1])
+    COLUMNS: gl.constexpr = schedule.HOW.V_COLUMNS
     if schedule.starts is not None:  # what follows the last sequence sees no key
         running_max = gl.where(schedule.seq_kv > 0, running_max, float("-inf"))
         running_sum = gl.where(schedule.seq_kv > 0, running_sum, 0.0)
@@ -176,23 +193,28 @@ def _store_with_terms(state, Q_block, output, sink, place, row, schedule, total,
         row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     else:
         share, row_lse = ends_with_sink(running_max, running_sum, sink, scale_log2)
-    out = out * beside(share, OUT)
+    out = scaled(out, share, COLUMNS)
     first = row
     if schedule.starts is None:
-        _copy_out(out, Q_block, out_tensor, batch, head, row)
+        _copy_out(out, block, out_tensor, batch, head, row, schedule.HOW)
     else:
         first = schedule.first_query + row
         if (row + ROWS <= schedule.seq_q) & (schedule.seq_kv > 0):
-            _copy_out(out, Q_block, out_tensor, batch, head, first)
+            _copy_out(out, block, out_tensor, batch, head, first, schedule.HOW)
         else:
-            rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, OUT))[:, None]
-            columns = gl.arange(0, out.shape[1], layout=gl.SliceLayout(0, OUT))[None, :]
-            strides = output[3]
+            strides = output[4]
             start = gl.cast(batch, gl.int64) * strides[0] + gl.cast(head, gl.int64) * strides[1]
-            places = gl.cast(first + rows, gl.int64) * strides[2] + columns
-            inside = (row + rows < schedule.seq_q) & (columns < out_tensor.shape[3])
-            some = gl.where(schedule.seq_kv > 0, out, 0.0).to(Q_block.dtype)
-            gl.store(output[2] + start + places, some, mask=inside)
+            for part in gl.static_range(part_count(COLUMNS, 0)):
+                rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, output_layout(COLUMNS, part)))[:, None]
+                columns = gl.arange(
+                    part_of(COLUMNS, 0, part, 0),
+                    part_of(COLUMNS, 0, part, 0) + part_of(COLUMNS, 0, part, 1),
+                    layout=gl.SliceLayout(0, output_layout(COLUMNS, part)),
+                )[None, :]
+                places = gl.cast(first + rows, gl.int64) * strides[2] + columns
+                inside = (row + rows < schedule.seq_q) & (columns < out_tensor.shape[3])
+                some = gl.where(schedule.seq_kv > 0, out[part], 0.0).to(block.dtype)
+                gl.store(output[3] + start + places, some, mask=inside)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
     lse_rows = lse + (batch * schedule.heads + head) * total + first + rows
     gl.store(lse_rows, row_lse, mask=row + rows < schedule.seq_q)
@@ -210,18 +232,18 @@ def _leave_piece(out, partial, row):
 
 @gluon.jit
 def _store_or_leave(
-    state, Q_block, output, tile, place, row, schedule, scale_log2, CONSUMER: gl.constexpr
+    state, block, output, tile, place, row, schedule, scale_log2, CONSUMER: gl.constexpr
 ):  # fmt: skip
     """Divide by the row sums, and store O and the log-sum-exp: a piece's in its slot, all rows of it.
 
     With the order of `_store`, the wait for P V in the loop over keys would come too soon.
     """
     out, running_max, running_sum = state
-    out_tensor, lse, partial, partial_lse = output
+    out_tensor, lse, _, partial, partial_lse = output
     batch, head = place
-    HEAD_DIM: gl.constexpr = Q_block.shape[3]
+    HEAD_DIM: gl.constexpr = block.shape[3]
     OUT: gl.constexpr = accumulator_layout(HEAD_DIM)
-    out = out * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
+    out = out[0] * beside(gl.where(running_sum == 0.0, 0.0, 1.0 / running_sum), OUT)
     rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, accumulator_layout(schedule.BLOCK_KV)))
     inside = row + rows < schedule.seq_q
     lse_rows = lse + (batch * schedule.heads + head) * schedule.seq_q + row
@@ -231,24 +253,24 @@ def _store_or_leave(
         lse_rows = partial_lse + slot_row
         inside = rows >= 0
     else:
-        Q_block.reshape([ROWS, HEAD_DIM]).store(out.to(Q_block.dtype))
+        block.reshape([ROWS, HEAD_DIM]).store(out.to(block.dtype))
         fence_async_shared()
-        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], Q_block)
+        tma.async_copy_shared_to_global(out_tensor, [batch, head, row, 0], block)
     row_lse = (running_max * scale_log2 + gl.log2(running_sum)) * LN_2
     gl.store(lse_rows + rows, row_lse, mask=inside)
 
 
 @gluon.jit
 def _leave_results(
-    state, Q_block, output, sink, tile, place, row, schedule, total, scale_log2, CONSUMER: gl.constexpr
+    state, block, output, sink, tile, place, row, schedule, total, scale_log2, CONSUMER: gl.constexpr
 ):
     """Store O and the log-sum-exp in the way of this kernel."""
     if schedule.share is not None:
-        _store_or_leave(state, Q_block, output, tile, place, row, schedule, scale_log2, CONSUMER)
+        _store_or_leave(state, block, output, tile, place, row, schedule, scale_log2, CONSUMER)
     elif schedule.starts is not None or sink is not None:
-        _store_with_terms(state, Q_block, output, sink, place, row, schedule, total, scale_log2)
+        _store_with_terms(state, block, output, sink, place, row, schedule, total, scale_log2)
     else:
-        _store(state, Q_block, output, place, row, schedule, scale_log2)
+        _store(state, block, output, place, row, schedule, scale_log2)
 
 
 @gluon.jit
@@ -275,15 +297,16 @@ def _hand_back(queries, tile_visit):
 
 @gluon.jit
 def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.constexpr):
-    """Attention of 64 rows of every tile; output: O, lse, and room for pieces or packed rows."""
+    """Attention of 64 rows of every tile; output: O, lse, room for O, and for pieces or packed rows."""
     HELD: gl.constexpr = tiles.HOW.HELD
     TRACED: gl.constexpr = tiles.HOW.TRACED
     queries, keys, values, next_tiles = queues
-    V_DIM: gl.constexpr = values.blocks.shape[4]
-    OUT: gl.constexpr = accumulator_layout(V_DIM)
+    COLUMNS: gl.constexpr = tiles.HOW.V_COLUMNS
+    OUT: gl.constexpr = output_layout(COLUMNS, 0)
     SCORES_ROW: gl.constexpr = gl.SliceLayout(1, accumulator_layout(tiles.BLOCK_KV))
     PACKED: gl.constexpr = tiles.starts is not None
     KEYS: gl.constexpr = first_keys(tiles.HOW, tiles.BLOCK_KV, CONSUMER)
+    STAGED: gl.constexpr = tiles.HOW.STAGED
     LATE: gl.constexpr = queries.full.shape[0] > 1  # the next tile starts while this one's output leaves
 
     turns = Turns(CONSUMER, tiles.HOW.CONSUMERS, tiles.HOW.TURNS)
@@ -314,11 +337,11 @@ def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.const
             visit = skip(tile_end - end, visit, keys, values, turns)
         # wait for Q_i and the first K_j: S = Q_i K_j^T alone, and its softmax
         queries.wait_full(tile_visit)
-        Q_block = queries.block(tile_visit, CONSUMER)
-        Q = Q_block.reshape([ROWS, Q_block.shape[3]])
-        out = gl.zeros([ROWS, V_DIM], gl.float32, OUT)
+        Q_block = queries.block(tile_visit, CONSUMER * tiles.HOW.PIECES)
+        Q = columns_of(queries, tile_visit, CONSUMER, tiles.HOW.PIECES)
+        out = no_output(COLUMNS)
         keys.wait_full(visit)
-        held = held_columns(Q, HELD, schedule.BLOCK_KV)
+        held = held_columns(Q[0], HELD, schedule.BLOCK_KV)
         S = start_scores(Q, held, keys, visit, HELD, KEYS, tiles.HOW.COLUMNS)
         if LATE:  # noqa: SIM102 (known when compiling, what follows is not)
             if tile_visit > 0:
@@ -333,14 +356,16 @@ def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.const
             end - 1, first, P, (out, running_max, running_sum, visit),
             Q, held, keys, values, schedule, view, scale_log2, turns, HELD,
         )  # fmt: skip
+        if STAGED:
+            queries.release(tile_visit)
         # the last P V, under which the next tile is asked for
         values.wait_full(visit)
-        out = start_output(P, values, visit, out)
+        out = start_output(P, values, visit, out, COLUMNS)
         place = schedule.out_batch(tile, batch), head
         if not (schedule.HOW.CAUSAL or PACKED):
             tile = next_tile(next_tiles, tile_visit)
             tile_row, batch, head = tiles.place(tile)
-        out, P = warpgroup_mma_wait(0, deps=[out, P])
+        done = warpgroup_mma_wait(0, deps=out + (P,))  # noqa: RUF005
         values.release(visit)
         visit += 1
         if schedule.HOW.SKIPS:
@@ -351,12 +376,13 @@ def consume(output, queues, tiles, scale_log2, blocks, sinks, CONSUMER: gl.const
             )
         # O_i = O / l and L_i = m + log l
         _leave_results(
-            (out, running_max, running_sum), Q_block, output, sink, this_tile, place, row, schedule,
+            (done[0 : part_count(COLUMNS, 0)], running_max, running_sum),
+            output[2].index(CONSUMER) if STAGED else Q_block, output, sink, this_tile, place, row, schedule,
             tiles.seq_q, scale_log2, CONSUMER,
         )  # fmt: skip
         if CONSUMER == 0:
             store_times(blocks, this_tile, began, TRACED)
-        if not LATE:
+        if not (LATE or STAGED):
             _hand_back(queries, tile_visit)
         tile_visit += 1
     tma.store_wait(0)

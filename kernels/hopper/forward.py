@@ -17,16 +17,14 @@ from kernels.hopper.warp_group import ROWS, start
 
 
 @gluon.jit
-def load(queue, visit, descriptor, batch, head, row, OF_COLUMNS: gl.constexpr = False):
-    """Copy rows from `row` on, or columns of the same ones, once this visit's buffer was read."""
+def load(queue, visit, descriptor, batch, head, row, PIECES: gl.constexpr = 1):
+    """Copy rows from `row` on, PIECES of their columns one by one, once this visit's buffer was read."""
     PARTS: gl.constexpr = queue.blocks.shape[0] // queue.full.shape[0]
     queue.wait_empty(visit)
     mbarrier.expect(queue.arrival(visit), PARTS * descriptor.block_type.nbytes)
     for part in gl.static_range(PARTS):
-        if OF_COLUMNS:
-            place = [batch, head, row, part * descriptor.block_type.shape[3]]
-        else:
-            place = [batch, head, row + part * descriptor.block_type.shape[2], 0]
+        rows = row + part // PIECES * descriptor.block_type.shape[2]
+        place = [batch, head, rows, part % PIECES * descriptor.block_type.shape[3]]
         tma.async_copy_global_to_shared(descriptor, place, queue.arrival(visit), queue.block(visit, part))
 
 
@@ -73,8 +71,8 @@ def produce(inputs, queues, tiles, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.
         first, end = schedule.own_blocks(tile, *schedule.seen_blocks(row, schedule.BLOCK_Q, before))
         key = first_key + (end - 1 - schedule.later(tile)) * schedule.BLOCK_KV - before
         # Q_i, and the first K_j and V_j
-        load(keys, visit, k_tensor, batch, kv_head, key, True)
-        load(queries, tile_visit, q_tensor, batch, head, query)
+        load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES)
+        load(queries, tile_visit, q_tensor, batch, head, query, tiles.HOW.PIECES)
         _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
         if tiles.starts is not None:
             if tiles.HOW.EARLY:
@@ -86,7 +84,7 @@ def produce(inputs, queues, tiles, counter, AHEAD: gl.constexpr, TRANSPOSED: gl.
         for _ in range(end - first - 1):
             key -= schedule.BLOCK_KV
             visit += 1
-            load(keys, visit, k_tensor, batch, kv_head, key, True)
+            load(keys, visit, k_tensor, batch, kv_head, key, tiles.HOW.PIECES)
             _load_values(values, visit, v_tensor, batch, kv_head, key, TRANSPOSED)
         if tiles.starts is not None:
             if not tiles.HOW.EARLY:
@@ -139,8 +137,8 @@ def attention_kernel(
         ahead, prefix, cap, slopes, per_slope, None, starts, key_starts, sequences, None, None,
         CONSUMERS * ROWS, BLOCK_KV, HOW,
     )  # fmt: skip
-    q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS)
-    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS * HOW.K_PIECES)
+    q_blocks = blocks_for(q_tensor, HOW.Q_BUFFERS * CONSUMERS * HOW.PIECES)
+    k_blocks = blocks_for(k_tensor, HOW.KV_BUFFERS * HOW.PIECES)
     v_blocks = blocks_for(v_tensor, HOW.KV_BUFFERS)
     next_tiles = make_tile_blocks(8 if starts is not None else (4 if HOW.PLACED else 1))
     queues = (
@@ -152,12 +150,13 @@ def attention_kernel(
     )
     fence_async_shared()
 
-    if share is not None:
-        output = (out_tensor, lse, partial, partial_lse)
-    elif starts is not None:
-        output = (out_tensor, lse, out, out_strides)
+    stages = q_blocks
+    if HOW.STAGED:
+        stages = blocks_for(out_tensor, CONSUMERS)
+    if starts is None:
+        output = (out_tensor, lse, stages, partial, partial_lse)
     else:
-        output = (out_tensor, lse)
+        output = (out_tensor, lse, stages, out, out_strides)
     start(
         consume, (output, queues, schedule, scale_log2, blocks, sinks),
         [(produce, ((q_tensor, k_tensor, v_tensor), queues, schedule, counter, not CAUSAL, False))], HOW,

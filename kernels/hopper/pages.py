@@ -138,7 +138,7 @@ def paged_attention_kernel(
     fence_async_shared()
 
     table = (block_table, row_stride, table_stride, page_size)
-    consumed = (out_tensor, lse), queues, tiles, scale_log2, None, None
+    consumed = (out_tensor, lse, None), queues, tiles, scale_log2, None, None
     produced = (q_tensor, k_tensor, v_tensor), queues, tiles, counter, table
     if HOW.PRODUCERS == 1:
         start(consume, consumed, [(_produce, (produced, "both"))], HOW)

@@ -152,6 +152,16 @@ def part_count(columns, held):
 
 
 @gluon.jit
+def columns_of(queries, visit, CONSUMER: gl.constexpr, PIECES: gl.constexpr):
+    """A consumer's rows of this visit's Q, in so many blocks of columns."""
+    pieces = ()
+    for piece in gl.static_range(PIECES):
+        block = queries.block(visit, CONSUMER * PIECES + piece)
+        pieces = pieces + (block.reshape([ROWS, block.shape[3]]),)  # noqa: RUF005
+    return pieces
+
+
+@gluon.jit
 def held_columns(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
     """The first HELD columns of Q in the registers from which wgmma takes its left operand; 0 for none."""
     if HELD:
@@ -168,16 +178,19 @@ def held_columns(Q, HELD: gl.constexpr, BLOCK_KV: gl.constexpr):
 def start_scores(Q, held, keys, visit, HELD: gl.constexpr, KEYS: gl.constexpr, COLUMNS: gl.constexpr):
     """Issue Q K^T of the first KEYS of this visit's keys, K in one block or several of its columns."""
     WIDTH: gl.constexpr = keys.blocks.shape[-1]
-    PIECES: gl.constexpr = keys.blocks.shape[0] // keys.full.shape[0]
+    PIECES: gl.constexpr = keys.blocks.shape[0] // keys.full.shape[0]  # as Q has
     S = gl.zeros([ROWS, KEYS], gl.float32, accumulator_layout(KEYS))
     if PIECES > 1:
         for piece in gl.static_range(PIECES):
             K = keys.block(visit, piece).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
-            some = Q.slice(piece * WIDTH, WIDTH, dim=1)
+            if piece == 0 and HELD > 0:  # noqa: SIM108 (an expression would have one type)
+                some = held
+            else:
+                some = Q[piece]
             S = warpgroup_mma(some, K.permute((1, 0)), S, use_acc=piece > 0, is_async=True)
     else:
         K = keys.block(visit).reshape([keys.blocks.shape[-2], WIDTH]).slice(0, KEYS, dim=0)
-        S = start_product(Q, K, S, False, COLUMNS, HELD, held)
+        S = start_product(Q[0], K, S, False, COLUMNS, HELD, held)
     return S
 
 
@@ -198,8 +211,38 @@ def start_product(
     return product
 
 
+@gluon.constexpr_function
+def output_layout(columns, part):
+    """Who holds what of a part of O."""
+    return accumulator_layout(part_of(columns, 0, part, 1))
+
+
 @gluon.jit
-def start_output(P, values, visit, out):
-    """Issue out + P V of this visit's key block."""
+def no_output(COLUMNS: gl.constexpr):
+    """O before the first key block: its columns in parts, as `parts_of` says."""
+    out = ()
+    for part in gl.static_range(part_count(COLUMNS, 0)):
+        some = gl.zeros([ROWS, part_of(COLUMNS, 0, part, 1)], gl.float32, output_layout(COLUMNS, part))
+        out = out + (some,)  # noqa: RUF005 (Gluon unpacks none)
+    return out
+
+
+@gluon.jit
+def start_output(P, values, visit, out, COLUMNS: gl.constexpr):
+    """Issue out + P V of this visit's key block, a product for each part."""
     V = values.block(visit).reshape([values.blocks.shape[3], values.blocks.shape[4]])
-    return warpgroup_mma(P, V, out, is_async=True)
+    issued = ()
+    for part in gl.static_range(part_count(COLUMNS, 0)):
+        weights = as_operand(P, P.dtype, output_layout(COLUMNS, part))
+        some = V.slice(part_of(COLUMNS, 0, part, 0), part_of(COLUMNS, 0, part, 1), dim=1)
+        issued = issued + (warpgroup_mma(weights, some, out[part], is_async=True),)  # noqa: RUF005
+    return issued
+
+
+@gluon.jit
+def scaled(out, factors, COLUMNS: gl.constexpr):
+    """Each row of O times its factor."""
+    rescaled = ()
+    for part in gl.static_range(part_count(COLUMNS, 0)):
+        rescaled = rescaled + (out[part] * beside(factors, output_layout(COLUMNS, part)),)  # noqa: RUF005
+    return rescaled

@@ -7,8 +7,8 @@ TILING = {  # by head dim; a consumer has 64 query rows; turns pay where exp tak
     128: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS},
     256: {"BLOCK_KV": 64, "Q_BUFFERS": 1, "TURNS": False, **_TWO_CONSUMERS},
 }
-V_TILING = {  # by head dims of Q and K and of V, where they differ: K comes in pieces of 64 columns
-    (192, 128): {"BLOCK_KV": 128, "Q_BUFFERS": 1, "TURNS": False, "K_PIECES": 3, **_TWO_CONSUMERS}
+V_TILING = {  # by head dims of Q and K and of V, where they differ: Q and K come in pieces of 64 columns
+    (192, 128): {"BLOCK_KV": 128, "Q_BUFFERS": 1, "TURNS": False, "PIECES": 3, **_TWO_CONSUMERS}
 }
 FEW_KEYS = 768  # that a query sees on average: below, tiles are short, and turns hold up their starts
 FEW_KEYS_TILING = {64: {"BLOCK_KV": 128, "Q_BUFFERS": 2, "TURNS": False, **_TWO_CONSUMERS}}
@@ -25,13 +25,13 @@ def heads_together(key_heads: int, group: int, bytes_of_keys: int) -> int:
     """Heads whose tiles start side by side: of as many key heads as have room in L2_FOR_KEYS.
 
     Where a mask hides later keys the heaviest tiles of a set start first. Those of a last set of few heads
-    would end long after all others: where it has less than a third of a set, all sets are made alike.
+    would end long after all others: where it has less than half of a set, all sets are made alike.
 
     >>> heads_together(16, 1, L2_FOR_KEYS // 5)  # 4 sets of 4, not 3 of 5 and one head
     4
     """
     most = min(key_heads, max(1, L2_FOR_KEYS // bytes_of_keys))
-    if 0 < 3 * (key_heads % most) < most:
+    if 0 < 2 * (key_heads % most) < most:
         most = -(-key_heads // -(-key_heads // most))
     return group * most
 

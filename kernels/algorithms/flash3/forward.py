@@ -19,12 +19,12 @@ from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, TILING, V_TILING, 
 
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
-CAUSAL_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # the same where causal without a window, as the next two
+CAUSAL_HELD_COLUMNS = {64: 0, 128: 64, 256: 128}  # the same where causal without a window, as the next two
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
 # without a window maxima are taken in several chains; where causal the producer places tiles for consumers
 SHORT_WAITS = (64,)
 # of `Schedule`, where consumers have key blocks of their own and nothing else is known
-ANYWHERE = {"EDGES": "anywhere", "SKIPS": True, "HELD": 0, "TRACED": False}
+ANYWHERE = {"EDGES": "anywhere", "SKIPS": True, "HELD": 0, "TRACED": False, "STAGED": False, "PIECES": 1}
 ANYWHERE |= dict.fromkeys(("WINDOWED", "SHIFTED", "WIDE", "PAIRED", "CHAINS", "PLACED", "ALL_SEE"), False)
 PLAIN = Terms(None)
 WHOLE = Seen((None, None))
@@ -165,7 +165,7 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
         chosen = dict(tiling(head_dim, rows, keys, causal, window and window + ahead))
     else:
         chosen = dict(V_TILING[head_dim, v_dim])
-    block_kv, pieces = chosen.pop("BLOCK_KV"), chosen.pop("K_PIECES", 1)
+    block_kv, pieces = chosen.pop("BLOCK_KV"), chosen.pop("PIECES", 1)
     heads_per_kv_head = heads // kv_heads
     bytes_of_keys = 2 * min(window or keys, keys) * head_dim * k.element_size()  # that a query sees
     block_q = ROWS.value * chosen["CONSUMERS"]
@@ -176,7 +176,7 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
     prefix = None if seen.prefix is None else min(seen.prefix, seq_kv)
     out_strides = None if sequences is None else out.stride()
     columns = -(-head_dim // 16) * 16  # that products are of
-    while ways["HELD"] > (columns if pieces == 1 else 0):
+    while ways["HELD"] > (columns if pieces == 1 else 64):
         ways["HELD"] //= 2
     arguments = {
         "batch_heads": batch * heads,
@@ -190,17 +190,30 @@ def _prepared(q, k, v, out, causal, window, scale, terms: Terms = PLAIN) -> tupl
         "OTHERS": terms.seen is not None,
         "EARLY": keys <= EARLY_KEYS,
         "COLUMNS": columns,
-        "K_PIECES": pieces,
+        "STAGED": pieces > 1,
+        "V_COLUMNS": value_columns(v_dim, causal),
+        "PIECES": pieces,
         **ways,
         **chosen,
     }
     descriptors = [
-        _descriptor(q, ROWS.value),
+        _descriptor(q, ROWS.value, 64 if pieces > 1 else None),
         _descriptor(k, block_kv, 64 if pieces > 1 else None),
         _descriptor(v, block_kv),
-        _descriptor(out, ROWS.value),
+        _descriptor(out, ROWS.value, v_dim // 2 if pieces > 1 else None),
     ]
     return min(multiprocessors(q.device), batch * heads * query_blocks), descriptors, arguments
+
+
+def value_columns(head_dim: int, causal: bool) -> int:
+    """Columns of O that P V is computed for: where causal half of those padded, and a power of two more.
+
+    Two products take less time than one there alone, as measured.
+    """
+    whole, most = padded(head_dim), padded(head_dim) // 2
+    if whole == min(TILING) or not causal:
+        return whole
+    return most + max(16, 1 << (head_dim - most - 1).bit_length())
 
 
 def _typical(seen: Seen, seq_q: int, seq_kv: int) -> tuple[int, int]:

@@ -82,6 +82,7 @@ def _launch(q, k_cache, v_cache, out, lse, block_table, lengths, call: Call, add
         "scale_log2": call.scale * math.log2(math.e),
         **ANYWHERE,
         "COLUMNS": call.head_dim,
+        "V_COLUMNS": call.head_dim,
         "CAUSAL": call.causal,
         "ALIGNED": not call.causal,
         "PAIRED": call.causal and call.head_dim in PAIRED,
