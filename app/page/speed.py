@@ -38,7 +38,7 @@ from engine.studies import gains
 from engine.studies.comparison import HERE, measured_rows, modelled_rows, roofline
 from engine.studies.decoding import decoding_of
 from engine.studies.model_errors import medians, published
-from engine.studies.survey import by_length, side_by_side
+from engine.studies.survey import LONGEST, by_length, side_by_side
 from engine.worker.client import Job
 
 METRICS = {key: name for key, (name, _) in figures.METRICS.items()}
@@ -62,7 +62,6 @@ UNITS = {
 }
 # where no tensor core takes the dtype
 PLAIN = {"tensor core": "matrix products, which run on the float32 units in this data type"}
-LONGEST = 65536  # keys of the axis, unless something longer is shown
 LITTLE = 1.5  # times fewer bytes that are no reason for less time
 
 

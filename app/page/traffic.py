@@ -21,7 +21,7 @@ from engine.experiment import Experiment
 from engine.measuring.live import Live
 from engine.model.device_memory import largest_context, memory_bytes
 from engine.studies.gains import fused_of
-from engine.studies.survey import by_algorithm, by_length, by_tiling, times_less
+from engine.studies.survey import LONGEST, by_algorithm, by_length, by_tiling, times_less
 
 KINDS = {"dram": "crosses HBM", "requested": "requested from L2", "compulsory": "compulsory"}
 ORIGINS = {
@@ -81,7 +81,8 @@ def _over_length(experiment: Experiment, kind: str, colours: Palette) -> None:
 
 @lru_cache(maxsize=256)
 def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
-    return figures.bytes_by_length(by_length(experiment), kind, experiment.problem.seq_kv, colours)
+    keys = experiment.problem.seq_kv
+    return figures.bytes_by_length(by_length(experiment).up_to(max(LONGEST, 4 * keys)), kind, keys, colours)
 
 
 def _headline(simulations) -> str:

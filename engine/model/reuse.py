@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-AT_ONCE = 32  # steps, a fraction of a millisecond
+AT_ONCE = 64  # steps, a fraction of a millisecond
 ROUNDING = 1e-9  # of a step: so close to its end a program has ended
 GROUPS = 8  # of SMs that are equally fast, as many as an H200 has GPCs
 
@@ -182,7 +182,8 @@ def _since(
             # [steps from the first, steps]: what is used again by each step, by the step of its use before
             places = (step[young] - first + 1) * steps + before[young] - oldest
             gone = np.bincount(places, size[young], (AT_ONCE + 1) * steps).reshape(-1, steps)
-            until = np.pad((last[oldest:stop] - gone.cumsum(0)).cumsum(1), ((0, 0), (1, 0)))
+            until = np.zeros((AT_ONCE + 1, steps + 1))
+            np.cumsum(last[oldest:stop] - gone.cumsum(0), axis=1, out=until[:, 1:])
             now, begun, ended = step[far] - first, before[far] - oldest, step[far] - oldest
             apart = until[now, ended] - until[now, begun + 1]
             together = until[now + 1, ended + 1] - until[now + 1, begun] - size[far]

@@ -22,6 +22,7 @@ from engine.schedule.step import Tensor
 from engine.studies.drawable import at_length
 
 LENGTHS = tuple(4**power for power in range(3, 11))
+LONGEST = 65_536  # of an axis, unless something longer is shown
 Value = TypeVar("Value")
 BLOCKS = (16, 32, 64, 128, 256)
 
