@@ -2,9 +2,9 @@
 
 import { cut } from "../canvas/cut.js";
 import { clamp, duration, plural } from "../canvas/format.js";
-import { LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
 import { NARROW } from "../canvas/stage.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { GridPanel } from "./grid.js";
 import { LanesPanel } from "./lanes.js";
 import { CirclePanel } from "./ring.js";
@@ -55,7 +55,7 @@ export function acrossLayout({ runs }, { width: w, height: h, u }) {
   ];
 }
 
-class AcrossPlayer extends LanesPlayer {
+class AcrossPlayer extends TimedPlayer {
   static bar = BAR;
   static Model = Runs;
 
@@ -68,12 +68,6 @@ class AcrossPlayer extends LanesPlayer {
 
   eventBeside(by) {
     return this.model.runs[this.shown].eventBeside(this.at, by);
-  }
-
-  /** A press on a run's lanes shows the run, too. */
-  press(event) {
-    super.press(event);
-    if (this.held) this.choose("shown", this.held.number);
   }
 
   layout() {

@@ -2,7 +2,6 @@
 
 import { clamp, microseconds, roundStep, unitOf } from "./format.js";
 import { sheet } from "./pen.js";
-import { TimedPlayer } from "./timed_player.js";
 
 const EDGE = 30; // units from the end in which words would leave the chart
 const MOST_KEPT = 8; // pictures
@@ -22,11 +21,6 @@ export class LaneChart {
 
   timeAt(px) {
     return ((px - this.plot.x) / this.plot.w) * this.model.longest;
-  }
-
-  holds(px, py) {
-    const { x, y, w } = this.plot;
-    return px >= x && px < x + w && py >= y && py < y + this.high;
   }
 
   /** One picture up to a moment and the other beyond it, each asked for by its values; where they meet. */
@@ -89,25 +83,5 @@ export class LaneChart {
   inMicroseconds(tick, step, last) {
     const [unit, name] = unitOf(this.model.longest);
     return `${microseconds(tick / unit, step / unit)}${last ? ` ${name}` : ""}`;
-  }
-}
-
-/** A player of such charts: a press on one goes to that moment, and a drag along with it. */
-export class LanesPlayer extends TimedPlayer {
-  press(event) {
-    super.press();
-    const { offsetX: x, offsetY: y, pointerId } = event;
-    this.held = this.stage.panels.find((panel) => panel.holds?.(x, y));
-    if (!this.held) return;
-    this.stage.canvas.setPointerCapture(pointerId);
-    this.point(event);
-  }
-
-  point(event) {
-    if (this.held) this.seek(this.held.timeAt(event.offsetX));
-  }
-
-  lift() {
-    this.held = null;
   }
 }

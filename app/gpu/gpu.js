@@ -2,8 +2,8 @@
 
 import { cut } from "../canvas/cut.js";
 import { duration, grouped, microseconds, plural, unitOf } from "../canvas/format.js";
-import { LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { ChartPanel } from "./chart.js";
 import { Recorded } from "./placement.js";
 import { sentence } from "./story.js";
@@ -22,7 +22,7 @@ const BAR = {
   },
 };
 
-class GpuPlayer extends LanesPlayer {
+class GpuPlayer extends TimedPlayer {
   static bar = BAR;
   static Model = Recorded;
 

@@ -1,8 +1,8 @@
 // Bytes across HBM in slow motion: the same work by several algorithms, which set out together.
 
 import { duration, grouped, microseconds, percent, times, traffic, unitOf } from "../canvas/format.js";
-import { LanesPlayer } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { Sampled } from "./flow.js";
 import { aboveOf, FlowPanel, FOOT } from "./lane.js";
 
@@ -53,7 +53,7 @@ export function sentence({ lanes }, time) {
   return `${whole}, ${last.name} ${moved(last)} in ${duration(last.seconds)}: ${times(less)} times fewer bytes, ${times(faster)} times less time.`;
 }
 
-class HbmPlayer extends LanesPlayer {
+class HbmPlayer extends TimedPlayer {
   static bar = BAR;
   static Model = Sampled;
 

@@ -1,11 +1,12 @@
 // One canvas, one clock: inside one block of threads, its lanes over time.
 
 import { capital, duration, subscript } from "../canvas/format.js";
-import { LaneChart, LanesPlayer } from "../canvas/lane_chart.js";
+import { LaneChart } from "../canvas/lane_chart.js";
 import { showing } from "../canvas/showing.js";
 import { merged, Spans } from "../canvas/spans.js";
 import { NARROW } from "../canvas/stage.js";
 import { mix } from "../canvas/theme.js";
+import { TimedPlayer } from "../canvas/timed_player.js";
 import { unpack } from "../canvas/unpack.js";
 
 const FIRST_LOOK = 2; // the first group's softmax, counted from 0, in whose middle the playhead stands at first
@@ -147,7 +148,7 @@ class BlockPanel extends LaneChart {
   }
 }
 
-class InsidePlayer extends LanesPlayer {
+class InsidePlayer extends TimedPlayer {
   static bar = BAR;
   static Model = Block;
 

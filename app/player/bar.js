@@ -26,7 +26,7 @@ const GRADIENTS = {
 
 export const BAR = {
   label: "Player: attention, tile by tile",
-  state: { race: false, flaw: "", speeds: { single: 0, race: 1 }, slot: 0.5, pinned: null },
+  state: { race: false, flaw: "", speeds: { single: 0, race: 1 }, pinned: null },
   speeds: [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   named: (speed) => (({ 0.125: "⅛", 0.25: "¼", 0.5: "½" })[speed] || speed) + "×",
   far: "one tile back or forward",
@@ -39,19 +39,6 @@ export const BAR = {
     {
       ...{ name: "flaw", key: "b", label: "Break it: leave a line out", choices: [] },
       told: "leave a line of the kernel out: O turns red where it goes wrong",
-    },
-  ],
-  keys: [
-    {
-      ...{ name: "↑ ↓", told: "another row (Shift: another query tile)" },
-      act: (player, far) => ({
-        ArrowUp: () => player.moveRow(-1, far),
-        ArrowDown: () => player.moveRow(1, far),
-      }),
-    },
-    {
-      ...{ name: "Esc", told: "close; follow the tile at work again" },
-      act: (player) => ({ Escape: () => player.escape() }),
     },
   ],
   guide: ({ backward }) => (backward ? { ...GUIDE, ...GRADIENTS } : GUIDE),

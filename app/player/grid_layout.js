@@ -1,7 +1,5 @@
 // Where the tiles of the score matrix lie, with Q at their left, K and V above and O at their right.
 
-import { countUpTo } from "../canvas/format.js";
-
 const snap = (x, dpr) => Math.round(x * dpr) / dpr;
 
 /** Where the tiles of a problem lie in a box; ragged last tiles are narrower, as they are in memory. */
@@ -40,10 +38,5 @@ export class GridLayout {
   cell(i, j) {
     const { x, y, gap } = this;
     return [x[j], y[i], x[j + 1] - x[j] - gap, y[i + 1] - y[i] - gap];
-  }
-
-  /** The query block at a height, or -1. */
-  queryAt(py) {
-    return py >= this.y0 + this.h ? -1 : countUpTo(this.y, py) - 1;
   }
 }

@@ -23,11 +23,6 @@ export class GridPanel {
     Object.assign(this, { grid, painter: new Painter(model, run, grid, this.theme, this.u) });
   }
 
-  /** The row of the problem at a height within the tiles. */
-  rowAt(y) {
-    return Math.floor((y - this.grid.y0) / this.grid.perQuery);
-  }
-
   paint(pen, box, { model, run, step, row, flaw }) {
     this.titles(pen, box, model);
     this.queryTitle(pen, model);

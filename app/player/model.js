@@ -57,11 +57,11 @@ export class Model extends Tiles {
     return Math.floor(this.rows[index] / this.drawn.block_q);
   }
 
-  /** Index of a sampled row of a query block, at a fraction of its height. */
-  rowOf(block, slot) {
+  /** Index of the sampled row in the middle of a query block. */
+  rowOf(block) {
     const start = this.rowStart[block],
       count = this.rowStart[block + 1] - start;
-    return start + Math.min(count - 1, Math.floor(slot * count));
+    return start + Math.min(count - 1, Math.floor(count / 2));
   }
 
   /** Index of the sampled row closest to a row of the problem. */

@@ -139,31 +139,8 @@ class Player extends TimedPlayer {
   }
 
   get row() {
-    const { model, pinned, slot } = this;
-    return pinned === null ? model.rowOf(this.followed, slot) : model.nearest(pinned);
-  }
-
-  moveRow(by, far) {
-    if (this.race) return;
-    const { model, row, slot } = this,
-      block = clamp(model.blockOf(row) + by, 0, model.queryBlocks - 1),
-      next = far ? model.rowOf(block, slot) : clamp(row + by, 0, model.rows.length - 1);
-    this.choose("pinned", model.rows[next]);
-  }
-
-  /** A press on a row of the grid keeps that row in view. */
-  press({ offsetX: x, offsetY: y }) {
-    super.press();
-    if (this.race) return;
-    const [panel] = this.stage.panels,
-      { grid } = panel;
-    if (x < grid.q.x - 8 || x > grid.right || grid.queryAt(y) < 0) return;
-    this.choose("pinned", this.model.rows[this.model.nearest(panel.rowAt(y))]);
-  }
-
-  escape() {
-    if (this.controls.help.hidden) this.choose("pinned", null);
-    else this.controls.showHelp(false);
+    const { model, pinned } = this;
+    return pinned === null ? model.rowOf(this.followed) : model.nearest(pinned);
   }
 
   /** A race has lanes of tiles only where there is room for them. */

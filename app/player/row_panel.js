@@ -5,7 +5,6 @@ import { rowState } from "./row_state.js";
 
 const NARROW = 600; // units: below it the numbers stand in two columns
 const SHORT = 200; // units of width below which a number has room for few words
-const KEPT = "kept in view; Esc follows again";
 const LEAST = 90; // units of height that a number with its trace takes
 
 // The numbers of a row: what each is called where a softmax is online, where it takes whole rows, and in little room.
@@ -27,10 +26,10 @@ function duringTile(key, { now, done, m, alpha, l, before, next }) {
 }
 
 /** A rule, whose row it is, and what is said of it; how much of a line that takes. */
-export function rowHeading(pen, box, what, { model, row, following, still }, kept = KEPT) {
+export function rowHeading(pen, box, what, { model, row, following }, kept = "as the link has it") {
   const { u } = pen,
     where = following ? "follows the tile at work" : kept,
-    facts = ["computed", `query tile ${model.blockOf(row)}`, where, ...(still ? [] : ["↑ ↓ choose"])],
+    facts = ["computed", `query tile ${model.blockOf(row)}`, where],
     style = { size: 15, weight: 600, apart: 12 };
   pen.rule(box.x, box.y, box.w);
   return 24 * u + pen.heading(`Row ${model.rows[row]}, ${what}`, facts, box.x, box.y + 24 * u, box.w, style);

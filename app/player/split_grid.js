@@ -42,12 +42,6 @@ export class SplitGridPanel extends GridPanel {
     this.grid.below = MERGED * u;
   }
 
-  /** The row of the problem at a height. */
-  rowAt(y) {
-    const { model, grid } = this;
-    return model.run.parts[grid.queryAt(y)].i * model.drawn.block_q;
-  }
-
   paint(pen, box, { model, run, step }) {
     const { grid, painter, u, theme } = this,
       { steps } = painter.run,

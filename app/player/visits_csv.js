@@ -26,7 +26,7 @@ export function visitsCsv({ model, run }) {
       ...(run.phases.length > 1 && { kernel: run.phases[run.phase[start]].name }),
       "query tile": tile(query),
       "key tile": tile(key),
-      ...KNOWN[run.rows](model, model.rowOf(query, 0.5), key),
+      ...KNOWN[run.rows](model, model.rowOf(query), key),
       "read from L2 (bytes)": run.readAt(last),
       "written to L2 (bytes)": run.writtenAt(last),
       "of both across HBM, modelled (bytes)": run.readAt(last, "crossing") + run.writtenAt(last, "crossing"),

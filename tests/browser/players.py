@@ -65,7 +65,6 @@ def put_back(page, asked) -> bool:
         if state(page)[pressed]:
             page.keyboard.press(key)
     page.keyboard.press("Escape")  # closes the list of keys
-    page.keyboard.press("Escape")  # follows the rows again
     seek(page, page.as_opened["position"])
     page.evaluate("window.__player.frames.length = 0")
     page.evaluate(SETTLED)
