@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernels.call.options import Options
-from kernels.reference import visible_mask
+from kernels.reference import reference_attention, visible_mask
 
 ON_CPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: nothing to interpret")
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
@@ -110,6 +110,25 @@ def gradients(attend, tensors, d_out, d_lse=None):
     if d_lse is not None:
         total = total + torch.where(lse.isfinite(), lse, 0.0).mul(d_lse).sum()
     return torch.autograd.grad(total, leaves)
+
+
+def by_sequence(q, k, v, packed, **given):
+    """O and lse in float64 of each of the packed sequences by itself, one after another.
+
+    packed: where they begin among the queries and the keys, [sequences + 1] each.
+    """
+    spans = [zip(starts.tolist(), starts[1:].tolist(), strict=False) for starts in packed]
+    found = [(q.new_zeros(*q.shape[:2], 0, v.shape[3]).double(), q.new_zeros(*q.shape[:2], 0).double())]
+    for (row, row_end), (key, key_end) in zip(*spans, strict=True):
+        own = q[:, :, row:row_end], k[:, :, key:key_end], v[:, :, key:key_end]
+        if row < row_end and key < key_end:
+            found.append(reference_attention(*own, **given))
+        elif row < row_end:
+            lse = torch.full_like(own[0][..., 0], -torch.inf).double()
+            if given.get("sinks") is not None:
+                lse = given["sinks"].double()[:, None].expand(lse.shape)
+            found.append((own[0].new_zeros(*lse.shape, v.shape[3]).double(), lse))
+    return [torch.cat(each, 2) for each in zip(*found, strict=True)]
 
 
 def largest_difference(ours, exact):

@@ -4,9 +4,8 @@ import math
 
 import pytest
 import torch
-from attention_cases import ON_CPU, in_turn
+from attention_cases import ON_CPU, by_sequence, in_turn
 
-from kernels import reference_attention
 from kernels.algorithms.flash3 import backward as flash3_backward
 from kernels.algorithms.flash3 import forward as flash3
 from kernels.backward.shared_key_blocks import Shares
@@ -72,25 +71,10 @@ def exact(q, k, v, d_out, d_lse, packed=None, **given):
         leaves.append(sinks.double().requires_grad_())
         given["sinks"] = leaves[3]
     starts = packed or [torch.tensor([0, tensor.shape[2]]) for tensor in (q, k)]
-    spans = [zip(each.tolist(), each[1:].tolist(), strict=False) for each in starts]
-    outs, logs = [], []
-    for (row, row_end), (key, key_end) in zip(*spans, strict=True):
-        if row < row_end:
-            tensors = (each[:, :, slice(*span)] for each, span in zip(
-                leaves[:3], ((row, row_end), (key, key_end), (key, key_end)), strict=True))  # fmt: skip
-            found = _without_keys(q[:, :, row:row_end], v, given.get("sinks")) if key == key_end else None
-            out, lse = found or reference_attention(*tensors, **given)
-            outs.append(out)
-            logs.append(lse)
-    out, lse = torch.cat(outs, 2), torch.cat(logs, 2)
+    out, lse = by_sequence(*leaves[:3], starts, **given)
     of_lse = torch.where(lse.isfinite(), lse, 0) * d_lse[..., : lse.shape[2]]
     total = (out * d_out[:, :, : out.shape[2]]).sum() + of_lse.sum()
     return out, lse, *torch.autograd.grad(total, leaves)
-
-
-def _without_keys(q, v, sinks):
-    lse = torch.full(q.shape[:3], -math.inf) if sinks is None else sinks[None, :, None].expand(q.shape[:3])
-    return q.new_zeros(*q.shape[:3], v.shape[3]).double(), lse.double()
 
 
 def check(shape, dims, **given):

@@ -113,17 +113,6 @@ def test_a_pair_that_a_plain_mask_says_is_that_mask(window, causal, same, device
     assert torch.equal(ours, attention(q, k, v, **same, **ROOMY.blocks))
 
 
-def test_a_sink_takes_its_share_of_every_row(device):
-    q, k, v = random_qkv(ROOMY, torch.float32, device)
-    ones = torch.ones_like(v)
-    sinks = torch.tensor([0.0, -torch.inf], device=device)
-    sums, lse = attention(q, k, ones, sinks=sinks, return_lse=True)
-    share = torch.exp(sinks[:, None] - lse)
-    assert largest_difference(sums[..., 0], (1 - share).double()) < 1e-5
-    assert (sums[:, 1] - 1).abs().max() < 1e-5  # the other head has none
-    assert (sums[:, 0] < 0.999).all()
-
-
 def test_flash3_leaves_caps_that_need_every_digit_to_flash2(device):
     q, k, v = random_qkv(SQUARE, torch.float16, device)
     taken = "sides, a prefix, documents, documents of few queries, softcap, sinks and slopes alone"

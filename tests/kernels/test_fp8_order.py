@@ -12,7 +12,6 @@ from kernels.algorithms.fp8 import forward as fp8
 from kernels.algorithms.fp8.quantise import QUERIES, Quantised
 from kernels.dispatch.dispatch import checked
 from kernels.hopper import fp8 as fp8_kernel
-from kernels.hopper.fp8_softmax import rescale_asm
 
 SHAPES = [
     (1, 1, 1, 1, 1),
@@ -173,42 +172,3 @@ def test_half_of_the_weights_are_rounded_exponentials_the_others_rounded_logits(
     assert root_mean_square(errors[exponentials]) == pytest.approx(0.026, rel=0.2)
     assert root_mean_square(errors[~exponentials]) == pytest.approx(0.031, rel=0.2)
     assert abs(errors[~exponentials].mean()) < 3 * 0.031 / (~exponentials).sum().sqrt()
-
-
-def run_ptx(asm, given):
-    """What inline assembly leaves in its outputs, half as many as it is given; and how often it multiplied.
-
-    A warp of one thread runs it.
-    """
-    outputs = len(given) // 2
-    registers = {f"${outputs + n}": value for n, value in enumerate(given)} | {"0f3F800000": 1.0}
-    does = {
-        "setp.neu.f32": lambda a, b: a != b,
-        "setp.neu.or.f32": lambda a, b, or_this: a != b or or_this,
-        "vote.sync.any.pred": lambda a, _threads: a,
-        "mov.f32": lambda a: a,
-        "mul.f32": lambda a, b: a * b,
-    }
-    products = 0
-    body, end = asm.strip("{} ").removeprefix(".reg .pred p; ").split(" DONE:")
-    assert not end.strip()
-    for line in body.rstrip(";").split("; "):
-        name, operands = line.removeprefix("@!p ").split(" ", 1)
-        if name == "bra":
-            if not registers["p"]:
-                break
-            continue
-        to, *from_ = operands.split(", ")
-        registers[to] = does[name](*(registers.get(each) for each in from_))
-        products += name == "mul.f32"
-    return [registers[f"${n}"] for n in range(outputs)], products
-
-
-@pytest.mark.parametrize("factors", [(1.0, 1.0), (0.5, 1.0), (1.0, 0.25), (0.5, 0.25)], ids=str)
-def test_only_a_warp_whose_factors_are_all_one_skips_the_products(factors):
-    """A thread's numbers are two of a row, two of the other, and so on."""
-    numbers = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
-    by_number = [factors[n // 2 % 2] for n in range(8)]
-    found, products = run_ptx(rescale_asm(8), numbers + by_number)
-    assert found == [number * factor for number, factor in zip(numbers, by_number, strict=True)]
-    assert products == (0 if factors == (1.0, 1.0) else 8)

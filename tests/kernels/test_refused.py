@@ -90,6 +90,9 @@ REFUSED = {
         (dict.fromkeys("qk", zeros(1, 2, 16, 65)) | {"v": zeros(1, 2, 16, 257)},
          "v has head_dim 257, it must be at most 256 where q's is above 64, 65: O and dV would not"),
         ({"algorithm": "flash3", "block_q": 64}, "block_q is 64, it must be None with algorithm 'flash3'"),
+        *(({"algorithm": name, "k": zeros(SHAPE, requires_grad=True)},
+           f"algorithm is '{name}' and k requires grad, it must be one of auto,")
+          for name in ("standard", "flash1")),
         ({"algorithm": "flash3"}, "algorithm is 'flash3', which does not serve this call: flash3"),
         *(({"algorithm": "split_kv", "splits": each}, f"splits is {each}, it must be None or a whole number")
           for each in (0, 2.0)),

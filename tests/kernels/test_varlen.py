@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from attention_cases import drawn, largest_difference
+from attention_cases import by_sequence, drawn, largest_difference
 
 from kernels import attention, attention_varlen, flash_attn, reference_attention
 from kernels.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
@@ -32,26 +32,6 @@ def packed(lengths, dtype, device, more=0):
     return [drawn(*shape, dtype=dtype, seed=seed).to(device) for seed, shape in enumerate(shapes)]
 
 
-def one_at_a_time(q, k, v, q_lengths, kv_lengths, **arguments):
-    """(O, lse) of every sequence in float64, packed as `attention_varlen` does."""
-    found = [q.new_zeros(0, HEADS, V_DIM).double()], [q.new_zeros(HEADS, 0).double()]
-    begin_q = begin_k = 0
-    sinks = arguments.get("sinks")
-    for count_q, count_k in zip(q_lengths, kv_lengths, strict=True):
-        if count_q and count_k:
-            rows, keys = slice(begin_q, begin_q + count_q), slice(begin_k, begin_k + count_k)
-            one = [t.transpose(0, 1)[None] for t in (q[rows], k[keys], v[keys])]
-            out, lse = reference_attention(*one, **arguments)
-            found[0].append(out[0].transpose(0, 1))
-            found[1].append(lse[0])
-        else:
-            found[0].append(q.new_zeros(count_q, HEADS, V_DIM).double())
-            nothing = q.new_full((HEADS, count_q), -torch.inf).double()
-            found[1].append(nothing if sinks is None else nothing.fill_(0) + sinks.double()[:, None])
-        begin_q, begin_k = begin_q + count_q, begin_k + count_k
-    return torch.cat(found[0]), torch.cat(found[1], 1)
-
-
 @pytest.mark.parametrize(
     ("lengths", "mask", "dtype", "algorithm"),
     [
@@ -78,7 +58,8 @@ def test_packed_sequences_are_attended_by_themselves(lengths, mask, dtype, algor
     right = [tensor.double().requires_grad_() for tensor in tensors]
     starts = edges(q_lengths, device), edges(kv_lengths, device, torch.int64)
     out, lse = attention_varlen(*ours, *starts, **arguments, algorithm=algorithm, **BLOCKS, return_lse=True)
-    exact, exact_lse = one_at_a_time(*right, q_lengths, kv_lengths, **arguments)
+    exact, exact_lse = by_sequence(*(each.transpose(0, 1)[None] for each in right), starts, **arguments)
+    exact, exact_lse = exact[0].transpose(0, 1), exact_lse[0]
     count = len(exact)
     eps = 4 * max(torch.finfo(dtype).eps, 1e-6)
     assert (out.dtype, lse.dtype, out.shape) == (dtype, torch.float32, (*tensors[0].shape[:2], V_DIM))
