@@ -161,25 +161,6 @@ def test_on_a_stream_of_the_users_nothing_outlives_a_call(monkeypatch):
 
 
 @on_hopper
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_agrees_with_float64(shape, mask, head_dim, dtype):
-    torch.manual_seed(0)
-    q, k, v = tensors(*shape, head_dim, dtype, "cuda")
-    causal, window = MASKS[mask]
-    scale = 1 / math.sqrt(head_dim)
-    call = Call(*shape, head_dim, causal or window is not None, window, scale, "flash3", 128, 64, None)
-    out, lse = flash3.flash3(q, k, v, call)
-    exact_out, exact_lse = reference_attention(q, k, v, causal=causal, window=window, scale=scale)
-    bound = 4 * torch.finfo(dtype).eps * v.abs().max().item()
-    assert (out.double() - exact_out).abs().max() <= bound
-    assert torch.equal(lse == -math.inf, exact_lse == -math.inf)
-    assert (lse - exact_lse).nan_to_num().abs().max() <= 2e-3
-
-
-@on_hopper
 @pytest.mark.parametrize("numbers", ["rotated", "block", "tensor"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

@@ -130,7 +130,7 @@ def inputs(shape, head_dim, dtype):
 
 
 def check(shape, head_dim, dtype, causal=False, window=None, scale=None, with_lse=False, change=lambda t: t):
-    """No further from float64 than twice flash2's gradients are, and a rounding."""
+    """O and lse are float64's, the gradients no further from it than twice flash2's are, and a rounding."""
     q, k, v, d_out = map(change, inputs(shape, head_dim, dtype))
     d_lse = torch.randn(q.shape[:3], device="cuda") if with_lse else None
     mask = {"causal": causal, "window": window, "scale": scale}
@@ -144,6 +144,10 @@ def check(shape, head_dim, dtype, causal=False, window=None, scale=None, with_ls
     def reference(q, k, v):
         return reference_attention(q, k, v, **mask)
 
+    out, lse = attention(q, k, v, algorithm="flash3", return_lse=True, **mask)
+    exact_out, exact_lse = reference(q, k, v)
+    assert largest_difference(out, exact_out) <= 4 * torch.finfo(dtype).eps * v.abs().max()
+    assert largest_difference(lse, exact_lse) <= 2e-3
     exact = gradients(reference, [tensor.double() for tensor in (q, k, v)], d_out.double(), d_lse)
     for ours, others, right in zip(by("flash3"), by("flash2"), exact, strict=True):
         rounding = torch.finfo(dtype).eps * (right.abs().max().item() + 0.01)

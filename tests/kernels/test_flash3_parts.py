@@ -6,6 +6,7 @@ Partitions run as threads on the CPU, the kernels that combine parts in the inte
 import math
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -160,46 +161,35 @@ def test_shares_are_equal_and_of_two_tiles_at_most(cut_wherever, processors, key
 
 @on_hopper
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("head_dim", [64, 128, 256])
-def test_on_a_gpu_split_keys_give_what_whole_ones_do(head_dim, dtype):
+@pytest.mark.parametrize(
+    ("way", "head_dim"), [*product(("split",), (64, 128, 256)), ("cut", 128), ("cut", 256)]
+)
+def test_on_a_gpu_parts_of_keys_give_what_whole_ones_do(way, head_dim, dtype):
     torch.manual_seed(0)
-    q = torch.randn(1, 4, 300, head_dim, device="cuda").to(dtype)
-    k, v = torch.randn(2, 1, 2, 5001, head_dim, device="cuda").to(dtype)
-    call = call_of(1, 4, 2, 300, 5001, head_dim, splits=7)
-    exact, exact_lse = reference_attention(q, k, v, scale=call.scale)
-    whole, _ = flash3.flash3(q, k, v, call)
-    error = (whole.double() - exact).abs().max()
-    before = None
-    for _ in range(3):  # by way of Triton, and again
-        out, lse = flash3_parts.flash3_split(q, k, v, call)
-        assert (out.double() - exact).abs().max() <= 1.2 * error
-        torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-4, rtol=0)
-        assert before is None or torch.equal(out, before)
-        before = out
-
-
-@on_hopper
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("head_dim", [128, 256])
-def test_on_a_gpu_cut_tiles_give_what_whole_ones_do(head_dim, dtype):
-    torch.manual_seed(0)
-    heads = (multiprocessors(torch.device("cuda", 0)) // 2 + 20) // 2 * 2  # of two tiles each
-    q = torch.randn(1, heads, 200, head_dim, device="cuda").to(dtype)
+    # of two tiles each, more than half of the SMs and fewer than all
+    heads = 4 if way == "split" else (multiprocessors(torch.device("cuda", 0)) // 2 + 20) // 2 * 2
+    q = torch.randn(1, heads, 300 if way == "split" else 200, head_dim, device="cuda").to(dtype)
     k, v = torch.randn(2, 1, heads // 2, 9001, head_dim, device="cuda").to(dtype)
-    exact, exact_lse = reference_attention(q, k, v, scale=head_dim**-0.5)
-    plain = attention(q, k, v, algorithm="flash3", splits=1)
-    error = (plain.double() - exact).abs().max()
-    assert dispatch.chosen(q, k, v, False, None, None, "flash3")[0].cut is not None
+    exact, exact_lse = reference_attention(q, k, v)
+    error = (attention(q, k, v, algorithm="flash3", splits=1).double() - exact).abs().max()
+
+    def attend():
+        if way == "cut":
+            return attention(q, k, v, algorithm="flash3", return_lse=True)
+        return flash3_parts.flash3_split(q, k, v, call)
+
+    call = call_of(1, 4, 2, 300, 9001, head_dim, splits=7)
+    assert way == "split" or dispatch.chosen(q, k, v, False, None, None, "flash3")[0].cut is not None
     before = None
     for _ in range(3):  # by way of Triton, and again
-        out, lse = attention(q, k, v, algorithm="flash3", return_lse=True)
+        out, lse = attend()
         assert (out.double() - exact).abs().max() <= 1.2 * error
         torch.testing.assert_close(lse.double(), exact_lse.double(), atol=1e-4, rtol=0)
         assert before is None or torch.equal(out, before)
         before = out
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured = attention(q, k, v, algorithm="flash3")
+        captured, _ = attend()
     captured.fill_(math.nan)
     graph.replay()
     assert torch.equal(captured, before)
