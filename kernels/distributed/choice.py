@@ -1,4 +1,4 @@
-"""Which method `auto` takes, by what was measured on 2 and 4 H200s, and in how many groups heads travel."""
+"""Which method `auto` takes, by what was measured on 2 and 4 H200s, and in how many groups keys travel."""
 
 from kernels.call.call import Call
 from kernels.distributed.layout import Layout
@@ -31,14 +31,10 @@ def fastest(layout: Layout, call: Call, element: int, copying: bool) -> tuple[st
 
 
 def group_count(method: str, layout: Layout, call: Call, element: int) -> int:
-    """Groups of heads, which they divide, each worth a transfer of its own."""
-    others = (layout.ranks - 1) * layout.most_rows
-    if method == "all_to_all":
-        moved = 2 * (call.heads + call.kv_heads) * others // layout.ranks
-        heads = call.kv_heads // layout.ranks
-    elif call.window is None and method != "all_gather":
+    """Groups of heads whose keys are gathered, each worth a transfer of its own."""
+    if call.window is None and method != "all_gather":
         return 1
-    else:
-        behind = others if call.window is None else (call.window - 1) * len(layout.spans[0])
-        moved, heads = 2 * call.kv_heads * min(others, behind), call.kv_heads
-    return groups_of(heads, moved * call.batch * call.head_dim * element)
+    rows = (layout.ranks - 1) * layout.most_rows
+    if call.window is not None:
+        rows = min(rows, (call.window - 1) * len(layout.spans[0]))
+    return groups_of(call.kv_heads, 2 * call.kv_heads * rows * call.batch * call.head_dim * element)

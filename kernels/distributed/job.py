@@ -74,19 +74,12 @@ def agreed(team: Team, own: dict) -> Layout:
 
 
 def difference(name: str, values: list) -> str | None:
-    """Which ranks have which value, where they differ."""
-    ranks: dict = {}
-    for rank, value in enumerate(values):
-        ranks.setdefault(str(value), []).append(rank)
-    if len(ranks) == 1:
+    """Which value each rank has, where they differ."""
+    if all(value == values[0] for value in values):
         return None
-    said = "; ".join(f"{value} on {_named(which)}" for value, which in ranks.items())
+    said = "; ".join(f"{value} on rank {rank}" for rank, value in enumerate(values))
     name = "whether a gradient is asked for" if name == "gradient" else name
     return f"the ranks differ in {name}: {said}; it must be the same on all"
-
-
-def _named(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
 def _uneven(layout: Layout, rank: int, tokens: int) -> str:
@@ -111,24 +104,21 @@ class Job:
     method: str
     mover: CopyEngines | SendReceive
     layout: Layout
-    rank: int
     plan: Plan | None
-    groups: int
     call: Call
     reason: str
 
     def forward(self, q, k, v) -> tuple[torch.Tensor, torch.Tensor, list[torch.Tensor]]:
         """O like q, lse, and what `backward` needs."""
         if self.plan is None:
-            return all_to_all.attend(self.mover, self.layout, self.rank, self.groups, self.call, q, k, v)
+            return all_to_all.attend(self.mover.team, self.layout, self.call, q, k, v)
         out, lse = ring.attend(self.mover, self.plan, self.call, q, k, v)
         return out, lse, [q, k, v, out, lse]
 
     def backward(self, saved, d_out, d_lse) -> tuple[torch.Tensor, ...]:
         """dQ, dK and dV."""
         if self.plan is None:
-            how = (self.mover, self.layout, self.rank, self.groups, self.call)
-            return all_to_all.differentiate(*how, saved, d_out, d_lse)
+            return all_to_all.differentiate(self.mover.team, self.layout, self.call, saved, d_out, d_lse)
         return ring.differentiate(self.mover, self.plan, self.call, *saved, d_out, d_lse)
 
 
@@ -171,15 +161,16 @@ class Desk:
         if method == "auto":
             method, reason = fastest(layout, call, q.element_size(), why_not is None)
             reason = f"{reason}; {why_not}" if why_not else reason
-        groups, plan = group_count(method, layout, call, q.element_size()), None
+        plan = None
         if method != "all_to_all":
+            groups = group_count(method, layout, call, q.element_size())
             plan = planned(layout, self.team.rank, causal, window, method != "all_gather", groups)
-        return Job(method, mover, layout, self.team.rank, plan, groups, call, reason)
+        return Job(method, mover, layout, plan, call, reason)
 
     def _mover(self, method: str) -> tuple[CopyEngines | SendReceive, str | None]:
         """How bytes are moved, and one sentence on why not by copy engines where they cannot be."""
         why_not = None
-        if method != "ring_send" and self.team.size > 1:
+        if method not in ("ring_send", "all_to_all") and self.team.size > 1:
             if self.copying is None:
                 self.copying = self._try_copying()
             if isinstance(self.copying, CopyEngines):
