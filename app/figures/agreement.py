@@ -1,10 +1,16 @@
-"""The figure of the Agreement page: differences in every tile."""
+"""Figures of the Agreement page: differences in every tile, and counters of a chip against the model."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
+from app.figures.algorithms import look, short
 from app.figures.base import EDGE, Figure, drawn, marks
 from app.figures.colours import Palette
+from app.figures.curves import Curve, curves
+from app.figures.units import bytes_text
 from engine.measuring.agreement import Agreement
+from engine.recordings.counters import RecordedCounters
 
 LEAST = -4.0  # log10 of the share of the tolerance at the dark end of the scale
 
@@ -50,3 +56,16 @@ def differences(agreement: Agreement, quantity: str, pair: tuple[str, str], colo
         y={"title_text": "query block", "autorange": "reversed", **plain},
         margin={"l": 48, "r": 99, "b": EDGE if one else 49},  # labels, and on the right the colours' key
     )
+
+
+def counters(rows: Sequence[RecordedCounters], real: str, modelled: str, colours: Palette) -> Figure:
+    """Recorded over modelled bytes, both axes logarithmic; `real` and `modelled` are attributes of a row."""
+    amounts = [(getattr(row, modelled), getattr(row, real)) for row in rows]
+    ends = min(map(min, amounts)) / 2, max(map(max, amounts)) * 2
+    lines = {"equal": Curve({end: end for end in ends}, "muted", "dot")}
+    for name in dict.fromkeys(row.experiment.algorithm for row in rows):
+        own = [pair for row, pair in zip(rows, amounts, strict=True) if row.experiment.algorithm == name]
+        lines[short(name)] = Curve(dict(own), look(name).tone, "marks")
+    ticks = [10.0**power for power in range(3, 13)]
+    axes = {"x": "modelled", "y": "recorded by the counters", "told": bytes_text, "words": bytes_text}
+    return curves(lines, colours, **axes, ticks=ticks)

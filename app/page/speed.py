@@ -42,15 +42,10 @@ from engine.studies.survey import LONGEST, by_length, side_by_side
 from engine.worker.client import Job
 
 METRICS = {key: name for key, (name, _) in figures.METRICS.items()}
-MEANINGS = {
-    "p50": "The time is the median of the calls.",
-    "tflops": (
-        "FLOP/s are 4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
-        "other lengths, 4·d FLOPs count for each pair of a query and a key that it sees."
-    ),
-    "speedup": "Measured speed-ups are over PyTorch's unfused attention, modelled ones over the standard "
-    "algorithm.",
-}
+FLOPS = (
+    "FLOP/s are 4·B·H·N²·d FLOPs, halved when causal, over the median time; with a window, documents or "
+    "other lengths, 4·d FLOPs count for each pair of a query and a key that it sees. "
+)
 UNITS = {
     "tensor core": "tensor cores",
     "exp": "exponentials and float32 arithmetic",
@@ -143,11 +138,8 @@ def _draw(experiment: Experiment, recording: Recording | None, colours: Palette,
         if measured:
             figure = _speed_by_length(experiment, measured, metric, colours)
         chart(figure, "Speed over the length")
-        told = MEANINGS[metric]
-        if measured:
-            versions = ", ".join(f"{name} {version}" for name, version in measured[0]["versions"].items())
-            told += f" Measured with {versions}, {moment(measured[0]['date'])}."
-        st.caption(f"{told} {caveats(side_by_side(experiment))}")
+        over = "Speed-ups are over unfused attention: PyTorch's where measured. " * (metric == "speedup")
+        st.caption(f"{over}{FLOPS * (metric == 'tflops')}{caveats(side_by_side(experiment))}")
     if recording:
         with there:
             if experiment.algorithm == decoded.OWN:
@@ -242,7 +234,8 @@ def _origins(experiment: Experiment, measured: list[dict]) -> str:
     row = measured[0]
     apart = " **These are two machines.**" * (not same_machine(experiment.gpu, row))
     slow = " Triton is interpreted here, for correctness and not for speed." * (not row["cuda"])
-    return f"Marks are *measured here* on {row['device']}. {model}{apart}{slow}"
+    here = f"*measured here* on {row['device']}, {moment(row['date'])}"
+    return f"Marks are {here}. {model}{apart}{slow}"
 
 
 def cells(row: dict) -> dict[str, str]:

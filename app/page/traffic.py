@@ -10,7 +10,7 @@ from app.figures import memories
 from app.figures import traffic as figures
 from app.figures.algorithms import short
 from app.figures.colours import Palette
-from app.figures.units import Quantity, bytes_text, digits, times_text
+from app.figures.units import Quantity, bytes_text, digits
 from app.gallery.picture import EXAMPLE, Picture, SiteFile, tokens
 from app.gallery.without_streamlit import in_both_themes
 from app.page.parts import chip, live
@@ -20,8 +20,8 @@ from engine.algorithms import flash2, standard
 from engine.experiment import Experiment
 from engine.measuring.live import Live
 from engine.model.device_memory import largest_context, memory_bytes
-from engine.studies.gains import fused_of
-from engine.studies.survey import LONGEST, by_algorithm, by_length, by_tiling, times_less
+from engine.studies.gains import fused_of, modelled_gain
+from engine.studies.survey import LONGEST, by_algorithm, by_length, by_tiling
 
 KINDS = {"dram": "crosses HBM", "requested": "requested from L2", "compulsory": "compulsory"}
 ORIGINS = {
@@ -54,7 +54,7 @@ def show() -> None:
             _bars(experiment, kind, colours)
         st.caption(MEANINGS)
     with totals:
-        _totals(simulations, kind)
+        _totals(simulations)
     with st.container(key="apart_traffic"):
         length, blocks, filled = st.columns(3, gap="medium")
     with length:
@@ -86,34 +86,33 @@ def _bytes_by_length(experiment: Experiment, kind: str, colours: Palette):
 
 
 def _headline(simulations) -> str:
-    stored, fused = (
-        bytes_text(simulations[each.ALGORITHM.key].traffic.dram.total) for each in (standard, flash2)
-    )
-    times, unfused = times_less(simulations, "dram"), simulations[standard.ALGORITHM.key].experiment
-    if unfused.problem.seq_q == 1:
+    unfused, fused = (simulations[each.ALGORITHM.key] for each in (standard, flash2))
+    times = modelled_gain(fused.experiment).bytes
+    stored, moved = (bytes_text(each.traffic.dram.total) for each in (unfused, fused))
+    problem, gpu = unfused.experiment.problem, unfused.experiment.gpu
+    if problem.seq_q == 1:
         return (
             f"With a single query, S and P are one row per head, so there is little to save: both algorithms "
             f"must read all of K and V. Standard attention moves {stored} through HBM and FlashAttention-2 "
-            f"{fused} (modelled)."
+            f"{moved} (modelled)."
         )
     less = f"{digits(times)} times less (modelled), because it never writes S and P"
     if times < 1.005:
         less = "no less (modelled), because S and P are small here"
     moves = "moves"
-    if memory_bytes(unfused) > unfused.gpu.memory_bytes:
-        moves = f"does not fit {unfused.gpu.with_article}; it would move"
+    if memory_bytes(unfused.experiment) > gpu.memory_bytes:
+        moves = f"does not fit {gpu.with_article}; it would move"
     return (
-        f"Standard attention {moves} {stored} through HBM and FlashAttention-2 {fused}, {less}, the matrices "
+        f"Standard attention {moves} {stored} through HBM and FlashAttention-2 {moved}, {less}, the matrices "
         "with one number per query and key."
     )
 
 
-def _totals(simulations, kind: str) -> None:
-    st.metric(f"Standard ÷ Flash 2, {ORIGINS[kind]}", times_text(times_less(simulations, kind)))
+def _totals(simulations) -> None:
     moved = {short(name): one.traffic for name, one in simulations.items()}
     rows = [
-        {"": KINDS[key], **{name: bytes_text(getattr(one, key).total) for name, one in moved.items()}}
-        for key in ("requested", "dram", "compulsory")
+        {"": words, **{name: bytes_text(getattr(one, key).total) for name, one in moved.items()}}
+        for key, words in KINDS.items()
     ]
     shares = {name: one.intensity("dram") for name, one in moved.items()}
     told = {name: Quantity(digits(each), each) for name, each in shares.items()}

@@ -64,13 +64,6 @@ def seconds_over_length(experiment: Experiment, lengths: Sequence[int]) -> list[
     return [simulate(at_length(experiment, keys)).modelled.seconds for keys in lengths]
 
 
-def times_less(simulations: Mapping[str, Simulation], kind: str) -> float:
-    """How many times fewer bytes, "requested" or "dram", FlashAttention-2 moves than unfused attention."""
-    both = (simulations[each.ALGORITHM.key].traffic for each in (standard, flash2))
-    unfused, fused = (getattr(each, kind).total for each in both)
-    return unfused / fused
-
-
 def by_length(experiment: Experiment) -> ByLength:
     """Every algorithm over the length, to the largest there is."""
     if experiment.problem.seq_q == experiment.problem.seq_kv:  # then its own length says nothing

@@ -10,14 +10,12 @@ import pytest
 from engine import Experiment, simulate
 from engine.parameter import LARGEST_SEQUENCE
 from engine.studies.survey import (
-    by_algorithm,
     by_length,
     cuts,
     grown,
     growth,
     rows_that_fit,
     tile_bytes,
-    times_less,
 )
 
 
@@ -35,13 +33,6 @@ def test_a_survey_is_the_same_experiment_at_every_length(sequence):
 
 def test_equal_lengths_share_one_survey():
     assert by_length(Experiment.of(seq=64)) is by_length(Experiment.of(seq=8192))
-
-
-def test_times_less_are_of_the_two():
-    experiment = Experiment.of(seq=4096, causal=True)
-    both = (simulate(experiment.changed(algorithm=name)).traffic for name in ("standard", "flash2"))
-    unfused, fused = (moved.requested.total for moved in both)
-    assert times_less(by_algorithm(experiment), "requested") == unfused / fused
 
 
 def test_the_matrices_fill_the_memory_at_the_length_at_which_it_ends():

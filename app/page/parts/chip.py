@@ -3,8 +3,8 @@
 import streamlit as st
 
 from app.elements import numbers, plot
+from app.figures.agreement import counters
 from app.figures.colours import Palette
-from app.figures.recorded import counters
 from app.figures.units import bytes_range_text, bytes_text
 from engine.experiment import Experiment
 from engine.recordings.counters import nearest_counters, recorded_counters
@@ -37,7 +37,7 @@ def show(recording: Recording, colours: Palette) -> None:
     )
     kinds = {"read": "Bytes from L2 to the SMs", "dram_read": "Bytes read from DRAM"}
     for column, (real, title) in zip(st.columns(2, gap="medium"), kinds.items(), strict=True):
-        plot(title, counters(rows, real, f"modelled_{real}", recording.origin, colours), where=column)
+        plot(title, counters(rows, real, f"modelled_{real}", colours), where=column)
 
 
 def show_bytes(recording: Recording, experiment: Experiment) -> None:

@@ -33,7 +33,7 @@ def test_a_pages_table_carries_the_engines_bytes():
     sheets = re.findall(
         r"data-title='Bytes by algorithm and level' data-sheet='([^']*)'", html(opened("traffic"))
     )
-    head, requested, *_ = json.loads(unescape(sheets[0]))
+    head, _, requested, *_ = json.loads(unescape(sheets[0]))
     assert head[1:] == ["Standard", "Flash 1", "Flash 2"]
     expected = [
         simulate(Experiment.of(algorithm=name)).traffic.requested.total
