@@ -9,5 +9,3 @@ export const PROSE = `${MARKDOWN}, ${HTML}, [data-testid=stHeading], [data-testi
 export const APART =
   "[data-testid=stSidebar], [data-testid=stHeader], [data-testid=stPopoverBody], [data-testid=stMetricValue], [data-testid=stSliderThumbValue]";
 export const STANDS_IN = "[data-testid=stSkeleton], [data-testid=stAppSkeleton]"; // while a script is loaded
-export const PART = "[data-testid=stElementContainer]";
-export const SKIP = "[data-testid=stSkipToContent]";

@@ -1,8 +1,8 @@
-// What Streamlit's own frame of a page leaves undone: the link that skips to the page skips the pages' names too, of
-// which the one that is pressed is told the server. The rules of what stands in for a page's parts while their scripts
-// are loaded hold no longer than that, folds open at once, and a lost connection is told.
+// What Streamlit's own frame of a page leaves undone: the server is told which page's name is pressed, the rules of
+// what stands in for a page's parts while their scripts are loaded hold no longer than that, and a lost connection
+// is told.
 
-import { PART, SKIP, STANDS_IN } from "../canvas/streamlit.js";
+import { STANDS_IN } from "../canvas/streamlit.js";
 import { watchConnection } from "./connection.js";
 
 const PAGES = ".pages"; // all names
@@ -42,22 +42,6 @@ function settle() {
   }
 }
 
-/** A fold grows for half a second, and as its content comes meanwhile it jumps back in the end: it opens at once. */
-function openAtOnce(details) {
-  const { animate } = details;
-  details.animate = function (frames, options) {
-    return animate.call(this, frames, { ...options, duration: 0 });
-  };
-}
-
-/** To what stands below the pages' names. */
-function skip() {
-  const page = document.querySelector(PAGES)?.closest(PART)?.nextElementSibling;
-  if (!page) return;
-  page.tabIndex = -1;
-  page.focus();
-}
-
 /** Shows the open page's name where not all have room. */
 function point() {
   const row = document.querySelector(PAGES),
@@ -92,10 +76,6 @@ export default function show({ setTriggerValue }) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
     setTimeout(() => tell("back", true), DRESSED),
   );
-  openAtOnce(HTMLDetailsElement.prototype);
   window.addEventListener("popstate", () => leave(location.pathname));
-  document.addEventListener("click", ({ target }) => {
-    if (target.closest?.(SKIP)) setTimeout(skip);
-  });
   document.addEventListener("click", turn);
 }

@@ -8,7 +8,6 @@ import streamlit as st
 APP = Path(__file__).resolve().parents[2] / "app"
 HOLDERS = (APP / "frame" / "streamlit.css", APP / "canvas" / "streamlit.js")
 STATIC = Path(st.__file__).parent / "static" / "static" / "js"
-SINCE = {"stSkipToContent": (1, 66)}  # the names that not every version has that we allow
 NAME = re.compile(
     r"data-testid=\"?([\w-]+)|(?<=[.\s(])\.(st[A-Z]\w+)|:is\(\.(st[A-Z]\w+)|\"(data-test-[\w-]+)"
 )
@@ -18,12 +17,6 @@ def names() -> set[str]:
     """Every name that a file of ours takes from Streamlit's page."""
     found = (NAME.findall(path.read_text("utf-8")) for path in HOLDERS)
     return {name for groups in found for each in groups for name in each if name}
-
-
-def lacking() -> set[str]:
-    """The names that this version is too old for: what they are for is not there either."""
-    version = tuple(map(int, st.__version__.split(".")[:2]))
-    return {name for name, since in SINCE.items() if version < since}
 
 
 def gone(wanted: set[str], shipped: str) -> list[str]:
@@ -36,7 +29,7 @@ def gone(wanted: set[str], shipped: str) -> list[str]:
 def test_every_name_is_one_that_streamlit_gives():
     shipped = "".join(path.read_text("utf-8") for path in STATIC.glob("*.js"))
     assert len(names()) > 25
-    assert set(gone(names(), shipped)) == lacking()
+    assert gone(names(), shipped) == []
     assert gone({"stMain", "stNoSuchPart"}, shipped) == ["stNoSuchPart"]
 
 

@@ -62,19 +62,6 @@ test("one text is shortened, and its width returned", () => {
   assert.deepEqual(written, ["follows…"]);
 });
 
-test("a halo is drawn before the words, in its own colour", () => {
-  const drawn = [];
-  const ctx = {
-    measureText: () => ({ width: 1 }),
-    strokeText: () => drawn.push(ctx.strokeStyle),
-    fillText: () => drawn.push(ctx.fillStyle),
-  };
-  const pen = new Pen(ctx, { ink: "ink" }, 1);
-  pen.text("SMs with work", 0, 0, { halo: "panel" });
-  pen.text("without", 0, 0);
-  assert.deepEqual(drawn, ["panel", "ink", "ink"]);
-});
-
 test("words that a spreadsheet would run are defused", () => {
   for (const start of ["=", "+", "-", "@", "\t", "\r", " =", "\n +", "\u00a0@", "\ufeff=", "\u200b-", "＝"]) {
     assert.match(csvCell(`${start}HYPERLINK`), /^"?'/);

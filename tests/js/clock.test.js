@@ -45,14 +45,6 @@ test("a pause between two plays is no time that passed", () => {
   assert.deepEqual(moved, [0, 0, 0.01]);
 });
 
-test("started twice it still draws once a picture", () => {
-  const { clock, moved, show } = ticking();
-  clock.start();
-  clock.start();
-  show(0);
-  assert.equal(moved.length, 1);
-});
-
 test("for those who ask for less motion a picture stands for its pause, and no time is lost", () => {
   const { clock, moved, show } = ticking({ calm: true });
   clock.start();
