@@ -20,6 +20,8 @@ from kernels.tilings.flash3 import FEW_KEYS, FEW_KEYS_TILING, TILING, V_TILING, 
 # columns of Q that a consumer keeps in registers: wgmma reads less shared memory; as measured, without a mask
 HELD_COLUMNS = {64: 0, 128: 128, 256: 64}
 CAUSAL_HELD_COLUMNS = {64: 0, 128: 64, 256: 128}  # the same where causal without a window, as the next two
+FEW_HELD_COLUMNS = {64: 0, 128: 0, 256: 128}  # those of packed sequences, and of fewer keys than
+HELD_KEYS = 1024  # that a query sees on average
 PAIRED, WINDOW_PAIRED = (64, 256), (64,)  # head dims at which P is rounded in pairs, by hand
 # without a window maxima are taken in several chains; where causal the producer places tiles for consumers
 SHORT_WAITS = (64,)
@@ -244,6 +246,10 @@ def _ways(
         edges = "anywhere"
     own_blocks = shifted or edges == "anywhere"
     short_waits = own_blocks and head_dim in SHORT_WAITS
+    held = HELD_COLUMNS
+    if causal:
+        few = packed or keys_seen(seq_q, seq_kv, True, window) < HELD_KEYS
+        held = FEW_HELD_COLUMNS if few else CAUSAL_HELD_COLUMNS
     return {
         "CAUSAL": causal,
         "WINDOWED": window is not None,
@@ -251,7 +257,7 @@ def _ways(
         "EDGES": edges,
         "SHIFTED": shifted,
         "WIDE": causal and known and wide and (shifted or not TURNS),
-        "HELD": 0 if window else (CAUSAL_HELD_COLUMNS if causal else HELD_COLUMNS)[head_dim],
+        "HELD": 0 if window else held[head_dim],
         "SKIPS": own_blocks,
         "PAIRED": packed or (causal and own_blocks and head_dim in (WINDOW_PAIRED if window else PAIRED)),
         "CHAINS": short_waits and not window,
