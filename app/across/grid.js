@@ -2,7 +2,7 @@
 
 import { clamp } from "../canvas/format.js";
 import { Pen, sheet } from "../canvas/pen.js";
-import { channels, mix } from "../canvas/theme.js";
+import { mix } from "../canvas/theme.js";
 
 const WAITING = 0.16,
   DONE = 0.86; // of a GPU's colour
@@ -77,8 +77,7 @@ export class GridPanel {
       pen.centered(owner, map.x - 17 * u, map.y + middle + 4 * u, style);
     }
     ctx.drawImage(this.base, map.x, map.y, map.side, map.side);
-    if (gap) this.tiles(pen, done, atWork);
-    else this.pixels(pen, done);
+    this.tiles(pen, done, atWork);
     if (map.x + map.side - box.x - title < AXES * u) return;
     const y = map.y - (numbered ? 26 : 14) * u;
     pen.note("queries ↓  keys →", map.x + map.side, y, { size: 11.5, align: "right" });
@@ -93,17 +92,7 @@ export class GridPanel {
       const q = Math.floor(tile / run.chunks),
         [x, y] = [map.x + (tile % run.chunks) * map.each, map.y + q * map.each];
       pen.box(x, y, w, w * Math.min(1, part), this.done[run.owners[q]], 1);
-      if (atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
+      if (this.gap && atWork.has(tile)) pen.frame(x, y, w, w, pen.theme.edge, 1.2, 1);
     });
-  }
-
-  /** The same where tiles are a few pixels: as one picture, a pixel a tile. */
-  pixels(pen, done) {
-    const { chunks, owners } = this.run,
-      { x, y, side } = this.map,
-      colors = this.done.map(channels),
-      of = (tile) => colors[owners[Math.floor(tile / chunks)]],
-      pixels = Array.from(done, (part, tile) => [...of(tile), 255 * Math.min(1, part)]);
-    pen.pixels(pixels, chunks, { x, y, w: side, h: side });
   }
 }

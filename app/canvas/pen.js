@@ -7,7 +7,7 @@ const USUAL = { size: 13, weight: 400, align: "left", mono: false, room: 0, halo
 /** Text and boxes on a canvas, all sizes in units of `u` so that a larger screen shows larger type. */
 export class Pen {
   constructor(ctx, theme, u) {
-    Object.assign(this, { ctx, theme, u, small: {} }); // small canvases, by how many pixels they have
+    Object.assign(this, { ctx, theme, u });
   }
 
   /**
@@ -111,18 +111,6 @@ export class Pen {
     if (w <= 0 || h <= 0) return;
     this.ctx.fillStyle = hatching(this.ctx, color, pitch);
     this.ctx.fillRect(x, y, w, h);
-  }
-
-  /** A picture of so many pixels, [r, g, b, opacity] each, sharp in a box. */
-  pixels(colours, columns, { x, y, w, h }) {
-    const rows = colours.length / columns,
-      image = new ImageData(columns, rows);
-    this.small[`${columns} ${rows}`] ??= sheet({ x: 0, y: 0, w: columns, h: rows }, 1);
-    const small = this.small[`${columns} ${rows}`];
-    colours.forEach((colour, n) => image.data.set(colour, 4 * n));
-    small.putImageData(image, 0, 0);
-    this.ctx.imageSmoothingEnabled = false;
-    this.ctx.drawImage(small.canvas, x, y, w, h);
   }
 
   /** A line through points, [x, y, x, y, …], dashed if so asked. */

@@ -36,10 +36,7 @@ class Stage {
 class Lectern {
   constructor(root) {
     this.part = (name) => root.querySelector(`[data-is="${name}"]`);
-    this.seconds = 0;
     this.press = (event) => this.pressed(event);
-    this.part("run").onclick = () => this.run(!this.started);
-    this.part("zero").onclick = () => this.zero();
   }
 
   update() {
@@ -53,7 +50,7 @@ class Lectern {
   }
 
   follow({ now, next, place, question = "", answer = "", votes = "", notes = "", minutes = 0, until = 0 }) {
-    if (this.place && this.place !== place && !this.started && !this.seconds) this.run(true);
+    if (this.place && this.place !== place) this.started ??= performance.now(); // the lecture begins
     this.place = place;
     for (const [name, words] of Object.entries({ now, next, question, answer, votes, place }))
       this.part(name).textContent = words;
@@ -67,25 +64,12 @@ class Lectern {
 
   pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || !TURNS.includes(event.key)) return;
-    if (event.composedPath()[0].matches?.("button") && event.key === " ") return;
     event.preventDefault();
     this.channel.postMessage({ key: event.key });
   }
 
-  run(on) {
-    if (!on) this.seconds = this.elapsed();
-    this.started = on ? performance.now() : 0;
-    this.part("run").textContent = on ? "Stop" : "Start";
-  }
-
-  zero() {
-    this.seconds = 0;
-    if (this.started) this.started = performance.now();
-    this.tick();
-  }
-
   elapsed() {
-    return this.seconds + (this.started ? (performance.now() - this.started) / 1000 : 0);
+    return this.started ? (performance.now() - this.started) / 1000 : 0;
   }
 
   tick() {

@@ -44,19 +44,13 @@ export class Source {
     this.reveal(this.lines?.[(this.lit || this.first) - 1]);
   }
 
-  /** Scrolls the box alone, and only where the line and its findings are out of its sight or near its edge. */
+  /** Scrolls the box alone, and only where the line is out of its sight or near its edge. */
   reveal(line) {
     if (!line) return;
     const { box } = this,
       margin = 2 * line.offsetHeight,
       top = line.offsetTop;
-    let last = line;
-    while (last.nextElementSibling?.localName === "p") last = last.nextElementSibling;
-    const end = last.offsetTop + last.offsetHeight;
-    if (top < box.scrollTop + margin || Math.max(top + 3 * margin, end) > box.scrollTop + box.clientHeight)
-      box.scrollTop = Math.max(
-        0,
-        Math.min(top, Math.max(top - box.clientHeight / 3, end - box.clientHeight)),
-      );
+    if (top < box.scrollTop + margin || top + 3 * margin > box.scrollTop + box.clientHeight)
+      box.scrollTop = top - box.clientHeight / 3;
   }
 }
