@@ -27,7 +27,7 @@ def drawn(
     colours: Palette,
     *,
     height: int,
-    legend: bool | dict = True,
+    legend: bool = True,
     x: dict | None = None,
     y: dict | None = None,
     **layout,
@@ -35,8 +35,8 @@ def drawn(
     """A figure of Plotly's traces with the shared layout, and what that has besides.
 
     height: pixels at the usual scale; fixed, so that nothing moves when values change. legend: whether a
-    horizontal one stands above the plot; a dict for what it has besides. x, y: what an axis has besides the
-    shared look; the title as title_text.
+    horizontal one stands above the plot. x, y: what an axis has besides the shared look; the title as
+    title_text.
     """
     import plotly.io as pio
 
@@ -47,7 +47,7 @@ def drawn(
         "font": {"family": SANS, "size": 13, "color": colours.ink},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": bool(legend),
+        "showlegend": legend,
         "legend": {
             "orientation": "h",
             "x": 0,
@@ -63,12 +63,10 @@ def drawn(
         },
         "uirevision": "keep",
         "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
-        "bargap": 0.3,
-        "margin": _room(**axes, legend=bool(legend)),
+        "margin": _room(**axes, legend=legend),
         **axes,
     }
-    more = layout | ({"legend": legend} if isinstance(legend, dict) else {})
-    figure = {"data": _listed(traces), "layout": _merged(shared, more)}
+    figure = {"data": _listed(traces), "layout": _merged(shared, layout)}
     return figure if colours.scale == 1 else _enlarged(figure, colours.scale)
 
 
@@ -97,25 +95,19 @@ def marks(x, y, colour: str | list, hover: str, *, symbol="circle", size=8, edge
     return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": look, **_told(hover), **more}
 
 
-def bars(x, y, colour: str, hover: str, *, opacity=1.0, **more) -> dict:
-    """A trace of bars; their opacity one, or each its own."""
-    look = {"color": colour, "opacity": opacity}
-    return {"type": "bar", "x": x, "y": y, "marker": look, **_told(hover), **more}
-
-
 def _told(hover: str) -> dict:
     return {"hovertemplate": f"{hover}<extra></extra>"} if hover else {"hoverinfo": "skip"}
 
 
-def upright(x: float, colour: str, dash: str = "dot", width: float = 1) -> dict:
+def upright(x: float, colour: str, dash: str) -> dict:
     """The shape of a line through the whole height of the plot."""
-    look = {"color": colour, "width": width, "dash": dash}
+    look = {"color": colour, "width": 1, "dash": dash}
     return {"type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": look}
 
 
-def level(y: float, colour: str, width: float = 1) -> dict:
+def level(y: float, colour: str) -> dict:
     """The shape of a dotted line through its whole width."""
-    look = {"color": colour, "width": width, "dash": "dot"}
+    look = {"color": colour, "width": 1, "dash": "dot"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": look}
 
 

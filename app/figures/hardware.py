@@ -2,14 +2,16 @@
 
 from itertools import cycle
 
-from app.figures.base import Figure, drawn, line
+from app.figures.base import Figure
 from app.figures.colours import Palette
-from app.figures.units import bytes_text, digits, scaled
+from app.figures.curves import Curve, curves
+from app.figures.units import bytes_text, digits, scaled, seconds_text
 from engine.problem.calibration import BENCHMARKS, FROM_DRAM, ORDER, Calibration
 from engine.problem.hardware import KIB, MIB, REACHES, Gpu
 from engine.recordings.file import is_of, recordings
 
 CHART, FEW = 340, 5  # pixels, and places of a benchmark that are all named
+TONES = ("violet", "lime", "rose", "good", "muted")
 APART = ("memory", "waits", "products")  # benchmarks whose places lie by factors apart
 
 
@@ -55,24 +57,15 @@ def figures_lines(gpu: Gpu) -> list[tuple[str, str, str]]:
 
 def benchmark(key: str, found: Calibration, gpu: Gpu, colours: Palette) -> Figure:
     """The points of one micro-benchmark, a line for each series, and the vendor's figures dotted."""
-    one, series = BENCHMARKS[key], found.series[key]
-    palette = cycle((colours.violet, colours.lime, colours.rose, colours.good, colours.muted))
-    traces, places = [], sorted({x for points in series.values() for x, _ in points})
-    for (name, points), colour in zip(series.items(), palette, strict=False):
-        if name == FROM_DRAM:
-            continue
-        x, y = map(list, zip(*points, strict=True))
-        traces.append(line(x, y, colour, f"{name}: %{{y:.3~s}}{one.unit}", name=name, mode="lines+markers"))
+    one, lines = BENCHMARKS[key], {}
+    series = {name: dict(points) for name, points in found.series[key].items() if name != FROM_DRAM}
+    places = sorted({place for points in series.values() for place in points})
+    for (name, points), tone in zip(series.items(), cycle(TONES), strict=False):
+        lines[name] = Curve(points, tone, points=True)
         if vendor := one.expected(gpu).get(name):
-            ends = [places[0], places[-1]]
-            traces.append(line(ends, [vendor] * 2, colour, dash="dot", width=1.5, showlegend=False))
-    scale = {"type": "log", "dtick": 1} if key in APART else {}
-    if len(places) <= FEW:
-        scale["tickvals"] = places
-    return drawn(
-        traces,
-        colours,
-        height=CHART,
-        x={"title_text": one.over, "tickformat": ".3~g" if key == "power" else ".3~s", **scale},
-        y={"title_text": one.unit or ORDER, "tickformat": "~s", "rangemode": "tozero"},
-    )
+            ends = dict.fromkeys((places[0], places[-1]), vendor)
+            lines[f"{name}, the vendor's"] = Curve(ends, tone, "dot", listed=False)
+    axes = {"x": one.over, "y": "" if one.unit else ORDER, "linear": True, "even": key not in APART}
+    axes["told"] = seconds_text if one.unit == "s" else lambda value: scaled(value, one.unit)
+    axes["ticks"] = places if len(places) <= FEW else [10.0**power for power in range(4, 10)]
+    return curves(lines, colours, **axes, words=lambda place: scaled(place, "").strip(), height=CHART)

@@ -11,7 +11,6 @@ from app.figures.units import Quantity
 
 TEXT = " class='words'"
 USUAL_TYPE = 14  # px of the page's type, without a presenter
-LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 
 
 def table(rows: Sequence[Mapping[str, str]], title: str = "", words: Sequence[int] = (0,)) -> str:
@@ -94,46 +93,6 @@ def _grid_cell(cell: Cell, colours: Palette) -> str:
     if cell.framed:
         style += f";box-shadow:inset 0 0 0 2.5px {colours.ink}"
     return f"<td style='{style}' title='{escape(cell.title)}'>{escape(cell.text)}</td>"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A stacked bar: its place, (name, colour, hatched, value, title) of each part, and its total as text."""
-
-    place: str
-    parts: Sequence[tuple[str, str, bool, float, str]]
-    total: str
-
-
-def bars(rows: Sequence[Bar], colours: Palette) -> str:
-    """Stacked bars, one below the other, to one scale from 0, the legend above."""
-    most = max(sum(value for *_, value, _ in row.parts) for row in rows) or 1
-    seen = {name: (colour, hatched) for row in rows for name, colour, hatched, _, _ in row.parts}
-    legend = "".join(
-        f"<span><i style='{_fill(colour, hatched)}'></i>{escape(name)}</span>"
-        for name, (colour, hatched) in seen.items()
-    )
-    lines = [f"<span></span><span class='key'>{legend}</span>"]
-    for row in rows:
-        parts = "".join(
-            f"<i title='{escape(title)}' style='{_fill(colour, hatched)};border-color:{colours.ground};"
-            f"width:calc((100% - {LABEL_WIDTH}rem) * {value / most:.5f})'></i>"
-            for _, colour, hatched, value, title in row.parts
-        )
-        lines.append(
-            f"<span class='place'>{escape(row.place)}</span>"
-            f"<span class='bar'>{parts}<b>{escape(row.total)}</b></span>"
-        )
-    return f"<div class='bars'>{''.join(lines)}</div>"
-
-
-def _fill(colour: str, hatched: bool) -> str:
-    """A plain ground, or stripes of the colour."""
-    if not hatched:
-        return f"background:{colour}"
-    stripes = f"{colour} 0 1.5px, transparent 1.5px 6px"
-    pale = f"linear-gradient(color-mix(in srgb, {colour} 22%, transparent) 0 0)"
-    return f"background:repeating-linear-gradient(135deg, {stripes}),{pale}"
 
 
 def sheet(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str | float]]:

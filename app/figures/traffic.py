@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from html import escape
 
 from app.figures import tables
 from app.figures.algorithms import look, short
@@ -17,20 +18,42 @@ LABELS = {
     **{each: each.name for each in (Tensor.Q, Tensor.K, Tensor.V, Tensor.S, Tensor.P, Tensor.O)},
     **{Tensor.STATISTICS: "m, l", Tensor.LSE: "lse"},
 }
+LABEL_WIDTH = 5.43  # rem that a bar leaves for its total
 HATCHED = (Tensor.P, Tensor.STATISTICS, Tensor.LSE)  # else they look like S and Q
 
 
 def by_tensor(simulations: Mapping[str, Simulation], kind: str, colours: Palette) -> str:
-    """Bytes of every algorithm by tensor and direction, as HTML; kind is requested, dram or compulsory."""
-    bars = []
-    for name, direction, by in bar_bytes(simulations, kind):
-        parts = []
-        for tensor, value in by.items():
-            label = LABELS[tensor]
-            told = f"{label}, {short(name)}, {direction}: {bytes_text(value)}"
-            parts.append((label, colours.tensor(label), tensor in HATCHED, value, told))
-        bars.append(tables.Bar(f"{short(name)} {direction}", parts, bytes_text(sum(by.values()))))
-    return tables.bars(bars, colours)
+    """Bytes of every algorithm by tensor and direction, as HTML: stacked bars to one scale, the legend above.
+
+    kind: requested, dram or compulsory.
+    """
+    rows = bar_bytes(simulations, kind)
+    most = max(sum(by.values()) for *_, by in rows) or 1
+    looks = {tensor: _fill(tensor, colours) for tensor in LABELS if any(tensor in by for *_, by in rows)}
+    legend = "".join(f"<span><i style='{look}'></i>{LABELS[tensor]}</span>" for tensor, look in looks.items())
+    lines = [f"<span></span><span class='key'>{legend}</span>"]
+    for name, direction, by in rows:
+        parts = "".join(
+            f"<i title='{LABELS[tensor]}, {short(name)}, {direction}: {bytes_text(value)}' "
+            f"style='{looks[tensor]};border-color:{colours.ground};"
+            f"width:calc((100% - {LABEL_WIDTH}rem) * {value / most:.5f})'></i>"
+            for tensor, value in by.items()
+        )
+        lines.append(
+            f"<span class='place'>{escape(short(name))} {direction}</span>"
+            f"<span class='bar'>{parts}<b>{bytes_text(sum(by.values()))}</b></span>"
+        )
+    return f"<div class='bars'>{''.join(lines)}</div>"
+
+
+def _fill(tensor: Tensor, colours: Palette) -> str:
+    """A plain ground, or stripes of the tensor's colour."""
+    colour = colours.tensor(LABELS[tensor])
+    if tensor not in HATCHED:
+        return f"background:{colour}"
+    stripes = f"{colour} 0 1.5px, transparent 1.5px 6px"
+    pale = f"linear-gradient(color-mix(in srgb, {colour} 22%, transparent) 0 0)"
+    return f"background:repeating-linear-gradient(135deg, {stripes}),{pale}"
 
 
 def bar_bytes(simulations: Mapping[str, Simulation], kind: str) -> list[tuple[str, str, dict[Tensor, int]]]:

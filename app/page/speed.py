@@ -25,11 +25,10 @@ from app.page.parts import decoded, live, recorded
 from app.page.parts.job import job_panel
 from app.scenario import theme
 from app.sidebar.recording import chosen_recording
-from engine.experiment import Experiment
+from engine.experiment import Experiment, described
 from engine.measuring.measure import SWEEP, sweep_payload
 from engine.model.simulation import simulate
 from engine.problem.hardware import gpu_named, same_machine
-from engine.problem.problem import Problem
 from engine.recordings import counters
 from engine.recordings.file import recording_of, recordings
 from engine.recordings.recording import Recording
@@ -268,7 +267,7 @@ def _published() -> None:
         {
             "GPU": one.experiment.gpu.name,
             "kernel": one.kernel,
-            "call": _call(one.experiment.problem),
+            "call": described(one.experiment),
             "published": scaled(one.rate, "FLOP/s"),
             "modelled": scaled(one.modelled, "FLOP/s"),
             "ratio": f"{one.ratio:.2f}",
@@ -279,12 +278,6 @@ def _published() -> None:
     numbers(rows, "Published rates beside the model", words=(0, 1, 2, 6), height=420)
     told = ", ".join(f"{name} {ratio:.2f}" for name, ratio in by_gpu.items())
     st.caption(f"Medians of the ratio by GPU: {told}. A GPU that no row names was held against nothing.")
-
-
-def _call(problem: Problem) -> str:
-    keys = f" × {problem.seq_kv:,}" * (problem.seq_q != problem.seq_kv)
-    mask = ", causal" * problem.mask.causal
-    return f"{problem.batch} × {problem.heads} heads, N {problem.seq_q:,}{keys}, d {problem.head_dim}{mask}"
 
 
 def _elsewhere(experiment: Experiment, colours: Palette) -> None:

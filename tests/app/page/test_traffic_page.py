@@ -7,7 +7,7 @@ from plotly.graph_objects import Figure
 
 from app.figures import traffic as figures
 from app.figures.colours import palette
-from app.figures.tables import LABEL_WIDTH, table
+from app.figures.tables import table
 from app.figures.units import bytes_range_text, bytes_text, log_ticks
 from engine.experiment import Experiment
 from engine.model.simulation import simulate
@@ -85,7 +85,7 @@ def test_a_short_logarithmic_axis_has_labels_between_the_decades():
 
 def lengths(picture: str) -> list[float]:
     """Shares of the room that the parts of all bars take, in order."""
-    room = rf"calc\(\(100% - {LABEL_WIDTH}rem\) \* ([\d.]+)\)"
+    room = rf"calc\(\(100% - {figures.LABEL_WIDTH}rem\) \* ([\d.]+)\)"
     return [float(share) for share in re.findall(room, picture)]
 
 
