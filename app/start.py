@@ -17,9 +17,8 @@ RACE = (standard.ALGORITHM.key, flash2.ALGORITHM.key)
 
 
 def race() -> list[SampledCall]:
-    """The two calls; none where a recording has no such pair."""
-    calls = [call for call in sampled_calls(WORK) if call.row.provider in RACE and call.row.times]
-    return calls if len(calls) == len(RACE) else []
+    """The two calls."""
+    return [call for call in sampled_calls(WORK) if call.row.provider in RACE and call.row.times]
 
 
 def payload(calls: list[SampledCall]) -> bytes:

@@ -88,8 +88,7 @@ def _index(groups: dict[str, list[SiteFile]], experiment: Experiment | None) -> 
     tiles = contents.picture("tiles").files()[0].name if experiment is None else "tiles.html"
     ways = f"<p class='ways'><a href='tour.html'>Start the lecture</a><a href='{tiles}'>Explore</a></p>"
     opening = f"<style>{styles()}</style><div class='prose'><h1>{NAME}</h1><p>{start.SENTENCE}</p>{ways}"
-    if not (calls := start.race()):
-        return page(NAME, start.SENTENCE, ways + lists)
+    calls = start.race()
     told = f"<p><b>{start.conclusion(calls)}</b></p><p class='note'>{words(calls, start.WORK)}</p>"
     embed = "<p><a href='embed.html'>Show a picture on a page of your own</a></p>"
     below = f"<div class='prose'>{told}{lists}{embed}</div>"

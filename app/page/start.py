@@ -20,16 +20,13 @@ def show() -> None:
     with st.container(horizontal=True, key="start_ways"):
         lecture = st.button("Start the lecture", type="primary")
         explore = st.button("Explore")
-    if calls := start.race():
-        picture = st.container()
-        found = live.show({call.experiment.record.label: call.experiment for call in calls}, page="start")
-        calls = _calls(found)
-        with picture:
-            hbm.HBM.show(start.payload(calls), key="opening")
-            st.markdown(f"**{start.conclusion(calls)}**")
-            st.caption(hbm.words(calls, start.WORK))
-    else:
-        st.text("There is no recording with both algorithms on one problem, so nothing is shown here.")
+    picture = st.container()
+    found = live.show({call.experiment.record.label: call.experiment for call in start.race()}, page="start")
+    calls = _calls(found)
+    with picture:
+        hbm.HBM.show(start.payload(calls), key="opening")
+        st.markdown(f"**{start.conclusion(calls)}**")
+        st.caption(hbm.words(calls, start.WORK))
     if lecture:
         scenario.turn_to("tour")
     if explore:
@@ -44,7 +41,7 @@ def _calls(found: Live | None) -> list[SampledCall]:
 
 
 def _drawn(_: Experiment, measured: Live | None = None) -> Drawn:
-    return Drawn(moving=hbm.HBM, data=start.payload(calls)) if (calls := _calls(measured)) else Drawn()
+    return Drawn(moving=hbm.HBM, data=start.payload(_calls(measured)))
 
 
 PICTURE = Picture(_drawn)  # the static site's first page has it by itself

@@ -42,6 +42,7 @@ from engine.studies.masks import under_masks
 from engine.studies.rescales import example, with_threshold
 from engine.studies.several_gpus import taught
 from engine.studies.survey import cuts, grown
+from engine.studies.warp_groups import Inside
 from engine.studies.warp_groups import inside as lanes_of
 from engine.trace.broken import ALPHA
 
@@ -88,23 +89,23 @@ def _moving(name: str, shown: Moving, data: Callable[[Experiment], Any], experim
 
 def _inside(overlapped: bool, experiment: Experiment, colours: Palette) -> None:
     block = lanes_of(experiment, replace(flash3.ALGORITHM.pipeline, overlapped=overlapped))
-    st.markdown(
-        f"**{'Overlapped' if overlapped else 'In turns'}**, modelled: tensor cores at work "
-        f"{share_text(block.tensor_busy)} of the time, softmax units {share_text(block.softmax_busy)}"
-    )
-    INSIDE.show(payload(block), key=f"tour inside {overlapped}")
+    _block("Overlapped" if overlapped else "In turns", block)
 
 
 def _blackwell(without: frozenset[str], experiment: Experiment, colours: Palette) -> None:
     """A block of FlashAttention-4, with some of its techniques left out."""
-    found = blackwell.variant(experiment, blackwell.ALL - without)
+    block = blackwell.variant(experiment, blackwell.ALL - without).block
     off = " and ".join(blackwell.TECHNIQUES[key].name.lower() for key in sorted(without))
+    _block(f"FlashAttention-4{f' without {off}' * bool(off)}, {block.experiment.gpu.name}", block)
+
+
+def _block(name: str, block: Inside) -> None:
+    """One thread block over time, below what it is and how busy its units are."""
     st.markdown(
-        f"**FlashAttention-4{f' without {off}' * bool(off)}**, {found.block.experiment.gpu.name}, modelled: "
-        f"tensor cores at work {share_text(found.block.tensor_busy)} of the time, exponentials "
-        f"{share_text(found.block.softmax_busy)}"
+        f"**{name}**, modelled: tensor cores at work {share_text(block.tensor_busy)} of the time, "
+        f"exponentials {share_text(block.softmax_busy)}"
     )
-    INSIDE.show(payload(found.block), key=f"tour blackwell {off}")
+    INSIDE.show(payload(block), key=f"tour inside {name}")
 
 
 def _on_sms(*names: str) -> Callable[[Experiment], bytes]:
@@ -119,7 +120,6 @@ def _ring(*orders: bool) -> Callable[[Experiment], bytes]:
     return lambda experiment: ring([lanes(taught(experiment, zigzag)) for zigzag in orders])
 
 
-LOOPS = figures.STYLE + figures.LOOPS
 BY_HAND = "**Four tokens by hand**, d = 2, computed"
 STILL = {  # one line, and HTML
     "by hand": (BY_HAND, lambda _, colours: hands.whole(by_hand(), colours)),
