@@ -1,6 +1,6 @@
 // One call over time: bytes read above the line and written below it; opened, what was at work on the chip.
 
-import { clamp, duration, percent, rate, traffic } from "../canvas/format.js";
+import { clamp, percent, rate, traffic } from "../canvas/format.js";
 import { LaneChart } from "../canvas/lane_chart.js";
 import { mix } from "../canvas/theme.js";
 import { drawFlow, WAYS } from "./flow.js";
@@ -61,7 +61,6 @@ export class FlowPanel extends LaneChart {
     this.scale(pen);
     this.kernels(pen);
     this.counters(pen, box, time);
-    if (time >= this.lane.end) this.ended(pen);
     if (this.lowest) this.ticks(pen, 78);
     this.playhead(pen, cut, 3 * pen.u);
   }
@@ -132,17 +131,6 @@ export class FlowPanel extends LaneChart {
       pen.note(words, plot.x + plot.w + 12 * u, base, { color: theme[color] });
       pen.right(percent(now), side, base, { mono: true });
     }
-  }
-
-  /** How long it took, beside its end. */
-  ended(pen) {
-    const { lane, plot, zero, small, u } = this,
-      x = this.x(lane.end) + 8 * u,
-      room = plot.x + plot.w - x;
-    if (room < 160 * u) return;
-    pen.text(`done after ${duration(lane.seconds)}`, x, zero - 7 * u, { size: small + 1, weight: 650 });
-    if (this.flow > TIGHT * u && room > 330 * u)
-      pen.note("written later, from L2", this.until + 8 * u, zero + 17 * u, { size: small });
   }
 
   drawn(ctx, strength, outlined) {

@@ -60,7 +60,6 @@ export class MemoryPanel {
       pen.note(traffic(bytes), places[n].x, box.y + 32 * u, { size: 12 });
     }
     for (const pipe of this.pipes) this.pipe(pen, pipe);
-    if (!span) for (const flight of flights) this.light(pen, run, flight);
     for (const { x, y, w, h } of places) {
       pen.box(x, y, w, h, theme.panel, 5);
       pen.frame(x + 0.5, y + 0.5, w - 1, h - 1, theme.line, 1, 5);
@@ -76,16 +75,6 @@ export class MemoryPanel {
     pen.box(x, middle - thick / 2, w, thick, mix(theme.muted, theme.ground, 0.16), 0);
     pen.box(x, middle - reached / 2, w, reached, mix(theme.muted, theme.ground, 0.36), 0);
     pen.centered(words, x + w / 2, middle - thick / 2 - 7 * u, style);
-  }
-
-  /** The pipes that a tile takes, in its colour: in a picture that stands still they say where it comes from. */
-  light(pen, run, { step }) {
-    const { theme } = pen,
-      color = mix(theme[run.tensor(step)] ?? theme.statistics, theme.ground, 0.5);
-    this.pipes.forEach(({ x, w, reached }, n) => {
-      const h = n ? reached : reached * run.crossingOf(step);
-      if (h >= 1) pen.box(x, this.middle - h / 2, w, h, color, 0);
-    });
   }
 
   /** What of each tensor lies in HBM; the whole length of a bar is the largest of them. */

@@ -94,27 +94,10 @@ export class RacePanel extends GridPanel {
     pen.above("Q", grid.q, grid.y0, theme.Q);
     pen.above("O", grid.o, grid.y0, theme.O);
     this.painter.paint(pen, step);
-    if (misfit) this.sign(pen, misfit);
     LEVELS.forEach(({ level, title, origin }, n) => {
       const area = { x: box.x, y: grid.y0 + grid.h + (8 + 31 * n) * u, w: box.w };
       amountBar(pen, area, { title: `${title}, ${origin}`, run, step, level, most: model.mostTraffic });
     });
-  }
-
-  /** Over a grid on which nothing will happen: why. */
-  sign(pen, [verdict, ...reasons]) {
-    const { u, theme } = pen,
-      { x0, y0, w, h } = this.grid,
-      tall = (40 + 20 * reasons.length) * u,
-      wide = Math.min(w, 250 * u),
-      [x, y] = [x0 + w / 2, y0 + (h - tall) / 2],
-      box = [x - wide / 2, y, wide, tall];
-    pen.box(...box, theme.panel, 6);
-    pen.frame(...box, theme.bad, u, 6);
-    pen.centered(verdict, x, y + 25 * u, { size: 16, weight: 700, color: theme.bad });
-    reasons.forEach((reason, n) =>
-      pen.centered(reason, x, y + (46 + 20 * n) * u, { size: 13, room: wide - 16 * u }),
-    );
   }
 }
 

@@ -143,21 +143,11 @@ class Way {
     pen.text("Q", 6 * u, y + h / 2, { ...style, color: theme.Q });
   }
 
-  /** The order of the tiles, in numbers: the truth's, or one's own; and what is what, where there is room. */
-  labels(pen, drawn, truth, width) {
+  /** The order of the tiles, in numbers: the truth's, or one's own. */
+  labels(pen, drawn, truth) {
     const { u, theme } = pen,
-      { x: left, y: top, w } = this.box,
       [ways, color] = truth.length ? [truth, theme.O] : [drawn, theme.Q],
-      number = { size: 17, weight: 700, mono: true, color, halo: theme.ground },
-      told = [
-        ["the kernel's way, counted", theme.O, truth],
-        ["what was drawn", theme.Q, this.cloud.length ? this.cloud : drawn],
-        ["hatched: never visited", theme.muted, truth],
-      ].filter(([, , of]) => of.length);
-    if (width > left + w + 230 * u)
-      told.forEach(([words, color], n) =>
-        pen.text(words, left + w + 30 * u, top + (20 + 26 * n) * u, { size: 15, weight: 650, color }),
-      );
+      number = { size: 17, weight: 700, mono: true, color, halo: theme.ground };
     ways.forEach((tile, n) => {
       const [x, y] = this.place(tile);
       pen.centered(`${n + 1}`, x, y + 6 * u, number);
@@ -242,7 +232,7 @@ class Sketch extends View {
     cloud.forEach((each, n) => this.line(pen, each, pale, 2, n + 1));
     this.line(pen, this.drawn, theme.Q, 3.5);
     this.line(pen, truth, theme.O, 5, 0, grown);
-    this.plot.labels(pen, this.drawn, truth.slice(0, Math.floor(grown) + 1), width);
+    this.plot.labels(pen, this.drawn, truth.slice(0, Math.floor(grown) + 1));
   }
 
   /** As far as a place between two of its points; `aside` tells lines apart that would lie on one another. */

@@ -227,15 +227,3 @@ def test_the_usual_controls_fit_900_pixels_and_a_closed_sidebar_leaves_its_room(
     main = page.get_by_test_id("stMain")
     page.wait_for_function("(main) => main.getBoundingClientRect().left === 0", arg=main.element_handle())
     assert main.bounding_box()["width"] == 1440
-
-
-def test_a_link_that_the_keyboard_reaches_is_framed(page, dashboard):
-    """A tint alone, as the page shown has it too, is not seen."""
-    opened(page, f"{dashboard}/claims")
-    links = page.locator("[data-testid=stMain]").get_by_role("link")
-    for name in ("Tour", "Open this scenario on the page Traffic"):
-        links.filter(has_text=name).first.focus()
-        page.keyboard.press("Tab")
-        page.keyboard.press("Shift+Tab")
-        frame = page.evaluate("getComputedStyle(document.activeElement).outline")
-        assert "solid 2px" in frame, name

@@ -54,14 +54,6 @@ test("panels lie beside each other, in a smaller room fewer of them, and none is
   }
 });
 
-test("a backward pass has panels of its own", () => {
-  const backward = Object.assign(Object.create(model), { backward: true });
-  assert.equal(
-    named(layoutOf(stage(1390, 700), backward, false)),
-    "BackwardGrid Memory Chip BackwardTraffic Code BackwardRow",
-  );
-});
-
 test("a race has a lane for each algorithm, equally wide, and the clock below", () => {
   for (const count of [2, 3, 4]) {
     const racing = Object.assign(Object.create(model), {
@@ -74,14 +66,6 @@ test("a race has a lane for each algorithm, equally wide, and the clock below", 
     assert.ok(Math.abs(lanes.at(-1)[1].x + lanes.at(-1)[1].w - 1390) < 1e-9);
     tidy(placed, stage(1390, 700));
   }
-});
-
-test("a narrow screen has grid and traffic below each other, a low one side by side", () => {
-  const [[, grid], [, traffic]] = layoutOf(stage(380, 700), model, false);
-  assert.ok(traffic.y >= grid.y + grid.h);
-  const [[, left], [, right]] = layoutOf(stage(630, 300), model, false);
-  assert.equal(left.y, right.y);
-  assert.equal(named(layoutOf(stage(639, 700), model, true)), "Clock");
 });
 
 test("tiles are as wide as their rows, the last ones narrower, and are found at their points", () => {
