@@ -82,29 +82,22 @@ def errors(found: tuple[Held, ...]) -> tuple[float, float]:
     return tuple(np.percentile([abs(one.error) for one in found], (50, 95)).tolist())
 
 
-def with_lanes(every: tuple[Recording, ...]) -> list[ClusterTimeline]:
-    """Recorded calls of a ring that can be drawn: one GPU was timed too, and each computed all rounds."""
-    return [
-        one
-        for recording in every
-        for one in recording.cluster_timelines
-        if one.marks and one.provider in (RING, RING_SEND) and one.direction == FORWARD
-        if (one.problem, one.direction) in _of_one_gpu(recording)
-        if all(of.kind.count(KINDS.index(COMPUTING)) == one.gpus for of in one.marks)
-    ]
-
-
 def recorded_lanes(spread: Spread, every: tuple[Recording, ...]) -> tuple[Lanes, ...]:
-    """The rings that were recorded for a spread problem, as runs; none where there is no such recording."""
+    """The rings that were recorded for a spread problem, as runs, of which each GPU computed all rounds.
+
+    None where there is no such recording, or one GPU alone was not timed too.
+    """
     runs = []
     for recording in every:
-        for one in with_lanes((recording,)):
-            if (one.problem, one.gpus) == (spread.problem, spread.gpus):
+        alone = _of_one_gpu(recording).get((spread.problem, FORWARD))
+        for one in recording.cluster_timelines:
+            alike = (one.problem, one.gpus, one.direction) == (spread.problem, spread.gpus, FORWARD)
+            whole = all(of.kind.count(KINDS.index(COMPUTING)) == one.gpus for of in one.marks)
+            if alone and alike and whole and one.marks and one.provider in (RING, RING_SEND):
                 own = spread.by(one.provider)
                 marks = tuple(mark for gpu, of in enumerate(one.marks) for mark in _marks(own, gpu, of))
-                seconds, alone = max(mark.end for mark in marks), _of_one_gpu(recording)
-                told = recording.origin, alone[one.problem, one.direction]
-                runs.append(Lanes(own, own.order, marks, seconds, False, *told))
+                seconds = max(mark.end for mark in marks)
+                runs.append(Lanes(own, own.order, marks, seconds, False, recording.origin, alone))
     return tuple(runs)
 
 

@@ -22,7 +22,6 @@ from engine.studies.several_gpus import (
     held,
     recorded_lanes,
     runs_of,
-    with_lanes,
 )
 
 TOKENS = 32_768
@@ -121,7 +120,10 @@ def test_lanes_stand_beside_the_model_only_where_they_were_recorded():
 
 def test_a_call_whose_rounds_cannot_be_told_is_not_drawn():
     recording = of(2)
-    (whole,) = (one for one in with_lanes((recording,)) if (one.provider, one.problem) == (RING, PROBLEM))
+    alike = [
+        (one.provider, one.problem, one.gpus) == (RING, PROBLEM, 2) for one in recording.cluster_timelines
+    ]
+    whole = recording.cluster_timelines[alike.index(True)]
     idle = replace(whole, marks=(GpuMarks((1,), (0,), (9,)), *whole.marks[1:]))
     drawn = replace(recording, cluster_timelines=(whole,))
     assert recorded_lanes(SPREAD, (drawn,))

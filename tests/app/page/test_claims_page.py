@@ -42,13 +42,10 @@ def test_the_link_opens_the_scenario(one):
     assert not re.search(r"\.txt|[0-9a-f]{8}", one.claim.source[0])
 
 
-def test_ranges_carry_their_unit():
+def test_a_number_says_its_unit_what_it_is_of_over_what_and_where_it_is_from():
     ends = ((138e6, 138e6), "B"), ((2, 4), "×"), ((1, inf), ""), ((0, 1), "%"), ((1.5e-7, 0), "error")
     told = [figures.range_text(*each) for each in ends]
     assert told == ["138 MB", "2× to 4×", "over 1", "at most 1%", "1.5e-07 to 0"]
-
-
-def test_a_number_says_what_it_is_of_over_what_and_where_it_is_from():
     claim = replace(CLAIMS[0], what="size", unit="B", claimed=(10, 10), varied="two GPUs")
-    text = figures.number_text(Checked(1, claim, (20, 30), "computed"))
-    assert re.sub("<.*?>", "", text) == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
+    text = re.sub("<.*?>", "", figures.number_text(Checked(1, claim, (20, 30), "computed")))
+    assert text == "20 B to 30 B (computed), where 10 B is claimed: size, over two GPUs"
