@@ -94,7 +94,7 @@ def test_chunks_that_it_serves_go_to_flash3(on_threads, monkeypatch, chunk, opti
     launch = flash3_pages._launch
     monkeypatch.setattr(flash3_pages, "_launch", lambda *given: launched.append(launch(*given)))
     dtype, d, page, seq_q, heads = (CHUNK | chunk).values()
-    cache = Cache([150, 301], page, 1, d, dtype, "cpu")
+    cache = Cache([60, 150], page, 1, d, dtype, "cpu")
     q = drawn(2, heads, seq_q, d, dtype=dtype, seed=3)
     for _ in range(1 + served):
         out = attention_paged(q, *cache.pools, cache.table, cache.held, **options)

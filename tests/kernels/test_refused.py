@@ -21,6 +21,7 @@ pytestmark = ON_CPU  # on a GPU, numbers on the GPU are not waited for
 SHAPE, HALF, INT = (1, 2, 16, 16), torch.float16, torch.int32
 Q, FP8 = dict.fromkeys("qkv", zeros(SHAPE)), dict.fromkeys("qkv", zeros(1, 2, 64, 64, dtype=HALF))
 ONE, CACHE, EDGES, POOL = zeros(2, 1, 4, 16), zeros(2, 32, 2, 16), tensor([0, 1, 2]), zeros(3, 16, 2, 16)
+TURN, KV = zeros(4, 4), dict.fromkeys("kv", CACHE[:, :1])
 GRADIENT = zeros(2, 4, 1, 16, requires_grad=True)
 GIVEN = {  # a call of each kind that is served
     attention: Q,
@@ -176,6 +177,7 @@ REFUSED = {
     library.flash_attn_varlen_func: [
         ({"q": [1]}, "q is a list, it must be a torch.Tensor"),
         ({"cu_seqlens_q": tensor([0, 1])}, "cu_seqlens_q has 2 numbers, it must have one more than"),
+        ({"cu_seqlens_q": tensor([0, 2, 2])}, "max_seqlen_q is 1, it must be at least that of the longest"),
         ({"max_seqlen_q": None}, "max_seqlen_q is None, it must be a whole number, at least 1"),
         ({"alibi_slopes": 1.0}, "alibi_slopes is a float, it must be a torch.Tensor"),
     ],
@@ -193,6 +195,12 @@ REFUSED = {
         ({"window_size": 3}, "window_size is 3, it must be two whole numbers of keys, -1 being without end"),
         ({"causal": "no"}, "causal is 'no', it must be True or False"),
         ({"rotary_cos": zeros(1, 8)}, "rotary_cos and rotary_sin must be given both, with new keys"),
+        *((KV | {"rotary_cos": cos, "rotary_sin": sin} | held, sentence) for cos, sin, held, sentence in (
+            (TURN, TURN, {}, "rotary_cos has 4 positions, it must have those of"),
+            (TURN, TURN, {"cache_seqlens": 4}, "rotary_cos has 4 positions, it must have those of"),
+            (TURN, TURN[:, :3], {}, "rotary_sin is float32 (4, 3), it must be floating-point"),
+            (*(TURN.repeat(1, 3),) * 2, {}, "rotary_cos is float32 (4, 12), it must be floating-point"),
+            (*(TURN.int(),) * 2, {}, "rotary_cos is int32 (4, 4), it must be floating-point"))),
         ({"v_cache": CACHE[:, :16], "cache_leftpad": zeros(2, dtype=INT)}, "v_cache has gaps between its"),
         ({"softmax_scale": -1.0}, "softmax_scale is -1.0, it must be a finite number above 0"),
         ({"num_splits": 5000}, "num_splits is 5000, it must be a whole number from 0 to 1024"),

@@ -342,35 +342,12 @@ def test_threads_do_not_disturb_one_another(device):
 ROTARY = torch.ones(8, 4)
 
 
-@ON_CPU
-@pytest.mark.parametrize(
-    ("lengths", "tables", "sentence"),
-    [
-        (torch.tensor([3, 7]), (ROTARY[:7], ROTARY[:7]), "rotary_cos has 7 positions, it must have those of"),
-        (7, (ROTARY[:7], ROTARY[:7]), "rotary_cos has 7 positions, it must have those of"),
-        (3, (ROTARY, ROTARY[:, :3]), "rotary_sin is float32 (8, 3), it must be floating-point"),
-        (3, (ROTARY.repeat(1, 3),) * 2, "rotary_cos is float32 (8, 12), it must be floating-point"),
-        (3, (ROTARY.int(),) * 2, "rotary_cos is int32 (8, 4), it must be floating-point"),
-    ],
-)
-def test_rotary_tables_that_do_not_fit_are_refused(lengths, tables, sentence):
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011 (its sentence is looked at)
-        from_cache("cpu", lengths, rotary_cos=tables[0], rotary_sin=tables[1])
-    assert str(refusal.value).startswith(sentence)
-
-
 def over_pages(starts, longest, device):
     cache, table = drawn(6, 4, 1, 16).to(device), torch.tensor([[4, 0], [2, 5]], device=device)
     arguments = PACKED.to(device), cache, cache, starts, torch.tensor([0, 6, 13], device=device)
     return flash_attn_varlen_func(
         *arguments, longest, 8, causal=True, block_table=table, return_attn_probs=True
     )
-
-
-@ON_CPU
-def test_too_small_a_length_of_packed_queries_is_refused():
-    with pytest.raises(ValueError, match=r"^max_seqlen_q is 6, it must be at least that of the longest"):
-        over_pages(STARTS, 6, "cpu")
 
 
 def test_queries_past_the_last_packed_sequence_give_nothing(device):
