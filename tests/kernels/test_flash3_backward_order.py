@@ -15,7 +15,7 @@ from kernels.algorithms.flash3.dq_sums import store_sums
 from kernels.backward.shared_key_blocks import Shares
 from kernels.call.call import Call
 from kernels.call.options import Options
-from kernels.call.terms import Terms, score_of
+from kernels.call.terms import score_of
 from kernels.hopper import backward_common, backward_wide
 from kernels.reference import visible_mask
 
@@ -40,7 +40,7 @@ def in_order(sums, block_q):
     return parts.reshape(batch, heads, rows, head_dim)
 
 
-def check(shape, head_dim, causal, window, apart=0.0, cut=None, softcap=None):
+def check(shape, head_dim, causal, window, apart=0.0, cut=None):
     """apart: by how much queries and keys are moved away from each other, which lowers all scores."""
     torch.manual_seed(0)
     batch, heads, kv_heads, seq_q, seq_kv = shape
@@ -50,7 +50,7 @@ def check(shape, head_dim, causal, window, apart=0.0, cut=None, softcap=None):
     wide = flash3.padded(head_dim)
     scale, block_q = head_dim**-0.5, flash3_backward.TILING[wide]["BLOCK_Q"]
     leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
-    out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale, softcap=softcap)
+    out, lse = reference_attention(*leaves, causal=causal, window=window, scale=scale)
     exact = torch.autograd.grad((out * d_out).sum(), leaves)
 
     padded = -(-seq_q // block_q) * block_q
@@ -63,9 +63,10 @@ def check(shape, head_dim, causal, window, apart=0.0, cut=None, softcap=None):
     call = Call(*shape, head_dim, causal, window, scale, "flash2", block_q, block_kv, None)
     of_d_q, of_shares = batch * heads * padded, 2 * cut.count * block_kv if cut else 0
     sums = torch.full((of_shares + of_d_q, wide), math.nan)[of_shares:].zero_()
-    score = score_of(call, Terms(None, softcap=softcap))
     beyond = flash3_backward.Beyond(seq_q, seq_kv, seq_q == seq_kv)
-    flash3_backward._launch((q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call, cut, score, beyond)
+    flash3_backward._launch(
+        (q, k, v, d_out, lse_log2, delta, d_k, d_v), sums, call, cut, score_of(call, None), beyond
+    )
     if cut:
         together = flash3_backward.heads_together(call, q.element_size(), seq_q)
         store_sums((torch.empty_like(q), d_k, d_v), sums, call, cut, together)
@@ -80,21 +81,11 @@ def test_keys_past_the_end_count_for_nothing_however_low_the_others_scores(on_th
     check((1, 1, 1, 70, 90), head_dim, False, None, apart=4.0 * (64 / head_dim) ** 0.25)
 
 
-@pytest.mark.parametrize(
-    ("mask", "shape", "head_dim"),
-    [("none", SHAPES[4], 64), ("causal", SHAPES[3], 128), ("window", SHAPES[2], 256)],
-)
-def test_softcap(on_threads, shape, mask, head_dim):
-    check(shape, head_dim, *MASKS[mask], softcap=9.0)
-
-
-SHARED = pytest.param(Shares(0, 2, 2, 0, 1), id="shared", marks=ON_CPU)  # whose sums a Triton kernel adds
-
-
-@pytest.mark.parametrize("cut", [pytest.param(None, id="whole"), SHARED])
+@ON_CPU
 @pytest.mark.parametrize("head_dim", [72, 96, 160])
-def test_head_dims_between(on_threads, head_dim, cut):
-    check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim, cut is None, None, cut=cut)
+def test_shared_key_blocks_of_head_dims_between(on_threads, head_dim):
+    """Whose sums a Triton kernel adds."""
+    check((1, 1, 1, 130, 64 if head_dim > 128 else 128), head_dim, False, None, cut=Shares(0, 2, 2, 0, 1))
 
 
 @pytest.mark.parametrize(("shape", "mask", "head_dim"), in_turn(SHAPES, MASKS, HEAD_DIMS), ids=str)
