@@ -7,7 +7,7 @@ import torch
 from kernels.call.arguments import check_terms, check_window
 from kernels.call.formula import attention_by_formula
 from kernels.call.options import Options, Seen, asked, signed
-from kernels.call.value_checks import check_is_tensor
+from kernels.call.value_checks import check_layout
 
 
 def visible_mask(seq_q: int, seq_kv: int, options: Options, device=None) -> torch.Tensor:
@@ -57,12 +57,7 @@ def reference_attention(
 def _check(q, k, v) -> None:
     """ValueError or TypeError with one sentence for tensors without an attention, of whatever sizes."""
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        check_is_tensor(name, tensor)
-        if tensor.dim() != 4 or not tensor.is_floating_point():
-            shape = tuple(tensor.shape)
-            raise ValueError(
-                f"{name} has shape {shape}, it must be numbers [batch, heads, sequence, head_dim]"
-            )
+        check_layout(name, tensor, "[batch, heads, sequence, head_dim]")
     if (len(q), q.shape[3]) != (len(k), k.shape[3]) or k.shape[:3] != v.shape[:3] or q.shape[1] % k.shape[1]:
         shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (q, k, v))
         raise ValueError(f"q, k and v have shapes {shapes}, which make no attention")

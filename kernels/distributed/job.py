@@ -63,23 +63,15 @@ def agreed(team: Team, own: dict) -> Layout:
             kind = TypeError if said["kind"] == "TypeError" else ValueError
             raise kind(said["error"] if team.size == 1 else f"rank {rank}: {said['error']}")
     for name in own:
-        sentence = name != "tokens" and difference(name, [said[name] for said in every])
-        if sentence:
-            raise ValueError(sentence)
+        if name != "tokens" and any(said[name] != every[0][name] for said in every):
+            values = "; ".join(f"{said[name]} on rank {rank}" for rank, said in enumerate(every))
+            name = "whether a gradient is asked for" if name == "gradient" else name
+            raise ValueError(f"the ranks differ in {name}: {values}; it must be the same on all")
     layout = Layout(sum(said["tokens"] for said in every), team.size, own["causal"])
     for rank, said in enumerate(every):
         if layout.tokens < layout.chunks or said["tokens"] != layout.rows(rank):
             raise ValueError(_uneven(layout, rank, said["tokens"]))
     return layout
-
-
-def difference(name: str, values: list) -> str | None:
-    """Which value each rank has, where they differ."""
-    if all(value == values[0] for value in values):
-        return None
-    said = "; ".join(f"{value} on rank {rank}" for rank, value in enumerate(values))
-    name = "whether a gradient is asked for" if name == "gradient" else name
-    return f"the ranks differ in {name}: {said}; it must be the same on all"
 
 
 def _uneven(layout: Layout, rank: int, tokens: int) -> str:
@@ -176,9 +168,6 @@ class Desk:
             if isinstance(self.copying, CopyEngines):
                 return self.copying, None
             why_not = self.copying
-        versions = [member["nccl"] for member in self.team.members]
-        if sentence := difference("the version of NCCL", versions):
-            raise RuntimeError(f"{sentence}{f', and {why_not}' if why_not else ''}")
         return self.sending, why_not
 
     def _try_copying(self) -> CopyEngines | str:

@@ -59,7 +59,6 @@ class Team:
         self._nccl = None
         self._tag = 0
         about = {"host": socket.gethostname(), "device": device.type, "index": device.index}
-        about["nccl"] = str(torch.cuda.nccl.version()) if device.type == "cuda" else ""
         self.members = self.exchange(about)
 
     def exchange(self, said: dict) -> list[dict]:

@@ -113,7 +113,7 @@ REFUSED = {
     ],
     reference_attention: [
         ({"q": 1}, "q is an int, it must be a torch.Tensor"),
-        ({"v": zeros(2, 2)}, "v has shape (2, 2), it must be numbers [batch, heads,"),
+        ({"v": zeros(2, 2)}, "v has shape (2, 2), it must be [batch, heads,"),
         ({"k": zeros(1, 2, 16, 8)}, "q, k and v have shapes (1, 2, 16, 16), (1, 2, 16, 8), (1, 2,"),
         ({"documents": [3]}, "documents is [3], it must be a list of lengths that add up to k's 16"),
         ({"window": "x"}, "window is 'x', it must be None or a whole number"),

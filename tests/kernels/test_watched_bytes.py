@@ -14,7 +14,7 @@ from engine.watch.interpreter import reporting
 from engine.watch.memory import Memory
 from engine.watch.user_file import report as report_of
 from engine.watch.watch import KINDS, Watch
-from tests.kernels.attention_cases import Shape, random_qkv
+from tests.kernels.attention_cases import Shape, in_turn, random_qkv
 from tests.kernels.watched_kernels import PLAIN
 
 pytestmark = pytest.mark.skipif(not kernels.interpreted(), reason="watched in Triton's interpreter")
@@ -66,9 +66,9 @@ def moved(seen: Watch, model) -> tuple[dict, dict]:
     return tuple(less)
 
 
-@pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
-@pytest.mark.parametrize(("shape", "mask", "dtype"), CASES)
-def test_forward(algorithm, shape, mask, dtype):
+@pytest.mark.parametrize(("algorithm", "case"), in_turn(["standard", "flash1", "flash2"], CASES, by=2))
+def test_forward(algorithm, case):
+    shape, mask, dtype = case
     seen = watch(shape, dtype, attention(mask, algorithm=algorithm, **shape.blocks))
     asked = experiment(shape, mask, dtype, algorithm)
     read, written = moved(seen, simulate(asked).traffic)
@@ -105,7 +105,7 @@ def test_split_keys(shape, mask, dtype):
     assert seen.findings == []
 
 
-@pytest.mark.parametrize(("shape", "mask", "dtype"), CASES)
+@pytest.mark.parametrize(("shape", "mask", "dtype"), CASES[::3])
 def test_backward(shape, mask, dtype):
     """Rows that fill the last block of delta and lse are written and read, and not in the schedule."""
 
