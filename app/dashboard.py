@@ -61,7 +61,6 @@ def _draw() -> None:
         *heads,
         lambda: beside.show(name) or opened.run(),
         lambda: _tools(name),
-        glossary.hover,
         *controls,
     ):
         try:

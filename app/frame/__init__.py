@@ -4,12 +4,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import contents, scenario
+from app import contents, glossary, scenario
 from app.canvas.moving import Component
 from app.contents import HOME, NAME, groups, pages
+from app.presenter import keys
 
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
-FRAME = Component("frame", Path(__file__).with_name("frame.js"))
+FRAME = Component("frame", Path(__file__).with_name("frame.html"))
 
 
 def navigate() -> st.Page:
@@ -57,7 +58,8 @@ def _page(name: str, title: str) -> st.Page:
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
-    FRAME.mount(key="frame", data=page, height=0, on_back_change=_heard, on_opened_change=_heard)
+    data = {"page": page, "meanings": glossary.meanings(), "keys": keys.bound()}
+    FRAME.mount(key="frame", data=data, height=0, on_back_change=_heard, on_opened_change=_heard)
 
 
 def _heard() -> None:

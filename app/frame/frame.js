@@ -3,6 +3,8 @@
 // is told.
 
 import { STANDS_IN } from "../canvas/streamlit.js";
+import { glossary } from "../glossary/glossary.js";
+import { keys } from "../presenter/keys.js";
 import { watchConnection } from "./connection.js";
 
 const PAGES = ".pages"; // all names
@@ -62,14 +64,23 @@ function turn(event) {
   tell("opened", page);
 }
 
-/** `data` names the page, so that this is called when another is opened. */
-export default function show({ setTriggerValue }) {
-  tell = setTriggerValue;
+/** `data` names the page, so that this is called when another is opened, its keys, and what its terms mean. */
+export default function show(frame) {
+  const parts = [
+    keys({ ...frame, data: frame.data.keys }),
+    glossary({ ...frame, data: frame.data.meanings }),
+  ];
+  tell = frame.setTriggerValue;
   point();
   path = location.pathname;
   clearTimeout(timer);
   timer = setTimeout(settle);
-  if (done) return;
+  if (!done) watch();
+  return () => parts.forEach((leave) => leave());
+}
+
+/** What is the window's, once. */
+function watch() {
   done = true;
   watchPages();
   watchConnection(() => tell("back", true));

@@ -5,29 +5,21 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from html import escape
-from pathlib import Path
 from types import MappingProxyType
 
 import streamlit as st
 
-from app.canvas.moving import Component
 from app.canvas.scripts import address
 from app.figures.tables import scrolled
 from engine.root import ROOT
 
-HOVER = Component("glossary", Path(__file__).with_name("glossary.html"))
 LIST_HEIGHT = 460  # px
 
 
 @lru_cache(maxsize=1)
-def _meanings() -> str:
+def meanings() -> str:
     """Where a browser finds the meanings of all terms, once."""
     return address("glossary", json.dumps(found_on_pages()), "json")
-
-
-def hover() -> None:
-    """Mark the first of each term on the page; pointing at any of them tells what it means."""
-    HOVER.mount(key="glossary", data=_meanings(), height=0)
 
 
 def show() -> None:

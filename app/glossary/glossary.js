@@ -114,4 +114,4 @@ class Glossary {
   }
 }
 
-export default showing(Glossary);
+export const glossary = showing(Glossary);

@@ -101,7 +101,7 @@ def _shown() -> dict[str, Any]:
 
 def _status(what: WatchedFile) -> None:
     """One line, looked at again and again: how far the run is, or that the file was saved since it."""
-    keys.bind({"r": AGAIN}, key="kernel_keys")
+    keys.bind({"r": AGAIN})
     began = job_of(WATCH, _shown()["payload"])
     running = began is not None and began.under_way
 

@@ -109,7 +109,7 @@ def _tally(name: str, number: int) -> list[int]:
 def _screen(said: Said, place: Place, way: Way, room: list[int] | None) -> None:
     """Title and way on, then words, then the question beside a picture, or below its answer the picture."""
     step, told = said.step, bool(_tally(*place)[0])
-    keys.bind(KEYS, key="tour_keys")
+    keys.bind(KEYS)
     with st.container(horizontal=True, vertical_alignment="center", key="tour_head"):
         st.header(step.title, anchor=False)
         _on(step, place, way)

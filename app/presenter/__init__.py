@@ -36,7 +36,7 @@ def button() -> None:
 
 def bind() -> None:
     """The key that begins a presentation."""
-    keys.bind({"p": "present"}, key="presenter_keys")
+    keys.bind({"p": "present"})
     screen.step_down()
 
 
@@ -61,7 +61,7 @@ def show(opened: str) -> None:
         lectern.tell({"now": there[opened], "next": after, "place": place})
         screen.publish_page(opened, there[opened], place)
     turns = {} if opened == "tour" else TURN_PAGES  # there these keys turn the steps
-    keys.bind({**WHILE_PRESENTING, **turns}, key="presenter_keys")
+    keys.bind({**WHILE_PRESENTING, **turns})
     with st.container(key="presenter_hint"):
         st.caption(TOUR_HINT if opened == "tour" else HINT)
     if scenario.place("audience"):

@@ -58,4 +58,4 @@ class Keys {
   }
 }
 
-export default showing(Keys);
+export const keys = showing(Keys);

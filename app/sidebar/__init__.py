@@ -1,6 +1,6 @@
 """The sidebar: the controls of the scenario, and whether its blocks fit the GPU."""
 
-from contextlib import nullcontext
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -52,23 +52,26 @@ Field = tuple[str, str, dict[str, Any]]  # a widget of Streamlit's, its label, a
 def show() -> None:
     """Draw every control; each changes one value of the scenario."""
     with st.sidebar:
-        preset = _select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets")
-        _row(preset, inputs.choice())
         algorithms = tuple(dict.fromkeys((*offered(), scenario.current().algorithm)))  # maybe a link's
-        _row(_select("Algorithm", "algorithm", algorithms, format_func=lambda key: ALGORITHMS[key].label))
+        heads, gpus = tuple(scenario.divisors(scenario.current().problem.heads)), inputs.gpus()
         looks = {"label_visibility": "collapsed", "required": True}
-        typed = _number("Sequence length, typed", "seq typed", 1, LARGEST_SEQUENCE, **looks)
-        _row(_slider("Sequence length", "seq", SEQUENCES), typed)
-        _row(_slider("Head dimension", "head_dim", HEAD_DIMS))
-        _row(_block("Query block", "block_q"))
-        _row(_block("Key block", "block_kv"))
-        heads = tuple(scenario.divisors(scenario.current().problem.heads))
-        _row(_number("Heads", "heads", 1, 1024, required=True), _select("KV heads", "kv_heads", heads))
-        mask = _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get)
-        _row(mask, _keys("before", "all", BEFORE_HELP))
-        gpus = inputs.gpus()
-        gpu = _select("GPU", "hardware", tuple(gpus), format_func=gpus.get)
-        _row(_select("Data type", "dtype", tuple(DTYPES)), gpu)
+        fields = (
+            _select("Scenario", "preset", tuple(scenario.PRESETS), placeholder="presets"),
+            inputs.choice(),
+            _select("Algorithm", "algorithm", algorithms, format_func=lambda key: ALGORITHMS[key].label),
+            _slider("Sequence length", "seq", SEQUENCES),
+            _number("Sequence length, typed", "seq typed", 1, LARGEST_SEQUENCE, **looks),
+            _slider("Head dimension", "head_dim", HEAD_DIMS),
+            _block("Query block", "block_q"),
+            _block("Key block", "block_kv"),
+            _number("Heads", "heads", 1, 1024, required=True),
+            _select("KV heads", "kv_heads", heads),
+            _select("Mask", "causal", tuple(MASKS), format_func=MASKS.get),
+            _keys("before", "all", BEFORE_HELP),
+            _select("Data type", "dtype", tuple(DTYPES)),
+            _select("GPU", "hardware", tuple(gpus), format_func=gpus.get),
+        )
+        _draw(fields)
         _more()
         with st.container(border=True, key="footprint"):
             st.markdown(_fit())
@@ -96,12 +99,10 @@ def _number(label: str, name: str, least: int, most: int, **more: Any) -> Field:
     return _field("number_input", label, name, min_value=least, max_value=most, **more)
 
 
-def _row(*fields: Field) -> None:
-    """Fields side by side, or one alone; columns would take as many messages again as fields."""
-    side_by_side = {"horizontal": True, "vertical_alignment": "bottom", "key": f"row {fields[0][1]}"}
-    with st.container(**side_by_side) if len(fields) > 1 else nullcontext():
-        for kind, label, given in fields:
-            getattr(st, kind)(label, **given)
+def _draw(fields: Iterable[Field]) -> None:
+    """Fields in turn. The style puts two in a row: a container would be one more message of every run."""
+    for kind, label, given in fields:
+        getattr(st, kind)(label, **given)
 
 
 def _block(label: str, name: str) -> Field:
@@ -123,8 +124,8 @@ def _keys(side: str, empty: str, why: str, **more: Any) -> Field:
     return _number(f"Keys {side}", side, *bounds, help=why, placeholder=empty, **more)
 
 
-def _further() -> tuple[tuple[Field, ...], ...]:
-    """What is seldom moved, in rows."""
+def _further() -> tuple[Field, ...]:
+    """What is seldom moved."""
     batch = _number("Batch", "batch", 1, 4096, required=True)
     keys = _number("Keys", "seq_kv", 1, LARGEST_SEQUENCE, help=KEYS_HELP, placeholder="equal")
     causal = scenario.current().problem.mask.causal
@@ -139,8 +140,7 @@ def _further() -> tuple[tuple[Field, ...], ...]:
         ]
         for kind, yes in (("text_input", False), ("checkbox", True))
     )
-    pairs = (tuple(typed[at : at + 2]) for at in range(0, len(typed), 2))
-    return (batch, keys), (after, documents), *pairs, *((one,) for one in ticked)
+    return batch, keys, after, documents, *typed, *ticked
 
 
 def _more() -> None:
@@ -149,8 +149,7 @@ def _more() -> None:
     opened["more"] = more.open or opened.get("more", False)
     if opened["more"]:
         with more:
-            for fields in _further():
-                _row(*fields)
+            _draw(_further())
             if serving.may_run():
                 inputs.upload()
             else:
