@@ -7,7 +7,6 @@ becomes one sentence (FileError) that names the place.
 import json
 import re
 import types
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
@@ -29,12 +28,12 @@ class FileError(ValueError):
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: JSON, maybe packed by gzip, that says what it is and of which version."""
+    """A kind of file: JSON that says what it is and of which version."""
 
     name: str  # as the file says
     version: int
     what: str  # in a sentence
-    largest: int  # bytes, unpacked
+    largest: int  # bytes
     again: str = ""  # what to do where it is of another version
 
     def load(self, path: Path, kind: type, fault: Callable[[Any], str | None]) -> Any:
@@ -48,7 +47,9 @@ class Format:
 
     def loads(self, data: bytes, name: str, kind: type, fault: Callable[[Any], str | None]) -> Any:
         """The same from a file's bytes, as `decoded` has it."""
-        content = _parsed(self._unpacked(data, name), name)
+        if len(data) > self.largest:
+            raise FileError(f"{name} is larger than {self.largest // 2**20} MB")
+        content = _parsed(data, name)
         if not isinstance(content, dict) or content.pop("format", None) != self.name:
             raise FileError(f"{name} is not {self.what}")
         version = content.pop("version", None)
@@ -60,23 +61,6 @@ class Format:
             return decoded(kind, content, f"the {self.what.split()[1]}", fault)
         except FileError as error:
             raise FileError(f"{name} is damaged: {error}") from None
-
-    def _unpacked(self, data: bytes, name: str) -> bytes:
-        too_large = FileError(f"{name} is larger than {self.largest // 2**20} MB")
-        if len(data) > self.largest:
-            raise too_large
-        if data[:2] != b"\x1f\x8b":
-            return data
-        unpacking = zlib.decompressobj(wbits=31)  # gzip
-        try:
-            text = unpacking.decompress(data, self.largest + 1)
-        except zlib.error:
-            raise FileError(f"{name} is damaged: it cannot be unpacked") from None
-        if len(text) > self.largest:
-            raise too_large
-        if not unpacking.eof:
-            raise FileError(f"{name} is damaged: it ends too early")
-        return text
 
 
 hints_of = cache(get_type_hints)

@@ -44,7 +44,7 @@ def show() -> None:
         return
     st.file_uploader(
         "Your GPU's recording",
-        type=["json", "gz"],
+        type=["json"],
         max_upload_size=LARGEST_FILE // 2**20,
         help=UPLOAD_HELP,
         key=widgets.key_beside("recording file"),

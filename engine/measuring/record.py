@@ -243,9 +243,7 @@ def _under_torchrun(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser("engine record", main.__doc__)
-    parser.add_argument(
-        "--out", type=Path, required=True, help="file to write; .json, or .json.gz to pack it"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
     parser.add_argument(
         "--only",
         default="timings,variants,sweep,decoding",

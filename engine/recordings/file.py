@@ -1,10 +1,9 @@
-"""Recordings in and out of files: JSON, packed by gzip where the name says so.
+"""Recordings in and out of files: JSON.
 
 A file may come from a stranger, so loading trusts nothing: whatever is wrong with it becomes one sentence
 (FileError), what stands in it is checked by `decoded`.
 """
 
-import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from engine.recordings.decoded import fault_of
 from engine.recordings.recording import Recording
 from engine.root import ROOT
 
-LARGEST_FILE = 16 * 2**20  # bytes, unpacked
+LARGEST_FILE = 16 * 2**20  # bytes
 FORMAT = Format("attention recording", 1, "a recording of attention", LARGEST_FILE)
 SHELF = ROOT / "assets" / "recordings"
 CLUSTERS = SHELF / "cluster"  # of several GPUs, which no page of one GPU shows
@@ -41,9 +40,8 @@ def dumps(recording: Recording) -> str:
 
 
 def save(recording: Recording, path: Path) -> None:
-    """Write a file whole or not at all; packed where its name ends in .gz."""
-    data = dumps(recording).encode()
-    write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    """Write a file whole or not at all."""
+    write_whole(path, dumps(recording).encode())
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -65,7 +63,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def loads(data: bytes, name: str = "the file") -> Recording:
-    """A recording from a file's bytes, packed or not; raises FileError."""
+    """A recording from a file's bytes; raises FileError."""
     return FORMAT.loads(data, name, Recording, fault_of)
 
 
@@ -104,7 +102,7 @@ def refused(folder: Path = SHELF) -> tuple[str, ...]:
 
 def _shelf(folder: Path) -> Iterator[Recording | str]:
     names = os.listdir(folder) if folder.exists() else []
-    for name in sorted(name for name in names if name.endswith((".json", ".json.gz"))):
+    for name in sorted(name for name in names if name.endswith(".json")):
         path = folder / name
         try:
             now = path.stat()

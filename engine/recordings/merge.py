@@ -38,9 +38,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "files", nargs="+", type=Path, help="recordings; of a row that several have, the newest"
     )
-    parser.add_argument(
-        "--out", type=Path, required=True, help="file to write; .json, or .json.gz to pack it"
-    )
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
     options = parser.parse_args(arguments)
     try:
         found = merged([load(path) for path in options.files])

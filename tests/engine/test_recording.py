@@ -1,6 +1,5 @@
 """Recordings: they round-trip, grow over several runs, outlive what stops them, and trust no file."""
 
-import gzip
 import json
 import math
 import os
@@ -88,11 +87,9 @@ def recording():
     )
 
 
-def test_a_recording_round_trips_packed_and_plain(recording, tmp_path):
-    for name in ("one.json", "one.json.gz"):
-        save(recording, tmp_path / name)
-        assert load(tmp_path / name) == recording
-    assert (tmp_path / "one.json.gz").stat().st_size < (tmp_path / "one.json").stat().st_size
+def test_a_recording_round_trips(recording, tmp_path):
+    save(recording, tmp_path / "one.json")
+    assert load(tmp_path / "one.json") == recording
 
 
 def test_rates_that_an_earlier_file_says_are_not_looked_at(recording):
@@ -165,9 +162,6 @@ def test_a_damaged_file_is_refused_with_the_place(recording, change, sentence):
         (b'{"a": NaN}', "f is damaged: it is not JSON"),
         (b"\xff\xfe", "f is damaged: it is not JSON"),
         (b"[]", "f is not a recording of attention"),
-        (b"\x1f\x8bgarbage", "f is damaged: it cannot be unpacked"),
-        (gzip.compress(b"{}" * 1000, mtime=0)[:30], "f is damaged: it ends too early"),
-        (gzip.compress(bytes(LARGEST_FILE + 1), mtime=0), "f is larger than 16 MB"),
         (bytes(LARGEST_FILE + 1), "f is larger than 16 MB"),
     ],
 )
@@ -180,7 +174,7 @@ def test_what_is_no_recording_is_refused_in_a_sentence(data, sentence):
 def test_a_shelf_shows_what_can_be_read_newest_first(recording, tmp_path):
     newer = replace(recording, device=replace(DEVICE, date="2026-12-01T00:00:00"))
     save(recording, tmp_path / "a.json")
-    save(newer, tmp_path / "b.json.gz")
+    save(newer, tmp_path / "b.json")
     (tmp_path / "c.json").write_text("{")
     assert recordings(tmp_path) == (newer, recording)
     assert refused(tmp_path) == ("c.json is damaged: it is not JSON",)

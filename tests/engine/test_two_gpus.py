@@ -28,7 +28,7 @@ def test_merged_are_all_rows_and_of_a_row_the_newest():
 def test_recordings_of_two_gpus_are_not_merged(tmp_path, capsys):
     with pytest.raises(FileError, match=r"^the recordings are of NVIDIA H.* they must be of one GPU$"):
         merged([H200, recording_of("h100")])
-    paths = [tmp_path / "a.json", tmp_path / "b.json.gz"]
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
     for path in paths:
         save(Recording(H200.device, timings=H200.timings[:3]), path)
     assert main([*map(str, paths), "--out", str(tmp_path / "c.json")]) == 0
