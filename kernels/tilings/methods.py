@@ -3,7 +3,7 @@
 GROUPS = 4  # of heads at most, in which gathered keys and exchanged heads come: the first is waited for
 GROUP_BYTES = 48 * 2**20  # that a group brings at least: smaller ones take longer to start than to move
 TAIL = 25e-6  # seconds of a call of the kernel: its last wave, and the gap before the next
-CALLING, COPYING = 150e-6, 10e-6  # host's seconds for a call of the kernel, and for a transfer
+CALLING = 150e-6  # host's seconds for a call of the kernel
 
 
 def groups_of(heads: int, moved: float) -> int:

@@ -13,7 +13,7 @@ from engine.model.cluster.fabric import way
 from engine.model.cluster.kernel import BACKWARD, kernel_seconds, lasting, one_gpu_seconds
 from engine.model.cluster.spread import ALL_TO_ALL, TWO_LEVEL, Spread
 from engine.problem.hardware import GPUS
-from kernels.tilings.methods import CALLING, COPYING, TAIL
+from kernels.tilings.methods import TAIL
 
 MERGING_SHARE = 0.7292  # of device memory's peak, that merging and packing reach
 FORWARD_BYTES, BACKWARD_BYTES = 1, 2  # of K and V alone; and dK and dV back to their owners
@@ -74,9 +74,6 @@ class ClusterTime:
 
     spread: Spread
     seconds: float  # of the GPUs, which a CUDA graph leaves alone
-    host: float  # what the host takes to launch it without one
-    computing: float  # of the kernel, on the GPU that computes most
-    transfers: float  # that a GPU's link is busy
     one_gpu: float  # the same problem on one GPU
 
     @property
@@ -174,29 +171,18 @@ def stages(spread: Spread, backward: bool = False) -> Stages:
 def modelled(spread: Spread, backward: bool = False) -> ClusterTime:
     """The modelled time of a pass, forward or backward alone; as fast for 10,000 GPUs as for two."""
     one = one_gpu_seconds(spread.problem, spread.hardware, backward)
-    if spread.gpus == 1:
-        return ClusterTime(spread, one, CALLING, one, 0.0, one)
+    return ClusterTime(spread, one if spread.gpus == 1 else _seconds(spread, backward), one)
+
+
+def _seconds(spread: Spread, backward: bool) -> float:
     if spread.method == TWO_LEVEL:
-        return _two_level(spread, one, backward)
-    if not spread.by_steps:
-        return _staged(spread, one, backward)
-    found = rounds(spread, backward)
-    seconds = found.seconds + spread.gpus * TAIL + merging(spread)
-    host = spread.gpus * CALLING + 2 * (spread.gpus - 1) * COPYING
-    work = found.first + (spread.gpus - 1) * found.other
-    return ClusterTime(spread, seconds, host, work, (spread.gpus - 1) * found.transfer, one)
-
-
-def _staged(spread: Spread, one: float, backward: bool) -> ClusterTime:
+        return turns(spread, backward).seconds + merging(spread)
+    if spread.by_steps:
+        return rounds(spread, backward).seconds + spread.gpus * TAIL + merging(spread)
     found = stages(spread, backward)
-    if spread.method != ALL_TO_ALL:
-        around = found.groups * spans(spread) * TAIL
-        host = found.groups * spans(spread) * (CALLING + 2 * (spread.gpus - 1) * COPYING)
-    else:
-        around = found.groups * TAIL + packing(spread)
-        chunks = spans(spread) * spread.gpus
-        host = found.groups * (CALLING + 5 * chunks * COPYING)
-    return ClusterTime(spread, found.seconds + around, host, found.computing, found.transfer, one)
+    if spread.method == ALL_TO_ALL:
+        return found.seconds + found.groups * TAIL + packing(spread)
+    return found.seconds + found.groups * spans(spread) * TAIL
 
 
 @dataclass(frozen=True)
@@ -233,14 +219,6 @@ def turns(spread: Spread, backward: bool = False) -> Turns:
     rounds_inside = Rounds(size + 1, other, other, inside.seconds(times * spread.block), inside.loss)
     across = way(spread.fabric, size + 1, False) if size == spread.fabric.host else inside
     return Turns(spread.fabric.hosts(spread.gpus), size, rounds_inside, across.seconds(times * spread.block))
-
-
-def _two_level(spread: Spread, one: float, backward: bool) -> ClusterTime:
-    found = turns(spread, backward)
-    host = spread.gpus * CALLING + 2 * (spread.gpus - 1) * COPYING
-    busy = max(spread.gpus * found.inside.transfer, found.hosts * found.across)
-    seconds = found.seconds + merging(spread)
-    return ClusterTime(spread, seconds, host, spread.gpus * found.inside.other, busy, one)
 
 
 def _memory(spread: Spread) -> float:
