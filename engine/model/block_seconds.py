@@ -180,7 +180,8 @@ def _staying(blocks: _Blocks) -> Cost:
     launch, kernel, rates = blocks.launch, blocks.kernel, blocks.rates
     visit = visit_of(launch, kernel.phase, rates)
     taken, waits = visit.alone(launch.pipeline), launch.reached.latency + launch.reached.l2_latency
-    first, asked = sum(visit_seconds(apart(launch), kernel.phase, rates)[:2]) - taken, 0.0
+    apart = replace(launch, pipeline=replace(launch.pipeline, overlapped=False))
+    first, asked = sum(visit_seconds(apart, kernel.phase, rates)[:2]) - taken, 0.0
     if waits_for_buffer(launch, kernel):
         later = 1 - launch.gpu.sms / kernel.blocks  # an SM's first asks before it begins
         waits += later * launch.reached.latency
@@ -190,11 +191,6 @@ def _staying(blocks: _Blocks) -> Cost:
     cold = COLD_BLOCK + _asked_at_once(blocks, 1)
     tensor = visit.tensor * by_instructions(launch, kernel.phase)
     return Cost(visits, np.array([taken]), waits, first, 0.0, asked, cold, tensor)
-
-
-def apart(launch: Launch) -> Launch:
-    """The same without products and softmax at the same time."""
-    return replace(launch, pipeline=replace(launch.pipeline, overlapped=False))
 
 
 def waits_for_buffer(launch: Launch, kernel: Kernel) -> bool:

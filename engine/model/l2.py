@@ -22,9 +22,8 @@ from engine.model.rates import BOUND_BY_SOFTMAX, WARP_GROUP_ROWS
 from engine.model.reuse import Programs, walk
 from engine.problem.cache import by_content, cached
 from engine.schedule.bytes import Bytes
-from engine.schedule.nest import TILE, Phase
+from engine.schedule.nest import TILE
 from engine.schedule.programs import MOST_LISTED
-from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 
 # Of bytes since whose last use a share s of L2 was used, 1 / (1 + exp((1 - s) / UNEVEN)) are gone, as its
@@ -115,20 +114,18 @@ def refetched(launch: Launch, kernel: Kernel) -> Refetched:
     schedule, phase = launch.schedule, kernel.phase
     if phase.rewritten:
         return _rewritten(launch, kernel)
-    walked = {tensor for tensor in phase.loaded if _is_walked(schedule, phase, tensor)}
+    by_query = phase.outer == "query"  # what the inner loop walks over, as other outer blocks do too
+    walked = {
+        tensor
+        for tensor in phase.loaded
+        if (schedule.amounts[tensor].by_query, schedule.amounts[tensor].by_key) == (not by_query, by_query)
+    }
     if not walked:
         return Refetched({}, {})
     way = _walk(launch, kernel, walked)
     again, row = _walked_again(launch, kernel, way), {each: schedule.amounts[each].factor for each in walked}
     read = {tensor: again * factor / sum(row.values()) for tensor, factor in row.items()}
     return Refetched(read, {}, kernel.blocks * put_aside(launch.algorithm, schedule, phase))
-
-
-def _is_walked(schedule: Schedule, phase: Phase, tensor: Tensor) -> bool:
-    """Whether the inner loop walks over a tensor that other outer blocks walk over too."""
-    amount = schedule.amounts[tensor]
-    by_inner, by_outer = (amount.by_key, amount.by_query)[:: 1 if phase.outer == "query" else -1]
-    return by_inner and not by_outer
 
 
 # Rows that come from memory and go back at every pass.

@@ -119,17 +119,12 @@ class Timeline:
         """How much longer than the average SM the busiest one works: 0 where all work alike."""
         return float(self.busy.max() / self.busy.mean() - 1)
 
-    @cached_property
-    def last_end(self) -> np.ndarray:
-        """[sms] float64: when an SM's last block ended; 0 where it ran none."""
-        last = np.zeros(self.sms)
-        np.maximum.at(last, self.sm, self.end)
-        return last
-
     @property
     def tail(self) -> float:
         """Seconds from when the first SM has nothing left to do until the end."""
-        return self.seconds - float(self.last_end.min())
+        last = np.zeros(self.sms)
+        np.maximum.at(last, self.sm, self.end)
+        return self.seconds - float(last.min())
 
     @cached_property
     def running(self) -> tuple[np.ndarray, np.ndarray]:

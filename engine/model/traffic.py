@@ -14,14 +14,12 @@ from engine.model import l2
 from engine.model.launch import Launch
 from engine.schedule.bytes import TENSORS, Bytes
 from engine.schedule.nest import Phase
-from engine.schedule.programs import Programs
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import (
     EXPONENTIALS,
     MATRIX_PRODUCTS,
     Amount,
     Operation,
-    Tensor,
     copies,
     matrix_flops,
 )
@@ -149,36 +147,25 @@ def compulsory_bytes(schedule: Schedule) -> Bytes:
     """Each kernel's inputs and outputs once, all heads; blocks that no tile touches do not count."""
     read, written = dict.fromkeys(TENSORS, 0), dict.fromkeys(TENSORS, 0)
     for phase in schedule.phases:
-        steps, touched = phase.before + phase.each + phase.after, _touched(schedule, phase)
-        outputs = {step.tensor for step in steps if step.operation == Operation.STORE}
-        inputs = {step.tensor for step in steps if step.operation == Operation.LOAD}
-        for tensors, into in ((inputs, read), (outputs, written)):
-            for tensor in tensors:
+        around = {step.tensor for step in phase.before + phase.after}
+        moves = {(step.operation, step.tensor) for step in phase.before + phase.each + phase.after}
+        touched = _touched(schedule, phase)
+        for operation, tensor in moves:
+            if operation in (Operation.LOAD, Operation.STORE):
                 times = copies(schedule.problem, tensor, schedule.tiling.splits)
-                into[tensor] += times * schedule.amounts[tensor].of(*touched[_is_around(phase, tensor)])
+                amount = schedule.amounts[tensor].of(*touched[tensor in around])
+                (read if operation == Operation.LOAD else written)[tensor] += times * amount
     return Bytes.of(read, written)
-
-
-def _is_around(phase: Phase, tensor: Tensor) -> bool:
-    """Whether a tensor moves before or after the visits of an outer block."""
-    return any(step.tensor == tensor for step in phase.before + phase.after)
 
 
 def _touched(schedule: Schedule, phase: Phase) -> tuple[tuple[int, int], tuple[int, int]]:
     """(query rows, key rows) that a phase's visits touch, and that what stands around them touches."""
-    by_query, rows = phase.outer == "query", schedule.outer_rows(phase)
-    inner_rows = schedule.key_rows if by_query else schedule.query_rows
-    visited = inner_rows[_visited_inner(phase.programs, len(inner_rows))]
+    by_query, rows, programs = phase.outer == "query", schedule.outer_rows(phase), phase.programs
+    inner_rows, visiting = schedule.key_rows if by_query else schedule.query_rows, programs.visits > 0
+    edges = np.bincount(programs.first[visiting], minlength=len(inner_rows) + 1)
+    edges -= np.bincount(programs.stop[visiting], minlength=len(inner_rows) + 1)
     outer_inner = (
-        (int(rows[phase.programs.visits > 0].sum()), int(visited.sum())),
+        (int(rows[visiting].sum()), int(inner_rows[np.cumsum(edges[:-1]) > 0].sum())),
         (int(rows.sum()), schedule.problem.seq_kv if by_query else schedule.problem.seq_q),
     )
     return tuple(each if by_query else each[::-1] for each in outer_inner)
-
-
-def _visited_inner(programs: Programs, blocks: int) -> np.ndarray:
-    """[inner blocks] bool: whether any outer block visits it."""
-    visiting = programs.visits > 0
-    edges = np.bincount(programs.first[visiting], minlength=blocks + 1)
-    edges -= np.bincount(programs.stop[visiting], minlength=blocks + 1)
-    return np.cumsum(edges[:-1]) > 0

@@ -145,9 +145,12 @@ def visit_of(launch: Launch, phase: Phase, rates: Rates) -> Visit:
     if launch.pipeline.specialised:
         return Visit(tensor, softmax, copies, masking=masking)
     if by_instructions(launch, phase):
-        full = FULL_REGISTERS * _groups(launch, phase) * _is_full(launch, phase)
+        groups, wide = _groups(launch, phase), columns(launch.problem.v_dim)
+        sums = launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
+        full = FULL_REGISTERS * groups * (wide > MOST_COLUMNS and sums > MOST_SUMS)
+        asked = bool(launch.problem.softcap) * exponentials_of(launch.problem) * _scores(launch)
+        unit = asked / launch.gpu.exponentials_per_clock / launch.gpu.running_clock
         products = sum(step.operation in MATRIX_PRODUCTS for step in phase.each)
-        groups, unit = _groups(launch, phase), _capped_seconds(launch)
         return Visit(tensor, softmax, copies, 0.0, masking, groups, full, unit, products=products)
     if in_few_rows(launch.schedule, phase, launch.gpu):
         issued = few_rows_seconds(launch, phase)  # each warp waits by itself
@@ -242,14 +245,6 @@ def _issued_seconds(launch: Launch, phase: Phase) -> float:
     return max(issued, 0.0 if hidden else exponentials) / launch.gpu.running_clock
 
 
-def _capped_seconds(launch: Launch) -> float:
-    """Seconds of an SM's exponentials' unit for a visit of scores with a cap; 0 without one."""
-    if not launch.problem.softcap:
-        return 0.0
-    asked = exponentials_of(launch.problem) * _scores(launch)
-    return asked / launch.gpu.exponentials_per_clock / launch.gpu.running_clock
-
-
 def visit_instructions(launch: Launch, phase: Phase) -> float:
     """Instructions of a block's threads for a visit of scores between asynchronous products."""
     if is_gradient(phase):
@@ -309,13 +304,6 @@ def _groups(launch: Launch, phase: Phase) -> int:
     if launch.pipeline.specialised:
         return launch.tiling.block_q // WARP_GROUP_ROWS
     return threads_of(launch.schedule, phase) // GROUP_THREADS
-
-
-def _is_full(launch: Launch, phase: Phase) -> bool:
-    """Whether a thread's numbers of O and of a visit's scores leave it no registers."""
-    wide = columns(launch.problem.v_dim)
-    sums = launch.tiling.block_q * (launch.tiling.block_kv + wide) / threads_of(launch.schedule, phase)
-    return wide > MOST_COLUMNS and sums > MOST_SUMS
 
 
 def _inner_rows(launch: Launch, phase: Phase) -> int:

@@ -148,14 +148,15 @@ def recorded_counters(recording: Recording, sampled: bool = False) -> tuple[Reco
     gpu = gpu_named(recording.device.gpu)
     if gpu is None:
         return ()
-    known = [row for row in recording.counters if row.sampled == sampled and _has_model(row)][:MOST_ROWS]
+    known = [
+        row
+        for row in recording.counters
+        if (row.sampled, row.direction) == (sampled, FORWARD) and row.provider in offered()
+        if _has_totals(row)
+        if ALGORITHMS[row.provider].chooses_tiling or None not in (row.block_q, row.block_kv)
+    ][:MOST_ROWS]
     found = ((row, _experiment(row, gpu.key)) for row in known)
     return tuple(RecordedCounters(row, simulate(experiment)) for row, experiment in found if experiment)
-
-
-def _has_model(row: Counters) -> bool:
-    known = row.provider in offered() and row.direction == FORWARD and _has_totals(row)
-    return known and (ALGORITHMS[row.provider].chooses_tiling or None not in (row.block_q, row.block_kv))
 
 
 def _has_totals(row: Counters) -> bool:

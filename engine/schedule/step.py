@@ -151,10 +151,6 @@ def copies(problem: Problem, tensor: Tensor, splits: int) -> int:
 
 def matrix_flops(problem: Problem, operation: Operation) -> Amount:
     """FLOPs of a matrix product of a tile: a multiplication and an addition each."""
-    return Amount(2 * head_dim_of(problem, operation), by_query=True, by_key=True)
-
-
-def head_dim_of(problem: Problem, operation: Operation) -> int:
-    """Numbers of a row that a matrix product takes or gives: V's, or Q's and K's."""
     of_v = (Operation.ACCUMULATE, Operation.VALUE_GRADIENT, Operation.WEIGHT_GRADIENT)
-    return problem.v_dim if operation in of_v else problem.head_dim
+    dim = problem.v_dim if operation in of_v else problem.head_dim
+    return Amount(2 * dim, by_query=True, by_key=True)

@@ -36,14 +36,6 @@ def in_range(rows: Iterable[RecordedCounters]) -> int:
     return sum(low <= row.dram_read <= high for row in rows for low, high in [row.dram_read_range])
 
 
-def excess(one: RecordedCounters) -> tuple[float, float] | None:
-    """Bytes read from DRAM beyond the compulsory ones, (modelled, counted); None where hardly any are."""
-    compulsory = one.simulation.traffic.compulsory.total_read
-    if one.dram_read <= FETCHED_AGAIN * compulsory:
-        return None
-    return one.modelled_dram_read - compulsory, one.dram_read - compulsory
-
-
 KINDS = {  # of recorded calls that the model is held against
     "timed": "time, forward, in a kernel's own blocks",
     "swept": "time, forward, over sizes of blocks",
@@ -122,8 +114,9 @@ def _recorded(recording: Recording) -> Iterator[Held]:
     yield from _sampled(recording)
     for one in recorded_counters(recording):
         yield Held(one.experiment, COUNTED, one.modelled_seconds, one.seconds)
-        if beyond := excess(one):
-            yield Held(one.experiment, DRAM, *beyond)
+        once = one.simulation.traffic.compulsory.total_read
+        if one.dram_read > FETCHED_AGAIN * once:
+            yield Held(one.experiment, DRAM, one.modelled_dram_read - once, one.dram_read - once)
 
 
 def _drawn(calls: Iterable[RecordedCounters]) -> Iterator[Held]:
