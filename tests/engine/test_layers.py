@@ -187,30 +187,18 @@ BAD = {  # what is wrong, and the sentence that says so
         {"num_attention_heads": -8},
         "num_attention_heads is -8; it must be a whole number from 1 to 1,024.",
     ),
-    "layers": (
-        {"num_hidden_layers": 10**9},
-        "num_hidden_layers is 1000000000; it must be a whole number from 1 to 1,024.",
-    ),
     "nan": (
         {"hidden_size": float("nan")},
         "hidden_size is 'nan'; it must be a whole number from 1 to 4,194,304.",
     ),
-    "text": ({"vocab_size": "many"}, "vocab_size is 'many'; it must be a whole number from 1 to 16,777,216."),
     "switch": ({"num_hidden_layers": True}, "num_hidden_layers is True; it must be a whole number"),
     "missing": ({"intermediate_size": None}, "intermediate_size is missing; it must be a whole number"),
-    "uneven": (
-        {"num_key_value_heads": 5},
-        "num_key_value_heads is 5; it must divide the 32 heads.",
-    ),
+    "uneven": ({"num_key_value_heads": 5}, "num_key_value_heads is 5; it must divide the 32 heads."),
     "odd": (
         {"hidden_size": 4097},
         "head_dim is missing, and hidden_size is 4097 over 32 heads, which is none",
     ),
-    "wide": ({"head_dim": 512}, "head_dim is 512; it must be a whole number from 1 to 256."),
-    "short": (
-        {"layer_types": ["attention"]},
-        "layer_types names 1 layers; num_hidden_layers is 32.",
-    ),
+    "short": ({"layer_types": ["attention"]}, "layer_types names 1 layers; num_hidden_layers is 32."),
     "kind": ({"layer_types": ["hyena"] * 32}, "layer_types has 'hyena'; each must be one of full_attention,"),
     "dtype": ({"torch_dtype": "int3"}, "torch_dtype is 'int3'; it must be one of float16, bfloat16, float32"),
     "cap": ({"attn_logit_softcapping": -1}, "attn_logit_softcapping is -1; it must be a number above 0."),
@@ -267,7 +255,6 @@ def test_what_is_not_understood_is_said_by_field():
         ({"name": "rest"}, "phase is rest; it must be one of prefill, decode, train"),
         ({"tokens": 0}, "tokens is 0; it must be a whole number from 1 to 1,048,576"),
         ({"parallel": 3}, "parallel is 3; it must be one of 1, 2, 4, 8"),
-        ({"hardware": "abacus"}, "hardware is abacus; it must be one of"),
         (
             {"parallel": 8},
             "parallel is 8; it must be a number that divides the 12 heads and the 12 key heads",

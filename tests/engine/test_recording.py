@@ -421,28 +421,21 @@ def row(seq: int = 1024, heads: int = 16, head_dim: int = 64, **mask) -> SimpleN
     return SimpleNamespace(problem=Problem(1, heads, heads, seq, seq, head_dim, mask=Mask(**mask)))
 
 
-def test_criteria_decide_in_their_order():
-    rows = [row(causal=True), row(4096), row(1024, head_dim=128)]
-    wanted = Experiment.of(seq=1024, head_dim=64)
-    assert nearest(rows, wanted, differing(masked), difference(head_dim), doublings(length)) is rows[1]
-    assert nearest(rows, wanted, differing(masked), doublings(length), difference(head_dim)) is rows[2]
-    assert nearest(rows, wanted, difference(head_dim), doublings(length)) is rows[0]
+THREE = [row(causal=True), row(4096), row(1024, head_dim=128)]
+NEAREST = [  # rows, criteria, which is nearest to 1,024 keys of 16 heads at head dim 64 without a mask
+    (THREE, (differing(masked), difference(head_dim), doublings(length)), 1),
+    (THREE, (differing(masked), doublings(length), difference(head_dim)), 2),
+    (THREE, (difference(head_dim), doublings(length)), 0),
+    ([row(window=9), row(2**17, causal=True)], (differing(masked, windowed), doublings(length)), 1),
+    ([row(4096, heads=64), row(256), row(heads=2)], (doublings(length, all_heads),), 1),
+    ([row(2048), row(512)], (doublings(length),), 0),
+]
 
 
-def test_a_window_differs_twice_from_no_mask():
-    rows = [row(window=9), row(2**17, causal=True)]
-    assert nearest(rows, Experiment.of(), differing(masked, windowed), doublings(length)) is rows[1]
-
-
-def test_doublings_of_several_numbers_add_up_either_way():
-    rows = [row(4096, heads=64), row(256, heads=16), row(1024, heads=2)]
-    assert nearest(rows, Experiment.of(seq=1024, heads=16), doublings(length, all_heads)) is rows[1]
-
-
-def test_the_first_of_equals_is_taken_and_none_of_none():
-    rows = [row(2048), row(512)]
-    assert nearest(rows, Experiment.of(seq=1024), doublings(length)) is rows[0]
-    assert nearest([], Experiment.of(), doublings(length)) is None
+@pytest.mark.parametrize(("rows", "criteria", "at"), NEAREST)
+def test_criteria_decide_in_their_order_and_of_equals_the_first_is_taken(rows, criteria, at):
+    assert nearest(rows, Experiment.of(seq=1024, heads=16), *criteria) is rows[at]
+    assert nearest([], Experiment.of(), *criteria) is None
 
 
 def test_of_two_lengths_as_far_the_smaller():
