@@ -88,4 +88,4 @@ class AcrossPlayer extends TimedPlayer {
   }
 }
 
-export default showing(AcrossPlayer, "__across");
+export default showing(AcrossPlayer);

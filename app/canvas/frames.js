@@ -77,8 +77,8 @@ export class FramesPlayer extends TimedPlayer {
   }
 
   /** The clock's first picture is of no time at all: at the end of the run it would end the way back. */
-  advance(seconds, now) {
-    if (seconds || this.goal == null) super.advance(seconds, now);
+  advance(seconds) {
+    if (seconds || this.goal == null) super.advance(seconds);
   }
 
   passing(seconds) {

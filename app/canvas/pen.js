@@ -132,14 +132,6 @@ export class Pen {
     ctx.fill();
   }
 
-  /** Lines between so many columns and rows of a box, 1 px wide. */
-  grid({ x, y, w, h }, columns, rows, color) {
-    const { ctx } = this;
-    ctx.fillStyle = color;
-    for (let n = 1; n < columns; n++) ctx.fillRect(x + (n * w) / columns - 0.5, y, 1, h);
-    for (let n = 1; n < rows; n++) ctx.fillRect(x, y + (n * h) / rows - 0.5, w, 1);
-  }
-
   /** Draws within a box alone. */
   within({ x, y, w, h }, draw) {
     const { ctx } = this;

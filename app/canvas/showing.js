@@ -4,10 +4,9 @@ const STEP = /[#&]step=(\d{1,5})\b/; // of a file that is to be opened there
 
 /**
  * What Streamlit calls whenever the data or the theme change, without a word that the call before is over: what is
- * shown in a shadow root, a `Shown` with `update(data)` and `release()`, is made once. By a name the window offers
- * tests what they ask of it.
+ * shown in a shadow root, a `Shown` with `update(data)` and `release()`, is made once.
  */
-export function showing(Shown, name = "") {
+export function showing(Shown) {
   const views = new WeakMap();
   return ({ data, parentElement, setStateValue }) => {
     if (!data) return undefined;
@@ -26,7 +25,6 @@ export function showing(Shown, name = "") {
     const opened = there || setStateValue ? null : STEP.exec(location.hash);
     if (opened) view.seek(0);
     for (let step = 0; step < Number(opened?.[1] ?? 0); step += 1) view.step(1);
-    if (name) window[name] = view.asked;
     return () => view.release();
   };
 }

@@ -7,7 +7,6 @@ import { frameOf, Transport } from "./transport.js";
 import { equalBytes } from "./unpack.js";
 import { View } from "./view.js";
 
-const MOST_FRAMES = 600; // whose times are kept
 const CALM_PAUSE = 300; // ms between the pictures of a calm run
 const WALK = 24; // seconds from the start to the end, at the usual speed
 const STANDS = 800; // ms that words stand for at least while it plays
@@ -30,7 +29,7 @@ export class TimedPlayer extends View {
     root.innerHTML = frameOf(bar);
     const stage = new Stage(root);
     super(root, stage.canvas, CALM_PAUSE);
-    Object.assign(this, { stage, frames: [], at: 0 });
+    Object.assign(this, { stage, at: 0 });
     Object.assign(this, structuredClone(bar.state ?? { speed: 1 }));
     this.pair = root.getRootNode().host?.closest(PAIR);
     this.controls = new Controls(root, this, bar);
@@ -64,7 +63,6 @@ export class TimedPlayer extends View {
       this.controls.explain(this.model);
     }
     if (this.dress(this.model.palettes) || renewed) this.fit(true);
-    if (renewed) this.redrawn = performance.now();
   }
 
   /** Takes a new model, at what part of the run the one before stood; null at first, when it may say where. */
@@ -188,15 +186,13 @@ export class TimedPlayer extends View {
     return ((seconds * this.speed) / WALK) * this.last;
   }
 
-  advance(seconds, now) {
+  advance(seconds) {
     this.at += this.passing(seconds);
     if (this.at >= this.last) {
       this.at = this.last;
       this.clock.stop();
     }
     this.draw();
-    this.frames.push([now, performance.now() - now]);
-    if (this.frames.length > MOST_FRAMES) this.frames.shift();
   }
 
   /** Another value of what the reader chooses, such as the speed. */
@@ -258,19 +254,5 @@ export class TimedPlayer extends View {
 
   adopt(state) {
     Object.assign(this, state);
-  }
-
-  /** What tests and benchmarks ask: frames are [time, milliseconds of work], seek returns the milliseconds that it took. */
-  get asked() {
-    const { frames, controls } = this;
-    return {
-      frames,
-      seek: (at) => {
-        const start = performance.now();
-        this.seek(at);
-        return performance.now() - start;
-      },
-      state: () => ({ time: this.at, longest: this.model.longest, redrawn: this.redrawn, ...controls.shown }),
-    };
   }
 }

@@ -62,4 +62,4 @@ class GpuPlayer extends TimedPlayer {
   }
 }
 
-export default showing(GpuPlayer, "__gpu");
+export default showing(GpuPlayer);

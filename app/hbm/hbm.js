@@ -99,4 +99,4 @@ class HbmPlayer extends TimedPlayer {
   }
 }
 
-export default showing(HbmPlayer, "__hbm");
+export default showing(HbmPlayer);

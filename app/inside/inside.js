@@ -173,4 +173,4 @@ class InsidePlayer extends TimedPlayer {
   }
 }
 
-export default showing(InsidePlayer, "__inside");
+export default showing(InsidePlayer);

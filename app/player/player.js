@@ -236,4 +236,4 @@ class Player extends TimedPlayer {
   }
 }
 
-export default showing(Player, "__player");
+export default showing(Player);

@@ -216,4 +216,4 @@ class Rescaler extends TimedPlayer {
   }
 }
 
-export default showing(Rescaler, "__rescale");
+export default showing(Rescaler);

@@ -65,4 +65,4 @@ class ShapesPlayer extends FramesPlayer {
   }
 }
 
-export default showing(ShapesPlayer, "__boxes");
+export default showing(ShapesPlayer);

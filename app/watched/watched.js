@@ -92,4 +92,4 @@ class WatchedPlayer extends TimedPlayer {
   }
 }
 
-export default showing(WatchedPlayer, "__watched");
+export default showing(WatchedPlayer);

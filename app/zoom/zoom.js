@@ -234,4 +234,4 @@ class ZoomPlayer extends FramesPlayer {
   }
 }
 
-export default showing(ZoomPlayer, "__zoom");
+export default showing(ZoomPlayer);

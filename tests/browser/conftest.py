@@ -14,6 +14,26 @@ ARGUMENTS = [
 ]
 LOCAL_SCHEMES = ("data", "blob", "about")
 SIZE = {"width": 1440, "height": 900}
+# `window.__player` of the picture that moves: its state, its frames, and what leads it to a place
+PICTURE = """(() => {
+    const find = (root) => [...root.querySelectorAll("*")].reduce(
+        (found, each) => found ?? each.player ?? (each.shadowRoot ? find(each.shadowRoot) : null), null);
+    const known = new WeakMap();
+    const asked = (player) => {
+        const { advance, load } = player, frames = [];
+        let redrawn = 1;
+        player.advance = (...given) => (advance.apply(player, given), frames.push([given[1]]));
+        player.load = (part) => (load.call(player, part), redrawn++);
+        const at = () => ({ time: player.at, longest: player.model.longest, redrawn });
+        const state = () => ({ ...at(), ...player.controls.shown });
+        return { frames, state, seek: (at) => player.seek(at) };
+    };
+    Object.defineProperty(window, "__player", { get: () => {
+        const player = find(document);
+        if (player?.model && !known.has(player)) known.set(player, asked(player));
+        return known.get(player);
+    } });
+})()"""
 FORGET = "location.protocol === 'about:' || (localStorage.clear(), sessionStorage.clear())"
 
 
@@ -28,6 +48,7 @@ def window(browser, **options):
     """A window without a past, as patient as a slow machine needs."""
     context = browser.new_context(**options)
     context.set_default_timeout(1000 * PATIENCE)
+    context.add_init_script(PICTURE)
     return context
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from tests.browser.conftest import PICTURE  # noqa: E402
 from tests.dashboard import chromium, served  # noqa: E402
 
 ASSETS = ROOT / "assets"
@@ -20,7 +21,7 @@ USUAL = "seq=1024&causal=true"
 FEW = "tiles?algorithm=flash2&seq=256&head_dim=64&block_q=64&block_kv=64"
 SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
 DRAWN = "window.__player?.state().redrawn"
-MOVED = "(moment) => window.__hbm?.state().time > moment"
+MOVED = "(moment) => window.__player?.state().time > moment"
 
 
 def main() -> None:
@@ -29,6 +30,7 @@ def main() -> None:
         browser, address = chromium(playwright), server.address
         page = browser.new_page(viewport=SIZE, color_scheme="dark", accept_downloads=True)
         page.set_default_timeout(120_000)
+        page.add_init_script(PICTURE)
         _still(page, address, "start.png", MOVED, 700)
         _still(page, f"{address}/tiles?{USUAL}", "tiles.png", DRAWN)
         _still(page, f"{address}/gpu", "gpu.png", SETTLED)

@@ -47,17 +47,17 @@ def test_a_chart_leaves_its_labels_the_room_that_they_take_below_headings_of_one
 def test_boxes_move_from_step_to_step_and_say_what_happens(page, dashboard):
     """On the page Beyond: a key leads on, each step has its sentence, and the picture is another one."""
     opened(page, f"{dashboard}/beyond?topic=keys")
-    page.wait_for_function("window.__boxes?.state().sentence.startsWith('Attention visits all')")
+    page.wait_for_function("window.__player?.state().sentence.startsWith('Attention visits all')")
     canvas = page.locator(".player .stage canvas")
     before = canvas.evaluate("(canvas) => canvas.toDataURL()")
     page.locator(".player").focus()
     page.keyboard.press("End")
-    page.wait_for_function("window.__boxes.state().sentence.startsWith('No choice leaves out less')")
+    page.wait_for_function("window.__player.state().sentence.startsWith('No choice leaves out less')")
     assert canvas.evaluate("(canvas) => canvas.toDataURL()") != before
-    assert page.evaluate("window.__boxes.state().where") == "step 7 of 7"
+    assert page.evaluate("window.__player.state().where") == "step 7 of 7"
 
 
-BLOCK = "window.__inside.state()"
+BLOCK = "window.__player.state()"
 # pixels of a film's picture that are not ground, and those that change with the moment
 FILMED = """async (root) => {
     const { player } = root, film = await player.takeHome.film({ hall: true }),
@@ -71,7 +71,7 @@ FILMED = """async (root) => {
 
 def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lanes_and_time(page, dashboard):
     opened(page, f"{dashboard}/flash3?seq=4096&head_dim=128&algorithm=flash3")
-    page.wait_for_function("window.__inside?.state().sentence")
+    page.wait_for_function("window.__player?.state().sentence")
     before = page.evaluate(BLOCK)
     assert re.search(r"Group 1: .*\. Group 2: ", before["sentence"])
     page.keyboard.press("Enter")  # wherever the focus is
@@ -96,18 +96,18 @@ def test_the_playhead_walks_to_the_end_and_switching_the_overlap_off_redraws_lan
 
 
 def state(page) -> dict:
-    return page.evaluate("window.__gpu.state()")
+    return page.evaluate("window.__player.state()")
 
 
 def test_keys_and_the_pointer_lead_through_a_run(page, dashboard):
     """A causal scenario, modelled, in both orders."""
     page.goto(f"{dashboard}/gpu?seq=2048&causal=true")
-    page.wait_for_function("window.__gpu?.state().sentence")
+    page.wait_for_function("window.__player?.state().sentence")
     page.locator(".st-key-footprint").wait_for(state="attached")  # what a run of the page draws last
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.get_by_text("this scenario", exact=True).click()
     page.evaluate("document.activeElement.blur()")
-    page.wait_for_function("window.__gpu.state().sentence.startsWith('Heavy blocks first')")
+    page.wait_for_function("window.__player.state().sentence.startsWith('Heavy blocks first')")
     page.evaluate(SETTLED)
     press = page.keyboard.press
 
@@ -121,7 +121,7 @@ def test_keys_and_the_pointer_lead_through_a_run(page, dashboard):
     press("ArrowLeft")
     assert state(page)["time"] == pytest.approx(first)
     press(" ")
-    page.wait_for_function("(first) => window.__gpu.state().time > first", arg=first)
+    page.wait_for_function("(first) => window.__player.state().time > first", arg=first)
     press(" ")
     assert not state(page)["playing"]
     press("End")
@@ -130,7 +130,7 @@ def test_keys_and_the_pointer_lead_through_a_run(page, dashboard):
     assert "the tail" in state(page)["sentence"]
 
 
-STATE = "window.__watched.state()"
+STATE = "window.__player.state()"
 
 
 def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
@@ -138,7 +138,7 @@ def test_keys_lead_through_the_run_and_to_marked_tiles(page, tmp_path):
     file = tmp_path / "lab.html"
     file.write_text(WATCHED.offline(build(stored_report()), "Lab 5"), "utf-8")
     page.goto(file.as_uri())
-    page.wait_for_function("() => window.__watched?.state().sentence")
+    page.wait_for_function("() => window.__player?.state().sentence")
     assert page.evaluate(f"{STATE}.sentence").startswith("Done, with 9 visits where FlashAttention-2 makes 6")
     source = page.locator(".source")
     assert "although the mask hides all of it" in source.locator("p").inner_text()
@@ -248,7 +248,7 @@ def test_every_name_stands_on_a_page(page, dashboard):
     assert names() - seen - PASSING - FAILING == set()
 
 
-DEPTH = "window.__zoom && window.__zoom.state().time"
+DEPTH = "window.__player && window.__player.state().time"
 SCORE = "document.querySelector('.now').textContent"
 FINGERS = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 700}}
 
@@ -280,10 +280,10 @@ def test_a_finger_drags_a_score_by_its_end_and_scrolls_elsewhere(browser, tmp_pa
     file = tmp_path / "rescale.html"
     below = "<div style='height: 900px'>below</div>"
     file.write_text(rescale.RESCALE.offline(rescale.payload(example()), "α", "", below), "utf-8")
-    with browser.new_context(**FINGERS) as context:
+    with window(browser, **FINGERS) as context:
         page = context.new_page()
         page.goto(file.as_uri())
-        page.wait_for_function("window.__rescale")
+        page.wait_for_function("window.__player")
         box, touch = page.locator("canvas").bounding_box(), context.new_cdp_session(page)
 
         def drag(x: float, y: float, by: float) -> float:

@@ -206,9 +206,9 @@ def test_a_backward_pass_has_gradients_and_a_moment_of_its_own_and_no_race(page,
         pictures.add(pixels(page))
     assert len(pictures) == 5
     page.get_by_role("link", name="Tiles").click()
-    page.wait_for_function("window.__player.state().algorithm === 'flash2'")
+    page.wait_for_function("window.__player?.state().algorithm === 'flash2'")
     assert state(page)["position"] < state(page)["last"]
     page.get_by_role("link", name="Backward").click()
-    page.wait_for_function("window.__player.state().algorithm === 'backward'")
+    page.wait_for_function("window.__player?.state().algorithm === 'backward'")
     assert state(page)["position"] == last
     assert page.watch.complaints == []

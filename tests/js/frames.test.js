@@ -14,7 +14,7 @@ function standing(at, calm = false) {
       start: () => (clock.playing = true),
       stop: () => (clock.playing = false),
     };
-  return Object.assign(player, { at, speed: 1, model: { longest: 2 }, frames: [], clock, draw() {} });
+  return Object.assign(player, { at, speed: 1, model: { longest: 2 }, clock, draw() {} });
 }
 
 test("a key moves to the next frame in one movement and stops there; a second one leads further", () => {
