@@ -75,13 +75,13 @@ def curves(
         )
     named = {"xref": "paper", "yanchor": "bottom"}
     axis = even_ticks(max(every), told) if linear else log_ticks(min(every), max(every), "", told)
-    across = {} if even else log_axis([*ticks] or places, words, places[0], places[-1], 0.04)
+    across = {} if even else log_axis([*ticks] or places, words, places[0], places[-1], 0.06, 0.13)
     return drawn(
         traces,
         colours,
         height=height,
         x={**across, "title_text": x},
-        y={**axis, "title_text": y},
+        y=axis | ({"title_text": y} if y else {}),  # an empty one takes room
         shapes=[level(value, colours.muted) for value in levels.values()]
         + [upright(place, colours.muted, dash) for place, dash in (marked or {}).items()],
         annotations=[note(0.01, at(value), name, colours.muted, **named) for name, value in levels.items()],
