@@ -134,13 +134,6 @@ def test_a_choice_that_did_not_run_fails_and_one_near_the_fastest_passes(capsys)
     assert bench_kernels.run_auto(contest, [DECODING, DECODING], lambda problem: "flash2") == 0
 
 
-def test_the_problems_have_one_query_and_many_and_heads_that_share_keys():
-    problems = bench_kernels.auto_problems()
-    assert len(set(problems)) == len(problems) == 60
-    assert any(p.seq_q == 1 and p.kv_heads < p.heads and p.batch > 1 for p in problems)
-    assert any(p.seq_q == p.seq_kv and p.batch == 1 for p in problems)
-
-
 def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
     """Ours and a peer that gives the same; one that is wrong is not timed, one that refuses says why."""
     mask = Mask(causal=True, documents=(20, 12))

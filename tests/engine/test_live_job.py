@@ -83,20 +83,17 @@ def test_a_scenario_is_measured_in_its_own_blocks_or_in_the_kernels(gpu):
 
 
 def test_a_call_without_room_says_so_beside_those_that_ran(gpu, monkeypatch):
-    gpu()
-    found = iter([{"skipped": "CUDA out of memory"}, SAMPLED])
-    monkeypatch.setattr(live, "sampled_row", lambda row, **_: replace(row, **next(found)))
-    first, second = ran(Experiment.of(algorithm="standard"), Experiment()).rows
-    assert (first.skipped, second.times) == ("CUDA out of memory", TIMES)
-
-
-def test_memory_that_ends_before_a_call_is_made_is_its_sentence_too(gpu, monkeypatch):
+    """Also where memory ends before it is made."""
     import torch
 
     def none_left(row, **_):
         raise torch.OutOfMemoryError
 
     gpu()
+    found = iter([{"skipped": "CUDA out of memory"}, SAMPLED])
+    monkeypatch.setattr(live, "sampled_row", lambda row, **_: replace(row, **next(found)))
+    first, second = ran(Experiment.of(algorithm="standard"), Experiment()).rows
+    assert (first.skipped, second.times) == ("CUDA out of memory", TIMES)
     monkeypatch.setattr(live, "sampled_row", none_left)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 8 * 10**10))
     with pytest.raises(JobError, match="the GPU has 80 GB, 1"):

@@ -110,14 +110,6 @@ def test_whoever_interrupts_a_file_while_it_is_imported_ends_it(tmp_path):
         function_of(file)
 
 
-def test_without_triton_it_is_a_sentence(monkeypatch, tmp_path):
-    file = tmp_path / "mine.py"
-    file.touch()
-    monkeypatch.setattr(watch_process, "find_spec", lambda _: None)
-    with pytest.raises(FailedError, match="because Triton is not installed here"):
-        command.run(file, Experiment.of(seq=16), Limits())
-
-
 @pytest.mark.parametrize("findings", [[], [{"sentence": "A tile is missing."}]])
 def test_exit_codes_say_whether_there_are_findings(monkeypatch, capsys, findings):
     asked = []
@@ -161,6 +153,9 @@ def test_a_sentence_of_the_process_names_the_file(monkeypatch, tmp_path):
     file.touch()
     monkeypatch.setattr(watch_process, "answered", lambda *_: {"sentence": "it\nended."})
     with pytest.raises(FailedError, match=r"^mine\.py: it ended\.$"):
+        command.run(file, Experiment.of(seq=16), Limits())
+    monkeypatch.setattr(watch_process, "find_spec", lambda _: None)
+    with pytest.raises(FailedError, match="because Triton is not installed here"):
         command.run(file, Experiment.of(seq=16), Limits())
 
 
