@@ -1,22 +1,30 @@
-"""python -m engine bench-kernels: this project's kernels against what else there is on this GPU."""
+"""python -m engine bench-kernels: this project's kernels against what else there is on this GPU.
 
+--models: calls as models make them, and decoding; --beyond: chosen blocks of keys, and a latent, beside all
+keys.
+"""
+
+import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import product
 from math import exp, inf, log
+from pathlib import Path
+from typing import Any
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_models
 from engine.measuring.bench import LONGEST_RECORDED, Bench
-from engine.measuring.clock import Repeats
+from engine.measuring.clock import Repeats, in_turns
 from engine.measuring.exact import ALLOWED
-from engine.measuring.implementations import contenders, implementations, present
-from engine.measuring.libraries import kernels
+from engine.measuring.implementations import Implementation, contenders, implementations, own_kernel, present
+from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import device, machine
-from engine.measuring.scenarios import together
-from engine.measuring.sections import timed
+from engine.measuring.sections import copying, timed, together
 from engine.measuring.trial import random_inputs, training_problem
 from engine.parser import Parser, to_write
+from engine.problem.flops import BACKWARD_FLOPS, pair_flops
 from engine.problem.problem import Mask, Problem
 from engine.recordings.timing import Timing, VariantTiming
 from engine.studies.masks import beside
@@ -28,10 +36,19 @@ PACKED = (  # windows to both sides; documents, the same causal, and of unequal 
     Mask(causal=True, documents=16),
     Mask(causal=True, documents=(8192, 5000, 1, 2191, 1000)),
 )
-REPEATS = Repeats(15, 30, 0.15)
+REPEATS = Repeats(10, 20, 0.05)
 CANDIDATES = ("flash2", "flash3", "split_kv")  # that auto takes one of
-AUTO_REPEATS = Repeats(8, 12, 0.05)
 LIMIT = 1.5  # times the fastest one's, from which on a choice of auto is a wrong one
+COPIED = 2**32  # bytes read and written, of which a copy's rate is taken
+PAGED_KEYS = 65536
+HEADS, KV_HEADS, HEAD_DIM, KEYS = 64, 4, 128, 1024  # the last that a query visits, in blocks of any size
+PREFILL = tuple(product((8192, 16384, 32768, 65536), ((1, 64), (64, 64))))
+BLOCKS = (16, 32, 128)  # at the third length, one query to a choice
+DECODED = ((4096, 64), (65536, 64))  # keys of each of so many sequences
+LATENTS, LATENT_HEADS, GROUPS = ((64, 4096), (64, 32768), (8, 131072)), 128, 8
+CHECKED, CLOSE = 48, 4 * 2.0**-7  # queries; of the largest value of V: four of bfloat16's steps
+OURS = Implementation("ours", "ours", partial(own_kernel, "auto"), ours=True)
+PEERS = ("sdpa_cudnn", "flex", "fa2", "fa3", "fa4")
 
 
 def shapes() -> list[Problem]:
@@ -147,7 +164,7 @@ def run_auto(
 ) -> int:
     """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
     known, factors = implementations(), []
-    bench = bench or Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, AUTO_REPEATS)
+    bench = bench or Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, REPEATS)
     for problem in wanted or auto_problems():
         choice, rows = choice_of(problem), bench.timings(problem)
         print(auto_line(problem, choice, rows), flush=True)
@@ -156,6 +173,182 @@ def run_auto(
     print(f"auto takes x{mean:.3f} of the fastest one's time on average, at most x{max(factors):.2f}")
     print(f"microseconds, medians, the L2 cold; at most x{LIMIT} is allowed")
     return int(max(factors) > LIMIT)
+
+
+def _of(heads: int, kv_heads: int, keys: int, d: int, mask: Mask, **more) -> Problem:
+    return Problem(1, heads, kv_heads, keys, keys, d, "bfloat16", mask, **more)
+
+
+CAUSAL, WINDOW = Mask(causal=True), Mask(causal=True, window=128)
+CASES = {
+    "plain, d 128": _of(16, 16, 16384, 128, CAUSAL),
+    "plain, d 64, 64 heads on 8": _of(64, 8, 8192, 64, CAUSAL),
+    "plain, d 256": _of(16, 8, 8192, 256, CAUSAL),
+    **{
+        f"{count} documents, d {d}, {'causal' if causal else 'both ways'}": _of(
+            2048 // d, 2048 // d, keys, d, Mask(causal=causal, documents=count)
+        )
+        for count, keys in ((8, 16384), (64, 32768))
+        for d in (64, 128)
+        for causal in (True, False)
+    },
+    **{f"d {d}": _of(16, 16, 8192, d, CAUSAL) for d in (80, 96, 112)},
+    "192/128": _of(16, 16, 8192, 192, CAUSAL, head_dim_v=128),
+    "softcap 50, d 256": _of(16, 8, 8192, 256, CAUSAL, softcap=50.0),
+    "softcap 30, d 128": _of(16, 16, 8192, 128, CAUSAL, softcap=30.0),
+    "sinks, d 64": _of(64, 8, 8192, 64, CAUSAL, sinks=True),
+    "sinks, window 128": _of(64, 8, 8192, 64, WINDOW, sinks=True),
+    "window 512 + 512": _of(32, 32, 16384, 64, Mask(window=513, ahead=512)),
+}
+
+
+def model_line(name: str, problem: Problem, bench: Bench) -> str:
+    """Time a case: TFLOP/s of each, ours over the best peer, who is not timed, and our backward pass."""
+    plain = problem.mask.kinds <= {"causal"}  # else a mask is a tensor of 2^30 numbers to some
+    entered = [one for one in bench.implementations if plain or not one.mask_tensor]
+    rows, flops = replace(bench, implementations=entered).timings(problem), pair_flops(problem) / 1e12
+    rates = {row.provider: flops / row.times.p50 for row in rows if row.times}
+    best = max((rate for one, rate in rates.items() if one != OURS.name), default=None)
+    ratio = f"x{rates[OURS.name] / best:.2f}" if best and OURS.name in rates else "no peer"
+    leaves = [each.requires_grad_() for each in random_inputs(problem, bench.cuda)]
+    out = OURS.prepare(*leaves, problem)()
+    back = partial(torch.autograd.grad, out, leaves, torch.randn_like(out), retain_graph=True)
+    spent = in_turns({0: back}, bench.repeats, bench.cuda)[0].p50
+    told = [f"{one} {rate:.0f}" for one, rate in rates.items()]
+    told += [f"{row.provider}: {row.skipped[:60]}" for row in rows if row.skipped]
+    return f"{name:<30} {ratio:<8} {'  '.join(told)}  ours backward {BACKWARD_FLOPS * flops / spent:.0f}"
+
+
+def latent(batch: int, keys: int) -> tuple[Callable, int, float]:
+    """Decoding by 128 heads over a latent: the call, bytes that it reads, and its FLOPs."""
+    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
+    q, latents = make(batch, 128, 1, 576), make(batch, 1, keys, 576)
+    call = partial(kernels.attention, q, latents, latents[..., :512])
+    return call, latents.nbytes, 2 * 128 * (576 + 512) * batch * keys
+
+
+def paged(batch: int, page: int) -> tuple[Callable, int, float]:
+    """Decoding by 32 heads on 8 over shuffled pages: the same."""
+    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
+    k, v = (make(batch * PAGED_KEYS // page, page, 8, 128) for _ in range(2))
+    table = torch.randperm(len(k), device="cuda").int().view(batch, -1)
+    held = torch.full((batch,), PAGED_KEYS, dtype=torch.int32, device="cuda")
+    call = partial(kernels.attention_paged, make(batch, 32, 1, 128), k, v, table, held)
+    return call, k.nbytes + v.nbytes, 4 * 32 * 128 * batch * PAGED_KEYS
+
+
+DECODING = (
+    *(("keys of a latent", latent, b, keys) for b in (1, 16, 64, 128) for keys in (4096, 32768, 131072)),
+    *(("keys a page", paged, batch, page) for batch in (1, 4, 32) for page in (16, 64, 256)),
+)
+
+
+def run_models() -> int:
+    """Print a line for each case and for decoding; 0."""
+    print("TFLOP/s over the scores that the mask leaves, medians in turns; x: ours over the best peer")
+    peers = present([one for name, one in implementations().items() if name in PEERS])
+    bench = Bench(machine(), [OURS, *peers], LONGEST_RECORDED, REPEATS)
+    for name, problem in CASES.items():
+        print(model_line(name, problem, bench), flush=True)
+        torch.cuda.empty_cache()
+
+    def spent(call: Callable) -> float:
+        return in_turns({0: call}, REPEATS, cuda=True)[0].p50
+
+    copied = COPIED / spent(copying(COPIED, cuda=True))
+    print(f"decoding over a copy's rate, {copied / 1e12:.2f} TB/s read and written")
+    for what, make, batch, size in DECODING:
+        call, moved, flops = make(batch, size)
+        seconds = spent(call)
+        rate = f"x{moved / seconds / copied:.2f}  {flops / seconds / 1e12:.0f} TFLOP/s"
+        print(f"batch {batch:<4} {size:>6} {what:<17} {seconds * 1e6:8.1f} us  {rate}", flush=True)
+    return 0
+
+
+def choice(batch: int, seq_q: int, seq_kv: int, block_q: int, block_kv: int, where: str):
+    """[batch, kv_heads, choices, KEYS / block_kv] int32: a query's own block and others drawn before it."""
+    count, chosen = -(-seq_q // block_q), KEYS // block_kv
+    last = (torch.arange(count, device=where) * block_q + seq_kv - seq_q) // block_kv
+    found = torch.empty(batch, KV_HEADS, count, chosen, dtype=torch.int32, device=where)
+    for row, head in product(range(batch), range(KV_HEADS)):  # apart: the draws of all would not fit
+        drawn = torch.rand(count, -(-seq_kv // block_kv), device=where)
+        places = torch.arange(drawn.shape[1], device=where)
+        drawn[places[None, :] > last[:, None]] = -1
+        drawn[torch.arange(count, device=where), last] = 2
+        some = drawn.topk(min(chosen, drawn.shape[1]))
+        found[row, head] = -1
+        found[row, head, :, : some.indices.shape[1]] = torch.where(some.values < 0, -1, some.indices)
+    return found
+
+
+def error(q, k, v, out, blocks, block_q: int, block_kv: int) -> float:
+    """The largest difference from float64 with the same choice, in the first head of CHECKED queries."""
+    worst, seq_q, seq_kv = 0.0, q.shape[2], k.shape[2]
+    for query in torch.linspace(0, seq_q - 1, min(CHECKED, seq_q)).long().tolist():
+        keys = torch.cat([
+            torch.arange(block * block_kv, min((block + 1) * block_kv, query + seq_kv - seq_q + 1))
+            for block in blocks[0, 0, query // block_q].tolist() if block >= 0
+        ]).to(q.device)  # fmt: skip
+        scores = k[0, 0, keys].double() @ q[0, 0, query].double() * HEAD_DIM**-0.5
+        exact = scores.softmax(0) @ v[0, 0, keys].double()
+        worst = max(worst, (out[0, 0, query].double() - exact).abs().max().item())
+    return worst
+
+
+def selected_row(
+    batch: int, seq_q: int, seq_kv: int, block_q: int, block_kv: int, where: str = "cuda"
+) -> dict[str, Any]:
+    """One shape, checked, and timed in turns with attention over all keys; raises JobError where wrong."""
+    make = partial(torch.randn, device=where, dtype=torch.bfloat16)
+    q, k, v = make(batch, HEADS, seq_q, HEAD_DIM), *(make(batch, KV_HEADS, seq_kv, HEAD_DIM) for _ in "kv")
+    blocks = choice(batch, seq_q, seq_kv, block_q, block_kv, where)
+    how = {"block_q": block_q, "block_kv": block_kv, "causal": True}
+    selected = partial(kernels.attention_selected, q, k, v, blocks, **how)
+    off = error(q, k, v, selected(), blocks, block_q, block_kv)
+    calls = {"all": partial(kernels.attention, q, k, v, causal=True), "selected": selected}
+    shape = {"batch": batch, "seq_q": seq_q, "seq_kv": seq_kv, "block_q": block_q, "block_kv": block_kv}
+    return _timed("attention_selected", shape, off, v, calls)
+
+
+def latent_row(batch: int, keys: int, where: str = "cuda") -> dict[str, Any]:
+    """A query of each of LATENT_HEADS heads over a latent, beside the same over grouped heads of 128."""
+    make = partial(torch.randn, device=where, dtype=torch.bfloat16)
+    q, latents = make(batch, LATENT_HEADS, 1, 576), make(batch, 1, keys, 576)
+    k, v = (make(batch, GROUPS, keys, HEAD_DIM) for _ in "kv")
+    calls = {
+        "latent": partial(kernels.attention, q, latents, latents[..., :512]),
+        "grouped": partial(kernels.attention, q[..., :HEAD_DIM], k, v),
+    }
+    exact, _ = kernels.reference_attention(q[:1, :1], latents[:1], latents[:1, ..., :512])
+    off = (calls["latent"]()[:1, :1].double() - exact).abs().max().item()
+    return _timed("attention over a latent", {"batch": batch, "seq_kv": keys}, off, latents, calls)
+
+
+def _timed(what: str, shape: dict[str, int], off: float, v: Any, calls: dict[str, Any]) -> dict[str, Any]:
+    """A shape with its error and its calls' times in turns; raises JobError where it is too far off."""
+    if not off <= CLOSE * v.abs().max().item():
+        raise JobError(f"{what} is {off:.3g} from float64 over {shape['seq_kv']:,} keys")
+    times = in_turns(calls, REPEATS, v.is_cuda)
+    return shape | {"error": off} | {name: asdict(each) for name, each in times.items()}
+
+
+def run_beyond(path: Path | None) -> int:
+    """Print a line for each shape, and write all into a file; 0."""
+    shapes = [(1, keys, keys, *blocks) for keys, blocks in PREFILL]
+    shapes += [(1, PREFILL[4][0], PREFILL[4][0], 1, block_kv) for block_kv in BLOCKS]
+    shapes += [(batch, 1, keys, 1, 64) for keys, batch in DECODED]
+    rows = {"selected": [], "latents": []}
+    for kind, measure, of in (("selected", selected_row, shapes), ("latents", latent_row, LATENTS)):
+        for shape in of:
+            rows[kind].append(measure(*shape))
+            print(kind, rows[kind][-1], flush=True)
+            torch.cuda.empty_cache()
+    if path:
+        problem = {"heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "keys": KEYS}
+        problem |= {"latent_heads": LATENT_HEADS, "groups": GROUPS, "dtype": "bfloat16"}
+        found = {"device": asdict(device()), "problem": problem, **rows}
+        path.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
 
 
 def main(arguments: list[str]) -> int:
@@ -169,7 +362,7 @@ def main(arguments: list[str]) -> int:
     try:
         device()
         if options.way == "beyond":
-            return bench_models.run_beyond(options.json)
+            return run_beyond(options.json)
         return WAYS[options.way][0]() if options.way else run()
     except JobError as error:
         print(error, file=sys.stderr)
@@ -179,6 +372,6 @@ def main(arguments: list[str]) -> int:
 WAYS = {
     "variants": (run_variants, "what masks and terms cost flash2"),
     "auto": (run_auto, "what auto takes against the fastest of ours"),
-    "models": (bench_models.run, "calls as models make them, and decoding"),
-    "beyond": (bench_models.run_beyond, "chosen blocks of keys, and a latent, beside all keys"),
+    "models": (run_models, "calls as models make them, and decoding"),
+    "beyond": (run_beyond, "chosen blocks of keys, and a latent, beside all keys"),
 }

@@ -23,7 +23,7 @@ from engine.measuring.implementations import sdpa_arguments
 from engine.measuring.libraries import Library, kernels, torch
 from engine.measuring.precompile import Kernel, compile_all
 from engine.measuring.recorder import Recorder
-from engine.measuring.scenarios import together
+from engine.measuring.sections import together
 from engine.measuring.trial import attempt
 from engine.problem.problem import Problem
 from engine.recordings.timing import LayerTiming, Times

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.decoded import FileError
-from engine.measuring import cluster, layers, sampling, scenarios, sections
+from engine.measuring import cluster, layers, sampling, sections
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
 from engine.measuring.counters import find_ncu, profiled_counters
@@ -83,7 +83,7 @@ def record_calls(
     compiled: bool = False,
 ) -> None:
     """The calls of a section, those with these properties alike together: without any, each by itself."""
-    recorder.measure(section, scenarios.together(section, *alike), measure, fastest, compiled)
+    recorder.measure(section, sections.together(section, *alike), measure, fastest, compiled)
 
 
 def in_turns(rows: list[Row], repeats: Repeats = IN_TURNS) -> list[Row]:
@@ -93,7 +93,7 @@ def in_turns(rows: list[Row], repeats: Repeats = IN_TURNS) -> list[Row]:
 
 def record_decoding(recorder: Recorder) -> None:
     """One query against many keys, over the number of splits, and in pages."""
-    groups = [list(map(sections.own_blocks, rows)) for rows in scenarios.together("decoding", "problem")]
+    groups = [list(map(sections.own_blocks, rows)) for rows in sections.together("decoding", "problem")]
     timed = partial(sections.timed_decoding, repeats=DECODED, cuda=True)
     recorder.measure("decoding", groups, timed, fastest, compiled=False)
 
@@ -106,7 +106,7 @@ def record_samples(recorder: Recorder) -> None:
 
 def record_counters(recorder: Recorder, folders: tuple[Path, ...] = (), times: int = 1) -> None:
     """The hardware's counters, read by ncu, the middle ones of so many calls alike; or bytes, by samples."""
-    wanted = [row for row in scenarios.plan("counters", *folders) if not recorder.has("counters", row)]
+    wanted = [row for row in sections.plan("counters", *folders) if not recorder.has("counters", row)]
     sampling_itself = False
     try:
         find_ncu()

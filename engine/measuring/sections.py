@@ -1,10 +1,14 @@
-"""How the calls of a recording's rows are made, checked and timed. Imports torch and kernels when called."""
+"""What a new GPU is recorded on, the calls of the recordings there are: how they are made, checked and timed.
+
+Imports torch and kernels when called.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +22,11 @@ from engine.measuring.precompile import Kernel
 from engine.measuring.trial import Checked, Trial, attempt, in_turns, random_inputs
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Problem
-from engine.recordings.recording import Counters, Row, TracedCall, TracedKernel
+from engine.recordings.file import SHELF, recordings
+from engine.recordings.recording import Counters, Row, TracedCall, TracedKernel, unmeasured
 from engine.recordings.samples import Samples
 from engine.recordings.timing import Decoding, Fp8Timing, TilingTiming
+from engine.studies.your_model import LAYERS
 
 OUTLIERS, OUTLIER_SIZE = 0.001, 10.0  # the share that is drawn from a distribution so much wider
 WRONG = 0.5  # of O in FP8: no rounding takes as much
@@ -28,6 +34,27 @@ COPIED = 2**30  # bytes
 COPY = "copy"
 TRACES = 5  # of a call; the one of median length is kept
 UNTRACED = Repeats(5, 20, 0.02)
+
+
+def plan(section: str, *folders: Path) -> list[Row]:
+    """Every call of a section, the most telling first: a recording that runs out of time has those.
+
+    >>> plan("counters")[0].problem.seq_kv
+    512
+    """
+    shelves = (one for folder in folders or (SHELF, LAYERS) for one in recordings(folder))
+    return list(dict.fromkeys(unmeasured(row) for one in shelves for row in getattr(one, section)))
+
+
+def together(section: str, *alike: str) -> list[list[Row]]:
+    """The calls of a section, those together of which these properties are equal: they are timed in turns.
+
+    Without any each call is by itself.
+    """
+    found: dict[object, list[Row]] = {}
+    for row in plan(section):
+        found.setdefault(tuple(getattr(row, name) for name in alike) or row, []).append(row)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 import kernels
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring import bench_kernels, bench_models, clock
+from engine.measuring import bench_kernels, clock
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.implementations import Implementation, _dao_ailab, implementations
 from engine.measuring.machine import Machine
@@ -140,12 +140,12 @@ def test_a_line_of_a_model_says_who_was_timed_and_who_does_not_serve_it():
     problem = Problem(1, 2, 1, 32, 32, 16, "float32", mask, softcap=30.0, sinks=True)
     wrong = Implementation("wrong", "wrong", lambda q, k, v, problem: lambda: 0 * q)
     peers = [implementations()[name] for name in ("flash2", "sdpa_cudnn", "fa3")]
-    bench = bench_of(bench_models.OURS, *peers, wrong)
+    bench = bench_of(bench_kernels.OURS, *peers, wrong)
     assert re.fullmatch(
         r"two documents +x\S+ +ours \d+  flash2 \d+  "
         r"fa3: flash_attn_interface is not installed  wrong: not timed, because its "
         r"result is wrong: it is off by .*  ours backward \d+",
-        bench_models.line("two documents", problem, bench),
+        bench_kernels.model_line("two documents", problem, bench),
     )
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 
 from engine import Experiment, simulate
 from engine.measuring.clock import Repeats
-from engine.measuring.scenarios import together
-from engine.measuring.sections import own_blocks, timed_decoding
+from engine.measuring.sections import own_blocks, timed_decoding, together
 from engine.problem.problem import Mask, Problem
 from engine.problem.terms import SINK
 from engine.recordings.file import dumps, loads, recordings

@@ -7,7 +7,7 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import clock, sections
-from engine.measuring.scenarios import together
+from engine.measuring.sections import together
 from engine.problem.dtype import round_e4m3
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Mask, Problem

@@ -15,7 +15,7 @@ import pytest
 
 from engine.__main__ import main as engine_main
 from engine.experiment import Experiment
-from engine.measuring import record, scenarios, sections, trial
+from engine.measuring import record, sections, trial
 from engine.measuring import recorder as making
 from engine.measuring.implementations import implementations
 from engine.measuring.record import main, record_timings
@@ -389,13 +389,13 @@ def test_a_trace_is_written_whole_or_not_at_all(tmp_path, monkeypatch, capsys):
 def test_a_section_has_the_calls_of_the_recordings_measured_once(section, tmp_path, monkeypatch):
     """On a GPU that finds nothing right: what is planned is asked for, kept, and not asked for again."""
     pytest.importorskip("torch")
-    asked, planned = [], scenarios.plan(section)[:9]
+    asked, planned = [], sections.plan(section)[:9]
 
     def measured(rows, *_, **__):
         asked.extend(rows)
         return [replace(row, skipped="not timed, because its result is wrong") for row in rows]
 
-    monkeypatch.setattr(scenarios, "plan", lambda _: planned)
+    monkeypatch.setattr(sections, "plan", lambda _: planned)
     monkeypatch.setattr(Recorder, "compile_ahead", lambda self, rows: set())
     monkeypatch.setattr(record.sections, "timed", measured)
     monkeypatch.setattr(record.sections, "traced_row", lambda row: measured([row])[0])

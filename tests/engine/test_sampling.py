@@ -217,7 +217,7 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     said = []
     recorder = Recorder(tmp_path / "one.json", recording(ROW).device, 60.0, said.append)
     calls = [call("flash2", 512), call("sdpa_cudnn", 512)]
-    monkeypatch.setattr(record.scenarios, "plan", lambda _: calls)
+    monkeypatch.setattr(record.sections, "plan", lambda _: calls)
     record.record_counters(recorder)
     record.record_counters(recorder)  # what is there is not counted again
     recorder.close()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from engine import Experiment
-from engine.measuring.scenarios import plan, together
-from engine.measuring.sections import traced_kernel
+from engine.measuring.sections import plan, together, traced_kernel
 from engine.model.launch import HEAVY_FIRST, NATURAL
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.timeline import TimelineError

@@ -7,7 +7,7 @@ import torch
 
 from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_kernels, clock, exact, sections
-from engine.measuring.scenarios import together
+from engine.measuring.sections import together
 from engine.problem.problem import Mask, Problem
 from engine.recordings.file import FileError, dumps, loads
 from engine.recordings.recording import Recording, identity

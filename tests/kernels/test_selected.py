@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.measuring import bench_models
+from engine.measuring import bench_kernels
 from engine.measuring.clock import Repeats
 from engine.worker.jobs import JobError
 from kernels import attention, attention_selected
@@ -95,15 +95,15 @@ def test_what_is_not_chosen_may_be_anything(device):
 def test_what_is_timed_is_checked_first(monkeypatch, device):
     """As `bench-kernels --selected` calls it: own blocks first, none twice, none behind the query."""
     for name, small in {"HEADS": 4, "KV_HEADS": 2, "HEAD_DIM": 16, "KEYS": 32}.items():
-        monkeypatch.setattr(bench_models, name, small)
-    monkeypatch.setattr(bench_models, "IN_TURNS", Repeats(1, 1, 0.0))
-    blocks = bench_models.choice(1, 40, 44, 4, 16, device)
+        monkeypatch.setattr(bench_kernels, name, small)
+    monkeypatch.setattr(bench_kernels, "REPEATS", Repeats(1, 1, 0.0))
+    blocks = bench_kernels.choice(1, 40, 44, 4, 16, device)
     for choice, named in enumerate(blocks[0, 1].tolist()):
         own, there = (4 * choice + 4) // 16, [block for block in named if block >= 0]
         assert there[0] == own == max(there)
         assert len({*there}) == len(there) == min(2, own + 1)
-    row = bench_models.selected_row(1, 8, 40, 1, 16, device)
+    row = bench_kernels.selected_row(1, 8, 40, 1, 16, device)
     assert row["selected"]["repeats"] == row["all"]["repeats"] == 1
-    monkeypatch.setattr(bench_models, "CLOSE", 0.0)
+    monkeypatch.setattr(bench_kernels, "CLOSE", 0.0)
     with pytest.raises(JobError, match="from float64 over 40 keys"):
-        bench_models.selected_row(1, 8, 40, 1, 16, device)
+        bench_kernels.selected_row(1, 8, 40, 1, 16, device)

@@ -12,7 +12,7 @@ from app.figures.colours import palette
 from app.figures.units import bytes_text, seconds_text
 from engine import Experiment, simulate
 from engine.algorithms import BACKWARD, FORWARD
-from engine.measuring.scenarios import together
+from engine.measuring.sections import together
 from engine.problem.bounds import key_bounds
 from engine.recordings.recording import Device, Recording
 from engine.recordings.timing import Times
