@@ -118,7 +118,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit code 0 where at least 95% are killed, 1 where fewer are, 2 where one could not be tried."""
     parser = Parser("tests.mutants", __doc__)
     parser.add_argument("--only", metavar="NAME", default="", help="those whose names begin so")
-    parser.add_argument("--list", action="store_true", help="name them and run nothing")
     options = parser.parse_args(arguments)
     chosen = [one for one in MUTANTS if one.name.startswith(options.only)]
     faults = [fault for one in chosen if (fault := one.fault())]
@@ -127,9 +126,6 @@ def main(arguments: list[str] | None = None) -> int:
     if faults:
         print("\n".join(faults), file=sys.stderr)
         return 2
-    if options.list:
-        print("\n".join(f"{one.name}: {one.why}" for one in chosen))
-        return 0
     found = verdicts(chosen)
     killed = list(found.values()).count("killed")
     print(f"{killed} of {len(chosen)} mutants were killed, {killed / len(chosen):.1%}.")

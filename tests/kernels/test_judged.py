@@ -196,8 +196,18 @@ def test_addresses_outside_of_the_tensors_bring_nothing(good):
 def test_a_lab_passes_through_its_processes_and_a_forged_report_does_not(tmp_path, capsys):
     lab = replace(LABS[4], experiment=LABS[4].experiment.changed(seq=32, seq_kv=32, heads=1, kv_heads=1))
     file = tmp_path / "mine.py"
-    file.write_text(solved(LABS[4]))
-    found = lab.check(file, Limits())
+    spoils = """
+from engine.watch.tape import Tape
+own = Tape.ended
+def ended(self, grid):
+    own(self, grid)
+    for program in self.launches[-1]["programs"].values():
+        program.{}
+Tape.ended = ended
+"""
+    prints = ["create_print", ['{"report": {}}', False, [held(1, "int32", "int32")], [True]], {}, 1]
+    file.write_text(solved(LABS[4]) + spoils.format(f"extend({[prints]} * 1000)"))
+    found = lab.check(file, Limits())  # where what is judged prints
     assert (found["passed"], found["reason"]) == (True, None)
     assert all(note.startswith("This system does not keep a file from ") for note in found["notes"])
     forged = """
@@ -219,18 +229,6 @@ def attention(q, k, v, scale, block_q, block_kv):
     file.write_text(forged)
     with pytest.raises(FailedError, match=r"^mine\.py: what it did cannot be done again"):
         lab.check(file, Limits())
-    spoils = """
-from engine.watch.tape import Tape
-own = Tape.ended
-def ended(self, grid):
-    own(self, grid)
-    for program in self.launches[-1]["programs"].values():
-        program.{}
-Tape.ended = ended
-"""
-    prints = ["create_print", ['{"report": {}}', False, [held(1, "int32", "int32")], [True]], {}, 1]
-    file.write_text(LABS[4].file.read_text() + spoils.format(f"extend({[prints]} * 1000)"))
-    assert lab.check(file, Limits())["findings"][0]["kind"] == SAID[4]
     large = [held(1, "float32", "fp32", 2048, 2048)] * 3
     again = f"extend({[['create_dot', [*large, None, 0], {}, 1]]} * 10**4)"
     file.write_text(solved(LABS[4]) + spoils.format(again))
