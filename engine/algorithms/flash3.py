@@ -16,7 +16,7 @@ from engine.problem.problem import Problem, Tiling
 from engine.schedule.schedule import Schedule
 from engine.schedule.step import Operation, Tensor
 from kernels.tilings import flash3 as tilings
-from kernels.tilings.flash3 import BACKWARD_TILING, FEW_KEYS, STEP, TILING, V_TILING
+from kernels.tilings.flash3 import FEW_KEYS, STEP, TILING, V_TILING
 
 CONSUMER_ROWS = 64  # query rows of a warp group
 BLOCKS = {  # query, key rows by head dimension
@@ -25,7 +25,6 @@ BLOCKS = {  # query, key rows by head dimension
 KV_BUFFERS = 2  # for K and for V: one fills while the other is used
 LARGEST_BUFFERED = 128  # head dimension up to which there is a second Q buffer, for the next tile's
 COARSE_CAPS = 8.0, 64.0  # that its tanh, from exponentials, is exact enough for
-FUSED_HEAD_DIMS = tuple(BACKWARD_TILING)  # that its own backward pass, one kernel, has blocks for
 
 
 def schedule(problem: Problem, tiling: Tiling) -> Schedule:

@@ -46,14 +46,11 @@ DECODED = Repeats(10, 30, 0.03)
 
 def fastest(rows: list[Row]) -> str:
     """Rows that were measured together, in a line: of what, and the fastest, or why there is none."""
-    first, problem = rows[0], rows[0].problem
-    ran = [row for row in rows if row.skipped is None]
-    best = min((row for row in ran if row.times), key=lambda row: row.times.p50, default=None)
-    what = f"{len(rows)} of N {problem.seq_kv} d {problem.head_dim} {problem.mask.text}"
-    name = getattr(best or first, "provider", None) or first.algorithm
-    if best is None:
-        return f"{what}: {name} {'measured' if ran else first.skipped}"
-    return f"{what}: fastest {name} {best.times.p50 * 1e6:,.1f} us"
+    best = min((row for row in rows if row.times), key=lambda row: row.times.p50, default=None)
+    one, problem = best or rows[0], rows[0].problem
+    name = getattr(one, "provider", None) or one.algorithm
+    found = f"fastest {name} {one.times.p50 * 1e6:,.1f} us" if best else f"{name} {one.skipped or 'measured'}"
+    return f"{len(rows)} of N {problem.seq_kv} d {problem.head_dim} {problem.mask.text}: {found}"
 
 
 def record_timings(
