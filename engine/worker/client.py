@@ -1,8 +1,8 @@
 """The worker as the pages see it: one queue for every visitor of the server, thread-safe, without torch.
 
 The queue lives here, so killing the process loses only the job that it runs. Equal jobs share one run, whose
-result is remembered: a class that presses one button costs one run. A visitor's second job waits until every
-other's first has run, and a run ends with the last of those who wanted it.
+result is remembered: a class that presses one button costs one run. A run ends with the last of those who
+wanted it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +30,6 @@ MOST_WAITING = 400
 MOST_OF_A_VISITOR = 3  # one that runs and two that wait
 MOST_REMEMBERED = 64
 LIMIT_SECONDS = 300.0
-USUAL_SECONDS = 30.0  # of a job of a kind that has not run yet
 GONE_SECONDS = 10.0  # without its viewer, after which a job is given up: time to reload a page
 LOOKED_EVERY = 1.0  # s
 
@@ -92,13 +91,7 @@ class Job:
         with self._worker.changed:
             if self._run not in self._worker.waiting:
                 return 0
-            return self._worker.in_turn().index(self._run) + (self._worker.current is not None)
-
-    @property
-    def waits(self) -> float:
-        """Seconds until it is likely to run: of the jobs before it, by what such jobs took; at most."""
-        with self._worker.changed:
-            return self._worker.seconds_ahead(self._run)
+            return self._worker.waiting.index(self._run) + (self._worker.current is not None)
 
     progress = property(attrgetter("_run.fraction"), doc="0 to 1.")
     message = property(attrgetter("_run.message"), doc="What the job does now.")
@@ -165,32 +158,6 @@ class Worker:
         with self.changed:
             run = self._runs.get(_key(kind, payload))
             return Job(self, run) if run is not None and run.state == DONE else None
-
-    def in_turn(self) -> list[Run]:
-        """The waiting runs in the order in which they will run: every visitor's first, then every second."""
-        before: Counter[Hashable] = Counter()
-        if self.current is not None:
-            before.update({claim._name for claim in self.current.claims})
-        turns = []
-        for run in self.waiting:
-            names = {claim._name for claim in run.claims}
-            turns.append(min((before[name] for name in names), default=0))
-            before.update(names)
-        return [run for _, run in sorted(zip(turns, self.waiting, strict=True), key=lambda each: each[0])]
-
-    def seconds_ahead(self, run: Run) -> float:
-        """Seconds until a run is likely to run."""
-        if run not in self.waiting:
-            return 0.0
-        usual, turns, current = min(USUAL_SECONDS, self.limit), self.in_turn(), self.current
-        ahead = sum(self.took.get(each.kind, usual) for each in turns[: turns.index(run)])
-        if current is None:
-            return ahead
-        spent = time.monotonic() - current.started_at if current.started_at else 0.0
-        left = max(self.took.get(current.kind, usual) - spent, 0.0)
-        if current.fraction > 0.1:
-            left = spent / current.fraction - spent
-        return ahead + min(left, max(self.limit - spent, 0.0))
 
     def close(self) -> None:
         """End the process; waiting jobs are cancelled."""
@@ -284,8 +251,7 @@ class Worker:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.waiting)
-                run = self.in_turn()[0]
-                self.waiting.remove(run)
+                run = self.waiting.pop(0)
                 self.current, run.state, run.taken_at = run, STARTING, time.monotonic()
                 self.changed.notify_all()
             self._perform(run)

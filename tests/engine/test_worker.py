@@ -5,12 +5,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from engine.worker import client
-from engine.worker.client import GONE_SECONDS, QueueFullError, Run, Visitor, Worker
+from engine.worker.client import GONE_SECONDS, QueueFullError, Visitor, Worker
 from tests.engine.test_watch_process import alive
 
 JOBS = "tests.engine.worker_jobs"
@@ -242,23 +241,3 @@ def test_a_visitor_has_three_jobs_at_most_and_others_are_still_served(busy):
     assert ask(busy, visitor("bob"), 1).state == "queued"
     jobs[0].cancel()
     assert ask(busy, ann, 3).state == "queued"
-
-
-def test_every_visitors_first_job_comes_before_anyones_second(busy):
-    ann, bob, eve = map(visitor, ("ann", "bob", "eve"))
-    jobs = [ask(busy, who, at) for at, who in enumerate((ann, ann, ann, bob, bob, eve))]
-    assert [job.position for job in jobs] == [1, 4, 6, 2, 5, 3]
-    busy.current.claims[0]._visitor = ann  # hers runs already
-    assert [job.position for job in jobs] == [3, 5, 6, 1, 4, 2]
-
-
-def test_waiting_is_told_by_what_such_jobs_took_and_by_how_far_the_running_one_is(monkeypatch):
-    monkeypatch.setattr(client, "time", SimpleNamespace(monotonic=lambda: 1050.0))
-    waits = Worker()
-    running, first, second = (Run(name, COUNT, {}) for name in ("running", "first", "second"))
-    waits.current, waits.waiting, waits.took = (running, [first, second], {COUNT: 7000.0})
-    running.fraction, running.started_at = 0.25, 1000.0  # a quarter took 50 s
-    assert waits.seconds_ahead(first) == pytest.approx(150)
-    assert waits.seconds_ahead(second) == pytest.approx(150 + 7000)
-    running.fraction, waits.took = 0.0, {COUNT: 90.0}
-    assert waits.seconds_ahead(first) == pytest.approx(40)

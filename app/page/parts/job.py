@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app import scenario, serving
-from app.figures.units import plain, seconds_text
+from app.figures.units import plain
 from engine.worker.client import Job, QueueFullError, shared_worker
 
 POLL_SECONDS = 0.6
@@ -135,7 +135,7 @@ def state_of(job: Job) -> str:
     if job.state == "queued":
         ahead = job.position
         jobs = "1 job is" if ahead == 1 else f"{ahead} jobs are"
-        return f"Waiting for about {seconds_text(max(1.0, job.waits))}: {jobs} ahead in this server's queue"
+        return f"Waiting: {jobs} ahead in this server's queue"
     if job.state == "starting":
         return "Starting the worker process"
     return job.message
