@@ -13,6 +13,7 @@ from engine import Experiment, simulate
 from engine.__main__ import main
 from engine.algorithms import ALGORITHMS
 from engine.measuring import bench_model
+from engine.parser import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 FULL = (
@@ -152,18 +153,12 @@ def test_a_reader_who_stops_reading_is_no_error():
         assert (running.stderr.read(), running.wait()) == (b"", 0)
 
 
-@pytest.mark.parametrize("module", ["engine", "app.room", "tests.load"])
-def test_what_is_interrupted_ends_without_a_word(module):
-    if module != "engine":
-        pytest.importorskip("streamlit", reason="Streamlit is not installed")
-    program = (
-        "import runpy\nfrom engine.parser import Parser\n"
-        "def interrupted(*_): raise KeyboardInterrupt\n"
-        "Parser.parse_args = interrupted\n"
-        f"runpy.run_module({module!r}, run_name='__main__')"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+def test_what_is_interrupted_ends_without_a_word(capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    assert ended(interrupted) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_columns_of_a_million_tiles_stay_below_200_megabytes():
