@@ -5,7 +5,6 @@ import inspect
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch import zeros
@@ -18,11 +17,6 @@ from kernels.distributed.job import described
 from kernels.launch.launch import launch
 
 SHAPE = (1, 2, 16, 16)
-
-
-def test_what_numpy_says_is_true_is_true(device):
-    q = torch.randn(SHAPE, device=device)
-    assert torch.equal(attention(q, q, q, causal=np.bool_(True)), attention(q, q, q, causal=True))
 
 
 def test_a_signature_shows_every_option_by_its_name_and_default():
@@ -44,24 +38,10 @@ def test_kernels_take_fewer_than_twenty_parameters():
     assert max(counts.values()) < 20
 
 
-def test_a_row_too_long_for_standard_is_refused(device):
-    long = zeros(1, 1, 1, 16, device=device).expand(1, 1, 65537, 16)
-    with pytest.raises(
-        ValueError, match="k has 65537 keys, standard holds a row of S whole and takes at most 65536"
-    ):
-        attention(long[:, :, :1], long, long, algorithm="standard")
-
-
 def test_a_cpu_tensor_needs_the_interpreter(monkeypatch):
     tensor = zeros(SHAPE)
     monkeypatch.setattr("kernels.dispatch.dispatch.interpreted", lambda: False)
     with pytest.raises(ValueError, match=r"^q is on the CPU, it must be on a GPU, or TRITON_INTERPRET=1"):
-        checked(tensor, tensor, tensor)
-
-
-def test_a_device_without_kernels_is_named():
-    tensor = zeros(SHAPE, device="meta")
-    with pytest.raises(ValueError, match="q is on meta, it must be on a CUDA device"):
         checked(tensor, tensor, tensor)
 
 

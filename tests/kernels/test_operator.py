@@ -119,18 +119,6 @@ def test_a_second_derivative_is_refused_in_a_sentence(attend, tensors):
         d_q.sum().backward()
 
 
-def test_torch_func_differentiates_it_once(tensors):
-    q, k, v = (tensor.detach() for tensor in tensors)
-
-    def squares(q):
-        return by_autograd(q, k, v).square().sum()
-
-    (expected,) = torch.autograd.grad(by_autograd(*tensors).square().sum(), tensors[:1])
-    assert torch.equal(torch.func.grad(squares)(q), expected)
-    with pytest.raises(NotImplementedError, match=r"^attention has a first derivative only"):
-        torch.func.grad(lambda q: torch.func.grad(squares)(q).sum())(q)
-
-
 @pytest.mark.parametrize("attend", [by_autograd, by_ranges])
 def test_what_torch_func_leaves_behind_is_served(attend, tensors):
     q, k, v = (tensor.detach() for tensor in tensors)

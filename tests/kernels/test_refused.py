@@ -86,6 +86,9 @@ KEYS = {name: zeros(2, 2, 1, 16) for name in ("k_new", "v_new")}
 REFUSED = {
     attention: [
         *ANY,
+        (dict.fromkeys("qkv", zeros(SHAPE, device="meta")), "q is on meta, it must be on a CUDA device"),
+        (dict.fromkeys("kv", zeros(1, 2, 1, 16).expand(1, 2, 65537, 16)) | {"algorithm": "standard"},
+         "k has 65537 keys, standard holds a row of S whole and takes at most 65536"),
         ({"algorithm": "flash9"}, "algorithm is 'flash9', it must be one of auto, standard, flash1, flash2,"),
         ({"v": zeros(1, 2, 16, 513)}, "v has head_dim 513, it must be at most 512"),
         (dict.fromkeys("qk", zeros(1, 2, 16, 65)) | {"v": zeros(1, 2, 16, 257)},

@@ -315,6 +315,7 @@ def test_numpys_numbers_are_numbers(device):
     q = Q[:1].to(device).clone().requires_grad_()
     given = {"window": 5, "block_q": 16, "block_kv": 32, "prefix": 4}
     cases = [({name: kind(each)}, {name: each}) for name, each in given.items()]
+    cases += [({"causal": np.bool_(True)}, {"causal": True})]
     cases += [({"window": (kind(3), kind(2))}, {"window": (3, 2)})]
     cases += [({"documents": [kind(5), kind(7)]}, {"documents": [5, 7]})]
     cases += [({name: np.float16(0.5)}, {name: 0.5}) for name in ("scale", "softcap")]
