@@ -91,17 +91,6 @@ def random_qkv(shape: Shape, dtype, device, seed=0):
     )
 
 
-def eager_attention(q, k, v, *, causal=False, window=None, scale=None):
-    """O and lse as plain PyTorch computes them in the tensors' dtype; 0 and -inf for rows without a key."""
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-    seen = visible_mask(q.shape[2], k.shape[2], Options(causal, window), q.device)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = (q @ k.mT * scale).masked_fill(~seen, -torch.inf)
-    weights = torch.softmax(scores, -1).masked_fill(~seen, 0.0)
-    return weights @ v, torch.logsumexp(scores.float(), -1)
-
-
 def gradients(attend, tensors, d_out, d_lse=None):
     """dq, dk and dv of <out, d_out> + <lse, d_lse>, rows that see no key left out of the latter."""
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]

@@ -13,7 +13,6 @@ from kernels.algorithms.split_kv import split_count, worthwhile
 from kernels.dispatch.dispatch import checked
 
 DECODING = Shape("decoding", 4, 2, 3, 150, 40, 16, 16)
-PARTS = Shape("parts", 2, 1, 3, 40, 16, 16, 16, batch=2)
 EXACT = 8 * torch.finfo(torch.float32).eps
 
 
