@@ -98,7 +98,7 @@ def ring_attention(
     The ranks compare their calls before the first transfer of a new one: ValueError or TypeError, the same on
     all ranks, where they differ. PeerLostError where a rank has ended; where the GPU waits for one, PyTorch
     ends the wait with its own error after `kernels.distributed.team.PATIENCE` seconds. torch.compile leaves
-    the call as it is; a CUDA graph takes it after a first call outside.
+    the call as it is; a CUDA graph takes none.
     """
     if torch.compiler.is_compiling():
         return torch.compiler.disable(_run)(q, k, v, causal, window, group, method, return_lse, scale)

@@ -125,15 +125,13 @@ class Desk:
 
     def job(self, q, k, v, causal, window, scale, method, gradient: bool) -> Job:
         """The job of a call; every rank asks. ValueError or TypeError, on all ranks, where there is none."""
+        if q.is_cuda and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("a CUDA graph takes no ring_attention, whose ranks must meet at every replay")
         tensors = (
             (type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v)
         )
         known = (*tensors, bool(causal), repr(window), repr(scale), repr(method), gradient)
         if known not in self.jobs:
-            if q.is_cuda and torch.cuda.is_current_stream_capturing():
-                raise RuntimeError(
-                    "a CUDA graph takes a call that was made before it: call ring_attention once like this"
-                )
             own = described(q, k, v, causal, window, scale, method, gradient)
             remember(self.jobs, known, self._agree(q, k, v, own))
         return self.jobs[known]

@@ -120,14 +120,12 @@ class CopyEngines:
     def __init__(self, team: Team):
         self.team = team
         self.shared, self.published, self.inbox, self.turn = None, 0, 0, 0
-        self.captured: list[Shared] = []  # graphs go on using what memory they were captured with
 
     def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Bytes to publish in and bytes that others put results into; the same sizes on all ranks."""
         self.lanes = lanes
         if published > self.published or inbox > self.inbox:
             self._grow(published, inbox)
-        self._meet_if_captured()
         self.turn = 1 - self.turn
         own = self.shared.buffers[self.team.rank]
         start = self.turn * self.published
@@ -170,13 +168,6 @@ class CopyEngines:
     def close(self) -> None:
         """The end of a call."""
         self.lanes.join()
-        self._meet_if_captured()
-
-    def _meet_if_captured(self) -> None:
-        """A captured call publishes in one place at every replay: all ranks meet before it and after."""
-        if self.lanes.cuda and torch.cuda.is_current_stream_capturing():
-            self.shared.barrier(1)
-            self.captured = [self.shared, *(each for each in self.captured if each is not self.shared)]
 
     def _grow(self, published: int, inbox: int) -> None:
         if self.lanes.cuda:
