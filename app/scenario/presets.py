@@ -1,5 +1,6 @@
 """Scenarios to begin a talk with."""
 
+from functools import cache
 from urllib.parse import parse_qsl
 
 from engine.experiment import Experiment
@@ -13,6 +14,7 @@ PRESETS = {  # by name, what a link to each holds
 }
 
 
+@cache
 def preset(name: str) -> Experiment:
     """The experiment of a preset; raises KeyError."""
     return Experiment.of(**dict(parse_qsl(PRESETS[name])))

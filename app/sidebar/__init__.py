@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import scenario, serving
 from app.elements import fold
-from app.figures.hardware import figures_lines, unchecked
+from app.figures.hardware import figures_lines
 from app.scenario.offers import subject
 from app.sidebar import inputs, recording
 from app.sidebar.unused import look
@@ -177,9 +177,7 @@ def _fit() -> str:
         what = described(experiment).replace(experiment.algorithm, experiment.record.label, 1)
         whose = f":gray[The page shows {what}.]  \n"
     footprint, record = simulate(experiment).footprint, experiment.record
-    words = " ".join(
-        filter(None, (experiment.unserved, record.parts_words, record.caveat, unchecked(experiment.gpu)))
-    )
+    words = " ".join(filter(None, (experiment.unserved, record.parts_words, record.caveat)))
     told = f"{footprint.consequence}{footprint.spilled}"
     colour = "green" if footprint.fits else "red"
     return f"{whose}:{colour}[**{footprint.verdict}**]  \n{told}  \n:gray[{words}]"
