@@ -34,17 +34,6 @@ test("a page that lay behind another does not leap, and a stopped clock asks for
   assert.deepEqual([moved.length, asked.length, clock.playing], [2, 0, false]);
 });
 
-test("a pause between two plays is no time that passed", () => {
-  const { clock, moved, show } = ticking();
-  clock.start();
-  show(0);
-  clock.stop();
-  show(16);
-  clock.start();
-  show(5000, 5010);
-  assert.deepEqual(moved, [0, 0, 0.01]);
-});
-
 test("for those who ask for less motion a picture stands for its pause, and no time is lost", () => {
   const { clock, moved, show } = ticking({ calm: true });
   clock.start();

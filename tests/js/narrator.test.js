@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { microseconds, unitOf } from "../../app/canvas/format.js";
+import { sentence as ofGpu } from "../../app/gpu/story.js";
 import { sentenceAt } from "../../app/inside/inside.js";
 import { tellingStep } from "../../app/player/first_moment.js";
 import { Model } from "../../app/player/model.js";
-import { raceSentence } from "../../app/player/race.js";
 import { sentence } from "../../app/player/story.js";
 import { PHASE, toy } from "./payload.js";
 
@@ -30,11 +31,6 @@ test("the first moment of a run with key tiles outside is one at which the follo
   assert.equal(outside.run.operation(step), "rescale");
 });
 
-test("a race that is under way is told in per cent", () => {
-  const told = raceSentence(model, 0.37 * run.time);
-  assert.match(told, /^After 17\.8 µs of modelled time a toy is 37% through\.$/);
-});
-
 test("inside a block a store is said once", () => {
   const lanes = [
     { short: "TMA", marks: [] },
@@ -46,4 +42,22 @@ test("inside a block a store is said once", () => {
     sentenceAt({ lanes, operations }, 1),
     "No copy in flight. Group 1: softmax of S₁. Group 2: writing O.",
   );
+});
+
+test("an axis has the unit in which its longest time is short", () => {
+  const names = [2.84, 9999, 1e4, 585_000, 1e7].map((longest) => unitOf(longest)[1]);
+  assert.deepEqual(names, ["µs", "µs", "ms", "ms", "s"]);
+  const [unit, name] = unitOf(585_000);
+  assert.equal(`${microseconds(267_547 / unit, 0.01)} ${name}`, "267.55 ms");
+});
+
+test("of one block, and of one that is done, the sentence says is", () => {
+  const said = (count, done) => {
+    const at = () => ({ done, running: 1, busy: 1 });
+    const lane = { count, at, microseconds: 9, tail: 1, used: 1, sms: 4, origin: "modelled" };
+    return ofGpu({ lanes: [lane] }, 1);
+  };
+  assert.match(said(1, 0), /^1 block runs on 1 of 4 SMs; 0 of 1 is done\. 3 SMs never get a block/);
+  assert.match(said(3, 1), /; 1 of 3 is done\./);
+  assert.match(said(3, 2), /; 2 of 3 are done\./);
 });
