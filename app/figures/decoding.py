@@ -36,9 +36,9 @@ def sms(blocks: np.ndarray, colours: Palette) -> str:
 
 
 def times(lines: Mapping[str, Curve], mark: int | None, colours: Palette) -> Figure:
-    """Seconds over the number of splits."""
+    """Seconds over the number of splits; higher where there are more names, each a line on a phone."""
     axes = {"x": "number of splits", "y": "time", "told": seconds_text}
-    return curves(lines, colours, **axes, marked=mark and {mark: "dot"}, height=270)
+    return curves(lines, colours, **axes, marked=mark and {mark: "dot"}, height=230 + 22 * len(lines))
 
 
 def pools(titles: Mapping[str, Paging], colours: Palette) -> str:
