@@ -7,11 +7,10 @@ cut short.
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -31,14 +30,13 @@ from engine.model.cluster.spread import RING, RING_SEND
 from engine.parser import Parser, seconds
 from engine.recordings.cluster import ClusterTimeline
 from engine.recordings.file import JUDGES
-from engine.recordings.recording import Counters, Row
+from engine.recordings.recording import Row
 from engine.recordings.timing import Timing
 from engine.worker.jobs import JobError
 
 LENGTHS = tuple(2**power for power in range(7, 17))
 HEAD_DIMS = (64, 128, 256)
 DEFAULT_BUDGET = 1800.0
-REPEATED = 3  # a call drawn by lot, as what L2 keeps of it is chance in part
 IN_TURNS = Repeats(4, 20, 0.06)
 SWEPT = Repeats(3, 8, 0.02)
 DECODED = Repeats(10, 30, 0.03)
@@ -101,8 +99,8 @@ def record_samples(recorder: Recorder) -> None:
     record_calls(recorder, "samples", lambda rows: [sampling.sampled_row(*rows)], compiled=True)
 
 
-def record_counters(recorder: Recorder, folders: tuple[Path, ...] = (), times: int = 1) -> None:
-    """The hardware's counters, read by ncu, the middle ones of so many calls alike; or bytes, by samples."""
+def record_counters(recorder: Recorder, *folders: Path) -> None:
+    """The hardware's counters, read by ncu; or bytes, by samples."""
     wanted = [row for row in sections.plan("counters", *folders) if not recorder.has("counters", row)]
     sampling_itself = False
     try:
@@ -115,19 +113,11 @@ def record_counters(recorder: Recorder, folders: tuple[Path, ...] = (), times: i
     if sampling_itself:
         counted = (sampling.counted_row(row) for row in wanted if recorder.left > 0)
     else:
-        alike = [row for row in wanted for _ in range(times)]
-        counted = middle_rows(profiled_counters(alike, recorder.left), times)
+        counted = profiled_counters(wanted, recorder.left)
     for index, row in enumerate(counted):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
-
-
-def middle_rows(rows: Iterator[Counters], times: int) -> Iterator[Counters]:
-    """Of every so many rows of one call the middle one, by DRAM reads, of those that ran."""
-    while alike := list(islice(rows, times)):
-        ran = [row for row in alike if row.skipped is None] or alike
-        yield sorted(ran, key=lambda row: row.total("dram_read"))[len(ran) // 2]
 
 
 def record_cluster(recorder: Recorder) -> None:
@@ -178,7 +168,7 @@ RECORD = {
     "fp8": partial(record_calls, section="fp8", measure=in_turns, alike=("problem", "inputs")),
     "counters": record_counters,
     # those of calls drawn by lot, on which no constant of the model may be set
-    "drawn": partial(record_counters, folders=(JUDGES,), times=REPEATED),
+    "drawn": lambda recorder: record_counters(recorder, JUDGES),
     # which SM ran each block of threads, and when
     "timelines": partial(
         record_calls,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment, ExperimentError
-from engine.parser import Parser, seconds
+from engine.parser import Parser
 from engine.watch.process import FailedError, Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
@@ -21,14 +21,13 @@ def main(arguments: list[str]) -> int:
         "file", type=Path, help="defines attention(q, k, v, scale, block_q, block_kv, causal)"
     )
     parser.scenario((*FILE_VALUES, "inputs"))
-    parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))
-    file, limit, as_json = given.pop("file"), given.pop("seconds"), given.pop("json")
+    file, as_json = given.pop("file"), given.pop("json")
     try:
         chosen = {name: value for name, value in given.items() if value is not None}
         sizes = {} if "inputs" in chosen else DEFAULTS  # heads have their own
-        report = run(file, Experiment.of(**{**sizes, **chosen}), Limits(seconds=limit))
+        report = run(file, Experiment.of(**{**sizes, **chosen}), Limits())
     except (ExperimentError, FailedError) as error:
         parser.error(str(error))
     print(json.dumps(report) if as_json else lines(report))

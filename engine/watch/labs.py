@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.experiment import Experiment
-from engine.parser import Parser, seconds, whole
+from engine.parser import Parser, whole
 from engine.root import ROOT
 from engine.watch.process import FailedError, Limits, run
 
@@ -87,7 +87,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("number", type=whole, choices=ladder, help="of the lab")
     parser.add_argument("file", type=Path, nargs="?", help="your copy; without one, the task is shown")
     parser.add_argument("--hint", type=whole, metavar="N", help="show hint N; the last one is the answer")
-    parser.add_argument("--seconds", type=seconds, default=Limits.seconds, help="limit, default %(default)s")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     given = parser.parse_args(arguments)
     lab = ladder[given.number]
@@ -102,7 +101,7 @@ def main(arguments: list[str]) -> int:
         )
         return 0
     try:
-        found = lab.check(given.file, Limits(seconds=given.seconds))
+        found = lab.check(given.file, Limits())
     except FailedError as error:
         parser.error(str(error))
     said = "Passed." if found["passed"] else found["reason"]

@@ -99,7 +99,6 @@ def test_the_json_objects_numbers_by_hand(capsys):
         ("kernel nowhere.py", "nowhere.py"),
         ("kernel my.py --seq 0", "seq is 0"),
         ("kernel", "file"),
-        ("kernel assets/labs/4_rescale.py --seconds 0", "'0'; it must be a number of seconds above 0"),
         ("lab 4 --hint x", "'x'; it must be a whole number"),
         ("trace --seq 100", "--out"),
         ("trace --seq 1048576 --algorithm standard --out x", "at most 200,000 blocks"),

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import stat
-from dataclasses import replace
 
 import pytest
 
@@ -12,12 +11,11 @@ from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring import counters
 from engine.measuring.counters import NEEDED, OF_LAUNCHES, parsed, profiled_counters, rows_of
-from engine.measuring.record import middle_rows
 from engine.measuring.sections import prepared
 from engine.model.launch import launch
 from engine.model.traffic import traffic
 from engine.problem.problem import Mask, Problem
-from engine.recordings.recording import Counters, KernelCounters, identity
+from engine.recordings.recording import Counters, identity
 from engine.worker.jobs import JobError
 
 
@@ -174,14 +172,3 @@ def test_counted_calls_of_flash3_keep_their_tiles_whole():
         (call("flash2", 4096, block_q=128, block_kv=64), {"block_q": 128, "block_kv": 64}),
     ):
         assert prepared(row).keywords == given
-
-
-def test_of_calls_counted_three_times_the_middle_one_by_dram_reads_stands():
-    def counted(reads: float) -> Counters:
-        kernel = KernelCounters("attention", "1 x 1 x 1", 1e-6, reads, 0.0, 0.0, 0.0)
-        return replace(SCENARIOS[0], kernels=(kernel,))
-
-    failed = replace(SCENARIOS[0], skipped="no")
-    rows = [*map(counted, (9.0, 2.0, 5.0)), failed, *map(counted, (4.0, 3.0)), *[failed] * 3]
-    middle = list(middle_rows(iter(rows), 3))
-    assert [row.skipped or row.total("dram_read") for row in middle] == [5.0, 4.0, "no"]
