@@ -27,7 +27,7 @@ def drawn(
     colours: Palette,
     *,
     height: int,
-    legend: bool = True,
+    legend: bool | dict = True,
     x: dict | None = None,
     y: dict | None = None,
     **layout,
@@ -35,8 +35,8 @@ def drawn(
     """A figure of Plotly's traces with the shared layout, and what that has besides.
 
     height: pixels at the usual scale; fixed, so that nothing moves when values change. legend: whether a
-    horizontal one stands above the plot. x, y: what an axis has besides the shared look; the title as
-    title_text.
+    horizontal one stands above the plot; a dict for what it has besides. x, y: what an axis has besides the
+    shared look; the title as title_text.
     """
     import plotly.io as pio
 
@@ -47,7 +47,7 @@ def drawn(
         "font": {"family": SANS, "size": 13, "color": colours.ink},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "showlegend": legend,
+        "showlegend": bool(legend),
         "legend": {
             "orientation": "h",
             "x": 0,
@@ -55,6 +55,7 @@ def drawn(
             "yanchor": "bottom",
             "font": {"size": 13},
             "traceorder": "normal",
+            **(legend if isinstance(legend, dict) else {}),
         },
         "hoverlabel": {
             "bgcolor": colours.panel,
@@ -63,7 +64,7 @@ def drawn(
         },
         "uirevision": "keep",
         "datarevision": "sent once",  # Streamlit passes a chart twice, and sets up changed ones anew
-        "margin": _room(**axes, legend=legend),
+        "margin": _room(**axes, legend=bool(legend)),
         **axes,
     }
     figure = {"data": _listed(traces), "layout": _merged(shared, layout)}

@@ -29,6 +29,8 @@ class Curve(NamedTuple):
     listed: bool = True
 
 
+# a legend of many names: left of 0 it takes the margin's width too, which leaves two names room on a phone
+MANY, NARROW = 4, {"font": {"size": 12}, "x": -0.06, "entrywidth": 104}
 # axes of a chart over the sequence length
 OVER_LENGTH = {"x": "sequence length N", "words": short, "ticks": tuple(4**power for power in range(3, 11))}
 
@@ -76,10 +78,12 @@ def curves(
     named = {"xref": "paper", "yanchor": "bottom"}
     axis = even_ticks(max(every), told) if linear else log_ticks(min(every), max(every), "", told)
     across = {} if even else log_axis([*ticks] or places, words, places[0], places[-1], 0.06, 0.13)
+    many = sum(one.listed for one in lines.values()) > MANY
     return drawn(
         traces,
         colours,
         height=height,
+        legend=NARROW if many else True,
         x={**across, "title_text": x},
         y=axis | ({"title_text": y} if y else {}),  # an empty one takes room
         shapes=[level(value, colours.muted) for value in levels.values()]
