@@ -32,9 +32,9 @@ def _popovers() -> None:
 
 
 def _draw() -> None:
-    st.set_page_config(layout="wide")
     scenario.adopt()
     if lecturing():
+        st.set_page_config(layout="wide")
         style.send(style.SECTIONS["lectern"])
         lectern.show()
         st.stop()

@@ -22,7 +22,7 @@ def navigate() -> st.Page:
     if name_of(opened) == HOME and scenario.leads_on():
         scenario.turn_to(LINKED)
     title = NAME if name_of(opened) == HOME else f"{opened.title} · {NAME}"
-    st.set_page_config(page_title=title)
+    st.set_page_config(page_title=title, layout="wide")
     return opened
 
 

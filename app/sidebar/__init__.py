@@ -160,10 +160,10 @@ def _more() -> None:
 def _beside() -> None:
     """What stands beside the scenario, A, and what puts it there."""
     other = scenario.beside.other()
-    with st.container(horizontal=True, vertical_alignment="center", key="beside_row"):
-        if other is None:
-            st.button("Beside", on_click=lambda: scenario.beside.put(scenario.current()), help=BESIDE_HELP)
-            return
+    if other is None:
+        st.button("Beside", on_click=lambda: scenario.beside.put(scenario.current()), help=BESIDE_HELP)
+        return
+    with st.container(horizontal=True):
         st.button("Swap A and B", on_click=scenario.beside.swap)
         st.button("A alone", on_click=scenario.beside.put, args=(None,))
     differs = ", ".join(f"{name} {value or 'none'}" for name, value in scenario.beside.differing().items())
