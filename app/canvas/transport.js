@@ -36,7 +36,7 @@ function optionOf({ name, words, title = "", label, choices, pressed }) {
  * `options`: buttons that `act(player, controls)` and lists to choose the player's property of that `name` from, with
  *   their `key`, the `words` on them or a `label`, and what is `told` of both;
  * `keys`: those without a button, with their `name`, what is `told` of them, and `act(player, far)`, actions by key;
- * `guide`: how the picture is read, by the name of what one sees. It and what is told may be a function of the model.
+ * `guide`: how the picture is read, by the name of what one sees. What is told may be a function of the model.
  */
 export function frameOf({ options = [] }) {
   return `<p class="now" aria-live="polite" aria-atomic="true"></p>
@@ -142,7 +142,7 @@ export class Transport {
       f: "full screen",
       "?": "this help",
     };
-    const read = guide ? listed("How to read it", of(guide)) : "";
+    const read = guide ? listed("How to read it", guide) : "";
     this.help.innerHTML = `<div class="columns">${listed("Keys", all)}${read}</div>`;
   }
 

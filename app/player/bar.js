@@ -9,19 +9,11 @@ const GUIDE = {
   O: "pale while it accumulates, full when written for good; where it comes and goes, every part is one rewrite",
   "crosses HBM":
     "what of the bytes requested L2 cannot answer, modelled: a tile that a kernel touches for the first time, one that L2 has lost since, and what is written",
-  striped: "written; the rest of a bar is read",
+  striped:
+    "of a bar what is written, the rest is read; of a backward pass gradients, in their tensors' colours",
   pipes:
     "as thick as they are fast, by the sidebar's figures of the GPU; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
   "pale bars": "the whole run; the other algorithms stand at the same share of their own modelled time",
-};
-
-/** What is otherwise in a backward pass. */
-const GRADIENTS = {
-  mauve:
-    "done: pale by kernel 2, full by kernel 3; the stronger, the more softmax mass of its rows lies in it",
-  striped: "a gradient, in the colour of its tensor: pale while it accumulates, full when written",
-  "pale bars":
-    "the whole run; others must move as much at least: each kernel reads its inputs and writes its outputs once",
 };
 
 export const BAR = {
@@ -41,5 +33,5 @@ export const BAR = {
       told: "leave a line of the kernel out: O turns red where it goes wrong",
     },
   ],
-  guide: ({ backward }) => (backward ? { ...GUIDE, ...GRADIENTS } : GUIDE),
+  guide: GUIDE,
 };
