@@ -168,12 +168,6 @@ def launch_flash3(q, times=None, causal=False, window=None, **every_term) -> Non
         flash3._launch(q, q, q, torch.empty_like(q), lse, causal or window is not None, window, 0.1, times)
 
 
-def launch_flash3_split(q) -> None:
-    """flash3's launch of parts of the keys."""
-    parts = torch.empty(2, *q.shape), torch.empty(2, *q.shape[:3])
-    flash3_parts._launch_split(q, q, q, *parts, call_of(q, splits=2))
-
-
 def launch_flash3_cut(q) -> None:
     """flash3's launch with its last tiles in pieces, and the one that merges them."""
     call = call_of(q, cut=flash3_parts.Cut(2, 2, 4, 2, 4, 128))
@@ -265,7 +259,6 @@ LAUNCHES = {
     ("fp8", "forward"): launch_fp8,
     ("flash3", "forward"): launch_flash3,
     ("flash3", "trace"): lambda q, **mask: launch_flash3(q, BlockTimes(), **mask),
-    ("flash3", "split"): launch_flash3_split,
     ("flash3", "cut"): launch_flash3_cut,
     ("flash3", "backward"): launch_flash3_backward,
 }

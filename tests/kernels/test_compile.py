@@ -24,7 +24,6 @@ CASES = [
     "flash3:float16:64:0:0:wide:forward",
     "flash3:float16:256:0:0:none:forward",
     "flash3:bfloat16:80:0:0:terms:forward",
-    "flash3:float16:128:0:0:none:split",
     "flash3:float16:256:0:0:none:cut",
     "flash3:float16:128:0:0:none:backward",
     "flash3:float16:128:0:0:causal:backward",
