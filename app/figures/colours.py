@@ -9,7 +9,6 @@ class Palette:
 
     Attributes:
         q, k, v, s, o, statistics: the tensors; S and P share a colour, so do m, l and lse.
-        read, written: the directions of memory traffic; Q's blue and O's orange.
         ground, panel, grid, ink, muted: page, panels, lines, text, secondary text.
         good, bad: a check that holds, a check that fails.
         violet, lime, rose: what is neither a tensor nor an algorithm, such as another library.
@@ -33,16 +32,6 @@ class Palette:
     lime: str
     rose: str
     scale: float = 1.0
-
-    @property
-    def read(self) -> str:
-        """Bytes read."""
-        return self.q
-
-    @property
-    def written(self) -> str:
-        """Bytes written."""
-        return self.o
 
     def tensor(self, name: str) -> str:
         """Colour of a tensor by its name: Q, K, V, S, P, O, m, l, alpha or lse; raises KeyError."""

@@ -159,12 +159,12 @@ def log_axis(values, words: Callable, low: float, high: float, *room: float, **m
     return {"type": "log", "tickvals": values, "ticktext": [*map(words, values)], "range": ends, **more}
 
 
-def log_ticks(low: float, high: float, unit: str, words: Callable | None = None, every: int = 1) -> dict:
+def log_ticks(low: float, high: float, unit: str, words: Callable | None = None) -> dict:
     """Such an axis labelled with prefixed units, or other words, at most seven times."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     factors = (1, 2, 5) if last - first <= 2 else (1,)
     powers = range(first, last + 1, max(1, -(-(last - first) // 6)))
-    values = [factor * 10.0**power for power in powers for factor in factors][::every]
+    values = [factor * 10.0**power for power in powers for factor in factors]
 
     def prefixed(value: float) -> str:
         return scaled(value, unit) if value >= 1 else f"{value:g} {unit}"
