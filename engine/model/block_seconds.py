@@ -26,8 +26,8 @@ from engine.model.rates import (
     term_instructions,
 )
 from engine.model.traffic import Traffic, compulsory_bytes, counts, requested_bytes
-from engine.model.unfused import fetch_wait, fetching_seconds, row_seconds, row_wait, tile_seconds
-from engine.model.unfused_rows import is_softmax, waits_for_rows
+from engine.model.unfused import fetching_seconds, issued_seconds, row_seconds
+from engine.model.unfused_rows import is_softmax, number_by_number
 from engine.model.visit import (
     by_instructions,
     copied_at_once,
@@ -144,7 +144,9 @@ def _without_visits(blocks: _Blocks) -> Cost:
     phase, units, running = blocks.kernel.phase, blocks.units, blocks.places * blocks.launch.gpu.sms
     waits = blocks.launch.reached.latency * phase.round_trips
     if is_softmax(phase):
-        waits += row_wait(blocks.launch, phase, min(running, blocks.kernel.blocks), blocks.rates)
+        rows = min(running, blocks.kernel.blocks) * phase.rows  # which HBM brings to all that run at once
+        row = blocks.launch.problem.seq_kv * blocks.launch.problem.itemsize
+        waits += blocks.launch.reached.latency + rows * row / blocks.rates.memory
     else:  # its warps wait for one instruction after another
         waits += (1 + WAITS_ALONE) * FEW_ROWS_CYCLES * BLOCK_INSTRUCTIONS / blocks.launch.gpu.running_clock
     alone = max(units[TENSOR] + units[EXP], units[L2]) * blocks.launch.gpu.sms / blocks.kernel.blocks
@@ -153,9 +155,10 @@ def _without_visits(blocks: _Blocks) -> Cost:
 
 def _tiles_of_scores(blocks: _Blocks) -> Cost:
     """A tile of S for each block: nothing to copy ahead under."""
-    launch, phase = blocks.launch, blocks.kernel.phase
-    copies = visit_seconds(launch, phase, blocks.rates)[2]
-    taken = max(copies, tile_seconds(launch, phase)) * blocks.every
+    launch, phase, gpu = blocks.launch, blocks.kernel.phase, blocks.launch.gpu
+    through = moved(launch, phase.each) / (gpu.shared_bytes_per_clock * gpu.running_clock)  # shared memory
+    seconds = issued_seconds(launch, phase) + peak_seconds(launch, phase) + through
+    taken = max(visit_seconds(launch, phase, blocks.rates)[2], seconds) * blocks.every
     return Cost(Visits.equal(1.0), taken, (ROUND_TRIPS - 1) * launch.reached.latency)
 
 
@@ -163,10 +166,12 @@ def _rows_of_weights(blocks: _Blocks) -> Cost:
     """P V of unfused attention: each visit waits for P, or at barriers, while other blocks work."""
     launch, phase = blocks.launch, blocks.kernel.phase
     busy = blocks.every * (peak_seconds(launch, phase) + fetching_seconds(launch, phase))
-    wait, copies = fetch_wait(launch, phase), visit_seconds(launch, phase, blocks.rates)[2]
+    slow, reached = number_by_number(launch.schedule, phase), launch.reached  # no copy of P runs ahead
+    wait = reached.latency if slow else reached.l2_latency
+    copies = visit_seconds(launch, phase, blocks.rates)[2]
     taken = wait + np.interp(_working(busy, wait), blocks.every, busy)
-    waits, places = (ROUND_TRIPS - 1) * launch.reached.latency, blocks.places
-    ahead = _copies_ahead(launch, phase) and not waits_for_rows(launch.schedule, phase)
+    waits, places = (ROUND_TRIPS - 1) * reached.latency, blocks.places
+    ahead = _copies_ahead(launch, phase) and not slow
     first = ahead * max(places * _own_way(launch, phase), places * _asked(blocks) - waits)
     return Cost(_visits(launch, blocks.kernel), np.maximum(taken, blocks.every * copies), waits, first)
 

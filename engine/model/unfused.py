@@ -8,7 +8,7 @@ from engine.model.launch import Launch
 from engine.model.occupancy import WARP, columns, threads_of
 from engine.model.rates import COPY_INSTRUCTIONS, VISIT_INSTRUCTIONS, Rates
 from engine.model.unfused_rows import number_by_number, padded_row, rows_spill
-from engine.model.visit import copied_at_once, loads, moved, peak_seconds
+from engine.model.visit import copied_at_once, loads
 from engine.schedule.nest import TILE, Phase
 from engine.schedule.step import Tensor
 
@@ -18,13 +18,6 @@ TILE_NUMBER, ROW_NUMBER, APART_NUMBER, TILE_COPY, BLOCK_REST = 8, 10.5, 9, 17, 1
 APART_CLOCKS = 2  # of an SM's loads and stores for 32 numbers of P that move by themselves
 
 
-def tile_seconds(launch: Launch, phase: Phase) -> float:
-    """Seconds of an SM for a block of the kernel of S: instructions, product, what passes shared memory."""
-    clock = launch.gpu.running_clock
-    through = moved(launch, phase.each) / (launch.gpu.shared_bytes_per_clock * clock)
-    return issued_seconds(launch, phase) + peak_seconds(launch, phase) + through
-
-
 def row_seconds(launch: Launch, phase: Phase, rates: Rates) -> float:
     """Seconds of an SM for a block of the softmax: its instructions, and numbers that find no register.
 
@@ -32,12 +25,6 @@ def row_seconds(launch: Launch, phase: Phase, rates: Rates) -> float:
     """
     spilled = 8 * padded_row(launch.schedule) * rows_spill(launch.schedule)
     return issued_seconds(launch, phase) + spilled * launch.gpu.sms / rates.cache
-
-
-def row_wait(launch: Launch, phase: Phase, running: int, rates: Rates) -> float:
-    """Seconds that a block of the softmax waits: for its rows, which HBM brings to all that run at once."""
-    rows = running * phase.rows * launch.problem.seq_kv * launch.problem.itemsize
-    return launch.reached.latency + rows / rates.memory
 
 
 def issued_seconds(launch: Launch, phase: Phase) -> float:
@@ -51,11 +38,6 @@ def issued_seconds(launch: Launch, phase: Phase) -> float:
         instructions = (ROW_NUMBER + apart) * phase.rows * padded_row(schedule)
     instructions += BLOCK_REST * threads_of(schedule, phase)
     return instructions / launch.gpu.issued_per_second
-
-
-def fetch_wait(launch: Launch, phase: Phase) -> float:
-    """Seconds that a visit of the kernel of O waits: for P where no copy runs ahead, or at its barriers."""
-    return launch.reached.latency if number_by_number(launch.schedule, phase) else launch.reached.l2_latency
 
 
 def fetching_seconds(launch: Launch, phase: Phase) -> float:
