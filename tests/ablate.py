@@ -42,11 +42,12 @@ CASES: dict[str, dict[str, object]] = {
     "exponentials under a product": {"visit:HIDDEN": 0.0},
     "scores that two groups compute": {"visit:_times_computed": lambda launch, phase: 1},
     "rows that move without waiting": {"visit:RETURNED_NUMBER": 0.0},
-    "S with few keys": {"visit:_narrow": lambda keys: 1.0},
+    "S with few keys": {"visit:_narrow": lambda gpu, keys: 1.0},
     "numbers that move by themselves": {"unfused:APART_NUMBER": 0.0, "unfused:APART_CLOCKS": 0.0},
     # bytes
     "registers loaded again": {"occupancy:LOADED_AGAIN": (0, 0)},
     "registers spilled": {"occupancy:spilled_words": lambda algorithm, schedule, phase: 0},
+    "registers put aside": {"occupancy:PUT_ASIDE": 0},
     "registers for edges": {"occupancy:EDGE": 0},
     "registers for windows": {"occupancy:WINDOW": 0},
     "sums held twice": {"occupancy:RETURNING": 0, "occupancy:MASKED_RETURNING": 0},

@@ -6,7 +6,7 @@ them takes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -88,14 +88,14 @@ def _ring(spread: Spread, backward: bool) -> tuple[list[Mark], float]:
     held = len(spread.order.of(0))
     shares = {pair: len({each.keys for each in found}) / held for pair, found in met.items()}
     starts, beside = _round_starts(spread, backward)
-    computing = _Computing(spread, backward)
+    computing = _computing(spread, backward)
     brought = _brought(spread, backward)
     marks = []
     for number, start in enumerate(starts[:-1]):
         for gpu in range(spread.gpus):
             owner = _owner(spread, gpu, number)
             if found := met.get((gpu, owner)):
-                spent = computing.of(found)
+                spent = computing(found)
                 spent = spent if number == spread.gpus - 1 else beside(spent)
                 tiles = tuple((each.queries, each.keys) for each in found)
                 marks.append(Mark(gpu, COMPUTING, number, owner, start, start + spent, tiles))
@@ -134,21 +134,16 @@ def _round_starts(spread: Spread, backward: bool) -> tuple[list[float], Callable
     return [0.0, *accumulate(lengths)], found.beside
 
 
-class _Computing:
+def _computing(spread: Spread, backward: bool) -> Callable[[list[Meeting]], float]:
     """Seconds of the one call that computes a GPU's chunks on an owner's, each shape asked for once."""
+    times, chunk = longer(spread, backward), spread.rows // (2 if spread.zigzag else 1)
+    alone = lru_cache(None)(partial(kernel_seconds, spread.problem, spread.hardware))
 
-    def __init__(self, spread: Spread, backward: bool):
-        self.spread, self.times = spread, longer(spread, backward)
-        self.chunk = spread.rows // (2 if spread.zigzag else 1)
-        self.known: dict[tuple[int, int, bool], float] = {}
-
-    def of(self, found: list[Meeting]) -> float:
+    def seconds(found: list[Meeting]) -> float:
         queries, keys = len({each.queries for each in found}), len({each.keys for each in found})
-        shape = queries * self.chunk, keys * self.chunk, not all(each.whole for each in found)
-        if shape not in self.known:
-            spent = kernel_seconds(self.spread.problem, self.spread.hardware, *shape)
-            self.known[shape] = self.times * spent
-        return self.known[shape]
+        return times * alone(queries * chunk, keys * chunk, not all(each.whole for each in found))
+
+    return seconds
 
 
 def _brought(spread: Spread, backward: bool) -> Callable[[int], Iterator[tuple[str, Way, int, float]]]:
