@@ -6,8 +6,75 @@ from typing import Any
 import numpy as np
 
 from engine.model.cluster.lanes import NETWORK, NOBODY, TRANSFER, Lanes
+from engine.model.launch import Kernel, launch
 from engine.model.timeline import MODELLED, Timeline, TimelineError
+from engine.schedule.nest import HEAD, ROWS, TILE, Phase
+from engine.schedule.schedule import Schedule
+from engine.schedule.step import Step, Tensor
 from engine.studies.sampled_calls import flow_beside
+
+
+def block_requests(timeline: Timeline) -> tuple[np.ndarray, np.ndarray]:
+    """(tiles, bytes past the SM) of every block, int64 [blocks] each, which add up to the traffic's."""
+    run = launch(timeline.experiment)
+    schedule = run.schedule
+    tiles, amounts = np.zeros(len(timeline), np.int64), np.zeros(len(timeline), np.int64)
+    for index, kernel in enumerate(run.kernels):
+        of = timeline.kernel == index
+        blocks = timeline.query_block[of], timeline.key_block[of]
+        tiles[of], amounts[of] = _of_kernel(schedule, kernel, *blocks)
+    return tiles, amounts
+
+
+def _of_kernel(
+    schedule: Schedule, kernel: Kernel, query: np.ndarray, key: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tiles, bytes) of blocks that have these query and key blocks."""
+    phase, problem = kernel.phase, schedule.problem
+    if phase.launched == ROWS:
+        before = np.arange(len(query)) % kernel.count * phase.rows  # rows of the head's earlier blocks
+        rows = np.minimum(phase.rows, problem.seq_q - before)
+        return np.zeros_like(rows), _moved(schedule, phase.before, rows, problem.seq_kv)
+    if phase.launched == TILE:
+        moved = _moved(schedule, phase.each, schedule.query_rows[query], schedule.key_rows[key])
+        return np.ones(len(query), np.int64), moved
+    around, visits = _by_outer(schedule, phase)
+    group = problem.group if phase.shared else 1
+    tiles, amounts = phase.visits * group, around + visits * group
+    if phase.launched == HEAD:
+        return np.full(len(query), tiles.sum()), np.full(len(query), amounts.sum())
+    outer = query if phase.outer == "query" else key
+    if phase.splits > 1:  # the key block of a timeline is the split
+        outer = query * phase.splits + key
+    return tiles[outer], amounts[outer]
+
+
+def _by_outer(schedule: Schedule, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
+    """[outer blocks] bytes around an outer block's visits, and of all its visits together."""
+    along = -1 if phase.outer == "key" else 1  # query blocks and key blocks as outer and inner ones
+    outer, inner = (schedule.query_rows, schedule.key_rows)[::along]
+    tall, wide = (schedule.tiling.block_q, schedule.tiling.block_kv)[::along]
+    outer, visits = np.repeat(outer, phase.splits), phase.visits
+    ends, none = np.concatenate(([0], np.cumsum(inner))), np.zeros_like(outer)
+    passed = np.where(visits > 0, ends[phase.stop] - ends[phase.first], 0)  # rows of the inner blocks
+    boxes = visits if phase.boxes is None else phase.boxes
+
+    def moved(steps: tuple[Step, ...], rows: np.ndarray, boxed: np.ndarray, times: np.ndarray | int):
+        total = none
+        for step in (step for step in steps if step.tensor != Tensor.NONE):
+            amount = schedule.amounts[step.tensor]
+            pair = (np.full_like(outer, tall), boxed) if step.boxed else (outer, rows)
+            by_inner = (amount.by_query, amount.by_key)[::along][1]
+            total = total + step.times * amount.of(*pair[::along]) * (1 if by_inner else times)
+        return total
+
+    return moved(phase.before + phase.after, none, none, 1), moved(phase.each, passed, boxes * wide, visits)
+
+
+def _moved(schedule: Schedule, steps: tuple[Step, ...], query_rows, key_rows) -> np.ndarray:
+    moving = (step for step in steps if step.tensor != Tensor.NONE)
+    return sum(step.times * schedule.amounts[step.tensor].of(query_rows, key_rows) for step in moving)
+
 
 MOST_SLICES = 100_000  # of a Chrome trace: about 45 MB
 SM_PROCESS, COUNTER_PROCESS = 1, 2
@@ -17,7 +84,7 @@ MICRO = 1e6
 
 
 def chrome_trace(timeline: Timeline) -> str:
-    """A Chrome trace: SMs as threads, blocks as slices, blocks running and bytes across HBM as counters.
+    """A Chrome trace: SMs as threads, blocks as slices, blocks running and bytes requested as counters.
 
     Where an SM holds several blocks at once each place is a thread of its own. Times are in microseconds.
     Raises TimelineError where there are too many blocks for a browser.
@@ -69,25 +136,34 @@ def _threads(timeline: Timeline) -> np.ndarray:
 
 
 def _slices(timeline: Timeline) -> list[dict[str, Any]]:
+    tiles, amounts = block_requests(timeline)
     columns = (
         _threads(timeline), timeline.start * MICRO, (timeline.end - timeline.start) * MICRO, timeline.kernel,
-        timeline.head, timeline.query_block, timeline.key_block, timeline.wave,
+        timeline.head, timeline.query_block, timeline.key_block, timeline.wave, tiles, amounts,
     )  # fmt: skip
     events = []
-    for thread, start, length, kernel, head, query, key, wave in zip(
-        *map(np.ndarray.tolist, columns), strict=True
+    for thread, start, length, kernel, head, query, key, wave, visited, moved in zip(
+        *(column.tolist() for column in columns), strict=True
     ):
-        where = {"head": head, "query block": query, "key block": key}
+        where = {"query block": query, "key block": key}
         where = {name: block for name, block in where.items() if block >= 0}
-        name, kind = ", ".join(f"{name} {block}" for name, block in where.items()), timeline.kernels[kernel]
-        said = {"kernel": kind, **where, "wave": wave}
+        name = ", ".join([f"head {head}", *(f"{name} {block}" for name, block in where.items())])
+        kind = timeline.kernels[kernel]
+        moments = {"wave": wave, "tiles visited": visited, "bytes requested": moved}
+        said = {"kernel": kind, "head": head, **where, **moments}
         events.append(_slice(name, kind, SM_PROCESS, thread, start, length, **said))
     return events
 
 
 def _counters(timeline: Timeline) -> list[dict[str, Any]]:
-    """Blocks running, and what crosses HBM meanwhile."""
-    tracks = [("blocks running", "blocks", *timeline.running)]
+    """Blocks running, bytes that the blocks that have ended asked for, and what crosses HBM meanwhile."""
+    times, running = timeline.running
+    order = np.argsort(timeline.end, kind="stable")
+    ended = timeline.end[order], np.cumsum(block_requests(timeline)[1][order])
+    tracks = [
+        ("blocks running", "blocks", times, running),
+        ("bytes requested by ended blocks", "bytes", *ended),
+    ]
     if flow := flow_beside(timeline):
         moments = np.arange(len(flow.read)) * flow.interval
         rates = {way: getattr(flow, way) / flow.interval / 1e6 for way in ("read", "written")}

@@ -1,4 +1,4 @@
-"""Exported timelines: a Chrome trace has what Perfetto asks of it, and every block.
+"""Exported timelines: a Chrome trace has what Perfetto asks of it, and every block with its bytes.
 
 Perfetto's own reader, the trace processor, is no part of its Python package, which fetches it when it runs;
 so traces are read as the Trace Event Format documents them: ts and dur are microseconds, displayTimeUnit is
@@ -19,7 +19,7 @@ from engine.model.simulated_timeline import simulate_timeline
 from engine.problem.problem import Problem
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
-from engine.studies.timeline_files import chrome_trace, cluster_trace
+from engine.studies.timeline_files import block_requests, chrome_trace, cluster_trace
 
 SMALL = Experiment.of(algorithm="standard", heads=2, seq=100, causal=True, hardware="h200")
 SPREAD = Spread(Problem(heads=2, kv_heads=2, seq_q=4096, seq_kv=4096), 2, RING, False, Fabric(), "h200")
@@ -92,19 +92,26 @@ def test_a_trace_of_several_gpus_is_one_too_and_as_long_as_its_run():
     assert trace["otherData"]["origin"] == "modelled"
 
 
-def test_a_slice_says_which_block_it_is():
+def test_a_slice_says_which_tile_it_is_and_what_it_asks_for():
     timeline = simulate_timeline(Experiment.of(heads=1, seq=256, causal=True, hardware="h200"))
     events = json.loads(chrome_trace(timeline))["traceEvents"]
     heaviest = next(event for event in events if event["ph"] == "X")
     assert heaviest["name"] == "head 0, query block 3"
-    assert heaviest["args"] == {"kernel": "attention", "head": 0, "query block": 3, "wave": 0}
+    tile = 64 * 64 * 2
+    assert heaviest["args"] == {
+        "kernel": "attention", "head": 0, "query block": 3, "wave": 0, "tiles visited": 4,
+        "bytes requested": 2 * tile + 4 * 2 * tile + 64 * 4,
+    }  # fmt: skip
 
 
-def test_counters_end_with_nothing_running_and_all_bytes_across_hbm():
+def test_counters_end_with_nothing_running_and_all_bytes_asked_for():
     timeline = simulate_timeline(SMALL)
     events = [event for event in json.loads(chrome_trace(timeline))["traceEvents"] if event["ph"] == "C"]
     last = {event["name"]: event["args"] for event in events}
     assert last["blocks running"] == {"blocks": 0}
+    requested = simulate(SMALL).traffic.requested.total
+    assert block_requests(timeline)[1].sum() == requested
+    assert last["bytes requested by ended blocks"] == {"bytes": requested}
     reads = [event for event in events if event["name"] == "HBM, read"]
     moved = sum(event["args"]["MB/s"] for event in reads) * (reads[1]["ts"] - reads[0]["ts"])
     assert moved == pytest.approx(simulate(SMALL).traffic.dram.total_read, rel=0.01)

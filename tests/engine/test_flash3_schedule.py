@@ -5,9 +5,11 @@ import pytest
 
 from engine import Experiment, simulate
 from engine.algorithms.flash3 import BLOCKS
+from engine.model.simulated_timeline import simulate_timeline
 from engine.model.traffic import counts
 from engine.problem.inputs import make_inputs
 from engine.schedule.step import Operation, Tensor
+from engine.studies.timeline_files import block_requests
 from engine.trace.execute import execute
 from kernels.algorithms.flash3.forward import TILING, _ways, tiling
 from tests.engine.strategies import dense_mask
@@ -69,11 +71,17 @@ def test_the_boxes_of_all_blocks_and_of_all_steps_add_up(case):
     experiment = experiment_of(*case)
     found = simulate(experiment)
     assert counts(found.schedule).requested == found.schedule.columns.moved()
+    assert block_requests(simulate_timeline(experiment))[1].sum() == found.traffic.requested.total
 
 
 def test_a_block_asks_for_the_boxes_of_its_own_tile():
     """The second tile begins at key 192, its key blocks at -64, 64, 192 and 320; on the grid it has three."""
     experiment = experiment_of(64, 2048, 2048, 1024)
+    timeline = simulate_timeline(experiment)
+    tiles, amounts = block_requests(timeline)
+    second = timeline.query_block == 1
+    around = 192 * 128 * 2 + 192 * 4  # Q, O and lse
+    assert (tiles[second].tolist(), amounts[second].tolist()) == ([3], [around + 2 * 4 * 128 * 128])
     columns = simulate(experiment).schedule.columns
     keys = (columns.query_block == 1) & (columns.tensor == Tensor.K)
     assert columns.key_block[keys].tolist() == [2, 1, 0]

@@ -17,6 +17,7 @@ from engine.model.timeline import TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS
+from engine.studies.timeline_files import block_requests
 from tests.engine.strategies import experiments
 
 ORDER = st.sampled_from(ORDERS)
@@ -38,6 +39,10 @@ def recorded():
 @given(ANY, ORDER)
 def test_every_tile_is_visited_once_in_a_place_of_its_own_and_as_long_as_is_modelled(experiment, order):
     timeline, simulation = simulate_timeline(experiment, order), simulate(experiment)
+    moved, (tiles, amounts) = simulation.traffic, block_requests(timeline)
+    assert amounts.sum() == moved.requested.total
+    for kernel in range(len(timeline.kernels)):
+        assert tiles[timeline.kernel == kernel].sum() in (moved.tiles_visited, 0)  # 0: whole rows, no tiles
     named = np.stack((timeline.kernel, timeline.head, timeline.query_block, timeline.key_block), axis=1)
     rows = np.array([kernel.phase.launched == ROWS for kernel in launch(experiment).kernels])
     tiled = named[~rows[timeline.kernel]]
@@ -126,24 +131,18 @@ def test_a_simulated_timeline_leaves_sms_as_idle_as_the_recorded_one():
     assert off[short].max() < 0.2
 
 
-def visits(timeline) -> np.ndarray:
-    """[blocks] tiles that each block of a kernel over query blocks visits."""
-    return launch(timeline.experiment).kernels[0].phase.visits[timeline.query_block]
-
-
 def test_recorded_blocks_take_as_long_as_the_tiles_that_they_are_said_to_visit():
     """Which block is which is worked out from the launch order; the GPU's own clock agrees."""
     causal = [real for real, _ in recorded() if real.experiment.problem.mask.causal]
     # of tiles of a few visits those that start in empty caches take longest
-    unequal = [real for real in causal if real.experiment.algorithm in ("flash2", "flash3")]
-    unequal = [real for real in unequal if len(np.unique(visits(real))) > 4]
+    unequal = [real for real in causal if len(np.unique(block_requests(real)[0])) > 4]
     assert {(real.experiment.algorithm, real.order) for real in unequal} >= {
         ("flash2", HEAVY_FIRST),
         ("flash2", NATURAL),
         ("flash3", HEAVY_FIRST),
     }
     for real in unequal:
-        assert np.corrcoef(visits(real), real.end - real.start)[0, 1] > 0.95
+        assert np.corrcoef(block_requests(real)[0], real.end - real.start)[0, 1] > 0.95
 
 
 def test_recorded_blocks_start_in_the_order_of_their_launch():
