@@ -56,8 +56,9 @@ def check_packed_over_pages(q, k, v, block_table, cu_seqlens_q, cu_seqlens_k, lo
 
 def check_with_cache(q, k_cache, v_cache, lengths, given: dict, index: dict) -> None:
     """A sentence for queries, a cache, what is given with them and what is looked up that do not fit."""
-    check_tensors(DENSE, q=q)
-    check_tensors(CACHE, k_cache=k_cache, v_cache=v_cache)
+    check_layout("q", q, DENSE)
+    check_layout("k_cache", k_cache, CACHE)
+    check_layout("v_cache", v_cache, CACHE)
     for name, tensor in given.items():
         if tensor is not None:
             check_tensors(ROTARY if name.startswith("rotary") else DENSE, **{name: tensor})
