@@ -22,7 +22,7 @@ def race() -> list[SampledCall]:
 
 
 def payload(calls: list[SampledCall]) -> bytes:
-    """What the picture needs: both set out together, again and again."""
+    """What the picture needs: both set out together."""
     return build(tuple(calls), plays=True)
 
 

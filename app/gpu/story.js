@@ -1,4 +1,4 @@
-// A moment of the GPU, and one block, in words.
+// A moment of the GPU in words.
 
 import { capital, duration, grouped, percent, plural } from "../canvas/format.js";
 

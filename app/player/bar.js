@@ -13,7 +13,8 @@ const GUIDE = {
     "of a bar what is written, the rest is read; of a backward pass gradients, in their tensors' colours",
   pipes:
     "as thick as they are fast, by the sidebar's figures of the GPU; the inner part is what kernels reach, fitted on an H200. A tile from HBM is one that crosses, one from L2 was answered there",
-  "pale bars": "the whole run; the other algorithms stand at the same share of their own modelled time",
+  "pale bars":
+    "the whole run; another algorithm's stands at the same share of its own modelled time, and what a backward pass stands beside does not move",
 };
 
 export const BAR = {

@@ -1,4 +1,4 @@
-// One step of a watched kernel in a sentence, and what the pointer is on.
+// One step of a watched kernel in a sentence.
 
 import { capital, grouped, plural, traffic } from "../canvas/format.js";
 

@@ -270,7 +270,7 @@ def measured(say: Callable[[str], None]) -> Calibration:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what this GPU reaches of its vendor's figures, in about a minute, into a file."""
+    """Measure what this GPU reaches of its vendor's figures, in half a minute, into a file."""
     parser = Parser("engine calibrate", main.__doc__)
     parser.add_argument("--out", type=to_write, required=True, metavar="FILE", help="file to write, .json")
     out: Path = parser.parse_args(arguments).out

@@ -1,4 +1,4 @@
-"""What the page of several GPUs asks: runs, curves over GPUs, when transfers hide, and what fits memory."""
+"""What the page of several GPUs asks: runs, curves over GPUs, what crosses links, and what fits memory."""
 
 from dataclasses import replace
 from typing import NamedTuple
