@@ -193,7 +193,7 @@ def test_equal_launches_on_an_amd_gpu_are_equal(printed):
         assert first[:2] == second[:2]
         assert first[1] >= 4  # programs
         for one, other in zip(first[2], second[2], strict=True):
-            assert one == other or min(one, other) > 2**32  # an address, above any size
+            assert one == other or min(one, other) > 2**22  # an address, above any size here
 
 
 def test_a_limit_that_turns_out_smaller_halves_the_blocks_by_tritons_own_word(printed):

@@ -77,9 +77,10 @@ def test_attention_and_gradients_are_right_in_the_blocks_of_a_card(card, monkeyp
         torch.testing.assert_close(found.double(), right.double(), atol=3e-2, rtol=3e-2)
 
 
-def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch, device):
+@ON_CPU
+def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch):
     on(monkeypatch, "t4")
-    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16, device=device)
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
     monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
     said = explain(q, q, q, algorithm="flash2")
     assert said == "flash2 runs: it was asked for; Triton multiplies without tensor cores on sm_75"
@@ -87,17 +88,19 @@ def test_explain_says_that_a_t4_multiplies_without_tensor_cores(monkeypatch, dev
     assert "tensor cores" not in explain(q, q, q, algorithm="flash2")
 
 
-def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch, device):
+@ON_CPU
+def test_blocks_on_an_amd_gpu_are_not_traced(monkeypatch):
     on(monkeypatch, "mi300x")
     monkeypatch.setattr("kernels.inspection.interpreted", lambda: False)
-    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16, device=device)
+    q = torch.zeros(1, 2, 70, 128, dtype=torch.float16)
     with pytest.raises(RuntimeError, match=r"^blocks cannot be traced on gfx942, "):
         trace_attention(q, q, q)
 
 
-def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch, device):
+@ON_CPU
+def test_several_amd_gpus_are_refused_in_a_sentence(monkeypatch):
     on(monkeypatch, "mi300x")
-    q = torch.zeros(1, 2, 64, 64, dtype=torch.float16, device=device)
+    q = torch.zeros(1, 2, 64, 64, dtype=torch.float16)
     said = described(q, q, q, False, None, None, "ring", False)
     assert said["error"] == "q is on an AMD GPU (gfx942), over several GPUs it must be NVIDIA's"
 
