@@ -63,12 +63,12 @@ class DramRange:
     """Between what the DRAM bytes of a launch lie, over batch and heads: (fewest, most).
 
     It holds more than 95% of the recorded reads. Here K and V of a head, 17 MB, and those of the next nearly
-    fill what L2 keeps of them; read are 101 to 149 MB, of which 101 are compulsory.
+    fill what L2 keeps of them; read are 101 to 150 MB, of which 101 are compulsory.
 
     >>> from engine import Experiment, simulate
     >>> one = Experiment.of(algorithm="flash3", seq=65_536, heads=4, head_dim=64, hardware="h200")
     >>> [round(end / 1e6) for end in simulate(one.in_own_tiling()).traffic.dram_range.read]
-    [101, 149]
+    [101, 150]
     """
 
     read: tuple[int, int]

@@ -13,7 +13,7 @@ H200 = recording_of("h200")
 
 def test_merged_are_all_rows_and_of_a_row_the_newest():
     first, second, *_ = H200.timings
-    faster = replace(first, times=replace(first.times, p50=1e-6))
+    faster = replace(first, times=replace(first.times, p50=1e-6), commit=None)
     old = replace(H200, timings=(first, second), sweep=())
     newer = replace(H200.device, date="2030-01-01T00:00:00+00:00", commit="later")
     new = replace(H200, device=newer, timings=(faster,), decoding=())
