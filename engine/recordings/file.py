@@ -127,8 +127,8 @@ def _line(row: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Problem):
-        return asdict(value)
+    if isinstance(value, Problem):  # its sizes stand in the file, as their defaults are the pages'
+        return asdict(value, dict_factory=lambda pairs: {name: held for name, held in pairs if held})
     if is_dataclass(value):
         given = {field: getattr(value, field.name) for field in fields(value)}
         return {field.name: _plain(held) for field, held in given.items() if held != field.default}

@@ -13,7 +13,7 @@ from engine.studies.sampled_calls import sampled_calls
 from tests.app.player.test_player_payload import unpack
 
 FILE = Path(__file__).resolve().parents[2] / "assets" / "recordings" / "h200.json"
-PLAIN = {"causal": False, "window": None, "documents": 1, "ahead": 0, "prefix": 0}
+PLAIN = {"documents": 1}
 
 
 def sampled(provider: str) -> dict:
