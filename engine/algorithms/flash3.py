@@ -77,12 +77,14 @@ def heads_together(problem: Problem, taken: Tiling) -> int:
 
 
 def box_columns(problem: Problem) -> dict[Tensor, float]:
-    """Boxes have the columns of the next larger head dimension; K beside a V of another comes in pieces."""
+    """Boxes have the columns of the next larger head dim; beside a V of another Q and K come in pieces."""
     of_q, of_v = (
         min((size for size in BLOCKS if size >= dim), default=dim) / dim
         for dim in (problem.head_dim, problem.v_dim)
     )
-    return {Tensor.Q: of_q, Tensor.K: 1.0 if problem.head_dim_v else of_q, Tensor.V: of_v}
+    if problem.head_dim_v:
+        of_q = 1.0
+    return {Tensor.Q: of_q, Tensor.K: of_q, Tensor.V: of_v}
 
 
 def parts(problem: Problem, taken: Tiling) -> dict[str, tuple[Part, ...]]:

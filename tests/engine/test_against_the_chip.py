@@ -76,7 +76,7 @@ def test_tiles_ask_for_what_the_counter_of_requests_saw(algorithm, most):
     plain = [one for one in rows(algorithm) if not one.experiment.problem.terms & {"sinks", "slopes"}]
     off = [abs(one.modelled_requested / one.requested - 1) for one in plain]  # each was counted
     assert max(off) <= most
-    assert sorted(off)[-3] < 0.0016
+    assert sorted(off)[-3] < 0.0017
 
 
 def test_no_algorithm_asks_for_less_than_the_chip_counts():

@@ -14,11 +14,11 @@ from tests.engine.readings import READ, experiment_of
 # L2 to the SMs at the 95th, in per cent, of calls that were chosen and of calls drawn by lot
 ERRORS = {
     ("flash1", "h200"): ((0.1, 1.1, 24), (0.1, 10, 6.1)),
-    ("flash1", "h100"): ((0.1, 10, 24), (0.1, 5.3, 3.4)),
+    ("flash1", "h100"): ((0.1, 10.2, 24), (0.1, 5.3, 3.4)),
     ("flash2", "h200"): ((0.1, 5.9, 0.1), (0.2, 7.1, 0.3)),
-    ("flash2", "h100"): ((0.1, 4.9, 0.1), (0.2, 9.5, 0.4)),
-    ("flash3", "h200"): ((0.6, 7.1, 0.1), (0.4, 6.4, 0.1)),
-    ("flash3", "h100"): ((0.6, 7.6, 0.1), (0.6, 7.6, 0.1)),
+    ("flash2", "h100"): ((0.1, 6.3, 0.1), (0.2, 9.5, 0.4)),
+    ("flash3", "h200"): ((0.3, 7.4, 0.1), (0.4, 6.4, 0.1)),
+    ("flash3", "h100"): ((0.4, 8.1, 0.1), (0.6, 7.6, 0.1)),
     ("standard", "h200"): ((0.1, 0.5, 2.7), (0.5, 1.3, 1.1)),
     ("standard", "h100"): ((0.1, 0.6, 2.3), (0.4, 1.4, 1)),
 }
@@ -64,7 +64,7 @@ def test_the_range_holds_19_of_20_reads(algorithm, hardware):
     rows = [one for folder in (SHELF, JUDGES) for one in calls(folder, algorithm, hardware)]
     within = [low <= one.dram_read <= high for one in rows for low, high in [one.dram_read_range]]
     assert len(within) > 25
-    assert np.mean(within) >= 0.945  # heads of d 80 and of 192/128 were recorded in another order of theirs
+    assert np.mean(within) >= 0.95
 
 
 def test_where_no_range_is_told_the_modelled_reads_are_within_a_few_per_cent():
