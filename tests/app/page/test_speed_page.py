@@ -35,7 +35,7 @@ def test_the_hero_is_recorded_where_the_scenario_was_and_modelled_elsewhere(own_
     shown = {metric.label: (metric.value, metric.delta) for metric in page.metric}
     assert shown == {
         "Bytes across HBM, recorded": ("14.8× fewer", "16.9 times fewer, modelled"),
-        "Time, recorded": ("2.82× less", f"{less}, modelled"),
+        "Time, recorded": ("2.81× less", f"{less}, modelled"),
     }
     assert f"moves 16.9 times fewer bytes across HBM. It takes {less} time" in page.header[0].value
     elsewhere = opened("speed", heads=5)
