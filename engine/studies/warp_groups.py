@@ -4,7 +4,7 @@ Each mark is as long as its work takes the unit that does it: the tensor cores o
 products after another's, and so do its exponentials. With overlap a warp group issues Q Kᵀ of a key block
 together with P V of the one before, and its softmax runs under the other groups' products (Shah et al., arXiv
 2407.08608, section 3). The paper would run it under the group's own P V as well; in the kernel the compiler
-waits for that product first, and so do the lanes. Without, all warp groups do the same at the same time.
+mostly waits for that product first, and so do the lanes. Without, all warp groups do the same at once.
 """
 
 from dataclasses import dataclass

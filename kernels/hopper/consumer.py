@@ -116,7 +116,7 @@ def _visit_others(
         weights, running_max, running_sum, alpha = softmax_step(
             S, running_max, running_sum, scale_log2, schedule.HOW.CHAINS, schedule.HOW.ALL_SEE
         )
-        # ptxas moves this wait to before the softmax; held back here by force, all was 5% slower
+        # but where Q is held, ptxas moves this wait to before the softmax; by force held back, 5% slower
         done = warpgroup_mma_wait(0, deps=out + (P,))  # noqa: RUF005 (Gluon unpacks none)
         values.release(visit)
         # O rescaled by alpha, P of block j as an operand of the next step
