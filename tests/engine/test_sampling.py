@@ -297,7 +297,7 @@ def test_samples_and_ncu_agree_on_what_a_call_reads():
     assert max(map(abs, agreeing)) < 0.01
     assert np.median(np.abs(agreeing)) < 0.0015
     # else L2 loses more or less by chance, or has what the kernel before has left, where ncu empties it
-    assert max(others) < 0.04
+    assert max(others) < 0.1
 
 
 @pytest.mark.parametrize("gpu", ["h100", "h200"])
