@@ -3,6 +3,8 @@
 import html
 import json
 import re
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -75,6 +77,8 @@ def test_a_simulation_prints_as_a_table_with_the_numbers_of_its_summary():
 def test_a_notebook_runs_from_its_first_cell_to_its_last(file, tmp_path, monkeypatch):
     from IPython.core.interactiveshell import InteractiveShell
 
+    if find_spec("triton"):
+        import_module("kernels.interpreter")  # before a cell imports Triton, for the tests that follow
     monkeypatch.chdir(tmp_path)
     shell = InteractiveShell()
     for cell in json.loads(file.read_text("utf-8"))["cells"]:
