@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from engine import Experiment
 from engine.algorithms import offered
+from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK, SLOPE
 
@@ -82,6 +83,17 @@ def dense_mask(problem: Problem) -> np.ndarray:
     if mask.prefix:
         return seen | (keys < mask.prefix)
     return seen & (document[keys] == document[np.clip(position, 0, None)])
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Weights of the last axis, in float64."""
+    weights = np.exp(scores - scores.max(-1, keepdims=True).astype(float))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def one_head(experiment: Experiment, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """q, k and v of a scenario's first head."""
+    return tuple(array[0] for array in make_inputs(experiment.problem, seed))
 
 
 def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

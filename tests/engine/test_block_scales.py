@@ -1,15 +1,23 @@
-"""Eight and four bits: every rounding against all numbers of a format, and PyTorch's where it has one."""
+"""Eight and four bits: every rounding against all numbers of a format and PyTorch's; rows recorded on FP8."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from engine.experiment import Experiment
+from engine.measuring import clock, sections
+from engine.problem.dtype import round_e4m3
 from engine.problem.hardware import GPUS
+from engine.problem.problem import Mask, Problem
+from engine.recordings.recording import Recording
+from engine.recordings.timing import Fp8Timing
 from engine.studies import block_scales as studies
 from engine.studies.beyond import text_heads
 from engine.studies.block_scales import E2M1, E4M3, INT8, MXFP4, MXFP8, NVFP4, ONE, SCHEMES, SINGLE, SMOOTH
+from tests.engine.strategies import one_head, softmax
+from tests.engine.test_recording import DEVICE, TIMES
 
 SMALL = Experiment.of(seq=96, head_dim=32)
 
@@ -50,6 +58,8 @@ def test_a_format_rounds_to_the_nearest_of_all_its_numbers(of):
     for numbers in (table, between, np.nextafter(between, 0), np.nextafter(between, 1e3), draw, [0.0, 1e5]):
         array = np.float32(np.r_[numbers, -np.asarray(numbers)])
         np.testing.assert_array_equal(of.rounded(array), nearest(array, table))
+        if of is E4M3:
+            np.testing.assert_array_equal(round_e4m3(array), nearest(array, table))
 
 
 def test_e4m3_is_pytorchs_and_e8m0_too():
@@ -112,9 +122,7 @@ def test_attention_in_blocks_is_float64s_over_the_rounded_numbers():
     q, k, v = studies.numbers(SMALL, studies.SHIFTED)
 
     def dense(q, k, v):
-        scores = q.astype(float) @ k.T.astype(float)
-        weights = np.exp(scores - scores.max(1, keepdims=True))
-        return weights / weights.sum(1, keepdims=True) @ v.astype(float)
+        return softmax(q.astype(float) @ k.T.astype(float)) @ v.astype(float)
 
     np.testing.assert_allclose(studies.attention(None, q, k, v, 20), dense(q, k, v), rtol=1e-9)
     rounded = INT8.rounded(q), INT8.rounded(k)
@@ -163,15 +171,72 @@ def test_bits_and_clocks_are_those_of_the_sheets():
 def test_the_small_models_error_is_the_mean_over_its_key_heads():
     errors = []
     for q, k, v in text_heads():
-        queries, keys, values = (each.astype(float) for each in (q[0, -64:], k[-512:], v[-512:]))
-
-        def out(rounded_q, rounded_k, values=values):
-            scores = rounded_q @ rounded_k.T
-            weights = np.exp(scores - scores.max(1, keepdims=True))
-            return weights / weights.sum(1, keepdims=True) @ values
-
-        exact = out(queries, keys)
-        found = out(INT8.rounded(q[0, -64:]).astype(float), INT8.rounded(k[-512:]).astype(float))
+        exact, found = (
+            softmax(rounded(q[0, -64:]).astype(float) @ rounded(k[-512:]).T) @ v[-512:].astype(float)
+            for rounded in (lambda tensor: tensor, INT8.rounded)
+        )
         errors.append(np.sqrt(((found - exact) ** 2).sum() / (exact**2).sum()))
     assert len(errors) == 6  # two key heads in each of three layers
     assert studies.error(SMALL, INT8, studies.TEXT) == pytest.approx(np.mean(errors), rel=1e-6)
+
+
+def row(numbers="rotated", head_dim=128, keys=4096, causal=False, **others):
+    problem = Problem(1, 16, 16, keys, keys, head_dim, "float16", Mask(causal))
+    given = {"times": TIMES, "relative_error": 0.02, **others}
+    return Fp8Timing("fp8", "FP8", "forward", problem, numbers=numbers, inputs="normal", **given)
+
+
+def test_the_nearest_problem_that_was_timed_is_found():
+    alike = (row("float16"), row())
+    others = (row(causal=True), row(head_dim=64), row(keys=16384), row(keys=8192, times=None, skipped="no"))
+    held = Recording(DEVICE, fp8=(*others, *alike))
+    scenario = Experiment(problem=Problem(2, 8, 8, 6000, 6000, 128, "float16", Mask()))
+    assert studies.recorded_fp8(held, scenario) == alike
+    assert studies.recorded_fp8(held, scenario.changed(causal=True)) == (others[0],)
+    assert studies.recorded_fp8(replace(held, fp8=()), scenario) == studies.recorded_fp8(None, scenario) == ()
+
+
+def test_without_a_hopper_gpu_rows_say_why():
+    interpreted = pytest.importorskip("kernels.launch.launch", exc_type=ImportError).interpreted
+    if not interpreted():
+        pytest.skip("this machine has a GPU")
+    small = Problem(1, 1, 1, 64, 64, 64, "float16", Mask())
+    rows = [replace(each, problem=small) for each in sections.together("fp8", "problem", "inputs")[0]]
+    found = sections.timed(rows, clock.Repeats(1, 1, 0.01), cuda=False)
+    assert all("does not serve this call" in each.skipped for each in found)
+
+
+def test_errors_are_those_of_the_definition():
+    torch = pytest.importorskip("torch")
+    exact = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64).view(1, 2, 1, 2)
+    out = torch.tensor([[3.0, 4.0], [9.0, 9.0], [0.5, 0.0]]).view(1, 3, 1, 2)  # the second is not compared
+    assert sections.Relative(exact).error(out) == pytest.approx(0.5 / 5)
+
+
+def test_one_number_in_a_thousand_is_an_outlier_ten_times_as_wide():
+    torch = pytest.importorskip("torch")
+    (found,) = sections.with_outliers((torch.zeros(1000, 1000),))
+    changed = found[found != 0]
+    assert len(changed) == pytest.approx(1000, rel=0.1)
+    assert float(changed.std()) == pytest.approx(10, rel=0.1)
+
+
+def test_the_errors_of_a_head_are_those_of_rounding_its_tensors_by_torch():
+    torch = pytest.importorskip("torch")
+    experiment = Experiment.of(inputs="text:2.1", dtype="float32")
+    q, k, v = one_head(experiment)
+
+    def eight(array):
+        scale = np.abs(array).max() / 448
+        return torch.tensor(array / scale).float().to(torch.float8_e4m3fn).double().numpy() * scale
+
+    def out(q, k, v, rounded):
+        scores = np.where(np.tri(len(q), dtype=bool), q.astype(float) @ k.T / 8, -np.inf)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        return rounded(weights) @ v / weights.sum(1, keepdims=True)
+
+    exact, found = out(q, k, v, lambda weights: weights), out(*map(eight, (q, k, v)), eight)
+    error = np.sqrt(((found - exact) ** 2).mean() / (exact**2).mean())
+    errors = studies.head_errors(experiment)
+    assert errors["this head"]["one scale per tensor"] == pytest.approx(error, rel=1e-3)
+    assert all(0.005 < each < 0.2 for row in errors.values() for each in row.values())

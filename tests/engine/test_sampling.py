@@ -1,6 +1,5 @@
-"""The chip's own samples: cut to the call, joined from passes, refused in a sentence, kept in a file."""
+"""The chip's own samples: cut to the call, joined from passes, and refused in a sentence."""
 
-import json
 import types
 from dataclasses import replace
 
@@ -11,13 +10,13 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.experiment import Experiment
 from engine.measuring import record, sampling
 from engine.measuring.recorder import Recorder
-from engine.problem.problem import Problem
-from engine.recordings.file import SHELF, FileError, dumps, load, loads, recording_of, recordings
-from engine.recordings.recording import Device, Recording, identity
-from engine.recordings.samples import Samples, nearest_samples
+from engine.recordings.file import SHELF, load, recording_of, recordings
+from engine.recordings.recording import identity
+from engine.recordings.samples import nearest_samples
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
 from tests.engine.test_counters import call
+from tests.engine.test_recording import DEVICE, SAMPLED
 
 BUSY = {"read": 4096, "written": 2048, "sms": 100.0, "tensor": 50.0, "exponentials": 7, "l2": 8192}
 SWEEP = {"read": 65536, "written": 320, "sms": 100.0}
@@ -155,32 +154,6 @@ def test_samples_without_work_are_refused():
         sampling._of_the_call(idle, sampling.NEEDED, 1000, 132)
 
 
-ROW = Samples("flash2", Problem(), interval=1e-6, read=(0, 9, 9, 0), written=(0, 1, 1, 0), sms=(0, 900, 0, 0))
-
-
-def recording(row):
-    device = Device("NVIDIA H200", "1", {}, {}, 1, "c", "2026-11-27T00:00:00+00:00")
-    return Recording(device, samples=(row,))
-
-
-def test_a_row_comes_back_from_a_file_with_the_stretches_in_which_kernels_ran():
-    (row,) = loads(dumps(recording(ROW)).encode()).samples
-    assert row == ROW
-    assert row.kernels == ((1, 2),)
-    assert row.read_bytes == 18 * 32
-    assert row.seconds == pytest.approx(4e-6)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"written": [1]}, {"read": [-1, 0, 0, 0]}, {"interval": 2.0}, {"read": []}]
-)
-def test_a_row_that_no_chip_gives_is_refused(wrong):
-    content = json.loads(dumps(recording(ROW)))
-    content["samples"][0] |= wrong
-    with pytest.raises(FileError, match="must have"):
-        loads(json.dumps(content).encode())
-
-
 @pytest.mark.parametrize(
     ("asked", "seq", "same"),
     [
@@ -205,7 +178,7 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
     def none():
         raise JobError("ncu is not installed")
 
-    sampled = replace(ROW, left=4, times=Times(1e-6, 2e-6, 3e-6, 10), l2=(0, 10, 10, 0))
+    sampled = replace(SAMPLED, left=4, times=Times(1e-6, 2e-6, 3e-6, 10), l2=(0, 10, 10, 0))
     monkeypatch.setattr(record, "find_ncu", none)
     monkeypatch.setattr(sampling, "library", lambda: None)
     monkeypatch.setattr(Recorder, "compile_ahead", lambda *_: None)
@@ -215,7 +188,7 @@ def test_without_ncu_a_call_s_samples_become_its_counters(monkeypatch, tmp_path)
         lambda row: sampled if row.provider == "flash2" else replace(row, skipped="no"),
     )
     said = []
-    recorder = Recorder(tmp_path / "one.json", recording(ROW).device, 60.0, said.append)
+    recorder = Recorder(tmp_path / "one.json", DEVICE, 60.0, said.append)
     calls = [call("flash2", 512), call("sdpa_cudnn", 512)]
     monkeypatch.setattr(record.sections, "plan", lambda _: calls)
     record.record_counters(recorder)

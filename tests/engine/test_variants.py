@@ -1,4 +1,4 @@
-"""What masks, terms and V of another head dim cost: rows, their FLOPs, and the file that keeps them."""
+"""What masks, terms and V of another head dim cost: rows, their FLOPs, and what they stand beside."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from engine.algorithms import BACKWARD, FORWARD
 from engine.measuring import bench_kernels, clock, exact, sections
 from engine.measuring.sections import together
 from engine.problem.problem import Mask, Problem
-from engine.recordings.file import FileError, dumps, loads
 from engine.recordings.recording import Recording, identity
 from engine.recordings.timing import Times, VariantTiming
 from engine.studies.masks import beside, variant_costs
@@ -18,7 +17,6 @@ from tests.engine.test_recording import DEVICE
 EVERY = dict(zip((FORWARD, BACKWARD), together("variants", "direction"), strict=True))
 PLAN = {way: [row for row in rows if row.provider == "flash2"] for way, rows in EVERY.items()}
 ONCE = clock.Repeats(1, 1, 0.0)
-TIMES = Times(1e-3, 2e-3, 3e-3, 5)
 
 
 def times_of(row: VariantTiming, rate: float) -> Times:
@@ -96,14 +94,6 @@ def test_rows_are_checked_before_they_are_timed(monkeypatch):
     (wrong,) = sections.timed([small(PLAN[FORWARD][0])], ONCE, cuda=False)
     assert wrong.times is None
     assert wrong.skipped.startswith("not timed, because its result is wrong: it is off by")
-
-
-def test_a_file_keeps_them_and_refuses_terms_that_it_does_not_know():
-    rows = [replace(row, times=TIMES, commit="abc") for row in PLAN[FORWARD]]
-    text = dumps(Recording(DEVICE, variants=tuple(rows)))
-    assert loads(text.encode()).variants == tuple(rows)
-    with pytest.raises(FileError, match=r"it must be one of softcap, sinks, alibi$"):
-        loads(text.replace('"term": "sinks"', '"term": "dropout"').encode())
 
 
 def test_a_line_tells_the_rate_beside_the_plain_one():
