@@ -34,7 +34,7 @@ MODELS = {
     "experts": {**TINY, "model_type": "gpt_oss", "head_dim": 16, **EXPERTS},
     "latent": {**TINY, **LATENT},
 }
-PHASES = {PREFILL: 1, DECODE: 2}  # and their batches
+TIMED = {"llama": PREFILL, "experts": PREFILL, "latent": DECODE}
 CLOSE = 0.06  # of numbers about 1: some steps of bfloat16
 
 
@@ -42,16 +42,13 @@ CLOSE = 0.06  # of numbers about 1: some steps of bfloat16
 def tiny(monkeypatch):
     models = {name: read(json.dumps(config), name) for name, config in MODELS.items()}
     monkeypatch.setattr(layers, "shipped", models.__getitem__)
-    rows = [
-        [LayerTiming(name, model.layers[0][0].kind, phase, 8, batch) for phase, batch in PHASES.items()]
-        for name, model in models.items()
-    ]
+    rows = [[LayerTiming(name, model.layers[0][0].kind, TIMED[name], 8, 1)] for name, model in models.items()]
     monkeypatch.setattr(layers, "together", lambda *_: rows)
     monkeypatch.setattr(layers, "REPEATS", clock.Repeats(1, 1, 0.1))
     return models
 
 
-def built(name: str, phase: str, tokens: int = 24, batch: int = 2) -> layers.Built:
+def built(name: str, phase: str, tokens: int = 12, batch: int = 1) -> layers.Built:
     torch.manual_seed(0)
     row = LayerTiming(name, layers.shipped(name).layers[0][0].kind, phase, tokens, batch)
     model, layer = layers._layer(row)
@@ -92,7 +89,7 @@ def test_experts_give_each_token_what_its_own_weigh(tiny):
 
 def test_a_latent_decoded_is_the_last_row_of_its_prefill(tiny):
     """Projections absorbed, one key head: the same numbers as K and V made for every head."""
-    whole, last = built("latent", PREFILL, batch=1), built("latent", DECODE, batch=1)
+    whole, last = built("latent", PREFILL), built("latent", DECODE)
     whole.weights[1] *= 8  # queries: so that weights of keys differ
     last.weights, own, kept = whole.weights, whole.layer.attention, []
     _, h = layers.between.norm(*whole.inputs)
@@ -118,12 +115,12 @@ def test_recorded_layers_are_kept_row_by_row_and_read_back(tiny, tmp_path):
         layers.record(recorder)
         recorder.close()
     found = load(path)
-    assert [(row.model, row.phase) for row in found.layers] == [(n, p) for n in MODELS for p in PHASES]
+    assert {row.model: row.phase for row in found.layers} == TIMED
     assert all(row.times.p50 > 0 < row.rest.p50 and row.skipped is None for row in found.layers)
-    by = {(row.model, row.phase): row for row in found.layers}
-    assert by["llama", PREFILL].pytorch
-    assert "sinks" in by["experts", PREFILL].refused
-    assert "latent" in by["latent", DECODE].refused
+    llama, experts, latent = found.layers
+    assert llama.pytorch
+    assert "sinks" in experts.refused
+    assert "latent" in latent.refused
 
 
 def test_a_layer_that_cannot_be_timed_says_why(tiny, monkeypatch):

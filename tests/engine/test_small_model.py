@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from engine.__main__ import main
 from engine.experiment import Experiment, ExperimentError
+from engine.measuring import train_heads
 from engine.problem.heads import SENTENCE, HeadsError, typed
 from engine.problem.inputs import make_inputs, tokens_of
 from engine.root import ROOT
@@ -178,6 +180,7 @@ def test_training_by_kernels_and_by_pytorch_gives_the_same_losses(tmp_path, caps
         seen = torch.ones(q.shape[2], q.shape[2], dtype=bool).tril().triu(1 - (window or q.shape[2]))
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, seen, enable_gqa=causal)
 
+    monkeypatch.setattr(train_heads, "Shape", partial(Shape, layers=2))
     text = tmp_path / "text.txt"
     text.write_text(" ".join(f"It was the {n}th of {n * n % 97} truths." for n in range(300)))
     curves = []
