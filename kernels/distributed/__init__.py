@@ -16,11 +16,11 @@ from kernels.call.value_checks import (
     check_untransformed,
     resolved,
 )
-from kernels.distributed.job import METHODS, Job, desk_of, differentiated
+from kernels.distributed.job import METHODS, Job, differentiated, job_of
 from kernels.distributed.layout import Layout
-from kernels.distributed.team import PeerLostError, Team, team_of
+from kernels.distributed.team import Team, team_of
 
-__all__ = ["METHODS", "PeerLostError", "explain", "ring_attention", "shard", "unshard"]
+__all__ = ["METHODS", "explain", "ring_attention", "shard", "unshard"]
 
 
 def shard(t: torch.Tensor, *, causal: bool, group: dist.ProcessGroup | None = None) -> torch.Tensor:
@@ -65,7 +65,7 @@ def _gathered(team: Team, layout: Layout, t: torch.Tensor) -> torch.Tensor:
     own = t.new_zeros(*t.shape[:2], layout.most_rows, t.shape[3])
     own[:, :, : t.shape[2]] = t.detach()
     parts = [torch.empty_like(own) for _ in range(team.size)]
-    dist.all_gather([each.view(torch.uint8) for each in parts], own.view(torch.uint8), team.transfers())
+    dist.all_gather([each.view(torch.uint8) for each in parts], own.view(torch.uint8), team.transfers)
     return torch.cat([parts[rank][:, :, span.row : span.row + span.rows] for span, rank in layout.owners], 2)
 
 
@@ -96,9 +96,9 @@ def ring_attention(
     rank's queries see, and no others.
 
     The ranks compare their calls before the first transfer of a new one: ValueError or TypeError, the same on
-    all ranks, where they differ. PeerLostError where a rank has ended; where the GPU waits for one, PyTorch
-    ends the wait with its own error after `kernels.distributed.team.PATIENCE` seconds. torch.compile leaves
-    the call as it is; a CUDA graph takes none.
+    all ranks, where they differ. Where a rank has ended, PyTorch ends the others' wait for it with its own
+    error, after `kernels.distributed.team.PATIENCE` seconds at the latest. torch.compile leaves the call as
+    it is; a CUDA graph takes none.
     """
     if torch.compiler.is_compiling():
         return torch.compiler.disable(_run)(q, k, v, causal, window, group, method, return_lse, scale)
@@ -157,8 +157,8 @@ def _run(q, k, v, causal, window, group, method, return_lse, scale):
 def _job(q, k, v, causal, window, group, method, scale) -> Job:
     """What the ranks have agreed on."""
     check_is_tensor("q", q)
-    desk = desk_of(team_of(group, q.device))
-    return desk.job(q, k, v, causal, window, scale, method, differentiated(q, k, v))
+    team = team_of(group, q.device)
+    return job_of(team, q, k, v, causal, window, scale, method, differentiated(q, k, v))
 
 
 def _on(tensor: torch.Tensor):

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.layout import Layout
-from kernels.distributed.team import PeerLostError, Team
+from kernels.distributed.team import Team
 
 
 @cache
@@ -22,11 +22,7 @@ def _exchanged(team: Team, sent: torch.Tensor, take: list[int], put: list[int]) 
     """Rows from every rank, put[r] of rank r's, which gets take[r] of the rows sent."""
     got = sent.new_empty(sum(put), *sent.shape[1:])
     of_bytes = (each.flatten(1).view(torch.uint8) for each in (got, sent))
-    try:
-        dist.all_to_all_single(*of_bytes, put, take, group=team.transfers())
-    except RuntimeError as error:
-        said = str(error).splitlines()[0][:200]
-        raise PeerLostError(f"ring_attention cannot go on on rank {team.rank}: {said}") from None
+    dist.all_to_all_single(*of_bytes, put, take, group=team.transfers)
     return got
 
 
@@ -35,15 +31,16 @@ def to_heads(team: Team, layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     every = [layout.rows(rank) for rank in range(layout.ranks)]
     by_rank = tensor.unflatten(1, (layout.ranks, -1)).permute(1, 3, 0, 2, 4)
     got = _exchanged(team, by_rank.flatten(0, 1).contiguous(), [every[team.rank]] * layout.ranks, every)
-    whole = torch.empty_like(got)
-    whole[_order(layout, tensor.device)] = got
-    return whole.permute(1, 2, 0, 3)
+    if layout.zigzag:
+        got = torch.empty_like(got).index_copy_(0, _order(layout, tensor.device), got)
+    return got.permute(1, 2, 0, 3)
 
 
 def to_tokens(team: Team, layout: Layout, tensor: torch.Tensor) -> torch.Tensor:
     """The way back."""
     every = [layout.rows(rank) for rank in range(layout.ranks)]
-    by_rank = tensor.permute(2, 0, 1, 3)[_order(layout, tensor.device)]
+    rows = tensor.permute(2, 0, 1, 3)
+    by_rank = rows[_order(layout, tensor.device)] if layout.zigzag else rows.contiguous()
     got = _exchanged(team, by_rank, every, [every[team.rank]] * layout.ranks)
     return got.unflatten(0, (layout.ranks, -1)).permute(2, 0, 3, 1, 4).flatten(1, 2)
 

@@ -10,10 +10,10 @@ from kernels.call.call import Call
 from kernels.call.device import device_of
 from kernels.call.value_checks import remember
 from kernels.dispatch.dispatch import algorithms, chosen
-from kernels.distributed import all_to_all, movers, ring
+from kernels.distributed import all_to_all, ring
 from kernels.distributed.choice import fastest, group_count, unserved
 from kernels.distributed.layout import Layout, Plan, planned
-from kernels.distributed.movers import CopyEngines, SendReceive
+from kernels.distributed.movers import CopyEngines, SendReceive, copying
 from kernels.distributed.team import Team
 from kernels.launch.launch import interpreted
 
@@ -114,78 +114,41 @@ class Job:
         return ring.differentiate(self.mover, self.plan, self.call, *saved, d_out, d_lse)
 
 
-class Desk:
-    """The jobs of a team, by what a rank is called with: the ranks talk before the first of each alone."""
+def job_of(team: Team, q, k, v, causal, window, scale, method, gradient: bool) -> Job:
+    """The job of a call; every rank asks, and the ranks talk before the first of each kind alone.
 
-    def __init__(self, team: Team):
-        self.team = team
-        self.jobs: dict[tuple, Job] = {}
-        self.sending = SendReceive(team)
-        self.copying: CopyEngines | str | None = None
-
-    def job(self, q, k, v, causal, window, scale, method, gradient: bool) -> Job:
-        """The job of a call; every rank asks. ValueError or TypeError, on all ranks, where there is none."""
-        if q.is_cuda and torch.cuda.is_current_stream_capturing():
-            raise RuntimeError("a CUDA graph takes no ring_attention, whose ranks must meet at every replay")
-        tensors = (
-            (type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v)
-        )
-        known = (*tensors, bool(causal), repr(window), repr(scale), repr(method), gradient)
-        if known not in self.jobs:
-            own = described(q, k, v, causal, window, scale, method, gradient)
-            remember(self.jobs, known, self._agree(q, k, v, own))
-        return self.jobs[known]
-
-    def _agree(self, q, k, v, own: dict) -> Job:
-        layout = agreed(self.team, own)
-        causal, window, method = own["causal"], own["window"], own["method"]
-        call, _ = chosen(q, k, v, causal, window, own["scale"])
-        window = None if window is None else min(window, layout.tokens)
-        call = replace(call, causal=causal or window is not None, window=window)
-        if sentence := unserved(method, layout, call):
-            raise ValueError(f"method is {method!r}: {sentence}")
-        mover, why_not = self._mover(method)
-        if why_not and method == "ring":
-            warnings.warn(f"ring runs as ring_send: {why_not}", stacklevel=6)
-        reason = "it was asked for"
-        if method == "auto":
-            method, reason = fastest(layout, call, q.element_size(), why_not is None)
-            reason = f"{reason}; {why_not}" if why_not else reason
-        plan = None
-        if method != "all_to_all":
-            groups = group_count(method, layout, call, q.element_size())
-            plan = planned(layout, self.team.rank, causal, window, method != "all_gather", groups)
-        return Job(method, mover, layout, plan, call, reason)
-
-    def _mover(self, method: str) -> tuple[CopyEngines | SendReceive, str | None]:
-        """How bytes are moved, and one sentence on why not by copy engines where they cannot be."""
-        why_not = None
-        if method not in ("ring_send", "all_to_all") and self.team.size > 1:
-            if self.copying is None:
-                self.copying = self._try_copying()
-            if isinstance(self.copying, CopyEngines):
-                return self.copying, None
-            why_not = self.copying
-        return self.sending, why_not
-
-    def _try_copying(self) -> CopyEngines | str:
-        """Copy engines where every rank found that they work, else one rank's sentence on why not."""
-        why_not = movers.unavailable(self.team)
-        every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]
-        if not any(every):
-            try:
-                movers.rendezvous(self.team, movers.GRAIN)
-            except (ImportError, RuntimeError) as error:
-                why_not = f"the ranks cannot map each other's memory: {str(error).splitlines()[0][:200]}"
-            every = [each["why_not"] for each in self.team.exchange({"why_not": why_not})]
-        return next(filter(None, every), None) or CopyEngines(self.team)
+    ValueError or TypeError, on all ranks, where there is none.
+    """
+    if q.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("a CUDA graph takes no ring_attention, whose ranks must meet at every replay")
+    tensors = ((type(each), getattr(each, "shape", None), getattr(each, "dtype", None)) for each in (q, k, v))
+    known = (*tensors, bool(causal), repr(window), repr(scale), repr(method), gradient)
+    if known not in team.jobs:
+        own = described(q, k, v, causal, window, scale, method, gradient)
+        remember(team.jobs, known, _agree(team, q, k, v, own))
+    return team.jobs[known]
 
 
-_desks: dict[Team, Desk] = {}
-
-
-def desk_of(team: Team) -> Desk:
-    """The desk of a team."""
-    if team not in _desks:
-        _desks[team] = Desk(team)
-    return _desks[team]
+def _agree(team: Team, q, k, v, own: dict) -> Job:
+    layout = agreed(team, own)
+    causal, window, method = own["causal"], own["window"], own["method"]
+    call, _ = chosen(q, k, v, causal, window, own["scale"])
+    window = None if window is None else min(window, layout.tokens)
+    call = replace(call, causal=causal or window is not None, window=window)
+    if sentence := unserved(method, layout, call):
+        raise ValueError(f"method is {method!r}: {sentence}")
+    mover, why_not = SendReceive(team), None
+    if method not in ("ring_send", "all_to_all") and team.size > 1:
+        found = copying(team)
+        mover, why_not = (mover, found) if isinstance(found, str) else (found, None)
+    if why_not and method == "ring":
+        warnings.warn(f"ring runs as ring_send: {why_not}", stacklevel=6)
+    reason = "it was asked for"
+    if method == "auto":
+        method, reason = fastest(layout, call, q.element_size(), why_not is None)
+        reason = f"{reason}; {why_not}" if why_not else reason
+    plan = None
+    if method != "all_to_all":
+        groups = group_count(method, layout, call, q.element_size())
+        plan = planned(layout, team.rank, causal, window, method != "all_gather", groups)
+    return Job(method, mover, layout, plan, call, reason)

@@ -1,75 +1,80 @@
-"""What moves bytes between ranks, by the same steps: copy engines, without an SM, or send and receive.
+"""What moves rows between ranks: copy engines, which take no SM, or PyTorch's send and receive.
 
-By copy engines every rank maps the others' memory, copies from it and to it. On a CPU nothing runs ahead, and
-waiting is for messages alone.
+What moves is K and V, or their gradients, as a pair of [rows, bytes]: published for others to fetch, or
+delivered to the inbox of the keys' owner. By copy engines every rank maps the others' memory.
 """
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from kernels.distributed import team as waiting
 from kernels.distributed.layout import Transfer
-from kernels.distributed.team import TAGS, Messages, Team, peers_lost
+from kernels.distributed.team import Team
+
+Pair = torch.Tensor | list[torch.Tensor]
 
 
 class Lanes:
-    """The caller's stream, and one for transfers, whose few blocks of threads go before all others."""
+    """The caller's stream, and one for transfers, whose few blocks of threads go before all others.
+
+    On a CPU neither runs ahead, and messages alone are waited for.
+    """
 
     def __init__(self, device: torch.device):
-        self.cuda = device.type == "cuda"
-        if self.cuda:
-            self.main = torch.cuda.current_stream(device)
-            self.transfers = transfer_stream(device)
+        self.device_module = torch.get_device_module(device)
+        self.main = self.device_module.current_stream()
+        self.transfers = transfer_stream(device)
 
     def fork(self) -> None:
         """Transfers wait for all that the caller's stream has been given."""
-        if self.cuda:
-            self.transfers.wait_stream(self.main)
+        self.transfers.wait_stream(self.main)
 
     def join(self) -> None:
         """The caller's stream waits for the transfers."""
-        if self.cuda:
-            self.main.wait_stream(self.transfers)
+        self.main.wait_stream(self.transfers)
 
     def transferring(self):
         """A context whose work goes to the stream of the transfers."""
-        return torch.cuda.stream(self.transfers) if self.cuda else nullcontext()
+        return self.device_module.stream(self.transfers)
 
-    def mark(self):
-        """An event on the current stream; None on a CPU."""
-        return torch.cuda.current_stream().record_event() if self.cuda else None
-
-    def after(self, mark) -> None:
-        """The current stream waits for a mark; on a CPU this process waits for messages."""
-        if mark is None:
-            return
-        if self.cuda:
-            torch.cuda.current_stream().wait_event(mark)
-        else:
-            mark.wait()
+    def mark(self) -> list[Any]:
+        """What waits for the current stream as it is now: an event, or nothing on a CPU."""
+        event = self.device_module.current_stream().record_event()
+        return [] if event is None else [event]
 
     def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
         """A [batch, heads, rows, columns] tensor as the bytes of its rows, kept for the transfers."""
         rows = tensor.permute(2, 0, 1, 3).contiguous()
-        if self.cuda:
+        if rows.is_cuda:
             rows.record_stream(self.transfers)
-        return rows.view(-1).view(torch.uint8)
+        return rows.flatten(1).view(torch.uint8)
 
 
 @cache
-def transfer_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream for transfers of a GPU."""
-    return torch.cuda.Stream(device, priority=-1)
+def transfer_stream(device: torch.device):
+    """The stream for transfers of a device, which is the current one."""
+    return torch.get_device_module(device).Stream(priority=-1)
+
+
+def after(marks: list[Any]) -> None:
+    """The current stream waits for marks, which are taken off; on a CPU this process waits for messages."""
+    while marks:
+        marks.pop().wait()
+
+
+def _slices(each: Transfer, source: Pair, target: Pair):
+    """The rows of both of a pair, (taken, placed), of one transfer."""
+    for taken, placed in zip(source, target, strict=True):
+        yield taken[each.take : each.take + each.rows], placed[each.put : each.put + each.rows]
 
 
 GRAIN = 2**21  # bytes: memory is asked for in multiples, so that it seldom has to grow
-Plane = tuple[int, int, torch.Tensor]  # bytes from the start of what all ranks have, bytes a row, own bytes
 
 
 @dataclass(frozen=True)
@@ -119,17 +124,21 @@ class CopyEngines:
 
     def __init__(self, team: Team):
         self.team = team
-        self.shared, self.published, self.inbox, self.turn = None, 0, 0, 0
+        self.shared, self.sizes, self.turn = None, (0, 0), 0
 
-    def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bytes to publish in and bytes that others put results into; the same sizes on all ranks."""
+    def open(self, lanes: Lanes, width: int, published: int, inbox: int) -> tuple[Pair, Pair]:
+        """Where to publish rows of `width` bytes, and where others put results; alike on all ranks."""
         self.lanes = lanes
-        if published > self.published or inbox > self.inbox:
-            self._grow(published, inbox)
+        sizes = [2 * rows * width for rows in (published, inbox)]
+        if any(size > here for size, here in zip(sizes, self.sizes, strict=True)):
+            self._grow(sizes)
         self.turn = 1 - self.turn
-        own = self.shared.buffers[self.team.rank]
-        start = self.turn * self.published
-        return own[start : start + published], own[2 * self.published :][:inbox]
+        starts = (self.turn * self.sizes[0], 2 * self.sizes[0])
+        self.published, self.inbox = (
+            [buffer[start : start + size].view(2, -1, width) for buffer in self.shared.buffers]
+            for start, size in zip(starts, sizes, strict=True)
+        )
+        return self.published[self.team.rank], self.inbox[self.team.rank]
 
     def ready(self) -> None:
         """What this rank published may be read, and its inbox written, once all ranks are here."""
@@ -137,28 +146,23 @@ class CopyEngines:
         with self.lanes.transferring():
             self.shared.barrier(0)
 
-    def fetch(self, transfers: tuple[Transfer, ...], planes: list[Plane]):
-        """Start what brings this rank its rows, to planes' own bytes; a mark to wait for."""
+    def fetch(self, transfers: tuple[Transfer, ...], own: Pair) -> list[Any]:
+        """Start what brings this rank its rows; what to wait for."""
         with self.lanes.transferring():
             for each in transfers:
                 if each.target == self.team.rank:
-                    theirs = self.shared.buffers[each.source]
-                    for at, width, own in planes:
-                        start = self.turn * self.published + at + each.take * width
-                        _copy(theirs, start, own, each.put * width, each.rows * width)
+                    for taken, placed in _slices(each, self.published[each.source], own):
+                        placed.copy_(taken, non_blocking=True)
             return self.lanes.mark()
 
-    def deliver(self, transfers: tuple[Transfer, ...], planes: list[Plane]) -> None:
+    def deliver(self, transfers: tuple[Transfer, ...], own: Pair) -> None:
         """Start, once the current stream is done, what brings this rank's rows to the owners' inboxes."""
-        computed = self.lanes.mark()
+        self.lanes.fork()
         with self.lanes.transferring():
-            self.lanes.after(computed)
             for each in transfers:
                 if each.source == self.team.rank:
-                    theirs = self.shared.buffers[each.target]
-                    for at, width, own in planes:
-                        start = 2 * self.published + at + each.put * width
-                        _copy(own, each.take * width, theirs, start, each.rows * width)
+                    for taken, placed in _slices(each, own, self.inbox[each.target]):
+                        placed.copy_(taken, non_blocking=True)
 
     def settle(self) -> None:
         """The caller's stream waits until all ranks have delivered."""
@@ -169,22 +173,29 @@ class CopyEngines:
         """The end of a call."""
         self.lanes.join()
 
-    def _grow(self, published: int, inbox: int) -> None:
-        if self.lanes.cuda:
-            torch.cuda.synchronize(self.team.device)
-        self.team.exchange({})  # all have read what is here
-        self.published = _rounded(max(published, self.published))
-        self.inbox = _rounded(max(inbox, self.inbox))
-        self.shared = None
-        self.shared = rendezvous(self.team, 2 * self.published + self.inbox)
+    def _grow(self, sizes: list[int]) -> None:
+        self.lanes.device_module.synchronize()
+        self.team.exchange(None)  # all have read what is here
+        wanted = map(max, sizes, self.sizes)
+        self.sizes, self.shared = tuple(-(-size // GRAIN) * GRAIN for size in wanted), None
+        self.shared = rendezvous(self.team, 2 * self.sizes[0] + self.sizes[1])
 
 
-def _copy(source: torch.Tensor, take: int, target: torch.Tensor, put: int, size: int) -> None:
-    target.narrow(0, put, size).copy_(source.narrow(0, take, size), non_blocking=True)
+@cache
+def copying(team: Team) -> CopyEngines | str:
+    """Copy engines where every rank found that they work, else one rank's sentence on why not."""
+    for attempt in (unavailable, _mapped):
+        if any(told := team.exchange(attempt(team))):
+            return next(filter(None, told))
+    return CopyEngines(team)
 
 
-def _rounded(size: int) -> int:
-    return -(-size // GRAIN) * GRAIN
+def _mapped(team: Team) -> str | None:
+    try:
+        rendezvous(team, GRAIN)
+    except (ImportError, RuntimeError) as error:
+        return f"the ranks cannot map each other's memory: {str(error).splitlines()[0][:200]}"
+    return None
 
 
 class SendReceive:
@@ -195,79 +206,53 @@ class SendReceive:
     def __init__(self, team: Team):
         self.team = team
 
-    def open(self, lanes: Lanes, published: int, inbox: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bytes to publish in and bytes that others put results into."""
+    def open(self, lanes: Lanes, width: int, published: int, inbox: int) -> tuple[Pair, Pair]:
+        """Where to publish so many rows of `width` bytes, and where others put results."""
         self.lanes, self.under_way = lanes, []
-        self.group = self.team.transfers()
-        device = self.team.device
-        self.published = torch.empty(published, dtype=torch.uint8, device=device)
-        self.inbox = torch.empty(inbox, dtype=torch.uint8, device=device)
+        self.published, self.inbox = (
+            torch.empty((2, rows, width), dtype=torch.uint8, device=self.team.device)
+            for rows in (published, inbox)
+        )
         return self.published, self.inbox
 
     def ready(self) -> None:
         """What this rank published may be sent."""
         self.lanes.fork()
 
-    def fetch(self, transfers: tuple[Transfer, ...], planes: list[Plane]):
-        """Start the transfers of all ranks that this one has a part in; a mark to wait for."""
-        outgoing = [(self.published[at:], width) for at, width, _ in planes]
-        incoming = [(own, width) for _, width, own in planes]
-        with self.lanes.transferring():
-            return self._exchange(transfers, outgoing, incoming)
+    def fetch(self, transfers: tuple[Transfer, ...], own: Pair) -> list[Any]:
+        """Start the transfers of all ranks that this one has a part in; what to wait for."""
+        return self._exchange(transfers, self.published, own)
 
-    def deliver(self, transfers: tuple[Transfer, ...], planes: list[Plane]) -> None:
+    def deliver(self, transfers: tuple[Transfer, ...], own: Pair) -> None:
         """Start, once the current stream is done, what brings this rank's rows to the owners' inboxes."""
-        outgoing = [(own, width) for _, width, own in planes]
-        incoming = [(self.inbox[at:], width) for at, width, _ in planes]
-        computed = self.lanes.mark()
-        with self.lanes.transferring():
-            self.lanes.after(computed)
-            self._exchange(transfers, outgoing, incoming)
+        self.lanes.fork()
+        self._exchange(transfers, own, self.inbox)
 
     def settle(self) -> None:
         """The caller's stream waits until all that this rank sends and gets is there."""
-        for messages in self.under_way:
-            messages.wait()
+        for works in self.under_way:
+            after(works)
         self.under_way = []
         self.lanes.join()
 
-    def close(self) -> None:
-        """The end of a call."""
-        self.settle()
+    close = settle
 
-    def _exchange(self, transfers, outgoing, incoming):
-        rank = self.team.rank
-        tag = self.team.next_tag(len(transfers) * len(outgoing))
-        operations = []
-        for each in transfers:
-            for (source, width), (target, _) in zip(outgoing, incoming, strict=True):
-                taken = slice(each.take * width, (each.take + each.rows) * width)
-                placed = slice(each.put * width, (each.put + each.rows) * width)
-                if each.source == each.target == rank:
-                    target[placed].copy_(source[taken])
-                elif each.source == rank:
-                    operations.append((dist.isend, source[taken], each.target, tag))
-                elif each.target == rank:
-                    operations.append((dist.irecv, target[placed], each.source, tag))
-                tag += 1
-        if self.lanes.cuda:
-            return self._by_nccl(operations)
-        works = []
-        for call, tensor, peer, number in operations:
-            side = "group_dst" if call is dist.isend else "group_src"
-            try:
-                works.append((peer, call(tensor, group=self.group, tag=number % TAGS, **{side: peer})))
-            except RuntimeError:
-                raise peers_lost(rank, [peer]) from None
-        messages = Messages(rank, works)
-        self.under_way.append(messages)
-        return messages
-
-    def _by_nccl(self, operations):
-        batch = [
-            dist.P2POp(call, tensor, group=self.group, group_peer=peer)
-            for call, tensor, peer, _ in operations
-        ]
-        for work in dist.batch_isend_irecv(batch) if batch else ():
-            work.wait()  # the stream of the transfers does, not the host
-        return self.lanes.mark()
+    def _exchange(self, transfers: tuple[Transfer, ...], source: Pair, target: Pair) -> list[Any]:
+        rank, group, operations = self.team.rank, self.team.transfers, []
+        with self.lanes.transferring():
+            for each in transfers:
+                for taken, placed in _slices(each, source, target):
+                    if each.source == each.target == rank:
+                        placed.copy_(taken)
+                    elif each.source == rank:
+                        sent = dist.P2POp(dist.isend, taken, group=group, group_peer=each.target)
+                        operations.append(sent)
+                    elif each.target == rank:
+                        got = dist.P2POp(dist.irecv, placed, group=group, group_peer=each.source)
+                        operations.append(got)
+            works = dist.batch_isend_irecv(operations) if operations else []
+            if self.team.device.type != "cuda":
+                self.under_way.append(works)
+                return works
+            after(works)  # the stream of the transfers waits, not the host
+            return self.lanes.mark()

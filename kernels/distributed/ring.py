@@ -1,12 +1,14 @@
 """Attention by the rounds of a plan, and its gradients: fetch two rounds ahead, compute, deliver, combine."""
 
+from math import prod
+
 import torch
 
 from kernels.call.call import Call
 from kernels.dispatch.dispatch import forward, gradients
 from kernels.distributed.combine import MOST_PARTS, Piece, added, combine
 from kernels.distributed.layout import EPOCH, Plan, Round
-from kernels.distributed.movers import Lanes
+from kernels.distributed.movers import Lanes, after
 
 AHEAD = 2  # rounds whose keys are under way or here while one is computed
 SLOTS = AHEAD + 1
@@ -15,90 +17,78 @@ SLOTS = AHEAD + 1
 class Keys:
     """K and V of the rounds of a call, as they arrive."""
 
-    def __init__(self, mover, lanes: Lanes, plan: Plan, call: Call, k, v, returning: bool):
-        self.mover, self.lanes, self.plan, self.own = mover, lanes, plan, (k, v)
+    def __init__(self, mover, plan: Plan, call: Call, k, v, returning: bool):
+        self.mover, self.plan, self.own = mover, plan, (k, v)
+        self.lanes = Lanes(k.device)
         self.heads = k.shape[1] // plan.groups
         self.row = (k.shape[0], self.heads, k.shape[3])
-        self.width = k.shape[0] * self.heads * k.shape[3] * k.element_size()
-        self.plane = plan.groups * plan.held * self.width
-        self.returned = plan.inbox_rows * self.width if returning else 0
-        published, self.inbox = mover.open(lanes, 2 * self.plane, 2 * self.returned)
-        for number, tensor in enumerate((k, v)):
-            self._publish(published[number * self.plane :][: self.plane], tensor, call)
+        width = prod(self.row) * k.element_size()
+        waiting = plan.inbox_rows if returning else 0
+        published, self.inbox = mover.open(self.lanes, width, plan.groups * plan.held, waiting)
+        for rows, tensor in zip(published, self.own, strict=True):
+            for group in range(plan.groups):  # one after another: any range of a group's tokens is one piece
+                own_rows = rows[group * plan.held :][: tensor.shape[2]]
+                combine([Piece(tensor[:, self.of(group)], 0)], call, self.as_tensor(own_rows))
         moving = sum(not each.local for each in plan.rounds)
-        size = plan.most_rows * self.width
-        self.slots = [k.new_empty(2 * size, dtype=torch.uint8) for _ in range(min(SLOTS, moving))]
-        self.landed, self.arrived, self.released = {}, {}, [None] * len(self.slots)
+        shape = (2, plan.most_rows, width)
+        self.slots = [k.new_empty(shape, dtype=torch.uint8) for _ in range(min(SLOTS, moving))]
+        self.landed, self.arrived, self.released = {}, {}, [[] for _ in self.slots]
         mover.ready()
         for number in range(AHEAD):
             self.fetch(number)
-
-    def _publish(self, plane: torch.Tensor, tensor: torch.Tensor, call: Call) -> None:
-        """Rows of tokens, a group of heads after another: any range of tokens is one piece of memory."""
-        rows = plane.view(tensor.dtype).view(self.plan.groups, self.plan.held, *self.row)
-        for group in range(self.plan.groups):
-            whole = Piece(tensor[:, self.of(group)], 0)
-            combine([whole], call, rows[group, : tensor.shape[2]].permute(1, 2, 0, 3))
 
     def of(self, group: int) -> slice:
         """The key heads of a group."""
         return slice(group * self.heads, (group + 1) * self.heads)
 
+    def as_tensor(self, rows: torch.Tensor) -> torch.Tensor:
+        """[rows, bytes] as [batch, heads, rows, head_dim]."""
+        return rows.view(self.own[0].dtype).view(-1, *self.row).permute(1, 2, 0, 3)
+
     def fetch(self, number: int) -> None:
         """Start a round's transfers, of this rank and of those that it has to serve."""
         if number >= len(self.plan.rounds):
             return
-        current = self.plan.rounds[number]
-        own = []
+        current, into = self.plan.rounds[number], self.inbox[:, :0]
         if not current.local:
-            slot = len(self.landed) % len(self.slots)
+            slot = self.landed[number] = len(self.landed) % len(self.slots)
+            into = self.slots[slot]
             with self.lanes.transferring():
-                self.lanes.after(self.released[slot])
-            own = self.slots[slot].view(2, -1).unbind()
-            self.landed[number] = slot
-        own = own or (self.inbox[:0], self.inbox[:0])
-        planes = [(index * self.plane, self.width, each) for index, each in enumerate(own)]
-        self.arrived[number] = self.mover.fetch(current.transfers, planes)
+                after(self.released[slot])
+        self.arrived[number] = self.mover.fetch(current.transfers, into)
 
     def here(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
         """K and V of a round, [batch, heads, rows, head_dim]; the current stream waits for them."""
         current = self.plan.rounds[number]
         # also where they lie here: a kernel that fills the GPU would keep the barrier from starting
-        self.lanes.after(self.arrived.pop(number))
+        after(self.arrived.pop(number))
         if current.local:
             return tuple(tensor[:, self.of(current.group)] for tensor in self.own)
-        planes = self.slots[self.landed[number]].view(2, -1)[:, : current.rows * self.width]
-        dtype = self.own[0].dtype
-        return tuple(plane.view(dtype).view(-1, *self.row).permute(1, 2, 0, 3) for plane in planes)
+        return tuple(self.as_tensor(rows[: current.rows]) for rows in self.slots[self.landed[number]])
 
     def done(self, number: int) -> None:
         """The current stream has read a round's keys."""
         if number in self.landed:
             self.released[self.landed[number]] = self.lanes.mark()
 
-    def deliver(self, current: Round, d_k: torch.Tensor, d_v: torch.Tensor) -> None:
+    def deliver(self, current: Round, gradients: list[torch.Tensor]) -> None:
         """Send a round's gradients of others' keys to them."""
-        if not current.returns:
-            return
-        outgoing = [self.lanes.outgoing(each) for each in (d_k, d_v)]
-        planes = [(index * self.returned, self.width, each) for index, each in enumerate(outgoing)]
-        self.mover.deliver(current.returns, planes)
+        if current.returns:
+            self.mover.deliver(current.returns, [self.lanes.outgoing(each) for each in gradients])
 
     def delivered(self, rounds: tuple[Round, ...], pieces: list[list[list[Piece]]]) -> None:
         """Add to the pieces, by group and tensor, the gradients that others sent for these rounds."""
-        for index in range(2):
-            plane = self.inbox[index * self.returned :][: self.returned].view(self.own[0].dtype)
-            rows = plane.view(-1, *self.row).permute(1, 2, 0, 3)
+        for index, rows in enumerate(self.inbox):
             for each in rounds:
                 for put, row, count in each.arriving:
-                    pieces[each.group][index].append(Piece(rows[:, :, put : put + count], row))
+                    pieces[each.group][index].append(Piece(self.as_tensor(rows[put : put + count]), row))
 
 
 def attend(mover, plan: Plan, call: Call, q, k, v) -> tuple[torch.Tensor, torch.Tensor]:
     """O like q and lse of this rank's queries over the keys of all ranks."""
     out = torch.empty_like(q)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=False)
+    keys = Keys(mover, plan, call, k, v, returning=False)
     pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
         keys.fetch(number + AHEAD)
@@ -122,7 +112,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
     """dQ, dK and dV of this rank's tokens, from the gradients of its O and lse (either may be None)."""
     d_q, d_k, d_v = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     d_out = torch.zeros_like(out) if d_out is None else d_out
-    keys = Keys(mover, Lanes(q.device), plan, call, k, v, returning=True)
+    keys = Keys(mover, plan, call, k, v, returning=True)
     q_pieces: list[list[Piece]] = [[] for _ in range(plan.groups)]
     kv_pieces: list[list[list[Piece]]] = [[[], []] for _ in range(plan.groups)]
     for number, current in enumerate(plan.rounds):
@@ -140,7 +130,7 @@ def differentiate(mover, plan: Plan, call: Call, q, k, v, out, lse, d_out, d_lse
                 pieces.append(Piece(each, part.keys.start))
         keys.done(number)
         new_kv = [_whole(pieces, current.rows, k_here, call) for pieces in found]
-        keys.deliver(current, *new_kv)
+        keys.deliver(current, new_kv)
         for pieces, new in zip(kv_pieces[current.group], new_kv, strict=True):
             pieces += [Piece(new[:, :, here : here + count], row) for here, row, count in current.kept]
         if (number + 1) % EPOCH == 0 and number + 1 < len(plan.rounds):

@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 
 from kernels.call.options import Options
-from kernels.distributed import all_to_all, combine, job, movers, ring, ring_attention, shard
+from kernels.distributed import all_to_all, combine, movers, ring, ring_attention, shard, team
 from kernels.distributed import layout as plan
 from kernels.reference import reference_attention, visible_mask
 
@@ -133,10 +133,17 @@ def poisoned(allocate):
     return allocate_poisoned
 
 
+def forgotten() -> None:
+    """What the ranks agreed on."""
+    movers.copying.cache_clear()
+    for each in team._teams.values():
+        each.jobs.clear()
+
+
 @contextlib.contextmanager
 def arranged(case: Case, files: Files):
     """The kernels or their twins, and memory that the ranks map or do not."""
-    job._desks.clear()
+    forgotten()
     with contextlib.ExitStack() as stack:
         for name in ("empty", "empty_like"):
             stack.enter_context(mock.patch.object(torch, name, poisoned(getattr(torch, name))))

@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 
@@ -24,9 +25,9 @@ import kernels.interpreter  # noqa: F401, I001 (before anything else imports tri
 import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
-from distributed_cases import EVERY, INTERPRETED, Case, Files, arranged, ran
+from distributed_cases import EVERY, INTERPRETED, Case, Files, arranged, forgotten, ran
 from torch.distributed.device_mesh import init_device_mesh
-from kernels.distributed import explain, job, ring_attention, shard, team, unshard
+from kernels.distributed import explain, ring_attention, shard, team, unshard
 
 SHORT = 3.0  # s that a rank waits for one that is lost
 LONG = 3600.0  # s: until it is ended
@@ -42,7 +43,7 @@ def said(call) -> str:
 
 def sentences(rank: int) -> dict:
     """What this rank is told where the ranks differ, and where something cannot be had."""
-    job._desks.clear()
+    forgotten()
     t = torch.ones(1, 2, 6 + rank, 8)
     odd = rank == 1
     calls = {
@@ -105,18 +106,18 @@ def checkpointed() -> bool:
 
 def lost(rank: int, ranks: int, how: str, pipe) -> str:
     """What a rank is told when the last one ends, or falls silent, before a call."""
-    job._desks.clear()
+    forgotten()
     t = torch.ones(1, 1, 6, 8)
     ring_attention(t, t, t)
-    team.PATIENCE = SHORT  # from now on: on a busy machine the ranks take longer to find each other
+    # from now on: on a busy machine the ranks take longer to find each other
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=SHORT), team.team_of(None, t.device).side)
     if rank == ranks - 1:
         pipe.send({})
         if how != "silent":
             os._exit(0)
         time.sleep(LONG)
     start = time.monotonic()
-    sentence = said(lambda: ring_attention(t, t, t, window=None if how == "ended in a known call" else 3))
-    return f"{sentence} ({time.monotonic() - start:.1f} s)"
+    return f"{said(lambda: ring_attention(t, t, t, window=3))} ({time.monotonic() - start:.1f} s)"
 
 
 def beside_cases(rank: int, ranks: int, what: str, pipe) -> dict:
