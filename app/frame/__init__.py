@@ -8,6 +8,7 @@ from app import contents, glossary, scenario
 from app.canvas.moving import Component
 from app.contents import HOME, NAME, groups, pages
 from app.presenter import keys
+from app.room import screen
 
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
 FRAME = Component("frame", Path(__file__).with_name("frame.html"))
@@ -58,5 +59,5 @@ def _page(name: str, title: str) -> st.Page:
 
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
-    data = {"page": page, "meanings": glossary.meanings(), "keys": keys.bound()}
+    data = {"page": page, "meanings": glossary.meanings(), "keys": keys.bound(), "leads": screen.leading()}
     FRAME.mount(key="frame", data=data, height=0, on_back_change=lambda: None, on_opened_change=lambda: None)

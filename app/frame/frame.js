@@ -5,6 +5,7 @@
 import { STANDS_IN } from "../canvas/streamlit.js";
 import { glossary } from "../glossary/glossary.js";
 import { keys } from "../presenter/keys.js";
+import { lead } from "../room/moments.js";
 import { watchConnection } from "./connection.js";
 
 const PAGES = ".pages"; // all names
@@ -64,13 +65,17 @@ function turn(event) {
   tell("opened", page);
 }
 
-/** `data` names the page, so that this is called when another is opened, its keys, and what its terms mean. */
+/**
+ * `data` names the page, so that this is called when another is opened, its keys, and what its terms mean, and says
+ * whether a room's phones follow this window.
+ */
 export default function show(frame) {
   const parts = [
     keys({ ...frame, data: frame.data.keys }),
     glossary({ ...frame, data: frame.data.meanings }),
   ];
   tell = frame.setTriggerValue;
+  lead(frame.data.leads);
   point();
   path = location.pathname;
   clearTimeout(timer);

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 
@@ -83,6 +83,17 @@ class Phone:
     opened: int = 0  # that ever were
 
 
+class Heard(NamedTuple):
+    """What the presenter is told of the room."""
+
+    shown: Shown
+    phones: int  # that are here
+    crowd: int  # of them from the address that has most
+    waited: float  # s that no phone has come since the room was first led; 0 once one has
+    votes: list[int]  # by choice of the question on the screen, of phones and hands
+    pressed: int  # of phones, from the address that has most
+
+
 class Board:
     """The newest text for all who wait in the loop; who is slow misses what was overtaken."""
 
@@ -115,7 +126,7 @@ class Room:
     ):
         self.code = code or new_code()
         self.address, self.port, self.reach = "", 0, "machine"  # where phones find it, and who can
-        self.stage, self.tally = Board(), Board()  # for phones, and for the presenter's browser
+        self.stage = Board()  # for phones
         self._clock, self._lock = clock, threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pictures = pictures
@@ -144,8 +155,7 @@ class Room:
 
     def close(self) -> None:
         """Let every stream end."""
-        for board in (self.stage, self.tally):
-            self._in_loop(board, board.text, closed=True)
+        self._put(self.stage.text, closed=True)
 
     # The presenter's side, from any thread.
 
@@ -232,9 +242,7 @@ class Room:
             known.streams += 1
             known.opened += 1
             self._joined = True
-            entered = known.opened, self._ballots.mine(phone)
-        self.count()
-        return entered
+            return known.opened, self._ballots.mine(phone)
 
     def stays(self, phone: str, stream: int) -> bool:
         """Whether a stream goes on: the room is open, and it is one of its phone's latest."""
@@ -246,7 +254,6 @@ class Room:
         with self._lock:
             if phone in self._phones:  # its place may have been given to another
                 self._phones[phone].streams -= 1
-        self.count()
 
     def vote(self, phone: str, number: int, choice: Vote) -> None:
         """Count a vote, or a curve, for the question on the screen; raises HTTPException."""
@@ -263,16 +270,10 @@ class Room:
             if drawn != shown.draws or (not drawn and choice >= len(ballot.question.choices)):
                 raise HTTPException(400)
             ballot.cast(phone, choice, known.place)
-        self.count()
 
     def picture(self, key: str) -> bytes | None:
         """A picture that has been made, compressed."""
         return self._pictures.made(key) if self._pictures else None
-
-    @property
-    def phones(self) -> int:
-        """How many have an open stream."""
-        return sum(phone.streams > 0 for phone in list(self._phones.values()))
 
     def _make_room(self, place: str) -> None:
         """Where all are taken, forget the oldest that has left, or the latest of the address that has most.
@@ -290,18 +291,12 @@ class Room:
             gone = next(name for name in reversed(self._phones) if self._phones[name].place == crowd)
         del self._phones[gone]
 
-    @property
-    def _crowd(self) -> int:
-        """Open phones of the address that has most of them."""
-        held = Counter(phone.place for phone in list(self._phones.values()) if phone.streams)
-        return max(held.values(), default=0)
-
     def _counts(self) -> list[int]:
         """Votes by choice of the question on the screen, of phones and hands."""
         return [phones + hands for _, phones, hands in self._ballot.rows] if self._ballot else []
 
     def _refresh(self) -> None:
-        """Send everything to all phones, and the tally to the presenter."""
+        """Send everything to all phones."""
         with self._lock:
             shown, pictures = self._shown, self._pictures
             key = pictures.key(shown.picture) if pictures and shown.picture else ""
@@ -315,30 +310,21 @@ class Room:
             }
             if shown.told:
                 state |= {"right": shown.right, "replies": shown.replies, "votes": self._counts()}
-            self._in_loop(self.stage, json.dumps(state, ensure_ascii=False))
-        self.count()
+            self._put(json.dumps(state, ensure_ascii=False))
 
-    def count(self) -> None:
-        """Tell the presenter's browser how many are here, how they vote, and how long nobody has come."""
+    def heard(self) -> Heard:
+        """How many phones are here, how they vote, and how long nobody has come."""
         with self._lock:
-            shown = self._shown
-            told = {
-                "phones": self.phones,
-                "crowd": self._crowd,
-                "joined": self._joined,
-                "waited": 0 if self._since is None else round(self._clock() - self._since, 1),
-                "asks": shown.question is not None,
-                "choices": shown.choices,
-                "told": shown.told,
-                "right": shown.right,
-                "votes": self._counts(),
-                "pressed": self._ballot.crowd if self._ballot else 0,
-            }
-            self._in_loop(self.tally, json.dumps(told, ensure_ascii=False))
+            here = Counter(phone.place for phone in self._phones.values() if phone.streams)
+            alone = self._since is not None and not self._joined
+            waited = self._clock() - self._since if alone else 0.0
+            pressed = self._ballot.crowd if self._ballot else 0
+            crowd = max(here.values(), default=0)
+            return Heard(self._shown, here.total(), crowd, waited, self._counts(), pressed)
 
-    def _in_loop(self, board: Board, text: str, *, closed: bool = False) -> None:
-        """Put a text on a board, in the loop that its readers run in."""
-        put = partial(board.put, text, closed=closed)
+    def _put(self, text: str, *, closed: bool = False) -> None:
+        """Show the phones a text, in the loop that its readers run in."""
+        put = partial(self.stage.put, text, closed=closed)
         if self._loop is None:
             return put()
         try:

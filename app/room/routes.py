@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from app import serving
 from app.canvas.offline import POLICY
-from app.room.room import Board, Room, place_of
+from app.room.room import Room, place_of
 from app.room.votes import Vote
 from app.sketch import HIGH, POINTS
 
@@ -91,23 +91,17 @@ def phone_app(room: Room) -> Starlette:
 
 
 def presenter_route(room: Room) -> Route:
-    """What the presenter's own browser hears, on the dashboard's socket: how many are here, how they vote.
+    """Where the presenter's own browser tells the moment that the phones are to show."""
 
-    It tells the moment that its picture shows, for the phones to show it too.
-    """
-
-    async def live(request: Request) -> Response:
+    async def moment(request: Request) -> Response:
         if not serving.here(request.client and request.client.host, request.headers):
-            raise HTTPException(404)  # it holds the answers
-        if request.method == "POST":
-            if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
-                raise HTTPException(403)
-            room.move(await _sent(request, LARGEST_MOMENT))
-            return Response(None, 204, SAFE)
-        room.count()
-        return Stream(_told(room.tally, lambda: not room.tally.closed))
+            raise HTTPException(404)
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            raise HTTPException(403)
+        room.move(await _sent(request, LARGEST_MOMENT))
+        return Response(None, 204, SAFE)
 
-    return Route(f"{serving.base_path()}/room/live", live, methods=["GET", "POST"])
+    return Route(f"{serving.base_path()}/room/moment", moment, methods=["POST"])
 
 
 async def _refused(request: Request, error: HTTPException) -> Response:
@@ -124,32 +118,29 @@ async def _page(request: Request, room: Room) -> Response:
 
 
 async def _events(request: Request, room: Room) -> Response:
-    """All that is shown, now and whenever it changes."""
-    phone = _phone(request, room) or secrets.token_urlsafe(16)  # it can watch, and not vote
+    """All that is shown, now and whenever it changes, with signs of life between."""
+    phone, board = (
+        _phone(request, room) or secrets.token_urlsafe(16),
+        room.stage,
+    )  # it can watch, and not vote
     stream, own = room.enter(phone, _place(request))
 
     async def events() -> AsyncIterator[str]:
         yield f"retry: {AGAIN}\nevent: mine\ndata: {json.dumps(own)}\n\n"
-        async for text in _told(room.stage, lambda: room.stays(phone, stream)):
-            yield text
+        version = board.version
+        yield f"data: {board.text}\n\n"
+        while room.stays(phone, stream):
+            changed = await board.after(version, BEAT)
+            version = board.version
+            yield f"data: {board.text}\n\n" if changed else ": here\n\n"
 
     return Stream(events(), lambda: room.leave(phone))
-
-
-async def _told(board: Board, goes_on: Callable[[], bool]) -> AsyncIterator[str]:
-    """What stands on a board, now and after every change, with signs of life between."""
-    version = board.version
-    yield f"data: {board.text}\n\n"
-    while goes_on():
-        changed = await board.after(version, BEAT)
-        version = board.version
-        yield f"data: {board.text}\n\n" if changed else ": here\n\n"
 
 
 class Stream(StreamingResponse):
     """Events that a browser hears, and what is to be done when it hears them no more."""
 
-    def __init__(self, events: AsyncIterator[str], ended: Callable[[], None] = lambda: None):
+    def __init__(self, events: AsyncIterator[str], ended: Callable[[], None]):
         super().__init__(events, media_type="text/event-stream", headers=SAFE)
         self._ended = ended
 

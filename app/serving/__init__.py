@@ -88,13 +88,17 @@ def here(address: str | None, headers: Mapping[str, str]) -> bool:
     return at_loopback(address) and by_own_name(headers) and not passed_on
 
 
-def may_run() -> bool:
-    """Whether this visitor may run kernels and upload: who sits at the machine may, wherever it listens."""
-    address = st.context.ip_address or "localhost"  # Streamlit has none for the machine's own
+def at_hand() -> bool:
+    """Whether this visitor sits at the machine, wherever it listens."""
     headers = {name.lower(): value for name, value in st.context.headers.items()}
     if not headers:  # no request: whoever runs the script has the machine
-        return not on_network() or opened()
-    return opened() or here(address, headers)
+        return not on_network()
+    return here(st.context.ip_address or "localhost", headers)  # Streamlit has none for the machine's own
+
+
+def may_run() -> bool:
+    """Whether this visitor may run kernels and upload: who sits at the machine may."""
+    return opened() or at_hand()
 
 
 def _gone(name: str) -> None:

@@ -172,7 +172,7 @@ def test_what_tells_of_the_server_is_told_at_the_machine_alone(listens, base, pa
 
 def test_by_a_name_that_was_led_here_nothing_is_answered(listens):
     listens("localhost")
-    for path in ("/tiles", "/room/live", "/_stcore/health", "/static/js/index.js"):
+    for path in ("/tiles", "/room/moment", "/_stcore/health", "/static/js/index.js"):
         assert answer(path, client="127.0.0.1", host="evil.example.com")[::2] == (421, guard.ELSEWHERE)
     listens(NETWORK)
     assert answer("/tiles", host="evil.example.com")[0] == 200

@@ -96,7 +96,6 @@ def test_the_entries_are_those_that_pages_show():
             "lectern",
             "across",
             "watched",
-            "live",
             "films",
             "zoom",
             "sketch",

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from app import room as rooms
+from app import serving
 from app.gallery.phone import draw
 from app.room import screen
 from app.room.pictures import Pictures
@@ -44,14 +45,14 @@ def state(room) -> dict:
     return json.loads(room.stage.text)
 
 
-def live(app) -> dict[str, dict]:
-    """The data of what shows the room, by view."""
-    found = [
-        json.loads(each.proto.json)
-        for each in app.main.get("bidi_component")
-        if "patience" in each.proto.json
-    ]
-    return {each["view"]: each for each in found}
+def live(app) -> str:
+    """What shows the room, as HTML."""
+    found = [each.proto.body for each in app.main.get("html")]
+    return "".join(text for text in found if text.startswith(("Room ", "<div class='join")))
+
+
+def leads(app) -> bool:
+    return f"Room {rooms.current().code} · another window leads the room" not in live(app)
 
 
 def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, room):
@@ -66,7 +67,7 @@ def test_phones_vote_in_the_tours_tally_which_waits_for_the_answer(open_app, roo
         room.vote(phone, shown["number"], choice)
     press_key(app, "tour_choice_1")  # a hand that was raised
     assert not any("vote" in app.button(key=f"tour_choice_{index}").label for index in range(3))
-    assert json.loads(room.tally.text)["votes"] == [1, 3, 0]
+    assert room.heard().votes == [1, 3, 0]
     press_key(app, "tour_next")
     assert any("Votes: 1 · **3** · 0." in text.value for text in app.main.markdown)
     told = state(room)
@@ -107,17 +108,17 @@ def test_without_a_presentation_nothing_is_published_and_votes_can_be_taken_home
 def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app, room):
     first = open_app("tour", step="2", present="true")
     press_key(first, "audience")
-    assert live(first)["join"]["link"] == "http://192.168.1.7:8602/K7P2MX"
-    assert live(first)["join"]["qr"].startswith("<svg")
+    assert "<p class='link'>http://192.168.1.7:8602/<b>K7P2MX</b></p>" in live(first)
+    assert 'src="data:image/svg+xml' in live(first)
     assert not first.main.get("code")  # the dashboard's own address leads nobody anywhere
-    assert live(first)["badge"]["leads"]
+    assert leads(first)
     second = open_app("tour", step="3", present="true")  # a link takes the lead from nobody
-    assert not live(second)["badge"]["leads"]
+    assert not leads(second)
     assert state(room)["place"] == f"step 2 of {STEPS}"
     press_key(press_key(second, "present"), "present")  # who presses p does
-    assert live(second)["badge"]["leads"]
+    assert leads(second)
     first.run()
-    assert not live(first)["badge"]["leads"]
+    assert not leads(first)
     assert state(room)["place"] == f"step 3 of {STEPS}"
     press_key(press_key(first, "present"), "present")
     assert state(room)["place"] == f"step 2 of {STEPS}"
@@ -126,14 +127,34 @@ def test_the_screen_shows_code_and_address_and_says_which_window_leads(open_app,
 def test_where_the_presenters_window_is_gone_a_link_leads(open_app, room):
     open_app("tour", step="2", present="true")
     room.left_by(object())  # another window
-    assert not live(open_app("tour", step="3", present="true"))["badge"]["leads"]
+    assert not leads(open_app("tour", step="3", present="true"))
     screen._gone(room._leader)
-    assert live(open_app("tour", step="4", present="true"))["badge"]["leads"]
+    assert leads(open_app("tour", step="4", present="true"))
     assert state(room)["place"] == f"step 4 of {STEPS}"
 
 
-def test_the_lecturers_window_shows_the_room(open_app, room):
-    assert live(open_app("tour", presenter="true"))["lectern"]["code"] == "K7P2MX"
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_the_lecturers_window_shows_the_room_and_at_the_machine_alone_its_votes(
+    open_app, room, monkeypatch, at_hand
+):
+    monkeypatch.setattr(serving, "at_hand", lambda: at_hand)
+    open_app("tour", step=str(STEP), present="true")
+    for phone in map(str, range(screen.CROWD)):
+        room.enter(phone, "10.0.0.9")
+        room.vote(phone, state(room)["number"], 1)
+    shown = live(open_app("tour", presenter="true"))
+    assert "K7P2MX" in shown
+    told = "10 phones (10 from one address) · 10 votes (10 from one address)"
+    assert (told in shown, "class='right' style='--share:100%'" in shown) == (at_hand, at_hand)
+
+
+def test_where_nobody_joins_it_is_said_what_may_stand_in_the_way(open_app, room, monkeypatch):
+    app = press_key(open_app("tour", step="2", present="true"), "audience")
+    assert "0 phones" in live(app)
+    monkeypatch.setattr(screen, "PATIENCE", 0)
+    app.run()
+    assert "Room K7P2MX · no phone yet: press a" in live(app)
+    assert f"<p>{screen.trouble(room)[0]}</p>" in live(app)
 
 
 def test_what_keeps_phones_out_is_said_for_the_address_that_there_is(room):
