@@ -7,8 +7,9 @@ import streamlit as st
 from app import contents, glossary, scenario
 from app.canvas.moving import Component
 from app.contents import HOME, NAME, groups, pages
-from app.presenter import keys
+from app.presenter import keys, lectern
 from app.room import screen
+from app.scenario import presentation
 
 LINKED = "tiles"  # the page that opens a link which names a scenario and no page
 FRAME = Component("frame", Path(__file__).with_name("frame.html"))
@@ -18,7 +19,7 @@ def navigate() -> st.Page:
     """The page that is opened, of all that there are; one whose name was pressed is turned to."""
     there = scenario.kept_in_run("pages", {name: _page(name, title) for name, title in pages().items()})
     opened = st.navigation(list(there.values()), position="hidden")
-    if pressed := scenario.pressed():
+    if (pressed := scenario.told("opened")) in list(there):  # whatever a message says
         st.switch_page(there[pressed])
     if name_of(opened) == HOME and scenario.leads_on():
         scenario.turn_to(LINKED)
@@ -60,4 +61,9 @@ def _page(name: str, title: str) -> st.Page:
 def show(page: str) -> None:
     """Let the browser keep to what `frame.js` says, on the page of that name."""
     data = {"page": page, "meanings": glossary.meanings(), "keys": keys.bound(), "leads": screen.leading()}
-    FRAME.mount(key="frame", data=data, height=0, on_back_change=lambda: None, on_opened_change=lambda: None)
+    data |= {
+        "told": lectern.told() or None,
+        "type": presentation.type_size() if presentation.presenting() else 0,
+    }
+    heard = dict.fromkeys((f"on_{name}_change" for name in ("back", "opened", "type")), lambda: None)
+    FRAME.mount(key="frame", data=data, height=0, **heard)

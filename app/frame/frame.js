@@ -1,18 +1,22 @@
 // What Streamlit's own frame of a page leaves undone: the server is told which page's name is pressed, the rules of
 // what stands in for a page's parts while their scripts are loaded hold no longer than that, and a lost connection
-// is told.
+// is told, and how large the type is that a room sees.
 
 import { STANDS_IN } from "../canvas/streamlit.js";
 import { glossary } from "../glossary/glossary.js";
 import { keys } from "../presenter/keys.js";
+import { stage } from "../presenter/lectern.js";
 import { lead } from "../room/moments.js";
 import { watchConnection } from "./connection.js";
 
 const PAGES = ".pages"; // all names
 const LOOK = 50; // ms between two looks at whether all is there
+const RESIZED = 300; // ms after the window's last change of size
 const DRESSED = 200; // ms after the system's theme has changed, by when Streamlit knows it
+let resized; // what waits for that
 let done = false; // these rules are the window's: one of them is enough
-let path, timer, tell;
+let path, timer, tell, tellType;
+let type = 0; // px of the page's type, as the server knows it; 0 where the page is not shown to a room
 
 /** Another page than the one that is shown is opened. */
 function watchPages() {
@@ -42,7 +46,16 @@ function settle() {
   else {
     waits(false);
     document.getElementById("presented")?.remove(); // a run has sent these rules by now
+    measure();
   }
+}
+
+/** Tells the page's type, which follows the window's width: the server draws charts to match. */
+function measure() {
+  const now = Math.round(parseFloat(getComputedStyle(document.documentElement).fontSize));
+  if (!type || now === type) return;
+  type = now;
+  tellType("type", type);
 }
 
 /** Shows the open page's name where not all have room. */
@@ -73,8 +86,9 @@ export default function show(frame) {
   const parts = [
     keys({ ...frame, data: frame.data.keys }),
     glossary({ ...frame, data: frame.data.meanings }),
+    stage(frame),
   ];
-  tell = frame.setTriggerValue;
+  [tell, tellType, type] = [frame.setTriggerValue, frame.setStateValue, frame.data.type];
   lead(frame.data.leads);
   point();
   path = location.pathname;
@@ -94,4 +108,8 @@ function watch() {
   );
   window.addEventListener("popstate", () => leave(location.pathname));
   document.addEventListener("click", turn);
+  window.addEventListener("resize", () => {
+    clearTimeout(resized);
+    resized = setTimeout(measure, RESIZED);
+  });
 }

@@ -1,12 +1,10 @@
 """Presenter mode: the page alone on the screen, large, moved by keys; and a link for the audience."""
 
-from pathlib import Path
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import streamlit as st
 
 from app import scenario
-from app.canvas.moving import Component
 from app.contents import HOME, pages
 from app.presenter import keys, lectern
 from app.room import screen
@@ -19,8 +17,6 @@ TOUR_HINT = (
     "PageDown goes on, PageUp back · 1 to 5 vote · Enter plays · f full screen · a the audience's link · "
     "p leaves"
 )
-# tells the size of the page's type, which follows the window's width
-ROOM = Component("room", Path(__file__).with_name("room.js"))
 THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
@@ -42,9 +38,6 @@ def bind() -> None:
 
 def show(opened: str) -> None:
     """The keys of a page in a presentation, the buttons that they press, and the audience's link."""
-    told = presentation.type_size()
-    room = ROOM.mount(key="room", data=told, default={"type": told}, on_type_change=lambda: None, height=0)
-    presentation.set_type_size(room.type)
     with st.container(key="presenter"):
         button()
         st.button("Link for the audience", key="audience", on_click=presentation.turn_link)

@@ -12,8 +12,9 @@ const clock = (seconds) =>
 
 /** The window that is presented: says what it shows, also to a lecturer's window that opens later. */
 class Stage {
-  update(data) {
-    this.data = data;
+  update({ told }) {
+    if (!told) return this.release();
+    this.told = told;
     this.channel ??= new BroadcastChannel(CHANNEL);
     this.channel.onmessage = ({ data }) => {
       if (data.ask) this.tell();
@@ -23,19 +24,19 @@ class Stage {
   }
 
   tell() {
-    this.channel.postMessage({ shown: this.data });
+    this.channel.postMessage({ shown: this.told });
   }
 
   release() {
-    this.channel.close();
+    this.channel?.close();
     this.channel = null;
   }
 }
 
 /** The lecturer's window. */
 class Lectern {
-  constructor(root) {
-    this.part = (name) => root.querySelector(`[data-is="${name}"]`);
+  constructor(parent) {
+    this.part = (name) => parent.querySelector(`[data-is="${name}"]`);
     this.press = (event) => this.pressed(event);
   }
 
@@ -90,8 +91,5 @@ class Lectern {
   }
 }
 
-const show = showing(function Window(parent) {
-  const root = parent.querySelector(".lectern");
-  return root ? new Lectern(root) : new Stage();
-});
-export default show;
+export const stage = showing(Stage);
+export default showing(Lectern);

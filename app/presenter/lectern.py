@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from app import scenario
 from app.canvas.moving import Component
 from app.room import screen
 
-HERE = Path(__file__).parent
-WINDOW = Component("lectern", HERE / "lectern.html")
-TELLER = Component("lectern_teller", HERE / "lectern.js")
+WINDOW = Component("lectern", Path(__file__).with_name("lectern.html"))
 
 
 def show() -> None:
@@ -19,4 +18,9 @@ def show() -> None:
 
 def tell(shown: Mapping[str, str | int]) -> None:
     """Tell a lecturer's window in the same browser what is shown: now, next and place; of a step more."""
-    TELLER.mount(key="lectern_teller", data=dict(shown), height=0)
+    told().update(shown)
+
+
+def told() -> dict[str, str | int]:
+    """What this run shows of itself there; the frame tells it the browser."""
+    return scenario.kept_in_run("lectern", {})

@@ -10,7 +10,6 @@ from app.scenario.link import (
     adopt,
     leads_on,
     link_values,
-    pressed,
     publish,
     settle,
     short_values,
@@ -19,5 +18,5 @@ from app.scenario.link import (
 )
 from app.scenario.page_values import own, own_values, tie
 from app.scenario.presets import PRESETS, first, preset
-from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace
+from app.scenario.state import arrive, current, go, kept, kept_in_run, notices, place, replace, told
 from app.scenario.widgets import control, divisors, options

@@ -91,11 +91,6 @@ def link_values(page: str) -> dict[str, str]:
     return places | url_values(state.current()) | page_values.own_values(page) | beside.link_value()
 
 
-def pressed() -> str | None:
-    """The page whose name was pressed in the navigation, as `frame.js` told; None in all other runs."""
-    return st.session_state.get("frame", {}).get("opened")
-
-
 def turn_to(name: str) -> None:
     """Open another page, with the scenario and the mode of this one; the frame keeps the pages."""
     st.switch_page(state.kept_in_run("pages", {})[name], query_params=link_values(name))

@@ -33,13 +33,8 @@ def turn_link() -> None:
 
 def type_size() -> float:
     """px of the page's type while it is shown to a room, as the browser last said."""
-    return _kept()["type"]
+    return float(scenario.told("type") or ROOM_TYPE)
 
 
-def set_type_size(size: float) -> None:
-    """Note what the browser says of the page's type."""
-    _kept()["type"] = float(size)
-
-
-def _kept() -> dict[str, float]:
-    return scenario.kept("presenter", {"type": float(ROOM_TYPE)})
+def _kept() -> dict[str, bool]:
+    return scenario.kept("presenter", {})

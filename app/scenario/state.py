@@ -61,6 +61,11 @@ def came_by_link() -> bool:
     return st.session_state[ARRIVED] == BY_LINK
 
 
+def told(name: str) -> Any:
+    """What `frame.js` has told of a name; None where it has not, or once a run has heard of a press."""
+    return st.session_state.get("frame", {}).get(name)
+
+
 def place(name: str) -> str:
     """Where the reader is: the tour, its step, or "true" of present; empty where the link says nothing."""
     return st.session_state[PLACE].get(name, "")

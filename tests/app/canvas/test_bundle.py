@@ -87,7 +87,7 @@ def test_every_script_of_the_dashboard_is_joined(entry):
 
 def test_the_entries_are_those_that_pages_show():
     assert {path.stem for path in ENTRIES} == {
-        *("player", "gpu", "inside", "page_files", "room"),
+        *("player", "gpu", "inside", "page_files"),
         *(
             "hbm",
             "rescale",
