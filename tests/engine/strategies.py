@@ -124,3 +124,12 @@ def exact_gradients(problem: Problem, q, k, v, d_out) -> tuple[np.ndarray, np.nd
     if problem.softcap:
         d_scores /= np.cosh(q @ k.T / np.sqrt(problem.head_dim) / problem.softcap) ** 2
     return d_scores @ k, d_scores.T @ q, weights.T @ d_out
+
+
+def returned(job):
+    """What a job returns, its updates passed over."""
+    try:
+        while True:
+            next(job)
+    except StopIteration as end:
+        return end.value

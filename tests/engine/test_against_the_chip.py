@@ -1,4 +1,4 @@
-"""The model against the recorded hardware counters of an H200, scenario by scenario.
+"""The model against hardware counters of an H200 and an H100, scenario by scenario: bytes, blocks and waves.
 
 The counters are read with empty caches before every kernel, and so is the model made.
 """
@@ -6,41 +6,46 @@ The counters are read with empty caches before every kernel, and so is the model
 import numpy as np
 import pytest
 
+from engine import simulate
 from engine.algorithms.standard import softmax_rows
 from engine.model.launch import launch
 from engine.recordings.counters import RecordedCounters, recorded_counters
-from engine.recordings.file import JUDGES, recordings
-from tests.engine.readings import experiment_of, for_each
+from engine.recordings.file import JUDGES, SHELF, recordings
+from tests.engine.readings import READ, experiment_of, for_each
 
 MODELLED = ("standard", "flash1", "flash2", "flash3")
 SECTOR, WARP_ROWS = 32, 16  # bytes that a store fills at least; rows of a tile that a warp has
 ASIDE = 384 * 4 * 4  # bytes: four registers of each of 384 threads
+# of calls around L2's edge, that stand in no recording: error in the median and at the 95th percentile, in
+# per cent, and the least share of readings within the range; two of one call differ by up to 45%
+AT_THE_EDGE = {
+    "scanned": (3.8, 16.5, 0.96),
+    "grouped": (6.5, 37, 0.99),
+    "on an h100": (6.2, 19, 0.99),
+    "short heads": (4.4, 13, 0.99),
+    "out of step": (4.5, 7, 0.99),
+    "rewritten": (0.9, 25, 0.92),
+    "spilled": (11, 16, 0.5),
+}
 
 
-def rows(*algorithms: str, gpu: str = "") -> list[RecordedCounters]:
-    """Every counted forward call of some algorithms, on any recorded GPU or on one, by its preset's key.
+def every(*folders) -> list[RecordedCounters]:
+    """Every counted forward call; those drawn by lot, in JUDGES, are what nothing was set on."""
+    return [one for each in folders for recording in recordings(each) for one in recorded_counters(recording)]
 
-    Without documents, at whose ends flash3's tiles end, and not the model's.
-    """
-    found = [one for recording in recordings() for one in recorded_counters(recording)]
+
+def rows(*algorithms: str) -> list[RecordedCounters]:
+    """Recorded calls without documents, at whose ends flash3's tiles end, and not the model's."""
     return [
         one
-        for one in found
-        if one.experiment.algorithm in algorithms
-        and gpu in ("", one.experiment.hardware)
-        and not one.experiment.problem.mask.packed
+        for one in every(SHELF)
+        if one.experiment.algorithm in algorithms and not one.experiment.problem.mask.packed
     ]
 
 
-def judged() -> list[RecordedCounters]:
-    """The calls drawn by lot on an H200, on which nothing was set."""
-    every = (one for recording in recordings(JUDGES) for one in recorded_counters(recording))
-    return [one for one in every if one.experiment.hardware == "h200"]
-
-
-def deviations(algorithm: str, modelled: str, real: str, gpu: str = "") -> np.ndarray:
+def deviations(algorithm: str, modelled: str, real: str) -> np.ndarray:
     """Modelled over counted, less one, for every scenario of an algorithm."""
-    return np.array([getattr(one, modelled) / getattr(one, real) - 1 for one in rows(algorithm, gpu=gpu)])
+    return np.array([getattr(one, modelled) / getattr(one, real) - 1 for one in rows(algorithm)])
 
 
 @pytest.mark.parametrize("algorithm", ["flash2", "flash3"])
@@ -87,7 +92,7 @@ def test_no_algorithm_asks_for_less_than_the_chip_counts():
 
 def test_short_calls_read_their_instructions_too():
     """Caches are emptied of instructions as well: of calls of few bytes these are a share that counts."""
-    short = [one for one in judged() if one.dram_read < 2e6]
+    short = [one for one in every(JUDGES) if one.dram_read < 2e6 and one.experiment.hardware == "h200"]
     assert len(short) >= 5
     for one in short:
         beyond = one.dram_read - one.simulation.traffic.compulsory.total_read
@@ -99,8 +104,8 @@ def test_a_second_set_of_causal_heads_reads_no_more_than_a_first():
     """d 256 on an H200: K and V of 2 heads of 16,384 keys are one set; of 8 the sets stay in step."""
     calls = {
         one.experiment.problem.heads: one
-        for one in rows("flash3", gpu="h200")
-        if one.experiment.problem.head_dim == 256
+        for one in rows("flash3")
+        if (one.experiment.hardware, one.experiment.problem.head_dim) == ("h200", 256)
         and one.experiment.problem.mask.causal
         and one.experiment.problem.seq_kv == 16384
     }
@@ -148,12 +153,16 @@ def test_large_outputs_are_written_as_often_as_the_chip_counts():
         assert one.modelled_dram_written == pytest.approx(one.dram_written, rel=0.1)
 
 
-def test_flash2_runs_in_as_many_waves_as_the_chip_was_seen_to_run():
-    for one in rows("flash2"):
-        (launched,), (kernel,) = launch(one.experiment).kernels, one.row.kernels
-        slots = one.experiment.gpu.sms * launched.resident
-        if kernel.waves is not None:
-            assert int(kernel.grid.split(" x ")[0]) / slots == pytest.approx(kernel.waves, abs=0.01)
+def test_an_sm_holds_as_many_blocks_as_every_recorded_launch_had_waves_for():
+    """flash2 and unfused attention in all blocks, with a window too."""
+    waved = 0
+    for one in rows("flash2", "standard"):
+        for kernel, recorded in zip(launch(one.experiment).kernels, one.row.kernels, strict=True):
+            if recorded.waves is not None:
+                waves = kernel.blocks / one.experiment.gpu.sms / kernel.resident
+                assert waves == pytest.approx(recorded.waves, abs=0.01, rel=0.025)
+                waved += 1
+    assert waved > 100
 
 
 @for_each("blocks on an SM")
@@ -167,3 +176,65 @@ def test_blocks_of_one_round_wait_together():
     assert len(short) == 4
     for one in short:
         assert -0.056 < one.modelled_seconds / one.seconds - 1 < 0.056
+
+
+@pytest.mark.parametrize("algorithm", MODELLED)
+@pytest.mark.parametrize("hardware", ["h200", "h100"])
+def test_the_range_holds_19_of_20_reads(algorithm, hardware):
+    within = [
+        low <= one.dram_read <= high
+        for one in every(SHELF, JUDGES)
+        if (one.experiment.algorithm, one.experiment.hardware) == (algorithm, hardware)
+        for low, high in [one.dram_read_range]
+    ]
+    assert len(within) > 25
+    assert np.mean(within) >= 0.95
+
+
+def test_the_range_holds_an_earlier_session_of_the_same_calls_too():
+    before = every(SHELF / "before")
+    assert len(before) > 50
+    assert (
+        np.mean([low <= one.dram_read <= high for one in before for low, high in [one.dram_read_range]])
+        >= 0.95
+    )
+
+
+def test_where_no_range_is_told_the_modelled_reads_are_within_a_few_per_cent():
+    found = every(SHELF, JUDGES)
+    sure = [one for one in found if not one.simulation.traffic.dram_range.is_wide]
+    assert len(sure) > len(found) / 2
+    assert np.percentile([abs(one.modelled_dram_read / one.dram_read - 1) for one in sure], 95) < 0.025
+
+
+@pytest.mark.parametrize("name", AT_THE_EDGE)
+def test_around_the_edge_of_l2_reads_lie_in_the_range(name):
+    median, most, share = AT_THE_EDGE[name]
+    off, within = [], []
+    for values, readings in READ[f"reads {name}"]:
+        one, read = experiment_of(values), 1e6 * np.atleast_1d(readings)
+        moved, code = simulate(one).traffic, one.record.code
+        low, high = moved.dram_range.read
+        off += [100 * abs((moved.dram.total_read + code) / each - 1) for each in read]
+        within += [low + code <= each <= high + code for each in read]
+    found = (*np.percentile(off, (50, 95)), np.mean(within))
+    assert (found[0] < median, found[1] < most, found[2] >= share) == (True, True, True), found
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "head_dim", "keys", "block_kv"),
+    [("flash2", 80, 58737, 32), ("flash2", 128, 36710, 64), ("flash3", 128, 36710, 128)],
+)
+def test_heads_that_share_keys_read_as_one_head_with_all_their_queries(algorithm, head_dim, keys, block_kv):
+    """By counter and by model, on an H100."""
+    found = []
+    for values, read in READ["reads on an h100"]:
+        one = experiment_of(values)
+        shape = one.algorithm, one.problem.head_dim, one.problem.seq_kv, one.tiling.block_kv
+        if (
+            shape == (algorithm, head_dim, keys, block_kv)
+            and one.problem.heads * one.problem.seq_q == 4 * keys
+        ):
+            found.append((1e6 * read, simulate(one).traffic.dram.total_read + one.record.code))
+    assert len(found) == 2
+    np.testing.assert_allclose(*found, rtol=0.012)

@@ -8,30 +8,15 @@ import pytest
 
 from engine.experiment import Experiment
 from engine.measuring import agreement
-from engine.measuring.agreement import (
-    AGREE,
-    CHECK,
-    GRADIENTS,
-    PAIRS,
-    agree,
-    check,
-    compare,
-    keep,
-    kept,
-    small_backward,
-    small_sibling,
-    tolerances,
-    unfused_gradients,
-)
+from engine.measuring.agreement import AGREE, CHECK, GRADIENTS, PAIRS, small_backward, unfused_gradients
 from engine.measuring.interpreter import interpreter_seconds
 from engine.problem.bounds import visible
 from engine.problem.inputs import make_inputs, make_output_gradient
 from engine.problem.problem import Problem
 from engine.trace.dense import Held, exact_tiles
 from engine.trace.execute import execute
-from engine.worker.client import Job, Worker
 from engine.worker.jobs import JobError
-from tests.engine.strategies import exact_gradients
+from tests.engine.strategies import exact_gradients, one_head, returned
 
 TINY = {"seq": 64, "heads": 1, "head_dim": 16, "block_q": 32, "block_kv": 16}
 PACKED = {"documents": "37:0:27", "window": "7:3"}
@@ -39,20 +24,23 @@ TERMS = {"softcap": 4.0, "sinks": True, "slopes": True, "window": 40}
 PREFIX = {"causal": True, "prefix": 20, "softcap": 30.0, "head_dim_v": 32}
 
 
+def ended(worker, work: str, experiment: Experiment):
+    """The job of a scenario, when it has ended."""
+    job = worker.submit(work, experiment.flat())
+    assert job.wait(600)
+    return job
+
+
 @pytest.mark.parametrize("algorithm", ["standard", "flash1", "flash2"])
 @pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": 9, "seq_kv": 50}, PACKED, TERMS, PREFIX])
 def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
-    experiment = Experiment.of(**TINY, algorithm=algorithm, **mask)
-    job = kernel_worker.submit(AGREE, experiment.flat())
-    assert job.wait(600)
+    job = ended(kernel_worker, AGREE, Experiment.of(**TINY, algorithm=algorithm, **mask))
     assert job.error is None
-    agreement = job.result
-    assert set(agreement.quantities) == {"O", "lse", "m", "l", "alpha"} - (
-        {"alpha"} if algorithm == "standard" else set()
-    )
-    assert all(agreement.holds(quantity) for quantity in agreement.quantities)
+    found = job.result
+    assert {*found.quantities} == {"O", "lse", "m", "l", *(["alpha"] if algorithm != "standard" else [])}
+    assert all(found.holds(quantity) for quantity in found.quantities)
     for pair in PAIRS:
-        visited = ~np.isnan(agreement.tiles["m", pair])
+        visited = ~np.isnan(found.tiles["m", pair])
         assert visited.any()
         if algorithm == "flash2" and mask == {"causal": True}:
             assert visited.tolist() == [[True, True, False, False], [True] * 4]
@@ -60,89 +48,85 @@ def test_the_three_agree_through_the_worker(kernel_worker, algorithm, mask):
 
 def test_keys_in_pages_are_refused_in_a_sentence():
     with pytest.raises(JobError, match="no kernel reports its tiles of keys in pages: leave out page_size"):
-        next(agree(Experiment.of(**TINY, algorithm="split_kv", page_size=16).flat()))
+        next(agreement.agree(Experiment.of(**TINY, algorithm="split_kv", page_size=16).flat()))
 
 
 def test_tiles_in_float64_are_what_their_definition_says():
     experiment = Experiment.of(**TINY, causal=True)
-    q, k, v = (array[0] for array in make_inputs(experiment.problem))
+    q, k, v = one_head(experiment)
     exact = exact_tiles(experiment, q, k, v)
     row, block = 40, 1
     scores = (q[row].astype(np.float64) @ k.astype(np.float64).T) * 0.25
     until = scores[: min((block + 1) * 16, row + 1)]
     assert exact.m[1, block, row - 32] == pytest.approx(until.max(), abs=1e-14)
     assert exact.l[1, block, row - 32] == pytest.approx(np.exp(until - until.max()).sum(), rel=1e-13)
-    assert exact.alpha[1, block, row - 32] == pytest.approx(
-        np.exp(scores[:16].max() - until.max()), rel=1e-13
-    )
+    alpha = np.exp(scores[:16].max() - until.max())
+    assert exact.alpha[1, block, row - 32] == pytest.approx(alpha, rel=1e-13)
     assert np.isnan(exact.m[0, 3]).all()
-
-
-def test_rows_that_see_no_key_are_compared_too():
-    experiment = Experiment.of(**{**TINY, "seq_kv": 20}, causal=True)
-    exact = exact_tiles(experiment, *(array[0] for array in make_inputs(experiment.problem)))
+    blind = Experiment.of(**{**TINY, "seq_kv": 20}, causal=True)  # rows that see no key are compared too
+    exact = exact_tiles(blind, *one_head(blind))
     assert np.isneginf(exact.lse[:44]).all()
     assert (exact.out[:44] == 0).all()
 
 
+def run_of(experiment: Experiment) -> tuple[Held, Held]:
+    """A scenario's first head by the scheduler, and in float64."""
+    trace = execute(experiment, *one_head(experiment))
+    held = Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
+    return held, exact_tiles(experiment, *one_head(experiment))
+
+
 @pytest.mark.parametrize("spoilt", ["m", "l", "alpha", "lse", "out"])
 def test_a_wrong_number_in_one_tile_is_found_there(spoilt):
+    """One that is not there is an infinite difference."""
     pytest.importorskip("torch")
     experiment = Experiment.of(**TINY)
-    inputs = tuple(array[0] for array in make_inputs(experiment.problem))
-    exact = exact_tiles(experiment, *inputs)
-    trace = execute(experiment, *inputs)
-    held = Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
+    held, exact = run_of(experiment)
     values = getattr(held, spoilt).copy()
     place = (1, 2, 5) if values.ndim == 3 else (37,)
-    values[place] += 0.1 * (1 + abs(values[place]))
-    wrong = replace(held, **{spoilt: values})
-    tiles = compare(experiment, {"kernel": wrong, "trace": held, "float64": exact})
     quantity = "O" if spoilt == "out" else spoilt
-    bad = tiles[quantity, ("kernel", "float64")] > tolerances(experiment, exact, inputs)[quantity]
-    assert np.argwhere(bad).tolist() == [[1, 2 if values.ndim == 3 else 0]]
-
-
-def test_a_number_that_only_one_has_is_an_infinite_difference():
-    experiment = Experiment.of(**TINY)
-    exact = exact_tiles(experiment, *(array[0] for array in make_inputs(experiment.problem)))
-    m = exact.m.copy()
-    m[0, 0, 0] = np.nan
-    tiles = compare(experiment, {"kernel": replace(exact, m=m), "trace": exact, "float64": exact})
-    assert np.isinf(tiles["m", ("kernel", "trace")][0, 0])
+    allowed = agreement.tolerances(experiment, exact, one_head(experiment))[quantity]
+    for wrong in (values[place] + 0.1 * (1 + abs(values[place])), np.nan):
+        values[place] = wrong
+        kernel = replace(held, **{spoilt: values})
+        tiles = agreement.compare(experiment, {"kernel": kernel, "trace": held, "float64": exact})
+        bad = tiles[quantity, ("kernel", "float64")] > allowed
+        assert np.argwhere(bad).tolist() == [[1, 2 if values.ndim == 3 else 0]]
+    assert np.isinf(tiles[quantity, ("kernel", "trace")].max())
 
 
 @pytest.mark.parametrize(
     "values", [{"seq": 2**20}, {"seq": 1, "seq_kv": 2**17}, {"block_q": 1024, "seq": 65536}]
 )
 def test_a_large_scenario_runs_as_a_sibling_of_seconds(values):
-    assert small_sibling(Experiment.of(**TINY)) == Experiment.of(**TINY)
-    sibling = small_sibling(Experiment.of(**values, algorithm="standard"))
+    assert agreement.small_sibling(Experiment.of(**TINY)) == Experiment.of(**TINY)
+    sibling = agreement.small_sibling(Experiment.of(**values, algorithm="standard"))
     assert interpreter_seconds(sibling) <= 3
     assert (sibling.problem.heads, sibling.problem.batch) == (1, 1)
+    small = small_backward(Experiment.of(heads=32, kv_heads=2, batch=4, causal=True, **values)).problem
+    assert (small.batch, small.heads, small.kv_heads) == (1, 4, 1)
+    assert small.seq_q <= 1024
 
 
-def test_tiles_that_do_not_fit_the_chip_are_a_sentence(kernel_worker):
-    job = kernel_worker.submit(
-        AGREE, Experiment.of(**{**TINY, "block_q": 1024, "head_dim": 256}, hardware="t4").flat()
-    )
-    assert job.wait(600)
-    assert job.error.startswith(("the scheduler stops: it needs", "flash2 with 1024 x 16 blocks at"))
+@pytest.mark.parametrize("work", [AGREE, CHECK])
+def test_what_cannot_run_says_so_in_a_sentence(kernel_worker, work):
+    large = Experiment.of(seq=256, heads=1, head_dim=256, block_q=256, block_kv=256)
+    scheduler = r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block"
+    kernel = r"flash2 with 256 x 256 blocks .* needs \d+ bytes of shared memory a block.*"  # on a GPU
+    assert re.fullmatch(f"{scheduler}|{kernel}", ended(kernel_worker, work, large).error)
 
 
 def test_what_is_kept_is_the_usual_scenarios_and_is_found_again(tmp_path, monkeypatch):
     """Of the pair that needs no kernel; another processor rounds its sums in another order."""
-    found, pair = kept(), ("trace", "float64")
-    assert (found.experiment, found.agrees) == (small_sibling(Experiment()), True)
-    inputs = tuple(array[0] for array in make_inputs(found.experiment.problem))
-    trace, exact = execute(found.experiment, *inputs), exact_tiles(found.experiment, *inputs)
-    held = Held(trace.out, trace.lse, trace.m, trace.l, trace.alpha)
-    again = compare(found.experiment, {"trace": held, "kernel": held, "float64": exact})
+    found, pair = agreement.kept(), ("trace", "float64")
+    assert (found.experiment, found.agrees) == (agreement.small_sibling(Experiment()), True)
+    held, exact = run_of(found.experiment)
+    again = agreement.compare(found.experiment, {"trace": held, "kernel": held, "float64": exact})
     for quantity in found.quantities:
         assert np.nanmax(again[quantity, pair]) == pytest.approx(found.largest(quantity, pair), rel=0.5)
     monkeypatch.setattr(agreement, "KEPT", tmp_path / "kept.npz")
-    keep(found)
-    assert kept.__wrapped__().tiles.keys() == found.tiles.keys()
+    agreement.keep(found)
+    assert agreement.kept.__wrapped__().tiles.keys() == found.tiles.keys()
 
 
 SMALL = {"seq": 48, "head_dim": 16, "block_q": 16, "block_kv": 32}
@@ -158,16 +142,9 @@ SCENARIOS = {
 }
 
 
-def ended(worker: Worker, experiment: Experiment) -> Job:
-    """The job of a scenario, when it has ended."""
-    job = worker.submit(CHECK, small_backward(experiment).flat())
-    assert job.wait(600)
-    return job
-
-
 @pytest.mark.parametrize("values", SCENARIOS.values(), ids=SCENARIOS)
 def test_kernels_scheduler_and_float64_agree(kernel_worker, values):
-    job = ended(kernel_worker, Experiment.of(**{**SMALL, **values}))
+    job = ended(kernel_worker, CHECK, small_backward(Experiment.of(**{**SMALL, **values})))
     assert job.error is None
     assert all(job.result.holds(gradient) for gradient in GRADIENTS)
     assert all(0 <= job.result.largest(*place) < np.inf for place in job.result.tiles)
@@ -187,7 +164,7 @@ def test_a_gradient_that_is_off_by_a_part_in_fifty_is_found(monkeypatch, field, 
 
     monkeypatch.setattr(agreement, "execute_backward", faulty)
     monkeypatch.setattr(agreement, "_kernel_gradients", kernel)
-    *_, result = returned(check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
+    result = returned(agreement.check(small_backward(Experiment.of(**SMALL, dtype="float32")).flat()))
     assert [gradient for gradient in GRADIENTS if not result.holds(gradient)] == [name]
     assert result.largest(name, ("kernel", "float64")) <= result.tolerance[name]
 
@@ -213,11 +190,6 @@ def test_dv_may_be_off_by_what_float32_leaves_in_exponents_and_not_by_more(dropp
     assert (np.abs(d_v - exact).max() <= allowed) == holds
 
 
-def returned(job):
-    """What a job yields, and at last what it returns."""
-    yield (yield from job)
-
-
 def test_the_unfused_formulas_are_the_derivatives():
     problem = Problem(heads=2, kv_heads=1, seq_q=20, seq_kv=30, head_dim=8, dtype="float32")
     q, k, v = make_inputs(problem, heads=2)
@@ -227,16 +199,3 @@ def test_the_unfused_formulas_are_the_derivatives():
     np.testing.assert_allclose(gradients["dQ"], np.stack([head[0] for head in heads]), atol=1e-12)
     np.testing.assert_allclose(gradients["dK"], heads[0][1] + heads[1][1], atol=1e-12)
     np.testing.assert_allclose(gradients["dV"], heads[0][2] + heads[1][2], atol=1e-12)
-
-
-def test_what_is_run_has_one_key_head_and_few_tiles():
-    small = small_backward(Experiment.of(seq=2**17, heads=32, kv_heads=2, batch=4, causal=True)).problem
-    assert (small.batch, small.heads, small.kv_heads) == (1, 4, 1)
-    assert small.seq_q <= 1024
-
-
-def test_what_cannot_run_says_so_in_a_sentence(kernel_worker):
-    large = ended(kernel_worker, Experiment.of(seq=256, head_dim=256, block_q=256, block_kv=256))
-    scheduler = r"the scheduler stops: it needs \d+ KiB, but an H200 allows 227 KiB per block"
-    kernel = r"flash2 with 256 x 256 blocks .* needs \d+ bytes of shared memory a block.*"  # on a GPU
-    assert re.fullmatch(f"{scheduler}|{kernel}", large.error)

@@ -13,19 +13,14 @@ from engine.recordings.file import recording_of
 from engine.recordings.rows import experiment_of
 from engine.recordings.timing import Times
 from engine.worker.jobs import JobError
+from tests.engine.strategies import returned
 
 TIMES = Times(1e-4, 1.1e-4, 1.2e-4, 10)
 SAMPLED = {"times": TIMES, "read": (1, 2), "written": (0, 0), "sms": (9, 9), "interval": 1e-6}
 
 
 def ran(*experiments, **orders):
-    """What the job returns, its updates passed over."""
-    job = live.live(live.payload_of(experiments, **orders))
-    try:
-        while True:
-            next(job)
-    except StopIteration as end:
-        return end.value
+    return returned(live.live(live.payload_of(experiments, **orders)))
 
 
 @pytest.fixture
