@@ -1,13 +1,17 @@
 """Small experiments of every kind, and what they mean element by element: the slow twins of the engine."""
 
+from typing import NamedTuple
+
 import numpy as np
 from hypothesis import strategies as st
 
 from engine import Experiment
 from engine.algorithms import offered
+from engine.problem.bounds import blocks, visible
 from engine.problem.inputs import make_inputs
 from engine.problem.problem import Problem
 from engine.problem.terms import SINK, SLOPE
+from engine.trace.broken import ALPHA, DIVISION, MASK, MAXIMUM, SUM
 
 SEQUENCES = st.one_of(st.integers(1, 200), st.sampled_from([1, 15, 16, 17, 63, 64, 65, 128]))
 BLOCKS = st.sampled_from([16, 32, 64, 128])
@@ -94,6 +98,62 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def one_head(experiment: Experiment, seed: int = 0) -> tuple[np.ndarray, ...]:
     """q, k and v of a scenario's first head."""
     return tuple(array[0] for array in make_inputs(experiment.problem, seed))
+
+
+def tile_counts(experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
+    """Visible elements and elements of every tile, [query blocks, key blocks]."""
+    problem, tiling = experiment.problem, experiment.tiling
+    mask = dense_mask(problem)
+    shape = (blocks(problem.seq_q, tiling.block_q), blocks(problem.seq_kv, tiling.block_kv))
+    seen, size = np.zeros(shape, int), np.zeros(shape, int)
+    for i, j in np.ndindex(shape):
+        rows = slice(i * tiling.block_q, (i + 1) * tiling.block_q)
+        tile = mask[rows, j * tiling.block_kv : (j + 1) * tiling.block_kv]
+        seen[i, j], size[i, j] = tile.sum(), tile.size
+    return seen, size
+
+
+class Visit(NamedTuple):
+    """A row at one key block."""
+
+    before: float  # m
+    m: float
+    sum_before: float  # l
+    sum: float
+    alpha: float
+    largest: float  # of its scores
+    out: np.ndarray  # O, of all keys so far
+
+
+def online(experiment: Experiment, tensors, row: int, flaw: str = "", threshold=0.0) -> dict[int, Visit]:
+    """Algorithm 1 of FlashAttention-2 over one row in float64, by key block in the order of the algorithm.
+
+    flaw: the line that is left out. threshold: bits by which a score must pass m before that is raised.
+    """
+    problem, block = experiment.problem, experiment.tiling.block_kv
+    q, k, v = tensors
+    first = row // experiment.tiling.block_q * experiment.tiling.block_q
+    rows = np.arange(first, min(first + experiment.tiling.block_q, problem.seq_q))
+    m, total, out, found = -np.inf, 0.0, np.zeros(v.shape[1]), {}
+    starts = range(0, problem.seq_kv, block)
+    for at in reversed(starts) if experiment.algorithm in ("flash3", "flash4") else starts:
+        keys = np.arange(at, min(at + block, problem.seq_kv))
+        if not visible(problem, rows, keys).any():
+            continue
+        s = np.float64(k[keys] @ q[row]) * problem.scale
+        if flaw != MASK:
+            s = np.where(visible(problem, np.array([row]), keys)[0], s, -np.inf)
+        rises = (s.max() - m) * np.log2(np.e) > threshold if np.isfinite(s.max()) else False
+        new = 0.0 if flaw == MAXIMUM else s.max() if rises else m
+        if np.isneginf(new):
+            continue
+        alpha = 1.0 if flaw in (ALPHA, MAXIMUM) else np.exp(m - new)
+        p, before = np.exp(s - new), (m, total)
+        total = total * (1.0 if flaw == SUM else alpha) + p.sum()
+        out, m = out * alpha + p @ v[keys], new
+        given = out.copy() if flaw == DIVISION else out / total
+        found[at // block] = Visit(before[0], m, before[1], total, alpha, s.max(), given)
+    return found
 
 
 def exact_attention(problem: Problem, q, k, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,8 +16,7 @@ from engine.trace.execute import GradientTrace, execute, execute_backward
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import gradient_rows
 from tests.engine.closed_form import backward_flops, two_kernel_backward_bytes
-from tests.engine.strategies import exact_attention, exact_gradients, experiments
-from tests.engine.test_bounds import tile_counts
+from tests.engine.strategies import exact_attention, exact_gradients, experiments, tile_counts
 from tests.engine.test_execute import EPSILON
 
 BACKWARD = experiments(algorithms=("backward",))

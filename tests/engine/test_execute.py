@@ -1,4 +1,4 @@
-"""Schedules run on numbers: exact attention comes out, and the memory counts what the traffic says."""
+"""Schedules run on numbers: exact attention comes out, of the bytes that the traffic says, or with a flaw."""
 
 import numpy as np
 import pytest
@@ -7,21 +7,17 @@ from hypothesis import given
 from engine import Experiment, simulate
 from engine.algorithms import compared
 from engine.problem.dtype import round_to
-from engine.problem.inputs import make_inputs
 from engine.problem.terms import SINK
+from engine.trace.broken import ALPHA, DIMS, FLAWS, MAXIMUM, errors
 from engine.trace.execute import execute
 from engine.trace.memory import SramOverflow
 from engine.trace.rows import row_statistics
-from tests.engine.strategies import exact_attention, experiments
+from tests.engine.strategies import exact_attention, experiments, one_head, online, softmax
 
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 POLYNOMIAL_ERROR = 8.8e-5  # of an exponential by a polynomial of degree 3: arXiv 2603.05451
-
-
-def one_head(experiment: Experiment, seed: int = 1):
-    return (array[0] for array in make_inputs(experiment.problem, seed))
 
 
 def eager_error(problem, q, k, v) -> float:
@@ -54,7 +50,7 @@ def check(found_out, found_lse, problem, tensors, rounds=2, stored=EPSILON["floa
 
 @given(experiments())
 def test_a_trace_is_attention_as_float64_has_it_of_the_bytes_that_are_asked_for_and_row_by_row(experiment):
-    problem, tensors = experiment.problem, tuple(one_head(experiment))
+    problem, tensors = experiment.problem, one_head(experiment)
     trace, simulation = execute(experiment, *tensors), simulate(experiment)
     # flash1 rounds O once a key block, the others once; unfused S has the dtype
     rounds = 2 + len(simulation.schedule.key_rows) if experiment.algorithm == "flash1" else 2
@@ -80,9 +76,9 @@ def test_a_trace_is_attention_as_float64_has_it_of_the_bytes_that_are_asked_for_
 def test_weights_of_the_tiles_are_shares_of_the_exact_softmax():
     experiment = Experiment.of(heads=1, seq=300, causal=True, block_kv=32)
     q, k, v = one_head(experiment)
-    _, lse, scores = exact_attention(experiment.problem, q, k, v)
+    scores = exact_attention(experiment.problem, q, k, v)[2]
     rows = np.array([0, 31, 32, 299])
-    weights = np.pad(np.exp(scores - lse[:, None]), ((0, 0), (0, 20))).reshape(300, 10, 32).sum(2)
+    weights = np.pad(softmax(scores), ((0, 0), (0, 20))).reshape(300, 10, 32).sum(2)
     np.testing.assert_allclose(row_statistics(experiment, q, k, rows).weight, weights[rows], atol=1e-6)
 
 
@@ -91,19 +87,13 @@ def test_visits_hold_the_maximum_and_the_sum_of_all_keys_so_far(algorithm, seq):
     """FlashAttention-3 takes blocks of 128 keys, the last first."""
     values = {"heads": 1, "dtype": "float32", "head_dim": 16, "block_q": 32, "block_kv": 32}
     experiment = Experiment.of(algorithm=algorithm, seq=seq, **values)
-    q, k, v = one_head(experiment)
-    trace = execute(experiment, q, k, v)
-    _, _, scores = exact_attention(experiment.problem, q, k, v)
-    order = [2, 1, 0] if algorithm == "flash3" else [0, 1, 2]
-    size = experiment.tiling.block_kv
-    for at, block in enumerate(order):
-        seen = scores[:, block * size :] if algorithm == "flash3" else scores[:, : (block + 1) * size]
-        m = seen.max(1)
-        np.testing.assert_allclose(trace.m[:, block].ravel()[:seq], m, rtol=1e-5)
-        total = np.exp(seen - m[:, None]).sum(1)
-        np.testing.assert_allclose(trace.l[:, block].ravel()[:seq], total, rtol=1e-5)
-        alpha, before = trace.alpha[:, block].ravel()[:seq], trace.m[:, order[at - 1]].ravel()[:seq]
-        np.testing.assert_allclose(alpha, np.exp(before - m) if at else 0, rtol=1e-5)
+    tensors = one_head(experiment)
+    trace = execute(experiment, *tensors)
+    for row in range(seq):
+        for block, visit in online(experiment, tensors, row).items():
+            at = row // experiment.tiling.block_q, block, row % experiment.tiling.block_q
+            found = trace.m[at], trace.l[at], trace.alpha[at]
+            assert found == pytest.approx((visit.m, visit.sum, visit.alpha), rel=1e-5)
 
 
 def test_tiles_that_do_not_fit_are_refused_with_need_and_capacity():
@@ -126,7 +116,7 @@ def test_inputs_of_a_wrong_shape_are_named(algorithm):
 
 def test_inputs_are_left_as_they_were():
     experiment = Experiment.of(algorithm="flash1", heads=1, seq=64)
-    arrays = tuple(one_head(experiment))
+    arrays = one_head(experiment)
     copies = [array.copy() for array in arrays]
     execute(experiment, *arrays)
     for array, copy in zip(arrays, copies, strict=True):
@@ -147,3 +137,35 @@ def test_p_is_rounded_before_it_meets_v_and_its_sum_is_not(dtype):
     ]
     assert alike[0] > 0.99
     assert alike[1] < 0.9
+
+
+SCENARIOS = {
+    "causal": {"seq": 192, "head_dim": 32, "heads": 1, "causal": True, "block_q": 64, "block_kv": 32},
+    "ragged": {"seq": 150, "head_dim": 16, "heads": 1, "block_q": 64, "block_kv": 32},
+    "from the last": {"seq": 256, "head_dim": 64, "heads": 1, "causal": True, "algorithm": "flash3"},
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_o_is_off_by_what_a_loop_without_that_line_gives(name, flaw):
+    experiment = Experiment.of(**SCENARIOS[name])
+    q, k, v = one_head(experiment)
+    rows = np.array([7, 70, experiment.problem.seq_q - 1])
+    given = errors(experiment, q, k, v, rows)[flaw]
+    right, wrong = (
+        [online(experiment, (q, k, v[:, :DIMS]), row, which) for row in rows] for which in ("", flaw)
+    )
+    largest = max(np.abs(visit.out).max() for row in right for visit in row.values())
+    for row, (exact, other) in enumerate(zip(right, wrong, strict=True)):
+        for block, visit in exact.items():
+            off = np.abs(other[block].out - visit.out).max() / largest
+            assert given[row, block] == pytest.approx(off, abs=2e-3)
+
+
+def test_numbers_that_overflow_float16_need_the_maximum():
+    experiment = Experiment.of(seq=64, head_dim=16, heads=1, block_q=32, block_kv=32)
+    q, k, v = one_head(experiment)
+    off = errors(experiment, 40 * q, k, v, np.arange(64))
+    assert np.isinf(off[MAXIMUM][:, -1]).any()
+    assert np.isfinite(off[ALPHA]).all()

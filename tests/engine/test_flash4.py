@@ -12,7 +12,7 @@ from engine.small.model import small
 from engine.trace.dense import exact_tiles
 from engine.trace.execute import execute
 from engine.trace.softmax import exp2_by_polynomial, exponentials
-from tests.engine.strategies import dense_mask
+from tests.engine.strategies import dense_mask, one_head, online
 
 B200 = {"algorithm": "flash4", "hardware": "b200", "heads": 1}
 CASES = [
@@ -23,10 +23,6 @@ CASES = [
     {"seq": 500, "head_dim": 192, "head_dim_v": 128, "causal": True},
     {"seq": 300, "head_dim": 256},  # two tiles' S and O do not fit tensor memory
 ]
-
-
-def one_head(experiment: Experiment) -> tuple[np.ndarray, ...]:
-    return tuple(array[0] for array in make_inputs(experiment.problem))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -53,21 +49,18 @@ def test_a_maximum_stays_until_a_score_passes_it_by_more_than_two_to_the_eighth(
     """By a loop over one row's key blocks in float64, last first; O and lse are those of float64 anyway."""
     experiment = Experiment.of(**B200, seq=640, head_dim=16)
     q, k, v = one_head(experiment)
-    trace = execute(experiment, spread * q, k, v)
-    exact = exact_tiles(experiment, spread * q, k, v)
+    tensors = spread * q, k, v
+    trace = execute(experiment, *tensors)
+    exact = exact_tiles(experiment, *tensors)
     np.testing.assert_allclose(trace.out, exact.out, atol=2e-3 * np.abs(v).max())
     skipped = raised = 0
     for row in range(0, 640, 37):
-        scores, m = (spread * q[row].astype(float) @ k.T.astype(float)) / 4, -np.inf
-        for block in reversed(range(5)):
-            largest = scores[128 * block : 128 * block + 128].max()
-            rises = (largest - m) * np.log2(np.e) > 8
-            skipped += not rises and largest > m
-            alpha = np.exp(m - largest) if rises else 1.0
-            m, raised = (largest, raised + 1) if rises else (m, raised)
+        for block, visit in online(experiment, tensors, row, threshold=8).items():
+            skipped += visit.m == visit.before < visit.largest
+            raised += visit.m > visit.before
             at = row // 256, block, row % 256
-            assert trace.m[at] == pytest.approx(m, rel=1e-5)
-            assert trace.alpha[at] == pytest.approx(alpha, rel=1e-4)
+            assert trace.m[at] == pytest.approx(visit.m, rel=1e-5)
+            assert trace.alpha[at] == pytest.approx(visit.alpha, rel=1e-4)
     assert skipped > 0
     assert (raised > 18) == (spread > 1)  # of 18 rows, each of which takes its first
 

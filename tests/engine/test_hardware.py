@@ -1,11 +1,13 @@
-"""The presets' figures against what follows from others: cores, clocks, bus widths, drivers' reports."""
+"""The presets against what follows from other figures, and what was published of their rates."""
 
 import pytest
 
+from engine import Experiment, simulate
 from engine.problem.gpu import Gpu, Reached
 from engine.problem.hardware import GPUS, KIB, MIB, gpu_named
 from engine.recordings.file import recordings
 from engine.studies.calibrated import HBM, L2, REGISTERS, SHARED, memories
+from engine.studies.model_errors import medians, published
 
 # by compute capability (CUDA C++ Programming Guide, technical specifications; the last row AMD's): cores per
 # SM, tensor FLOP per clock and SM in 16 bits, blocks per SM, KiB of shared memory of an SM and a block,
@@ -158,3 +160,34 @@ def test_the_nearer_a_memory_the_smaller_and_faster_it_is(hardware):
     shared, l2, hbm = (of(hardware)[name] for name in (SHARED, L2, HBM))
     assert shared.bytes_per_second >= l2.bytes_per_second > hbm.bytes_per_second
     assert shared.each < l2.bytes < hbm.bytes
+
+
+def test_published_rates_are_met_in_the_median():
+    rows = published()
+    assert len(rows) >= 20
+    assert len(medians()) == 10
+    assert 0.8 <= medians()[""] <= 1.25
+    assert all(one.source.startswith(("https://", "FlashAttention-3, arXiv")) for one in rows)
+
+
+def test_each_gpu_by_itself_is_met_too():
+    """On an RTX A5000 FlashAttention-2 is a quarter faster than Triton is modelled to be."""
+    for name, ratio in medians().items():
+        assert (0.75 if name == "RTX A5000" else 0.8) <= ratio <= 1.25, name
+
+
+def test_a_row_is_flops_over_seconds_and_causal_ones_count_half():
+    asked = Experiment.of(batch=8, heads=16, seq=2048, head_dim=128, hardware="rtx4090").in_own_tiling()
+    of = {row.experiment: row for row in published()}
+    for row, share in ((of[asked], 1), (of[asked.changed(causal=True)], 2)):
+        flops = 4 * 8 * 16 * 2048 * 2048 * 128 / share
+        assert row.modelled == pytest.approx(flops / simulate(row.experiment).modelled.seconds)
+        assert row.ratio == row.modelled / row.rate
+
+
+def test_no_gpu_reaches_more_than_its_peak_but_where_that_was_published():
+    """A T4 multiplies without tensor cores, a GeForce card's clock is above its data sheet's."""
+    for key, gpu in GPUS.items():
+        share = gpu.reached.matrix
+        assert share <= 1.0 or key in ("rtx4090", "rtx5090")
+    assert GPUS["t4"].reached.matrix * 65.1 < 8.1

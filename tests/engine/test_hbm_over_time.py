@@ -1,4 +1,4 @@
-"""Bytes across HBM over time: they add up, come when their block does, and wait in L2 and for the memory."""
+"""Bytes across HBM, step by step and over time: they add up, come when their block does, and wait in L2."""
 
 import json
 
@@ -12,21 +12,25 @@ from engine.model.simulation import simulate
 from engine.model.timeline import TimelineError
 from engine.problem.hardware import GPUS
 from engine.recordings.file import SHELF, recording_of
+from engine.schedule.step import Operation, Tensor
 from engine.studies import hbm_over_time
-from engine.studies.hbm_over_time import modelled_flow, outline
+from engine.studies.hbm_over_time import crossings, modelled_flow, outline
 from engine.studies.sampled_calls import SampledCall
 
-CALLS = [
-    {"algorithm": "standard", "seq": 2048},
-    {"algorithm": "flash1", "seq": 2048},
-    {"algorithm": "flash2", "seq": 4096, "head_dim": 128, "kv_heads": 4, "window": 512},
-    {"algorithm": "flash3", "seq": 4000, "head_dim": 128, "causal": True},
-    {"algorithm": "split_kv", "seq": 1, "seq_kv": 65536, "heads": 32, "kv_heads": 8, "splits": 8},
-    {"algorithm": "backward", "seq": 1024},
-]
+CALLS = {
+    "unfused": {"algorithm": "standard", "seq": 2048, "causal": True},
+    "flash1, ragged, shared keys": {"algorithm": "flash1", "seq": 500, "heads": 8, "kv_heads": 2},
+    "flash1": {"algorithm": "flash1", "seq": 2048},
+    "a window": {"algorithm": "flash2", "seq": 4096, "head_dim": 128, "kv_heads": 4, "window": 512},
+    "flash3": {"algorithm": "flash3", "seq": 4000, "head_dim": 128, "causal": True},
+    "split": {"algorithm": "split_kv", "seq": 1, "seq_kv": 65536, "heads": 32, "kv_heads": 8, "splits": 8},
+    "backward": {"algorithm": "backward", "seq": 1024},
+    "keys beyond a small cache": {"algorithm": "flash2", "seq": 8192, "heads": 4, "hardware": "t4"},
+    "O beyond the cache": {"algorithm": "flash1", "seq": 2048, "heads": 64, "hardware": "t4"},
+}
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call["algorithm"])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_intervals_add_up_to_the_modelled_bytes_and_none_is_beyond_the_memory(call):
     experiment = Experiment.of(**call)
     flow, dram = modelled_flow(experiment, 1e-6), simulate(experiment).traffic.dram
@@ -102,3 +106,44 @@ def test_a_call_of_too_many_steps_is_refused(monkeypatch):
     monkeypatch.setattr(hbm_over_time, "MOST_STEPS", 1000)
     with pytest.raises(TimelineError, match="at most 1,000 steps"):
         modelled_flow(Experiment(), 1e-6)
+
+
+@pytest.mark.parametrize("values", CALLS.values(), ids=CALLS)
+def test_the_steps_of_one_head_add_up_to_its_share_of_the_dram_bytes(values):
+    simulation = simulate(Experiment.of(**values))
+    found, columns = crossings(simulation.launch, simulation.traffic), simulation.schedule.columns
+    dram, heads = simulation.traffic.dram, simulation.traffic.heads
+    for operation, moved, by in (
+        (Operation.LOAD, found.read, dram.read),
+        (Operation.STORE, found.written, dram.written),
+    ):
+        assert not moved[columns.operation != operation].any()
+        for tensor, amount in by.items():
+            if amount:
+                assert moved[columns.tensor == tensor].sum() * heads == pytest.approx(amount, rel=1e-9)
+    assert (found.read <= columns.read_bytes * (1 + 1e-6)).all()
+    assert (found.written <= columns.written_bytes * (1 + 1e-6)).all()
+
+
+def test_a_tile_crosses_when_it_is_first_touched_and_never_again_while_it_stays_in_the_cache():
+    """By a set of the tiles seen so far: K and V of N 1,024, 8,192 B a tile, are read once, not 16 times."""
+    simulation = simulate(Experiment.of(seq=1024, head_dim=64))
+    found, columns = crossings(simulation.launch, simulation.traffic), simulation.schedule.columns
+    seen: set[tuple[int, int]] = set()
+    for step in np.flatnonzero(np.isin(columns.tensor, (Tensor.K, Tensor.V))).tolist():
+        tile = int(columns.tensor[step]), int(columns.key_block[step])
+        assert found.read[step] == pytest.approx(0 if tile in seen else 64 * 64 * 2)
+        assert found.first[step] == (tile not in seen)
+        seen.add(tile)
+    assert found.read.sum() == pytest.approx(3 * 1024 * 64 * 2)  # Q, K and V once
+
+
+def test_where_keys_outgrow_the_cache_every_later_touch_crosses_with_one_chance():
+    simulation = simulate(Experiment.of(**CALLS["keys beyond a small cache"]))
+    found, columns = crossings(simulation.launch, simulation.traffic), simulation.schedule.columns
+    later = (columns.tensor == Tensor.K) & ~found.first
+    chances = found.read[later] / columns.read_bytes[later]
+    dram, asked = simulation.traffic.dram.read[Tensor.K], simulation.traffic.requested.read[Tensor.K]
+    once = 4 * 8192 * 64 * 2
+    assert dram > 1.01 * once
+    np.testing.assert_allclose(chances, (dram - once) / (asked - once), rtol=1e-6)  # bytes are whole

@@ -1,6 +1,10 @@
-"""Inputs are the same everywhere, lie in their dtype, and make a running maximum rise."""
+"""Inputs: drawn ones are the same everywhere; heads of a file are read within limits; heads of models."""
 
 import hashlib
+import json
+import pickle
+import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -8,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import Experiment
+from engine.experiment import ExperimentError
 from engine.problem.dtype import round_to
-from engine.problem.inputs import make_inputs
+from engine.problem.heads import Heads, HeadsError, keep, kept, read
+from engine.problem.inputs import fits, make_inputs, tokens_of
 from engine.studies.drawable import drawable
+from engine.trace.execute import execute
 from engine.trace.rows import row_statistics
 from tests.engine.strategies import experiments
 
@@ -77,3 +84,164 @@ def test_what_is_drawn_has_at_most_so_many_tiles_and_keeps_its_blocks(experiment
         for length, longer in ((problem.seq_q, before.seq_q), (problem.seq_kv, before.seq_kv)):
             assert length == pytest.approx(max(1, longer / factor), abs=1)
         assert (problem.mask.window is None) == (before.mask.window is None)
+
+
+def heads(queries: int = 40, keys: int = 40, **more) -> Heads:
+    drawn = np.random.default_rng(3)
+    shapes = {"q": (4, queries, 16), "k": (2, keys, 16), "v": (2, keys, 8)}
+    return Heads.of(**{name: drawn.standard_normal(shape) for name, shape in shapes.items()} | more)
+
+
+def safetensors(said: dict, **arrays: np.ndarray) -> bytes:
+    header, body = {"__metadata__": said}, b""
+    for name, array in arrays.items():
+        kind = {"float32": "F32", "uint16": "BF16"}[array.dtype.name]
+        ends = [len(body), len(body) + array.nbytes]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": ends}
+        body += array.tobytes()
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def test_both_kinds_of_files_hold_the_same_heads():
+    words = ["né", "日本", "<s>", *"abcdefghij" * 3, *"0123456"]
+    one = heads(tokens=words, scale=0.3)
+    halves = {name: (getattr(one, name).view(np.uint32) >> 16).astype(np.uint16) for name in "qkv"}
+    other = read(safetensors({"tokens": json.dumps(words), "scale": "0.3"}, **halves))
+    again = read(one.packed())
+    assert again.tokens == other.tokens == tuple(words)
+    assert (again.scale, again.group) == (other.scale, other.group) == (0.3, 2)
+    for name in "qkv":
+        np.testing.assert_array_equal(getattr(again, name), getattr(one, name))
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=2**-7)
+
+
+def npz(**arrays) -> bytes:
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def promised(shape: str) -> bytes:
+    """An .npz whose header promises more than it holds."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    part, file = (
+        b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + b"\0" * 64,
+        BytesIO(),
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("q.npy", part)
+    return file.getvalue()
+
+
+ONE = np.ones((2, 4, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        (b"", "neither an .npz nor a .safetensors"),
+        (pickle.dumps({"q": 1}), "neither an .npz nor a .safetensors"),
+        (b"PK\x03\x04", "no .npz that can be read"),
+        (npz(q=np.array([print]), k=ONE, v=ONE), "does not hold as numbers"),
+        (promised("(4000, 1000, 1000)"), "does not hold as numbers"),
+        (npz(q=ONE, k=ONE), "The file has no v; it must have q, k and v"),
+        (npz(q=ONE[0], k=ONE, v=ONE), "it must be numbers of three axes"),
+        (npz(q=np.full_like(ONE, np.nan), k=ONE, v=ONE), "q holds NaN or infinity"),
+        (npz(q=ONE, k=ONE[..., :4], v=ONE), "k has head dim 4; it must be q's, 8"),
+        (npz(q=ONE, k=ONE, v=ONE[:, :2]), "its heads and tokens must be k's"),
+        (npz(q=np.ones((3, 4, 8)), k=ONE, v=ONE), "k has 2 heads; it must be a divisor of q's 3"),
+        (npz(q=np.ones((1, 20000, 1)), k=np.ones((1, 20000, 1)), v=np.ones((1, 20000, 1))), "at most 16,384"),
+        (npz(q=ONE, k=ONE, v=ONE, tokens=np.array(["a"])), "tokens has 1 words; it must have one for each"),
+        (npz(q=ONE, k=ONE, v=ONE, scale=-1.0), "scale is -1.0; it must be a positive number"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_in_one_sentence(file, said):
+    with pytest.raises(HeadsError) as error:
+        read(file)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_scenario_that_names_heads_multiplies_them_as_dense_float64_does():
+    one = heads(scale=0.4)
+    experiment = Experiment.of(inputs=one, dtype="float32", block_q=16, block_kv=16, causal=True)
+    assert {name: experiment.flat()[name] for name in one.values()} == one.values()
+    q, k, v = (array[0] for array in make_inputs(experiment.problem))
+    scores = np.where(np.tri(40), one.q[0].astype(float) @ one.k[0].T * 0.4, -np.inf)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    dense = weights / weights.sum(1, keepdims=True) @ one.v[0]
+    np.testing.assert_allclose(execute(experiment, q, k, v).out, dense, atol=1e-5)
+
+
+def test_the_head_that_is_named_comes_first_with_its_own_keys():
+    key = keep(heads())
+    problem = Experiment.of(inputs=f"{key}:3", **heads().values()).problem
+    q, k, _ = make_inputs(problem, heads=2)
+    np.testing.assert_allclose(q, heads().q[[3, 0]], atol=2e-3)
+    np.testing.assert_allclose(k, heads().k[[1, 0]], atol=2e-3)
+
+
+def test_fewer_tokens_are_the_first_and_of_a_cache_the_last():
+    words = tuple(map(str, range(40)))
+    whole = Experiment.of(inputs=heads(tokens=words)).changed(seq=10, seq_kv=10)
+    assert tokens_of(whole.problem) == words[:10]
+    cached = Experiment.of(inputs=heads(1, tokens=words)).changed(seq_kv=10)
+    assert tokens_of(cached.problem) == words[-10:]
+    np.testing.assert_allclose(make_inputs(cached.problem)[1][0], heads(1).k[0, -10:], atol=2e-3)
+
+
+def test_what_heads_do_not_fit_is_drawn_when_it_is_changed_and_refused_when_it_is_asked():
+    experiment = Experiment.of(inputs=heads())
+    assert fits(experiment.problem)
+    assert experiment.changed(head_dim=32).problem.inputs == "drawn"
+    with pytest.raises(ExperimentError, match="it must be drawn, as these heads have other sizes"):
+        Experiment.of(inputs=heads(), seq=41)
+    for name in ("0123456789ab", "../../etc", "0123456789ab:99999", "drawn:1"):
+        assert kept(name) is None
+        with pytest.raises(ExperimentError, match="it must be drawn, a layer, a head and a text"):
+            Experiment.of(inputs=name)
+
+
+def test_a_models_heads_are_taken_however_it_calls_attention(tmp_path):
+    torch = pytest.importorskip("torch")
+    from engine.capture import capture
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.kv = torch.nn.Linear(32, 32), torch.nn.Linear(32, 32)
+
+        def forward(self, x):
+            q = self.q(x).view(1, -1, 4, 8).transpose(1, 2)
+            k, v = self.kv(x).view(1, -1, 2, 2, 8).permute(2, 0, 3, 1, 4)
+            k, v = (each.repeat_interleave(2, 1) for each in (k, v))
+            out = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return x + out.transpose(1, 2).reshape(1, -1, 32), q, k
+
+    torch.manual_seed(0)
+    model, x = torch.nn.ModuleList([Block(), Block()]), torch.randn(1, 12, 32)
+    with capture(layer=1, out=tmp_path / "heads.npz", tokens=8) as found:
+        first, *_ = model[0](x)
+        _, q, k = model[1](first)
+    taken = read(tmp_path / "heads.npz")
+    np.testing.assert_array_equal(taken.q, q[0, :, -8:].detach())
+    np.testing.assert_array_equal(taken.k, k[0, ::2, -8:].detach())
+    assert (taken.group, found[0].scale) == (2, 8**-0.5)
+    with pytest.raises(HeadsError, match="layer is 5; it must be below the 1 calls"), capture(layer=5):
+        model[0](x)
+
+
+def test_calls_of_this_projects_own_functions_are_taken_too():
+    torch = pytest.importorskip("torch")
+    kernels = pytest.importorskip("kernels")
+    import kernels.flash_attn as library
+    from engine.capture import capture
+
+    q, k, v = (torch.randn(1, 16, 2, 16) for _ in range(3))
+    with capture() as found:
+        library.flash_attn_func(q, k, v)
+    np.testing.assert_array_equal(found[0].q, q[0].transpose(0, 1))
+    with capture() as found:
+        kernels.attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), scale=0.5)
+    assert found[0].scale == 0.5

@@ -23,7 +23,7 @@ from engine.recordings.file import FileError, dumps, load, recordings, save
 from engine.recordings.recording import Recording, identity, unmeasured
 from engine.recordings.timing import TilingTiming
 from engine.root import ROOT
-from tests.engine.test_bench import TINY, bench_of
+from tests.engine.test_measure import SHORT, bench_of
 from tests.engine.test_recording import DEVICE
 
 ROWS = recordings()[0].timings[:40]
@@ -100,7 +100,7 @@ def test_a_sweep_keeps_failures_as_results(monkeypatch):
         return call
 
     monkeypatch.setattr(sections, "_launched", launched)
-    wanted = [TilingTiming("flash2", TINY, rows, 16, 4, 1) for rows in (16, 32)]
+    wanted = [TilingTiming("flash2", SHORT, rows, 16, 4, 1) for rows in (16, 32)]
     rows = {row.block_q: row for row in sections.timed(wanted, record.SWEPT, cuda=False)}
     assert rows[16].times is not None
     assert rows[32].skipped == "out of shared memory: 288 KB of 227 KB"

@@ -1,5 +1,6 @@
-"""Simulated timelines: every block once, no SM overfull, no faster than its units, near what a GPU ran."""
+"""Timelines: blocks placed as a twin places them, each once, no faster than its units, as a GPU ran."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,14 +12,125 @@ from engine import Experiment, simulate
 from engine.algorithms import ALGORITHMS
 from engine.model.block_seconds import work_of
 from engine.model.launch import HEAVY_FIRST, NATURAL, ORDERS, launch
-from engine.model.placement import PLACED_ONE_BY_ONE
+from engine.model.placement import PLACED_ONE_BY_ONE, makespan_alike, place
 from engine.model.simulated_timeline import MOST_BLOCKS, simulate_timeline
-from engine.model.timeline import TimelineError
+from engine.model.timeline import MODELLED, Timeline, TimelineError
 from engine.recordings.file import recordings
 from engine.recordings.timelines import timelines
 from engine.schedule.nest import ROWS
 from engine.studies.timeline_files import block_requests
 from tests.engine.strategies import experiments
+
+LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=40)
+ALONE_FASTER = st.lists(st.floats(1.0, 3.0), max_size=3)
+
+
+def speeds_of(faster: list[float]) -> np.ndarray:
+    """[places + 1] that fall to 1 where all places are taken."""
+    return np.array([1.0, *sorted(faster, reverse=True), 1.0])
+
+
+def event_by_event(lengths: list[int], sms: int, speeds: np.ndarray) -> tuple[list[int], list, list]:
+    """(sm, start, end) of every block, from what runs at every moment."""
+    places = len(speeds) - 1
+
+    waiting, now = list(enumerate(lengths)), 0.0
+    running: dict[int, list] = {}  # slot: [block, seconds to go where all places are taken]
+    sm, start, end = ([0.0] * len(lengths) for _ in range(3))
+    while waiting or running:
+        for slot in range(sms * places):
+            if slot not in running and waiting:
+                block, length = waiting.pop(0)
+                running[slot] = [block, float(length)]
+                sm[block], start[block] = slot % sms, now
+        counts = np.bincount([slot % sms for slot in running], minlength=sms)
+        rate = {slot: speeds[counts[slot % sms]] for slot in running}
+        step = min(left / rate[slot] for slot, (_, left) in running.items())
+        now += step
+        for slot, held in list(running.items()):
+            held[1] -= step * rate[slot]
+            if held[1] < 1e-9:
+                end[held[0]] = now
+                del running[slot]
+    return sm, start, end
+
+
+@given(LENGTHS, st.integers(1, 4), ALONE_FASTER)
+def test_every_block_runs_where_and_when_the_twin_says(lengths, sms, faster):
+    speeds = speeds_of(faster)
+    ours = place(np.array(lengths, float), sms, speeds)
+    for each, twin in zip(ours, event_by_event(lengths, sms, speeds), strict=True):
+        np.testing.assert_allclose(each, twin, atol=1e-6)
+
+
+@given(st.integers(1, 60), st.integers(1, 4), ALONE_FASTER)
+def test_equal_blocks_need_no_placing(count, sms, faster):
+    speeds = speeds_of(faster)
+    end = place(np.full(count, 3.0), sms, speeds)[2].max()
+    assert makespan_alike(count, 3.0, sms, speeds) == pytest.approx(end)
+
+
+@given(LENGTHS, st.integers(1, 4), st.integers(1, 3))
+def test_no_placing_beats_an_even_spread_or_the_longest_block(lengths, sms, places):
+    end = place(np.array(lengths, float), sms, np.ones(places + 1))[2].max()
+    assert end >= max(max(lengths), sum(lengths) / (sms * places)) - 1e-9
+    assert end <= max(lengths) + sum(lengths) / (sms * places)
+
+
+def timeline(**changed) -> Timeline:
+    """Three SMs with two places: SM 0 runs three blocks, SM 1 one, SM 2 none."""
+    columns = {
+        "kernel": [0, 0, 0, 0],
+        "sm": [0, 1, 0, 0],
+        "start": [0.0, 0.0, 1.0, 4.0],
+        "end": [4.0, 2.0, 3.0, 6.0],
+        "head": [0, 0, 1, 1],
+        "query_block": [0, 1, 0, 1],
+        "key_block": [-1] * 4,
+    }
+    given = {"order": NATURAL, "kernels": ("attention",), "sms": 3, "resident": (2,), **columns, **changed}
+    return Timeline(Experiment(), MODELLED, **given)
+
+
+def test_what_is_read_off_it_by_hand():
+    one = timeline()
+    assert one.wave.tolist() == [0, 0, 0, 1]  # how often a place was filled before
+    assert one.place.tolist() == [0, 0, 1, 0]  # the lowest that is free
+    assert one.busy.tolist() == [6, 2, 0]  # seconds in which an SM has at least one block
+    assert one.busy_share == pytest.approx(8 / 18)
+    assert one.imbalance == pytest.approx(6 / (8 / 3) - 1)  # of the busiest SM over the average
+    assert one.tail == 6  # from when the first SM has nothing left
+    assert timeline(sm=[0, 1, 0, 2]).tail == pytest.approx(6 - 2)
+    assert [each.tolist() for each in one.running] == [[0, 1, 2, 3, 4, 6], [2, 3, 2, 1, 1, 0]]
+    two = timeline(kernels=("scores", "output"), resident=(2, 1), kernel=[0, 0, 0, 1])
+    assert two.wave.tolist() == [0, 0, 0, 0]  # each kernel's from zero
+
+
+def test_equal_timelines_are_those_with_equal_columns():
+    assert timeline() == timeline()
+    assert timeline() != timeline(sm=[0, 1, 0, 2])
+    assert timeline() != replace(timeline(), origin="recorded on a GPU")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"resident": (1,)}, "at most 1 blocks of attention on an SM at once, not 2"),
+        ({"sm": [0, 1, 0, 3]}, "SMs must be from 0 to 2"),
+        ({"sm": [0, 1, 0, -1]}, "SMs must be from 0 to 2"),
+        ({"sms": 10**9}, "1 to 1,024 SMs"),
+        ({"start": [1.0, 1.0, 1.0, 4.0]}, "first block must start at 0"),
+        ({"end": [4.0, 2.0, 0.5, 6.0]}, "none end before it starts"),
+        ({"end": [4.0, 2.0, 3.0, np.inf]}, "finite"),
+        ({"head": [0, 0, 1]}, "equally long"),
+        ({"order": "backwards"}, "order must be one of heavy first, natural"),
+        ({"kernel": [0, 0, 0, 1]}, "kernels must be from 0 to 0"),
+    ],
+)
+def test_what_is_no_timeline_is_refused_in_a_sentence(changed, said):
+    with pytest.raises(TimelineError, match=said):
+        timeline(**changed)
+
 
 ORDER = st.sampled_from(ORDERS)
 ANY = st.builds(

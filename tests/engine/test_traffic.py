@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from engine import Experiment, simulate
 from engine.schedule.step import Tensor
 from tests.engine.closed_form import flash1_bytes, flash2_bytes, io_order, standard_bytes, standard_flops
-from tests.engine.strategies import experiments, on_one_gpu
-from tests.engine.test_bounds import tile_counts
+from tests.engine.strategies import experiments, on_one_gpu, tile_counts
 
 
 @settings(max_examples=120)

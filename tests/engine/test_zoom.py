@@ -9,7 +9,9 @@ import pytest
 from app.zoom import payload
 from engine.experiment import Experiment
 from engine.problem.inputs import make_inputs
+from engine.studies.warp_partition import WARPS, partitions
 from engine.studies.zoom import warp_pieces, zoom
+from tests.engine.strategies import one_head, online
 
 CALLS = (
     {"seq": 512, "head_dim": 64},
@@ -22,43 +24,21 @@ CALLS = (
 )
 
 
-def in_a_loop(experiment: Experiment, row: int, key_block: int):
-    """m, l and alpha of a row before and after a key block, one score after another in float64."""
-    problem, width = experiment.problem, experiment.tiling.block_kv
-    q, k, _ = (each[0].astype(float) for each in make_inputs(problem))
-    order = range(-(-problem.seq_kv // width))
-    m, total = -math.inf, 0.0
-    for j in reversed(order) if experiment.algorithm == "flash3" else order:
-        keys = range(j * width, min((j + 1) * width, problem.seq_kv))
-        last = row + problem.seq_kv - problem.seq_q if problem.mask.causal else problem.seq_kv
-        scores = [sum(q[row] * k[key]) / math.sqrt(problem.head_dim) for key in keys if key <= last]
-        if not scores:
-            continue
-        before, m_before = total, m
-        m = max(m, *scores)
-        alpha = math.exp(m_before - m)
-        total = alpha * total + sum(math.exp(score - m) for score in scores)
-        if j == key_block:
-            return (m_before, m), (before, total), alpha, max(scores)
-    raise AssertionError("the row does not see that block")
-
-
 @pytest.mark.parametrize("values", CALLS, ids=lambda values: "-".join(map(str, values.values())))
 def test_the_score_and_its_row_are_those_of_a_plain_loop(values):
     found = zoom(Experiment.of(**values))
     one = found.experiment.changed(heads=1, kv_heads=1)
-    m, total, alpha, largest = in_a_loop(one, found.row, found.tile[1])
-    assert (found.m, found.l, found.alpha) == (
-        pytest.approx(m, rel=1e-5),
-        pytest.approx(total, rel=1e-5),
-        pytest.approx(alpha, rel=1e-4),
-    )
-    assert found.score == pytest.approx(largest, rel=1e-5)
-    assert found.score == pytest.approx(float(found.q @ found.k) / math.sqrt(len(found.q)), rel=1e-5)
     i, j = found.tile
-    assert (
-        found.scores[found.row - i * one.tiling.block_q, found.key - j * one.tiling.block_kv] == found.score
+    visit = online(one, one_head(one), found.row)[j]
+    assert (found.m, found.l) == (
+        pytest.approx((visit.before, visit.m), rel=1e-5),
+        pytest.approx((visit.sum_before, visit.sum), rel=1e-5),
     )
+    assert found.alpha == pytest.approx(visit.alpha, rel=1e-4)
+    assert found.score == pytest.approx(visit.largest, rel=1e-5)
+    assert found.score == pytest.approx(float(found.q @ found.k) / math.sqrt(len(found.q)), rel=1e-5)
+    at = found.row - i * one.tiling.block_q, found.key - j * one.tiling.block_kv
+    assert found.scores[at] == found.score
 
 
 @pytest.mark.parametrize(("rows", "keys", "warps"), [(128, 64, 8), (64, 64, 4), (256, 128, 8), (16, 64, 4)])
@@ -88,3 +68,24 @@ def test_every_depth_lies_within_the_one_before_and_its_numbers_are_the_scenario
         "32",
     )
     assert told["its rows of Q"] == told["its rows of K and V"] == "32.8 kB"
+
+
+@pytest.mark.parametrize(("rows", "keys", "dim"), [(64, 64, 64), (128, 64, 128), (128, 32, 40), (16, 16, 8)])
+def test_both_give_the_tiles_output_and_only_one_exchanges(rows, keys, dim):
+    experiment = Experiment.of(seq=512, head_dim=dim, block_q=rows, block_kv=keys)
+    q, k, v = (
+        each[0].astype(float) for each in make_inputs(experiment.changed(seq=rows, seq_kv=keys).problem)
+    )
+    scores = q @ k.T / np.sqrt(dim)
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    found = partitions(experiment)
+    for each in found.values():
+        np.testing.assert_allclose(each.out, weights @ v, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(each.l, weights.sum(1), rtol=1e-5)
+        assert each.visits == -(-512 // rows) * -(-512 // keys)
+    # float32: every warp's maxima to every other; each row's parts of O and l to whoever adds it
+    maxima, parts = WARPS * (WARPS - 1) * rows * 4, (WARPS - 1) * rows * (dim + 1) * 4
+    passed = 2 * maxima, 2 * (maxima + parts)  # written and read
+    assert found["keys"].passed == (0, 0, *[passed[0]] * 3, passed[1])
+    assert found["keys"].waits[-1] == 2
+    assert not any((*found["queries"].passed, *found["queries"].waits))
