@@ -33,8 +33,8 @@ from engine.studies.comparison import HERE
 from engine.studies.drawable import watchable
 from engine.studies.timeline_files import chrome_trace
 
-MODELLED, RECORDED, BESIDE = "modelled", "recorded", "beside"
-SOURCES = {HERE: HERE, BESIDE: "side by side", RECORDED: "recorded", MODELLED: "this scenario"}
+MODELLED, BESIDE = "modelled", "beside"
+SOURCES = {HERE: HERE, BESIDE: "side by side", MODELLED: "this scenario"}
 BOTH = "both"
 ORDERS = {BOTH: "both orders", **ORDER_NAMES}
 OPENING = (
@@ -51,16 +51,16 @@ def show() -> None:
     found = live.show(live.named(drawn), [launch(drawn).order] * drawn.record.traced, page="gpu")
     here = _here(experiment, found)
     near = bool(rows) and timelines.tells_of(recording, _nearest(rows, experiment), experiment)
-    recorded = [BESIDE, RECORDED] * bool(rows)
-    sources = [*[HERE] * bool(here), *([*recorded, MODELLED] if near else [MODELLED, *recorded])]
+    beside = [BESIDE] * bool(rows)
+    sources = [*[HERE] * bool(here), *([*beside, MODELLED] if near else [MODELLED, *beside])]
     with st.container(horizontal=True, vertical_alignment="center", key="gpu_controls"):
         source = MODELLED
         if sources != [MODELLED]:
             offered = {key: SOURCES[key] for key in sources}
             source = one_of("Timeline", offered, f"gpu_source {len(here)} {near}")
-        call = _nearest(rows, experiment) if source in (BESIDE, RECORDED) else None
+        call = _nearest(rows, experiment) if source == BESIDE else None
         if call is not None:
-            lanes = _recorded(recording, rows, call, source)
+            lanes = _recorded(recording, call)
         else:
             lanes = here if source == HERE else _modelled(drawn)
     told = [] if presenting() else [OPENING]
@@ -122,21 +122,13 @@ def _modelled(drawn: Experiment) -> tuple[Timeline, ...]:
     return tuple(simulate_timeline(drawn, each) for each in (HEAVY_FIRST, NATURAL) if order in (BOTH, each))
 
 
-def _recorded(
-    recording: Recording, rows: list[TracedCall], call: TracedCall, source: str
-) -> tuple[Timeline, ...]:
-    """A recorded call beside the model of it, or in the orders that were recorded."""
-    hardware = timelines.hardware_of(recording)
-    timeline = _timeline(call, recording.origin, hardware)
-    if source == BESIDE:
-        return timeline, simulate_timeline(timeline.experiment, call.order)
-    other = timelines.same_call_in_order(rows, call, NATURAL if call.order == HEAVY_FIRST else HEAVY_FIRST)
-    return (timeline, _timeline(other, recording.origin, hardware)) if other else (timeline,)
+def _recorded(recording: Recording, call: TracedCall) -> tuple[Timeline, ...]:
+    """A recorded call beside the model of it."""
+    timeline = _timeline(call, recording.origin, timelines.hardware_of(recording))
+    return timeline, simulate_timeline(timeline.experiment, call.order)
 
 
-@kept_with(1)
-def _timeline(row: TracedCall, origin: str, hardware: str) -> Timeline:
-    return timelines.timeline_of(row, origin, hardware)
+_timeline = kept_with(1)(timelines.timeline_of)
 
 
 def _notes(
@@ -166,7 +158,7 @@ def _drawn(experiment: Experiment, measured: Live | None = None) -> Drawn:
     if not timelines.tells_of(recording, call, experiment):
         return Drawn(moving=REPLAY, data=build((simulate_timeline(watchable(experiment)),)))
     says = f"{name(call.provider)}, {call.problem.seq_kv:,} tokens, {call.problem.all_heads} heads."
-    return Drawn(moving=REPLAY, data=build(_recorded(recording, [], call, BESIDE)), says=says)
+    return Drawn(moving=REPLAY, data=build(_recorded(recording, call)), says=says)
 
 
 ABOUT = "Which thread block ran on which SM and when, as recorded and as modelled."

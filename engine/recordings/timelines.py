@@ -1,7 +1,6 @@
 """Recorded blocks as timelines, the type that simulated ones have too."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -13,7 +12,7 @@ from engine.model.simulated_timeline import check_blocks
 from engine.model.timeline import MOST_SMS, Timeline, TimelineError, most_at_once
 from engine.problem.hardware import gpu_named
 from engine.recordings.nearest import MASK, SIZES, WIDTH, all_heads, doublings, length, nearest
-from engine.recordings.recording import Recording, TracedCall, identity
+from engine.recordings.recording import Recording, TracedCall
 from engine.recordings.rows import experiment_of
 
 NEAR = 2  # doublings of length and heads together
@@ -108,12 +107,6 @@ def tells_of(recording: Recording, call: TracedCall, experiment: Experiment) -> 
         and not MASK(call, experiment) + WIDTH(call, experiment)
         and _far(call, experiment) <= NEAR
     )
-
-
-def same_call_in_order(rows: Sequence[TracedCall], call: TracedCall, order: str) -> TracedCall | None:
-    """The traced call that differs from one in nothing but the order of its blocks."""
-    wanted = identity(replace(call, order=order))
-    return next((row for row in rows if identity(row) == wanted), None)
 
 
 def recorded_timeline(
