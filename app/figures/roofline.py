@@ -1,6 +1,5 @@
 """The roofline of a GPU with calls under it: modelled, recorded, and measured, maybe on another machine."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -9,7 +8,7 @@ import numpy as np
 from app.figures.algorithms import implementation, look
 from app.figures.base import Figure, drawn, line, marks
 from app.figures.colours import Palette
-from app.figures.units import scaled
+from app.figures.units import digits, log_ticks
 from engine.studies.comparison import Roofline
 
 LEVELS = {"L2": ("square-open", "dash"), "HBM": ("circle-open", "solid")}  # the mark of a call, and its roof
@@ -50,12 +49,5 @@ def roofline(roof: Roofline, calls: Mapping[str, Sequence[dict]], title: str, co
                 )
             )
     least = min([1e12 * row["tflops"] for row in rows] + [roof.peak_flops / 1e3])
-    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(roof.peak_flops)) + 1)
-    values = [10.0**power for power in powers][:: max(1, len(powers) // 6)]
-    return drawn(
-        traces,
-        colours,
-        height=250,
-        x={"type": "log", "title_text": title, "dtick": 1, "tickformat": ","},
-        y={"type": "log", "tickvals": values, "ticktext": [scaled(value, "FLOP/s") for value in values]},
-    )
+    across = log_ticks(*ends, "", digits) | {"title_text": title}
+    return drawn(traces, colours, height=250, x=across, y=log_ticks(least, roof.peak_flops, "FLOP/s"))

@@ -1,4 +1,4 @@
-"""A chart of this project as SVG, without a browser: lines, bands and marks on one pair of axes."""
+"""A chart of this project as SVG, without a browser: lines and marks on one pair of axes."""
 
 import math
 import re
@@ -14,30 +14,21 @@ LEGEND_LINE, GLYPH = 20, 0.62  # px; of the type's height, a character's width
 RIGHT, BOTTOM, TOP = 14, 46, 12
 DASHES = {"dot": "2 4", "dash": "8 5", "dashdot": "8 4 2 4", "longdash": "12 5"}
 ANCHORS = {"left": "start", "right": "end"}
-MOST_TICKS = 8
-MARKS = {  # as paths, by the beginning of Plotly's name; any other is a circle
-    "diamond": "M{x} {top}l{half} {half}l{back} {half}l{back} {back}Z",
-    "square": "M{left} {top}h{side}v{side}h-{side}Z",
-    "triangle": "M{x} {top}l{half} {side}h-{side}Z",
-    **dict.fromkeys(("x", "cross"), "M{left} {top}l{side} {side}m0 -{side}l-{side} {side}"),
-}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: where its ends are in pixels and in numbers (logarithms where it is logarithmic)."""
+    """One axis of Plotly's, with its range and its labels, and where its ends are in pixels."""
 
-    log: bool
-    low: float
-    high: float
+    layout: dict[str, Any]
     first: float
     last: float
-    layout: dict[str, Any]
 
     def at(self, value: float, *, place: bool = False) -> float:
         """The pixel of a value, or of a place as annotations give it: a logarithm on a logarithmic axis."""
-        value = math.log10(value) if self.log and not place else value
-        return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
+        value = math.log10(value) if self.layout.get("type") == "log" and not place else value
+        low, high = self.layout["range"]
+        return self.first + (value - low) / (high - low) * (self.last - self.first)
 
     def of(self, given: dict, name: str, axis: str, *, place: bool = False) -> float:
         """The pixel of an end of a shape or of a note; of "paper" it is a share of the axis."""
@@ -47,22 +38,9 @@ class Axis:
 
     def ticks(self) -> list[tuple[float, str]]:
         """(pixel, words) of every label within the axis."""
-        if "tickvals" in self.layout:
-            pairs = zip(self.layout["tickvals"], self.layout["ticktext"], strict=True)
-        else:
-            pairs = ((value, f"{value:,.10g}") for value in self._round())
-        at = [(self.at(value), words) for value, words in pairs]
+        at = zip(map(self.at, self.layout["tickvals"]), self.layout["ticktext"], strict=True)
         low, high = sorted((self.first, self.last))
         return [(pixel, words) for pixel, words in at if low - 1 <= pixel <= high + 1]
-
-    def _round(self) -> list[float]:
-        if self.log:
-            powers = range(math.ceil(self.low), math.floor(self.high) + 1)
-            return [10.0**power for power in powers][:: max(1, len(powers) // MOST_TICKS)]
-        span = (self.high - self.low) / MOST_TICKS
-        power = 10.0 ** math.floor(math.log10(span))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= span)
-        return [step * n for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
 def chart(figure: Figure, alt: str) -> str:
@@ -74,13 +52,13 @@ def _drawn(figure: Figure, alt: str, sheet: str) -> str:
     width, size = SHEETS[sheet]
     glyph = GLYPH * size
     layout, traces = figure["layout"], figure["data"]
-    y = _axis(layout["yaxis"], [t["y"] for t in traces], layout["height"] - BOTTOM, 0)
+    y = Axis(layout["yaxis"], layout["height"] - BOTTOM, 0)
     left = 12 + glyph * max((len(words) for _, words in y.ticks()), default=0)
     left += LEGEND_LINE * bool(layout["yaxis"].get("title", {}).get("text"))
     legend = _legend(traces, left, width, glyph) if layout.get("showlegend") else []
     top = TOP + LEGEND_LINE * (1 + max((line for _, line, _ in legend), default=-1))
     height = layout["height"] + top
-    x = _axis(layout["xaxis"], [t["x"] for t in traces], left, width - RIGHT)
+    x = Axis(layout["xaxis"], left, width - RIGHT)
     y = replace(y, first=height - BOTTOM, last=top)
     parts = [*_grid(x, y, layout, glyph), *(_shape(shape, x, y) for shape in layout.get("shapes", ()))]
     for trace in traces:
@@ -89,18 +67,6 @@ def _drawn(figure: Figure, alt: str, sheet: str) -> str:
     parts += _key(legend, layout)
     look = {"viewBox": f"0 0 {width} {_n(height)}", "role": "img", "aria_label": alt}
     return _tag("svg", "".join(parts), class_=sheet, **look, font_family=SANS, font_size=size)
-
-
-def _axis(layout: dict, columns: list, first: float, last: float) -> Axis:
-    log = layout.get("type") == "log"
-    if "range" in layout:
-        low, high = layout["range"]
-    else:
-        values = [value for column in columns for value in column if value is not None]
-        places = [math.log10(value) if log else value for value in values]
-        pad = 0.05 * (max(places) - min(places) or 1)
-        low, high = min(places) - pad, max(places) + pad
-    return Axis(log, low, high, first, last, layout)
 
 
 def _grid(x: Axis, y: Axis, layout: dict, glyph: float) -> list[str]:
@@ -127,7 +93,7 @@ def _grid(x: Axis, y: Axis, layout: dict, glyph: float) -> list[str]:
 
 
 def _trace(trace: dict, x: Axis, y: Axis) -> list[str]:
-    """A line with its band, and its marks, each saying its value where it is pointed at."""
+    """A line and its marks, each saying its value where it is pointed at."""
     points = [
         None if a is None or b is None else (x.at(a), y.at(b))
         for a, b in zip(trace["x"], trace["y"], strict=True)
@@ -136,8 +102,6 @@ def _trace(trace: dict, x: Axis, y: Axis) -> list[str]:
     for point in points:
         path += f"{'L' if before else 'M'}{_n(point[0])} {_n(point[1])}" if point else " "
         before = point
-    if "fill" in trace:
-        return [_tag("path", d=f"{path}Z", fill=trace["fillcolor"])]
     drawn = [_tag("path", d=path, fill="none", **_stroke(line))] if "lines" in mode else []
     return drawn + [_mark(trace, n, point) for n, point in enumerate(points) if point and "markers" in mode]
 
@@ -152,12 +116,10 @@ def _mark(trace: dict, n: int, point: tuple[float, float]) -> str:
     told = told if isinstance(told, str) else ", ".join(told)
     title = _tag("title", escape(f"{trace.get('name', '')}: {told}")) if told else ""
     hollow = {"fill": "none", "stroke": colour, "stroke_width": 2}
-    look = hollow if "open" in symbol or symbol == "x" else {"fill": colour}
-    path = next((path for kind, path in MARKS.items() if symbol.startswith(kind)), None)
-    if path is None:
-        return _tag("circle", title, cx=x, cy=y, r=size, **look)
-    corners = {"x": x, "left": x - size, "top": y - size, "half": size, "back": -size, "side": 2 * size}
-    return _tag("path", title, d=path.format(**{name: _n(at) for name, at in corners.items()}), **look)
+    look = hollow if "open" in symbol else {"fill": colour}
+    if symbol.startswith("square"):
+        return _tag("rect", title, x=x - size, y=y - size, width=2 * size, height=2 * size, **look)
+    return _tag("circle", title, cx=x, cy=y, r=size, **look)
 
 
 def _shape(shape: dict, x: Axis, y: Axis) -> str:
