@@ -3,15 +3,14 @@
 import json
 import sys
 from importlib import import_module
-from pathlib import Path
 
-from engine.experiment import Experiment, ExperimentError
+from engine.experiment import Experiment
 from engine.model.simulated_timeline import simulate_timeline
 from engine.model.simulation import Simulation, simulate
-from engine.model.timeline import TimelineError
-from engine.parser import Parser, ended
+from engine.parser import Parser, ended, to_write
 from engine.problem.hardware import REFUSED
 from engine.recordings.file import write_whole
+from engine.root import Refusal
 from engine.studies.timeline_files import chrome_trace
 
 WIDTH = 30  # of a column of numbers: those of the largest problem
@@ -42,10 +41,15 @@ def main(arguments: list[str] | None = None) -> int:
         "on a GPU, record or calibrate one, merge recordings, watch a kernel of yours, check a lab, or train "
         "the model of the pages' heads",
     )
-    module, name = COMMANDS[parser.parse_args(arguments[:1]).command]
+    command = parser.parse_args(arguments[:1]).command
+    module, name = COMMANDS[command]
     for sentence in REFUSED.values():  # a calibration that is named, or lies among the others
         print(sentence, file=sys.stderr)
-    return getattr(import_module(module), name)(arguments[1:]) or 0
+    try:
+        return getattr(import_module(module), name)(arguments[1:]) or 0
+    except Refusal as refusal:
+        print(f"python -m engine {command}: {' '.join(str(refusal).split())}", file=sys.stderr)
+        return 2
 
 
 def _trace(arguments: list[str]) -> int:
@@ -53,17 +57,11 @@ def _trace(arguments: list[str]) -> int:
         "engine trace", "Which SM runs each block of threads, and when, modelled: a Perfetto file."
     )
     parser.scenario()
-    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--out", type=to_write, required=True, help="file to write")
     given = vars(parser.parse_args(arguments))
-    out = given.pop("out")
-    try:
-        experiment = Experiment.of(**given)
-        found = simulate_timeline(experiment)
-        write_whole(out, chrome_trace(found).encode())
-    except (ExperimentError, TimelineError) as error:
-        parser.error(str(error))
-    except OSError as error:
-        parser.error(f"out is {str(out)!r}, which cannot be written: {error.strerror}")
+    out, experiment = given.pop("out"), Experiment.of(**given)
+    found = simulate_timeline(experiment)
+    write_whole(out, chrome_trace(found).encode())
     launched = simulate(experiment).modelled.seconds
     said = f"{len(found):,} blocks, {found.seconds * 1e6:,.1f} us; {launched * 1e6:,.1f} us with their launch"
     print(f"{out}: {said}, {found.origin}")
@@ -77,11 +75,8 @@ def _simulate(arguments: list[str]) -> int:
     parser.add_argument("--own-blocks", action="store_true", help="those that the kernel takes if given none")
     given = vars(parser.parse_args(arguments))
     as_json, own = given.pop("json"), given.pop("own_blocks")
-    try:
-        experiment = Experiment.of(**given)
-        simulation = simulate(experiment.in_own_tiling() if own else experiment)
-    except ExperimentError as error:
-        parser.error(str(error))
+    experiment = Experiment.of(**given)
+    simulation = simulate(experiment.in_own_tiling() if own else experiment)
     print(json.dumps(simulation.summary()) if as_json else table(simulation))
     return 0
 

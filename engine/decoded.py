@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from engine.root import Refusal
+
 UNREAD = {"tflops", "pieces"}  # said by earlier files, and not looked at
 LONGEST_TEXT = 600
 LARGEST_NUMBER = 10**18
@@ -22,7 +24,7 @@ ELSEWHERE = re.compile(
 )
 
 
-class FileError(ValueError):
+class FileError(Refusal, ValueError):
     """Why a file cannot be shown, in one sentence."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.problem.heads import Heads, keep, kept
 from engine.problem.problem import DRAWN
+from engine.root import Refusal
 
 LARGEST_SEQUENCE = 2**20
 SMALLEST_BLOCK = 16
@@ -16,7 +17,7 @@ FROM_1 = f"a whole number from 1 to {LARGEST_SEQUENCE:,}"
 NONE = ("", "none")  # what is typed, or stands in a link, for none
 
 
-class ExperimentError(ValueError):
+class ExperimentError(Refusal, ValueError):
     """One field has a value it must not have; the message names the field, the value and what it must be."""
 
     def __init__(self, name: str, value: object, must: str):

@@ -2,8 +2,7 @@
 
 import json
 
-from engine.experiment import ExperimentError
-from engine.layers.config import ConfigError, names, opened, shipped
+from engine.layers.config import names, opened, shipped
 from engine.layers.phase import PARALLEL, PHASES, PREFILL, Evaluated, Phase
 from engine.parser import Parser, whole
 from engine.problem.hardware import GPUS
@@ -29,11 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.model is None:
         parser.error(f"model is missing; it must be a config.json, or one of {', '.join(names())}")
-    try:
-        phase = Phase(options.phase, options.tokens, options.batch, options.parallel, options.hardware)
-        found = phase.of(opened(options.model))
-    except (ConfigError, ExperimentError) as error:
-        parser.error(str(error))
+    phase = Phase(options.phase, options.tokens, options.batch, options.parallel, options.hardware)
+    found = phase.of(opened(options.model))
     print(json.dumps(found.summary()) if options.json else table(found))
     return 0
 

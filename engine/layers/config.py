@@ -16,7 +16,7 @@ from typing import Any
 from engine.layers.model import Attention, Layer, Mlp, Model, Recurrent
 from engine.parameter import LARGEST_SEQUENCE, shown
 from engine.problem.dtype import DTYPES
-from engine.root import ROOT
+from engine.root import ROOT, Refusal
 
 FOLDER = ROOT / "assets" / "models"
 MOST_BYTES, DEEPEST = 10**6, 32
@@ -54,7 +54,7 @@ class Family:
 FAMILIES = {name: Family(**own) for names, own in FIELDS["families"].items() for name in names.split()}
 
 
-class ConfigError(ValueError):
+class ConfigError(Refusal, ValueError):
     """A config that cannot be read: `faults` has one sentence for each field."""
 
     def __init__(self, *faults: str):

@@ -5,7 +5,6 @@ keys.
 """
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -21,12 +20,12 @@ from engine.measuring.exact import ALLOWED
 from engine.measuring.implementations import Implementation, contenders, implementations, own_kernel, present
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import device, machine
-from engine.measuring.sections import copying, timed, together
-from engine.measuring.trial import random_inputs, training_problem
+from engine.measuring.sections import copying, paged, timed, together
+from engine.measuring.trial import Trial, random_inputs, training_problem
 from engine.parser import Parser, to_write
 from engine.problem.flops import BACKWARD_FLOPS, pair_flops
 from engine.problem.problem import Mask, Problem
-from engine.recordings.timing import Timing, VariantTiming
+from engine.recordings.timing import Times, Timing, VariantTiming
 from engine.studies.masks import beside
 from engine.worker.jobs import JobError
 
@@ -68,18 +67,20 @@ def shapes() -> list[Problem]:
     ]
 
 
-def line(rows: list[Timing], ours: set[str]) -> str:
-    """One problem: TFLOP/s of each, best first, and how many times as fast our best is as the best peer."""
-    problem = rows[0].problem
-    what = problem.mask.text + ("" if problem.group == 1 else f" kv {problem.kv_heads}")
-    head = f"{rows[0].direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
+def told(rows: list[Timing], figure: Callable[[Timing], str]) -> str:
+    """Who was timed, each with its figure, the fastest first; and why the others were not."""
     timed = sorted((row for row in rows if row.times), key=lambda row: row.times.p50)
+    said = [f"{row.provider} {figure(row)}" for row in timed]
+    return "  ".join(said + [f"{row.provider}: {row.skipped[:60]}" for row in rows if row.skipped])
+
+
+def ratio(rows: list[Timing], ours: set[str]) -> str:
+    """How many times as fast our best is as the best peer."""
     own, peer = (
-        next((row.times.p50 for row in timed if (row.provider in ours) == whose), None)
+        min((row.times.p50 for row in rows if row.times and (row.provider in ours) == whose), default=None)
         for whose in (True, False)
     )
-    ratio = f"x{peer / own:.3f}" if own and peer else "no peer" if own else "none of ours"
-    return f"{head} {ratio:<13} {'  '.join(f'{row.provider} {row.tflops:.0f}' for row in timed)}"
+    return f"x{peer / own:.3f}" if own and peer else "no peer" if own else "none of ours"
 
 
 def run() -> int:
@@ -87,10 +88,12 @@ def run() -> int:
     print("TFLOP/s in turns, medians, fastest first; x: ours over the best peer")
     bench = Bench(machine(), present(contenders()), LONGEST_RECORDED, REPEATS)
     ours = {one.name for one in bench.implementations if one.ours}
-    for direction in (FORWARD, BACKWARD):
-        for problem in shapes():
-            if direction == FORWARD or problem.heads == problem.kv_heads:  # else no gradients are checked
-                print(line(bench.timings(problem, direction), ours), flush=True)
+    for direction, problem in product((FORWARD, BACKWARD), shapes()):
+        if direction == FORWARD or problem.heads == problem.kv_heads:  # else no gradients are checked
+            rows = bench.timings(problem, direction)
+            what = problem.mask.text + ("" if problem.group == 1 else f" kv {problem.kv_heads}")
+            head = f"{direction:<8} d {problem.head_dim:<3} N {problem.seq_kv:<5} {what:<22}"
+            print(f"{head} {ratio(rows, ours):<13} {told(rows, '{0.tflops:.0f}'.format)}", flush=True)
     print(f"each result is held against float64 first, allowed is {ALLOWED}")
     return run_variants()
 
@@ -146,29 +149,18 @@ def slowdown(choice: str, rows: list[Timing]) -> float:
     return times[choice] / min(times.values()) if choice in times else inf
 
 
-def auto_line(problem: Problem, choice: str, rows: list[Timing]) -> str:
-    """One problem: what auto takes, over the fastest, and every candidate's microseconds."""
-    shape = f"batch {problem.batch:<2} heads {problem.heads}/{problem.kv_heads} d {problem.head_dim}"
-    rows_and_mask = f"queries {problem.seq_q:<5} keys {problem.seq_kv:<6} {problem.mask.text:<7}"
-    times = sorted((row.times.p50, row.provider) for row in rows if row.times)
-    figures = "  ".join(f"{provider} {seconds * 1e6:.1f}" for seconds, provider in times)
-    figures += "".join(f"  {row.provider}: {row.skipped}" for row in rows if row.skipped)
-    factor = f"auto {choice} x{slowdown(choice, rows):.2f}"
-    return f"{shape:<25} {rows_and_mask} {factor:<20} {figures}"
-
-
-def run_auto(
-    bench: Bench | None = None,
-    wanted: list[Problem] | None = None,
-    choice_of: Callable[[Problem], str] = auto_choice,
-) -> int:
+def run_auto(bench: Bench | None = None, wanted: list[Problem] | None = None) -> int:
     """Prints a line for each problem and what the choices cost in all; 1 where one is beyond LIMIT."""
     known, factors = implementations(), []
     bench = bench or Bench(machine(), [known[name] for name in CANDIDATES], LONGEST_RECORDED, REPEATS)
     for problem in wanted or auto_problems():
-        choice, rows = choice_of(problem), bench.timings(problem)
-        print(auto_line(problem, choice, rows), flush=True)
+        choice, rows = auto_choice(problem), bench.timings(problem)
         factors.append(slowdown(choice, rows))
+        shape = f"batch {problem.batch:<2} heads {problem.heads}/{problem.kv_heads} d {problem.head_dim}"
+        lengths = f"queries {problem.seq_q:<5} keys {problem.seq_kv:<6} {problem.mask.text:<7}"
+        figures = told(rows, lambda row: f"{row.times.p50 * 1e6:.1f}")
+        factor = f"auto {choice} x{factors[-1]:.2f}"
+        print(f"{shape:<25} {lengths} {factor:<20} {figures}", flush=True)
     mean = exp(sum(map(log, factors)) / len(factors))
     print(f"auto takes x{mean:.3f} of the fastest one's time on average, at most x{max(factors):.2f}")
     print(f"microseconds, medians, the L2 cold; at most x{LIMIT} is allowed")
@@ -206,40 +198,32 @@ def model_line(name: str, problem: Problem, bench: Bench) -> str:
     """Time a case: TFLOP/s of each, ours over the best peer, who is not timed, and our backward pass."""
     plain = problem.mask.kinds <= {"causal"}  # else a mask is a tensor of 2^30 numbers to some
     entered = [one for one in bench.implementations if plain or not one.mask_tensor]
-    rows, flops = replace(bench, implementations=entered).timings(problem), pair_flops(problem) / 1e12
-    rates = {row.provider: flops / row.times.p50 for row in rows if row.times}
-    best = max((rate for one, rate in rates.items() if one != OURS.name), default=None)
-    ratio = f"x{rates[OURS.name] / best:.2f}" if best and OURS.name in rates else "no peer"
+    rows, flops = replace(bench, implementations=entered).timings(problem), pair_flops(problem)
     leaves = [each.requires_grad_() for each in random_inputs(problem, bench.cuda)]
     out = OURS.prepare(*leaves, problem)()
     back = partial(torch.autograd.grad, out, leaves, torch.randn_like(out), retain_graph=True)
-    spent = in_turns({0: back}, bench.repeats, bench.cuda)[0].p50
-    told = [f"{one} {rate:.0f}" for one, rate in rates.items()]
-    told += [f"{row.provider}: {row.skipped[:60]}" for row in rows if row.skipped]
-    return f"{name:<30} {ratio:<8} {'  '.join(told)}  ours backward {BACKWARD_FLOPS * flops / spent:.0f}"
+    figures = told(rows, lambda row: f"{row.times.tflops(flops):.0f}")
+    backward = _spent(back, bench.cuda).tflops(BACKWARD_FLOPS * flops)
+    return f"{name:<30} {ratio(rows, {OURS.name}):<8} {figures}  ours backward {backward:.0f}"
 
 
-def latent(batch: int, keys: int) -> tuple[Callable, int, float]:
-    """Decoding by 128 heads over a latent: the call, bytes that it reads, and its FLOPs."""
-    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-    q, latents = make(batch, 128, 1, 576), make(batch, 1, keys, 576)
-    call = partial(kernels.attention, q, latents, latents[..., :512])
-    return call, latents.nbytes, 2 * 128 * (576 + 512) * batch * keys
+def over_latent(batch: int, keys: int) -> Problem:
+    """A query of each of LATENT_HEADS heads over a latent."""
+    sizes = {"head_dim_v": 512, "latent": True}
+    return Problem(batch, LATENT_HEADS, 1, 1, keys, 576, "bfloat16", **sizes)
 
 
-def paged(batch: int, page: int) -> tuple[Callable, int, float]:
-    """Decoding by 32 heads on 8 over shuffled pages: the same."""
-    make = partial(torch.randn, device="cuda", dtype=torch.bfloat16)
-    k, v = (make(batch * PAGED_KEYS // page, page, 8, 128) for _ in range(2))
-    table = torch.randperm(len(k), device="cuda").int().view(batch, -1)
-    held = torch.full((batch,), PAGED_KEYS, dtype=torch.int32, device="cuda")
-    call = partial(kernels.attention_paged, make(batch, 32, 1, 128), k, v, table, held)
-    return call, k.nbytes + v.nbytes, 4 * 32 * 128 * batch * PAGED_KEYS
-
-
-DECODING = (
-    *(("keys of a latent", latent, b, keys) for b in (1, 16, 64, 128) for keys in (4096, 32768, 131072)),
-    *(("keys a page", paged, batch, page) for batch in (1, 4, 32) for page in (16, 64, 256)),
+DECODING = (  # what the size is, batch, size, problem, keys of a page
+    *(
+        ("keys of a latent", batch, keys, over_latent(batch, keys), None)
+        for batch in (1, 16, 64, 128)
+        for keys in (4096, 32768, 131072)
+    ),
+    *(
+        ("keys a page", batch, page, Problem(batch, 32, 8, 1, PAGED_KEYS, 128, "bfloat16"), page)
+        for batch in (1, 4, 32)
+        for page in (16, 64, 256)
+    ),
 )
 
 
@@ -251,18 +235,19 @@ def run_models() -> int:
     for name, problem in CASES.items():
         print(model_line(name, problem, bench), flush=True)
         torch.cuda.empty_cache()
-
-    def spent(call: Callable) -> float:
-        return in_turns({0: call}, REPEATS, cuda=True)[0].p50
-
-    copied = COPIED / spent(copying(COPIED, cuda=True))
+    copied = COPIED / _spent(copying(COPIED, cuda=True)).p50
     print(f"decoding over a copy's rate, {copied / 1e12:.2f} TB/s read and written")
-    for what, make, batch, size in DECODING:
-        call, moved, flops = make(batch, size)
-        seconds = spent(call)
-        rate = f"x{moved / seconds / copied:.2f}  {flops / seconds / 1e12:.0f} TFLOP/s"
-        print(f"batch {batch:<4} {size:>6} {what:<17} {seconds * 1e6:8.1f} us  {rate}", flush=True)
+    for what, batch, size, problem, page in DECODING:
+        given = random_inputs(problem, cuda=True)
+        call = paged(*given, problem, page) if page else OURS.prepare(*given, problem)
+        times, moved = _spent(call), given[1].nbytes * (1 if problem.latent else 2)
+        rate = f"x{moved / times.p50 / copied:.2f}  {times.tflops(pair_flops(problem)):.0f} TFLOP/s"
+        print(f"batch {batch:<4} {size:>6} {what:<17} {times.p50 * 1e6:8.1f} us  {rate}", flush=True)
     return 0
+
+
+def _spent(call: Callable, cuda: bool = True) -> Times:
+    return in_turns({0: call}, REPEATS, cuda)[0]
 
 
 def choice(batch: int, seq_q: int, seq_kv: int, block_q: int, block_kv: int, where: str):
@@ -305,31 +290,26 @@ def selected_row(
     how = {"block_q": block_q, "block_kv": block_kv, "causal": True}
     selected = partial(kernels.attention_selected, q, k, v, blocks, **how)
     off = error(q, k, v, selected(), blocks, block_q, block_kv)
+    if not off <= CLOSE * v.abs().max().item():
+        raise JobError(f"attention_selected is {off:.3g} from float64 over {seq_kv:,} keys")
     calls = {"all": partial(kernels.attention, q, k, v, causal=True), "selected": selected}
     shape = {"batch": batch, "seq_q": seq_q, "seq_kv": seq_kv, "block_q": block_q, "block_kv": block_kv}
-    return _timed("attention_selected", shape, off, v, calls)
+    return shape | {"error": off} | _timed(calls, v.is_cuda)
 
 
-def latent_row(batch: int, keys: int, where: str = "cuda") -> dict[str, Any]:
-    """A query of each of LATENT_HEADS heads over a latent, beside the same over grouped heads of 128."""
-    make = partial(torch.randn, device=where, dtype=torch.bfloat16)
-    q, latents = make(batch, LATENT_HEADS, 1, 576), make(batch, 1, keys, 576)
-    k, v = (make(batch, GROUPS, keys, HEAD_DIM) for _ in "kv")
-    calls = {
-        "latent": partial(kernels.attention, q, latents, latents[..., :512]),
-        "grouped": partial(kernels.attention, q[..., :HEAD_DIM], k, v),
-    }
-    exact, _ = kernels.reference_attention(q[:1, :1], latents[:1], latents[:1, ..., :512])
-    off = (calls["latent"]()[:1, :1].double() - exact).abs().max().item()
-    return _timed("attention over a latent", {"batch": batch, "seq_kv": keys}, off, latents, calls)
+def latent_row(batch: int, keys: int) -> dict[str, Any]:
+    """Heads over a latent, beside the same over grouped heads of 128."""
+    problem = over_latent(batch, keys)
+    found = Trial.of(problem, cuda=True).checked(OURS.prepare)
+    if isinstance(found, str):
+        raise JobError(found)
+    grouped = Problem(batch, LATENT_HEADS, GROUPS, 1, keys, HEAD_DIM, "bfloat16")
+    calls = {"latent": found.call, "grouped": OURS.prepare(*random_inputs(grouped, cuda=True), grouped)}
+    return {"batch": batch, "seq_kv": keys, "error": found.error} | _timed(calls, cuda=True)
 
 
-def _timed(what: str, shape: dict[str, int], off: float, v: Any, calls: dict[str, Any]) -> dict[str, Any]:
-    """A shape with its error and its calls' times in turns; raises JobError where it is too far off."""
-    if not off <= CLOSE * v.abs().max().item():
-        raise JobError(f"{what} is {off:.3g} from float64 over {shape['seq_kv']:,} keys")
-    times = in_turns(calls, REPEATS, v.is_cuda)
-    return shape | {"error": off} | {name: asdict(each) for name, each in times.items()}
+def _timed(calls: dict[str, Callable], cuda: bool) -> dict[str, dict[str, float]]:
+    return {name: asdict(each) for name, each in in_turns(calls, REPEATS, cuda).items()}
 
 
 def run_beyond(path: Path | None) -> int:
@@ -355,18 +335,13 @@ def main(arguments: list[str]) -> int:
     """Time our kernels and the peers present, in one process, in random order; check each first."""
     parser = Parser("engine bench-kernels", main.__doc__)
     ways = parser.add_mutually_exclusive_group()
-    for name, (_, what) in WAYS.items():
-        ways.add_argument(f"--{name}", dest="way", action="store_const", const=name, help=what)
+    for name, (run_way, what) in WAYS.items():
+        ways.add_argument(f"--{name}", dest="way", action="store_const", const=run_way, help=what)
     parser.add_argument("--json", type=to_write, metavar="FILE", help="write what --beyond finds")
     options = parser.parse_args(arguments)
-    try:
-        device()
-        if options.way == "beyond":
-            return run_beyond(options.json)
-        return WAYS[options.way][0]() if options.way else run()
-    except JobError as error:
-        print(error, file=sys.stderr)
-        return 2
+    device()
+    way = options.way or run
+    return way(options.json) if way is run_beyond else way()
 
 
 WAYS = {

@@ -5,7 +5,6 @@ something else uses the GPU. The file that comes out is a GPU that the dashboard
 """
 
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -274,17 +273,8 @@ def main(arguments: list[str]) -> int:
     parser = Parser("engine calibrate", main.__doc__)
     parser.add_argument("--out", type=to_write, required=True, metavar="FILE", help="file to write, .json")
     out: Path = parser.parse_args(arguments).out
-    try:
-        found = measured(lambda said: print(said, flush=True))
-    except JobError as error:
-        print(error, file=sys.stderr)
-        return 2
-    text = file.dumps(found)
-    try:
-        write_whole(out, text.encode())
-    except OSError as error:
-        print(f"{out} cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+    found = measured(lambda said: print(said, flush=True))
+    write_whole(out, file.dumps(found).encode())
     if found.refused:
         print(f"the chip's own counters were not read: {found.refused}")
     if gpu_named(found.gpu) is None:

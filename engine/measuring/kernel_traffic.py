@@ -14,9 +14,9 @@ from engine.model.simulation import simulate
 from engine.root import ROOT
 from engine.schedule.step import Tensor
 from engine.watch.attention import watched
-from engine.watch.process import FailedError, Limits, run
+from engine.watch.process import Limits, run
 from engine.watch.steps import NAMED, of_schedule, tile_bytes
-from engine.worker.jobs import JobError, Update
+from engine.worker.jobs import Update
 
 COUNT = "engine.measuring.kernel_traffic:count"
 NAMES = {  # the kernels' own names of what they read and write
@@ -66,11 +66,7 @@ def count(payload: dict[str, Any]) -> Generator[Update, None, RealTraffic]:
     """The job behind the Agreement page's traffic; its payload is a small sibling's flat values."""
     experiment = Experiment.of(**payload)
     yield Update(0.2, "Running the kernel in Triton's interpreter, every access to memory watched")
-    try:
-        found = run(ROOT / "kernels" / "dense.py", experiment, Limits(), function=__name__)
-    except FailedError as error:
-        raise JobError(str(error)) from error
-    return beside(experiment, found)
+    return beside(experiment, run(ROOT / "kernels" / "dense.py", experiment, Limits(), function=__name__))
 
 
 def beside(experiment: Experiment, found: dict[str, Any]) -> RealTraffic:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.algorithms import FORWARD, flash2
-from engine.experiment import PARAMETERS, Experiment, ExperimentError
+from engine.experiment import PARAMETERS, Experiment
 from engine.measuring.bench import Bench
 from engine.measuring.cluster import contenders, rows_of
 from engine.measuring.exact import ALLOWED
@@ -116,21 +116,16 @@ def main(arguments: list[str]) -> int:
     The lengths at work are told on stderr. split_kv and flash3 take blocks and splits of their own.
     """
     options = _parser().parse_args(arguments)
-    flat = {name: getattr(options, name) for name in PARAMETERS}
-    try:
-        experiment = Experiment.of(**flat)
-        if options.gpus is not None:
-            return _measure_cluster(experiment, options)
-        bench = this_bench(flat["algorithm"])
-        own = experiment.problem.seq_kv
-        for update in measured(bench, [at_length(experiment, keys) for keys in ladder(own)]):
-            if update.row is not None and update.row["keys"] == own:
-                print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
-            elif update.row is None:
-                print(update.message, file=sys.stderr)
-    except (ExperimentError, JobError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    experiment = Experiment.of(**{name: getattr(options, name) for name in PARAMETERS})
+    if options.gpus is not None:
+        return _measure_cluster(experiment, options)
+    bench = this_bench(options.algorithm)
+    own = experiment.problem.seq_kv
+    for update in measured(bench, [at_length(experiment, keys) for keys in ladder(own)]):
+        if update.row is not None and update.row["keys"] == own:
+            print(json.dumps(update.row) if options.json else _line(update.row), flush=True)
+        elif update.row is None:
+            print(update.message, file=sys.stderr)
     if not options.json:
         print(f"{bench.machine.device}; each result is held against float64, allowed is {ALLOWED}")
     return 0

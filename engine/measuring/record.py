@@ -15,7 +15,6 @@ from operator import attrgetter
 from pathlib import Path
 
 from engine.algorithms import BACKWARD, FORWARD
-from engine.decoded import FileError
 from engine.measuring import cluster, layers, sampling, sections
 from engine.measuring.bench import LONGEST_RECORDED, Bench
 from engine.measuring.clock import Repeats
@@ -188,24 +187,15 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     wanted = [name for name in options.only.split(",") if name]
     if unknown := [name for name in wanted if name not in RECORD]:
-        print(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}", file=sys.stderr)
-        return 2
+        raise JobError(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}")
     if "cluster" in wanted and len(wanted) > 1:
-        print(
-            "only is cluster and more; several GPUs are recorded alone, in a file of their own",
-            file=sys.stderr,
-        )
-        return 2
+        raise JobError("only is cluster and more; several GPUs are recorded alone, in a file of their own")
     if "cluster" in wanted and not started():
         return _under_torchrun(arguments)
-    try:
-        recorder = Recorder(options.out, device(options.commit), options.budget, _say)
-        with closing(recorder):
-            for name in dict.fromkeys(wanted):
-                RECORD[name](recorder)
-    except (JobError, FileError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    recorder = Recorder(options.out, device(options.commit), options.budget, _say)
+    with closing(recorder):
+        for name in dict.fromkeys(wanted):
+            RECORD[name](recorder)
     counts = ", ".join(f"{len(rows)} {name}" for name, rows in recorder.rows.items())
     _say(f"{options.out}: {counts}{'' if recorder.left > 0 else '; the time was up: run it again to go on'}")
     return 0
@@ -220,8 +210,7 @@ def _say(line: str) -> None:
 def _under_torchrun(arguments: list[str]) -> int:
     """The same command again, as a process per GPU, by PyTorch's own launcher."""
     if not torch.cuda.is_available():
-        print("there is no GPU here that PyTorch can use, and only GPUs are recorded", file=sys.stderr)
-        return 2
+        raise JobError("there is no GPU here that PyTorch can use, and only GPUs are recorded")
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     gpus = torch.cuda.device_count()
     command = [*launcher, "--nproc-per-node", str(gpus), "-m", "engine", "record", *arguments]

@@ -85,12 +85,8 @@ class Recorder:
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
-        if not self.writes:
-            return
-        try:
+        if self.writes:
             save(self.recording, self.path)
-        except OSError as error:
-            raise self._refusal(error) from None
 
     def close(self) -> None:
         """Let others record."""
@@ -113,7 +109,7 @@ class Recorder:
         try:
             held = self._lock.open("w")
         except OSError as error:
-            raise self._refusal(error) from None
+            raise FileError(f"{self.path} cannot be written: {error.strerror}") from None
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(self._lock.stat(), os.fstat(held.fileno())):
@@ -122,9 +118,6 @@ class Recorder:
             pass
         held.close()
         raise FileError(f"{self.path} is being recorded by another process: name another file")
-
-    def _refusal(self, error: OSError) -> FileError:
-        return FileError(f"{self.path} cannot be written: {error.strerror}; what was measured before is kept")
 
     def _resume(self) -> None:
         """Take what is there; refuse to mix rows of two GPUs, drivers, versions or commits."""

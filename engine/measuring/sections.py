@@ -92,7 +92,7 @@ def prepared(row: Row) -> Prepare:
     reads and writes more. The blocks of a row of decoding are the kernel's own.
     """
     if getattr(row, "page_size", None):
-        return partial(_paged, page_size=row.page_size)
+        return partial(paged, page_size=row.page_size)
     if getattr(row, "numbers", "float16") != "float16":
         return partial(_in_eight_bits, row.numbers)
     name = row.algorithm if isinstance(row, TilingTiming) else row.provider
@@ -193,7 +193,7 @@ def with_outliers(tensors: Sequence) -> tuple:
     return tuple(tensor + added(tensor) for tensor in tensors)
 
 
-def _paged(q, k, v, problem: Problem, page_size: int) -> Callable:
+def paged(q, k, v, problem: Problem, page_size: int) -> Callable:
     """attention_paged over the same keys, in pages in random order."""
     batch, pages = problem.batch, problem.seq_kv // page_size
     order = torch.randperm(batch * pages, device=k.device)

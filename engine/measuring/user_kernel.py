@@ -117,10 +117,7 @@ def prepared_on_gpu(payload: dict[str, Any]) -> Callable:
     file, asked = Path(payload["file"]), json.dumps(payload)
     if asked not in _COMPILED:
         experiment, limits = Experiment.of(**payload["calls"][0]), Limits(seconds=SECONDS)
-        try:
-            found = run(file, experiment, limits, function=launches.__name__)
-        except FailedError as error:
-            raise JobError(str(error)) from error
+        found = run(file, experiment, limits, function=launches.__name__)
         _COMPILED.clear()
         _COMPILED[asked] = found
     if saved(file) != payload["saved"]:

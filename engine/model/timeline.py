@@ -7,6 +7,7 @@ import numpy as np
 
 from engine.experiment import Experiment
 from engine.model.launch import ORDERS
+from engine.root import Refusal
 
 MODELLED = "modelled"
 MOST_SMS = 1024
@@ -21,7 +22,7 @@ COLUMNS = {  # of a timeline, with the dtype that holds them
 }
 
 
-class TimelineError(ValueError):
+class TimelineError(Refusal, ValueError):
     """Why columns are no timeline, in one sentence."""
 
 

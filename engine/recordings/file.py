@@ -45,7 +45,7 @@ def save(recording: Recording, path: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole, on the disk, or leave what was there; raises OSError."""
+    """Write a file whole, on the disk, or leave what was there; raises FileError."""
     if path.exists() and not path.is_file():  # a device
         path.write_bytes(data)
         return
@@ -56,10 +56,10 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             beside.unlink()
-        raise
+        raise FileError(f"{path} cannot be written: {error.strerror}; what was there is kept") from None
 
 
 def loads(data: bytes, name: str = "the file") -> Recording:

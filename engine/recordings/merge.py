@@ -1,12 +1,11 @@
 """Recordings of one GPU, by its name, made one: of what several have measured, the newest row."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from engine.decoded import FileError
-from engine.parser import Parser
+from engine.parser import Parser, to_write
 from engine.recordings.file import SECTIONS, load, save
 from engine.recordings.recording import Recording, Row, identity
 
@@ -38,17 +37,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "files", nargs="+", type=Path, help="recordings; of a row that several have, the newest"
     )
-    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--out", type=to_write, required=True, help="file to write")
     options = parser.parse_args(arguments)
-    try:
-        found = merged([load(path) for path in options.files])
-        save(found, options.out)
-    except FileError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"{options.out} cannot be written: {error.strerror}", file=sys.stderr)
-        return 2
+    found = merged([load(path) for path in options.files])
+    save(found, options.out)
     counts = ", ".join(f"{len(rows)} {name}" for name in SECTIONS if (rows := getattr(found, name)))
     print(f"{options.out}: {found.device.gpu}, {counts}")
     return 0

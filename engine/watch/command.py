@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.experiment import Experiment, ExperimentError
+from engine.experiment import Experiment
 from engine.parser import Parser
-from engine.watch.process import FailedError, Limits, run
+from engine.watch.process import Limits, run
 
 DEFAULTS = {"seq": 256, "heads": 2, "head_dim": 32, "block_q": 64, "block_kv": 64}
 FILE_VALUES = (  # what a file is asked for
@@ -24,12 +24,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     given = vars(parser.parse_args(arguments))
     file, as_json = given.pop("file"), given.pop("json")
-    try:
-        chosen = {name: value for name, value in given.items() if value is not None}
-        sizes = {} if "inputs" in chosen else DEFAULTS  # heads have their own
-        report = run(file, Experiment.of(**{**sizes, **chosen}), Limits())
-    except (ExperimentError, FailedError) as error:
-        parser.error(str(error))
+    chosen = {name: value for name, value in given.items() if value is not None}
+    sizes = {} if "inputs" in chosen else DEFAULTS  # heads have their own
+    report = run(file, Experiment.of(**{**sizes, **chosen}), Limits())
     print(json.dumps(report) if as_json else lines(report))
     return int(bool(report["findings"]))
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from engine.experiment import Experiment
 from engine.process_tree import Marked, end_with
-from engine.root import ROOT
+from engine.root import ROOT, Refusal
 from engine.watch import launches
 from engine.watch.confined import NO_REPORT, answer_of, limit, told, understood
 from engine.watch.judge import judged as judged_tape
@@ -60,7 +60,7 @@ class Limits:
     memory: int = 4 * 2**30
 
 
-class FailedError(Exception):
+class FailedError(Refusal):
     """A file that was not served; the message is one sentence that names it."""
 
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from engine.root import Refusal
 
-class JobError(Exception):
+
+class JobError(Refusal):
     """Why a job cannot give a result, in one sentence for the page or the command line."""
 
 

@@ -2,7 +2,7 @@
 
 Triton's interpreter is not thread-safe and torch is slow to import, so both live here, never in the server.
 The process ends with its parent, whose end closes stdin; in the middle of a job where Linux tells it. An
-exception that is not a JobError is a bug: it ends the process with a traceback in the server's log, and the
+exception that is no Refusal is a bug: it ends the process with a traceback in the server's log, and the
 client starts another.
 """
 
@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import BinaryIO
 
 from engine.process_tree import end_with
+from engine.root import Refusal
 from engine.worker.jobs import JobError, LostError
 
 MISSING = "PyTorch is not installed here, and kernels need it; pip install -r requirements.txt brings it."
@@ -47,7 +48,7 @@ def _run(kind: str, payload: dict, replies: BinaryIO) -> None:
             _send(replies, "update", next(work))
     except StopIteration as end:
         _send(replies, "done", end.value)
-    except JobError as error:
+    except Refusal as error:
         _send(replies, "lost" if isinstance(error, LostError) else "failed", str(error))
 
 

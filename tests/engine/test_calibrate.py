@@ -14,6 +14,7 @@ import torch
 
 from app import command_line
 from engine import Experiment, simulate
+from engine.__main__ import main
 from engine.decoded import FileError
 from engine.measuring import calibrate
 from engine.problem import calibration as file
@@ -153,7 +154,7 @@ def test_a_gpu_that_fails_in_the_middle_is_a_sentence(chip, monkeypatch, capsys,
         raise error
 
     monkeypatch.setattr(chip, "shared", fail)
-    assert calibrate.main(["--out", str(tmp_path / "one.json")]) == 2
+    assert main(["calibrate", "--out", str(tmp_path / "one.json")]) == 2
     said = capsys.readouterr().err
     assert str(error) in said
     assert said.count("\n") == 1
@@ -165,7 +166,7 @@ def test_no_memory_left_is_a_sentence(chip, monkeypatch, capsys, tmp_path):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(calibrate, "kernels", SimpleNamespace(Benchmarks=none_left))
-    assert calibrate.main(["--out", str(tmp_path / "one.json")]) == 2
+    assert main(["calibrate", "--out", str(tmp_path / "one.json")]) == 2
     assert "the GPU has 9 GB, 4.3 GB of it free" in capsys.readouterr().err
 
 

@@ -103,7 +103,7 @@ def test_the_json_objects_numbers_by_hand(capsys):
         ("trace --seq 100", "--out"),
         ("trace --seq 1048576 --algorithm standard --out x", "at most 200,000 blocks"),
         ("trace --seq 65536 --heads 128 --out x", "at most 100,000 blocks"),
-        ("trace --seq 100 --out /nowhere/x", "out is '/nowhere/x', which cannot be written"),
+        ("trace --seq 100 --out /nowhere/x", "it is '/nowhere/x', which cannot be written"),
         ("frobnicate", "frobnicate"),
         ("", "command"),
     ],

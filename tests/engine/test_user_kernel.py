@@ -155,5 +155,5 @@ def test_a_file_as_it_was_is_compiled_once_and_one_that_fails_is_the_jobs_senten
 
     monkeypatch.setattr(user_kernel, "run", fail)
     file.write_text("3")
-    with pytest.raises(JobError, match="it launches 0 kernels"):
+    with pytest.raises(FailedError, match="it launches 0 kernels"):
         user_kernel.prepared_on_gpu(payload | {"saved": user_kernel.saved(file)})
