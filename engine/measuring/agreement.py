@@ -18,12 +18,11 @@ import numpy as np
 from engine.algorithms import backward
 from engine.algorithms.flash2 import ALGORITHM
 from engine.experiment import Experiment
-from engine.measuring.exact import gradients
+from engine.measuring.exact import gradients, options_of
 from engine.measuring.implementations import unfused
 from engine.measuring.interpreter import quick
 from engine.measuring.libraries import kernels, torch
 from engine.measuring.machine import machine
-from engine.measuring.precompile import Kernel
 from engine.measuring.trial import refusals
 from engine.problem.bounds import blocks, visible
 from engine.problem.dtype import dtype_named
@@ -186,9 +185,16 @@ def _run(kernel: Callable, trace: Callable, experiment: Experiment, inputs: tupl
 def _probed(experiment: Experiment, q, k, v) -> Held:
     """What the real kernel holds of one head."""
     tensors = (tensor[None, None] for tensor in (q, k, v))
-    found = kernels.probe_attention(*tensors, **Kernel.of(experiment).options)
+    found = kernels.probe_attention(*tensors, **_options(experiment))
     parts = (found.out, found.lse, found.m, found.l, found.alpha)
     return Held(*(part[0, 0].double().cpu().numpy() for part in parts))
+
+
+def _options(experiment: Experiment) -> dict[str, Any]:
+    """What `kernels.attention` is given beside tensors: an experiment's algorithm and blocks."""
+    tiling = experiment.tiling
+    own = {"algorithm": experiment.algorithm, "block_q": tiling.block_q, "block_kv": tiling.block_kv}
+    return options_of(experiment.problem) | own
 
 
 def compare(experiment: Experiment, held: Mapping[str, Held]) -> Tiles:
@@ -294,9 +300,9 @@ def _allowed(problem: Problem, rounded: np.ndarray, exact: np.ndarray, floor: fl
 
 def _kernel_gradients(experiment: Experiment, q, k, v, d_out) -> Gradients:
     """What PyTorch's autograd gets from the real kernels."""
-    run = Kernel.of(experiment.changed(algorithm=ALGORITHM.key))
+    forward = experiment.changed(algorithm=ALGORITHM.key)
     tensors = [tensor.requires_grad_() for tensor in (q[None], k[None, None], v[None, None])]
-    kernels.attention(*tensors, **run.options).backward(d_out[None])
+    kernels.attention(*tensors, **_options(forward)).backward(d_out[None])
     d_q, d_k, d_v = (tensor.grad.double().cpu().numpy() for tensor in tensors)
     return {"dQ": d_q[0], "dK": d_k[0, 0], "dV": d_v[0, 0]}
 

@@ -14,15 +14,15 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from engine.algorithms import FORWARD
 from engine.layers.config import shipped
 from engine.layers.model import Layer, Matrix, Model
 from engine.layers.phase import Phase, experiment_of
 from engine.measuring import clock
 from engine.measuring.exact import options_of
-from engine.measuring.implementations import sdpa_arguments
+from engine.measuring.implementations import own_kernel, sdpa_arguments
 from engine.measuring.libraries import Library, kernels, torch
-from engine.measuring.precompile import Kernel, compile_all
-from engine.measuring.recorder import Recorder
+from engine.measuring.recorder import Recorder, compile_all
 from engine.measuring.sections import together
 from engine.measuring.trial import attempt
 from engine.problem.problem import Problem
@@ -41,9 +41,10 @@ def record(recorder: Recorder) -> None:
     kinds = together("layers", "model", "kind")
     wanted = [[row for row in rows if not recorder.has("layers", row)] for rows in kinds]
     if cuda:
-        problems = dict.fromkeys(map(_problem, chain(*wanted)))
-        compiled = len(list(compile_all([Kernel("auto", each) for each in problems], COMPILING)))
-        recorder.tell(f"compiled {compiled} of {len(problems)} calls of attention")
+        auto = partial(own_kernel, "auto")
+        calls = {each: (auto, each, FORWARD) for each in map(_problem, chain(*wanted))}
+        compiled = len(list(compile_all(calls, COMPILING)))
+        recorder.tell(f"compiled {compiled} of {len(calls)} calls of attention")
 
     def said(rows: list[LayerTiming]) -> str:
         share = ", ".join(row.skipped or f"{row.attention_share:.1%}" for row in rows)

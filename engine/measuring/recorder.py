@@ -1,20 +1,33 @@
-"""A recording that grows on the disk, until the time is up: what was measured is there when more is."""
+"""A recording that grows on the disk, until the time is up: what was measured is there when more is.
+
+Compiling takes longest, a second or two a kernel: it is done first, on all cores, into Triton's cache.
+"""
 
 import fcntl
+import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from engine.algorithms import ALGORITHMS
+from engine.algorithms import ALGORITHMS, BACKWARD, FORWARD
 from engine.decoded import FileError
-from engine.measuring.precompile import Kernel, compile_all
+from engine.measuring.implementations import Prepare
+from engine.measuring.libraries import torch
+from engine.measuring.sections import prepared
+from engine.measuring.trial import attempt, random_inputs
+from engine.problem.problem import Problem
 from engine.recordings.file import SECTIONS, load, save
 from engine.recordings.recording import Device, Recording, Row, identity
+from engine.worker.jobs import JobError
+from kernels.tilings.flash2 import SHORT
 
 COMPILING = 0.5  # of the time left, at most
+SMALL, LONG = 256, 2048  # tokens that are enough to have a kernel compiled for few keys and for many
+MOST_PROCESSES = 14
 
 
 class Recorder:
@@ -76,12 +89,13 @@ class Recorder:
 
     def compile_ahead(self, rows: Iterable[Row]) -> set[Row]:
         """The rows whose kernel, one of this project's, was not compiled in time."""
-        kernels = {row: Kernel.of_row(row) for row in rows}
-        kernels = {row: kernel.smaller for row, kernel in kernels.items() if kernel.algorithm in ALGORITHMS}
-        wanted = list(dict.fromkeys(kernels.values()))
+        small = {row: smaller(row) for row in rows if _algorithm(row) in ALGORITHMS}
+        wanted = {
+            row: (prepared(row), row.problem, getattr(row, "direction", FORWARD)) for row in small.values()
+        }
         done = set(compile_all(wanted, COMPILING * self.left))
         self.tell(f"compiled {len(done)} of {len(wanted)} kernels")
-        return {row for row, kernel in kernels.items() if kernel not in done}
+        return {row for row, each in small.items() if each not in done}
 
     def save(self) -> None:
         """Write the file, whole or not at all."""
@@ -136,3 +150,53 @@ class Recorder:
 
 def _shown(value) -> str:
     return value if isinstance(value, str) else ", ".join(f"{name} {said}" for name, said in value.items())
+
+
+def _algorithm(row: Row) -> str:
+    return getattr(row, "algorithm", None) or row.provider
+
+
+def smaller(row: Row) -> Row:
+    """A call that compiles the same: two key heads, fewer queries and keys unless a kernel holds a row."""
+    problem = row.problem
+    rows, keys = _few(problem.seq_q), _few(problem.seq_kv)
+    if ALGORITHMS[_algorithm(row)].unfused:
+        rows, keys = 16, problem.seq_kv
+    sizes = {"batch": 1, "heads": 2 * problem.group, "kv_heads": 2, "seq_q": rows, "seq_kv": keys}
+    mask = problem.mask.resized(keys, problem.seq_kv)
+    return replace(row, problem=replace(problem, **sizes, mask=mask))
+
+
+def _few(length: int) -> int:
+    """A short length that takes the same kernel, ragged where this one is."""
+    return min(length, (LONG if length > SHORT else SMALL) + length % SMALL)
+
+
+def compile_all(calls: Mapping[Hashable, tuple[Prepare, Problem, str]], seconds: float) -> Iterator[Hashable]:
+    """Those that were compiled (or failed to) in this time, as they come; the rest is given up."""
+    end = time.monotonic() + seconds
+    processes = min(MOST_PROCESSES, max(1, (os.cpu_count() or 2) - 1), len(calls))
+    if processes == 0:
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        done = pool.imap_unordered(_compiled, calls.items())
+        with suppress(multiprocessing.TimeoutError):
+            for _ in calls:
+                yield done.next(timeout=max(0.1, end - time.monotonic()))
+
+
+def _compiled(call: tuple[Hashable, tuple[Prepare, Problem, str]]) -> Hashable:
+    """Runs in a process of its own; what fails here fails again, with its reason, when it is to be timed."""
+    name, (prepare, problem, direction) = call
+    torch.set_num_threads(1)
+    cuda = torch.cuda.is_available()
+    inputs = [tensor.requires_grad_(direction == BACKWARD) for tensor in random_inputs(problem, cuda)]
+
+    def run() -> None:
+        out = prepare(*inputs, problem)()
+        if direction == BACKWARD:
+            out.sum().backward()
+
+    with suppress(JobError):
+        attempt(run, cuda)
+    return name

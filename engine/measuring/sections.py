@@ -16,9 +16,9 @@ import numpy as np
 from engine.algorithms import FORWARD
 from engine.experiment import Experiment
 from engine.measuring.clock import FLUSH_BYTES, Repeats
-from engine.measuring.implementations import Prepare, implementations
+from engine.measuring.exact import options_of
+from engine.measuring.implementations import Prepare, implementations, own_kernel
 from engine.measuring.libraries import kernels, torch
-from engine.measuring.precompile import Kernel
 from engine.measuring.trial import Checked, Trial, attempt, in_turns, random_inputs
 from engine.model.launch import HEAVY_FIRST, launch
 from engine.problem.problem import Problem
@@ -95,6 +95,8 @@ def prepared(row: Row) -> Prepare:
         return partial(paged, page_size=row.page_size)
     if getattr(row, "numbers", "float16") != "float16":
         return partial(_in_eight_bits, row.numbers)
+    if isinstance(row, TracedCall):
+        return partial(_traced, row)
     name = row.algorithm if isinstance(row, TilingTiming) else row.provider
     names = ("splits",) if isinstance(row, Decoding) else ("block_q", "block_kv", "splits")
     given = {name: value for name in names if (value := getattr(row, name, None)) is not None}
@@ -112,6 +114,12 @@ def _launched(row: TilingTiming, prepare: Prepare, *given) -> Callable:
             return call()
 
     return launched
+
+
+def _traced(row: TracedCall, q, k, v, problem: Problem) -> Callable:
+    how = {"algorithm": row.provider, "block_q": row.block_q, "block_kv": row.block_kv}
+    how |= {"heavy_first": row.order == HEAVY_FIRST, **options_of(problem)}
+    return partial(kernels.trace_attention, q, k, v, **how)
 
 
 def _in_eight_bits(numbers: str, q, k, v, problem: Problem) -> Callable:
@@ -214,18 +222,15 @@ def copying(size: int, cuda: bool) -> Callable:
 
 def traced_row(row: TracedCall) -> TracedCall:
     """The row of one call, checked against float64 and traced; or why it has none."""
-    options, trial = Kernel.of_row(row).options, Trial.of(row.problem, cuda=True)
-    heavy_first = row.order == HEAVY_FIRST
-
-    def traced_call():
-        return kernels.trace_attention(*trial.inputs, **options, heavy_first=heavy_first)
-
+    trial = Trial.of(row.problem, cuda=True)
+    traced_call = prepared(row)(*trial.inputs, row.problem)
     found = trial.checked(lambda *_: lambda: traced_call().out)
     if isinstance(found, str):
         return replace(row, skipped=found)
     if row.order == launch(Experiment(row.problem, row.provider)).order:
-        untraced = Checked(partial(kernels.attention, *trial.inputs, **options))
-        (row,) = in_turns({row: untraced}, UNTRACED, cuda=True)
+        blocks = {"block_q": row.block_q, "block_kv": row.block_kv}
+        untraced = own_kernel(row.provider, *trial.inputs, row.problem, **blocks)
+        (row,) = in_turns({row: Checked(untraced)}, UNTRACED, cuda=True)
     repeats = [_blocks(traced_call) for _ in range(TRACES)]
     repeats.sort(key=lambda one: max(int(blocks[:, 2].max()) for blocks in one.values()))
     middle = repeats[len(repeats) // 2]
