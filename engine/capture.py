@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ import numpy as np
 
 from engine.problem.heads import Heads, HeadsError
 
-PACKED = {  # functions of [batch, tokens, heads, d], by their modules
-    "flash_attn": ("flash_attn_func",),
-    "flash_attn.flash_attn_interface": ("flash_attn_func",),
-    "kernels.flash_attn": ("flash_attn_func",),
+TOKENS_FIRST = "flash_attn_func"
+CALLED = {  # modules, with their function: of [batch, tokens, heads, d], or of [batch, heads, tokens, d]
+    **dict.fromkeys(("kernels", "kernels.dense"), "attention"),
+    **dict.fromkeys(("flash_attn", "flash_attn.flash_attn_interface", "kernels.flash_attn"), TOKENS_FIRST),
 }
-OURS = {"kernels": ("attention",), "kernels.dense": ("attention",)}  # of [batch, heads, tokens, d]
 
 
 @contextmanager
@@ -53,7 +52,9 @@ def capture(
     def note(q: Any, k: Any, v: Any, scale: float | None, tokens_first: bool) -> None:
         nonlocal seen
         if seen == layer:
-            q, k, v = (_array(each, tokens_first) for each in (q, k, v))
+            first = (each.detach().reshape(-1, *each.shape[-3:])[0] for each in (q, k, v))
+            arrays = (each.float().cpu().numpy() for each in first)
+            q, k, v = (each.swapaxes(0, 1) if tokens_first else each for each in arrays)
             kept = min(tokens, k.shape[1])
             queries = min(q.shape[1], kept)
             k, v = _shared(k[:, -kept:], v[:, -kept:])
@@ -62,16 +63,11 @@ def capture(
 
     with ExitStack() as stack:
         stack.enter_context(_mode(note))
-        for tokens_first, known in ((True, PACKED), (False, OURS)):
-            for module, names in known.items():
-                if module in sys.modules:
-                    for name in names:
-                        try:
-                            original = getattr(sys.modules[module], name)
-                        except ImportError:  # a model of another library came first: Triton is taken
-                            continue
-                        watched = _watched(original, note, tokens_first)
-                        stack.enter_context(patch.object(sys.modules[module], name, watched))
+        for module, name in CALLED.items():
+            if module in sys.modules:
+                with suppress(ImportError):  # a model of another library came first: Triton is taken
+                    watched = _watched(getattr(sys.modules[module], name), note, name == TOKENS_FIRST)
+                    stack.enter_context(patch.object(sys.modules[module], name, watched))
         yield found
     if not found:
         raise HeadsError(f"layer is {layer}; it must be below the {seen} calls of attention that were made")
@@ -103,12 +99,6 @@ def _mode(note: Callable) -> Any:
             return called(*given, **named)
 
     return Seeing()
-
-
-def _array(tensor: Any, tokens_first: bool) -> np.ndarray:
-    """[heads, tokens, d] of the first sequence."""
-    one = tensor.detach().reshape(-1, *tensor.shape[-3:])[0].float().cpu().numpy()
-    return one.swapaxes(0, 1) if tokens_first else one
 
 
 def _shared(k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

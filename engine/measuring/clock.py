@@ -1,9 +1,10 @@
 """Times calls: by CUDA events and with a cold L2 on a GPU, by the wall clock on a CPU."""
 
 import random
-import time
+import timeit
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ INTERPRETED = Repeats(2, 5, 0.3)
 def stopwatch(cuda: bool) -> Callable[[Callable], float]:
     """A function that runs a call once and gives its seconds."""
     if not cuda:
-        return _wall_seconds
+        return partial(timeit.timeit, number=1)
     flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.float32, device="cuda")
 
     def seconds(call: Callable) -> float:
@@ -94,9 +95,3 @@ def available_bytes(cuda: bool) -> int | None:
 def wants_more(times: list[float], repeats: Repeats) -> bool:
     """Whether a call is to be repeated once more."""
     return len(times) < repeats.least or (len(times) < repeats.most and sum(times) < repeats.seconds)
-
-
-def _wall_seconds(call: Callable) -> float:
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin

@@ -70,6 +70,7 @@ NO_PERMISSION = (
     "ncu may not read the counters (ERR_NVGPUCTRPERM): an administrator must allow it,"
     " see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
 )
+PREPARING = ("at::", "elementwise", "Memset")  # in names of PyTorch's that fill, copy or finish tensors
 PLACES, APART = 3, 38 * 2**20  # where tensors may begin, and bytes between these
 AT_A_TIME = 44  # scenarios of one ncu process: what it read is printed when it ends
 QUERY_SECONDS = 60.0
@@ -193,14 +194,9 @@ def rows_of(
         sides: tuple[list, list] = [], []
         for kernel in own.get(index, ()):
             if found := _counters(kernel, metrics):
-                sides[_prepares(found.name)].append(found)
+                sides[any(each in found.name for each in PREPARING)].append(found)
         if sides[0]:
             yield replace(row, kernels=tuple(sides[0]), others=tuple(sides[1]))
-
-
-def _prepares(kernel: str) -> bool:
-    """Whether a kernel is one of PyTorch's that fill, copy or finish tensors, not one of the attention."""
-    return kernel.startswith("at::") or "elementwise" in kernel or "Memset" in kernel
 
 
 def _counters(kernel: Profiled, metrics: dict[str, str]) -> KernelCounters | None:

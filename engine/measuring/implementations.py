@@ -227,12 +227,6 @@ def _imported(module: str, name: str):
         raise JobError(f"{module} has no {name}") from None
 
 
-def _check_plain(problem: Problem) -> None:
-    """Raise JobError where scores have a cap, sinks or slopes."""
-    if problem.terms:
-        raise JobError(f"it is not asked for {' and '.join(sorted(problem.terms))}; unfused PyTorch is")
-
-
 def unfused(q, k, v, problem: Problem) -> Callable[[], Any]:
     """Matmul, scale, mask, softmax, matmul; the query heads of one key head share its matrix products."""
     hidden = hidden_keys(problem, torch.arange(problem.seq_q, device=q.device))
@@ -275,8 +269,9 @@ def fused(backend: str | None, q, k, v, problem: Problem) -> Call:
 
 
 def sdpa_arguments(problem: Problem, device: Any) -> dict[str, Any]:
-    """What PyTorch's attention is given beside Q, K and V; raises JobError where it has no such terms."""
-    _check_plain(problem)
+    """What PyTorch's attention is given beside Q, K and V; raises JobError where scores have terms."""
+    if problem.terms:
+        raise JobError(f"it is not asked for {' and '.join(sorted(problem.terms))}; unfused PyTorch is")
     whole = problem.mask.kinds <= {"causal"}
     square = whole and problem.seq_q == problem.seq_kv
     arguments: dict[str, Any] = {"enable_gqa": problem.heads != problem.kv_heads}

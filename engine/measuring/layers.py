@@ -179,9 +179,11 @@ def experts(h, weights: list, lots, active: int) -> Any:
     router, up, down, *always = weights
     grouped = functional.grouped_mm
     functional.linear(h, router)
-    chosen = choose(lots, active)
-    gathered = grouped(gather(h, chosen), up.mT, offs=chosen[2])
-    out = combine(grouped(between.activate(gathered), down.mT, offs=chosen[2]), chosen)
+    chosen, order, ends = choose(lots, active)
+    gathered = grouped(h[order // active], up.mT, offs=ends)  # a row for each of a token's experts, by expert
+    rows = grouped(between.activate(gathered), down.mT, offs=ends)
+    places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    out = between.combine(rows, places.view_as(chosen), chosen)
     return out + mlp(h, always) if always else out
 
 
@@ -192,18 +194,6 @@ def choose(logits, active: int) -> tuple:
     experts = torch.arange(logits.shape[-1], dtype=torch.int16, device=logits.device)
     ends = torch.searchsorted(ordered, experts, right=True, out_int32=True)
     return values.softmax(-1), order, ends
-
-
-def gather(h, chosen: tuple) -> Any:
-    """A row for each of a token's experts, in the experts' order."""
-    return h[chosen[1] // chosen[0].shape[1]]
-
-
-def combine(rows, chosen: tuple) -> Any:
-    """The weighted sum of each token's rows."""
-    weights, order, _ = chosen
-    places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    return between.combine(rows, places.view_as(weights), weights)
 
 
 def _numbers(*sizes: int, cuda: bool) -> Any:

@@ -66,7 +66,10 @@ def device(commit: str | None = None, why: str = "only a GPU is recorded") -> De
     if not here.cuda:
         raise JobError(f"there is no GPU here that PyTorch can use, and {why}")
     versions = here.versions | _installed(*PEERS)
-    read = dict(zip((*CLOCKS, "driver"), _nvidia_smi((*CLOCKS, "driver_version")), strict=False))
+    asked = f"--query-gpu={','.join(CLOCKS)},driver_version"
+    line = _output_of(["nvidia-smi", "--id=0", asked, "--format=csv,noheader,nounits"]).partition("\n")[0]
+    told = (part.strip() for part in line.split(",") if line)
+    read = dict(zip((*CLOCKS, "driver"), told, strict=False))
     driver, clocks = read.pop("driver", versions.pop("driver", "unknown")), {}
     for name, value in read.items():
         with suppress(ValueError):  # what this GPU does not tell
@@ -89,13 +92,6 @@ def _installed(*packages: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def _nvidia_smi(names: tuple[str, ...]) -> list[str]:
-    """What it reads of the first GPU; nothing where it is missing."""
-    command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
-    line = _output_of(command).splitlines()
-    return [part.strip() for part in line[0].split(",")] if line else []
 
 
 def _output_of(command: list[str]) -> str:
