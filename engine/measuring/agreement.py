@@ -140,7 +140,13 @@ def agree(payload: dict[str, Any]) -> Generator[Update, None, Agreement]:
         pages = "no kernel reports its tiles of keys in pages: leave out page_size"
         raise JobError(experiment.problem.unserved or pages)
     inputs = tuple(array[0] for array in make_inputs(experiment.problem))
-    kernel, trace, where = yield from _run(_probed, partial(execute, experiment), experiment, inputs)
+
+    def probed(experiment: Experiment, *tensors) -> Held:
+        found = kernels.probe_attention(*(each[None, None] for each in tensors), **_options(experiment))
+        parts = (found.out, found.lse, found.m, found.l, found.alpha)
+        return Held(*(part[0, 0].double().cpu().numpy() for part in parts))
+
+    kernel, trace, where = yield from _run(probed, partial(execute, experiment), experiment, inputs)
     exact = exact_tiles(experiment, *inputs)
     tiles = compare(experiment, {"kernel": kernel, "trace": trace, "float64": exact})
     return Agreement.now(experiment, *where, tolerances(experiment, exact, inputs), tiles)
@@ -180,14 +186,6 @@ def _run(kernel: Callable, trace: Callable, experiment: Experiment, inputs: tupl
         executed = trace(*inputs)
     yield Update(0.8, "Computing in float64")
     return found, executed, (here.device, kernels.interpreted())
-
-
-def _probed(experiment: Experiment, q, k, v) -> Held:
-    """What the real kernel holds of one head."""
-    tensors = (tensor[None, None] for tensor in (q, k, v))
-    found = kernels.probe_attention(*tensors, **_options(experiment))
-    parts = (found.out, found.lse, found.m, found.l, found.alpha)
-    return Held(*(part[0, 0].double().cpu().numpy() for part in parts))
 
 
 def _options(experiment: Experiment) -> dict[str, Any]:
@@ -245,19 +243,14 @@ def _tile_differences(
     differences = _apart(getattr(one, name), getattr(other, name))
     if quantity == "l":
         differences = differences / np.where(exact.l > 0, exact.l, 1.0)
-    if quantity in ("O", "lse"):
-        differences = _by_query_block(experiment, differences)
+    if quantity in ("O", "lse"):  # [query blocks, 1, values], NaN past the last row
+        height, rows = experiment.tiling.block_q, differences.reshape(len(differences), -1)
+        padded = np.full((blocks(len(rows), height) * height, rows.shape[1]), np.nan)
+        padded[: len(rows)] = rows
+        differences = padded.reshape(-1, 1, height * rows.shape[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a tile that nobody visits is NaN throughout
         return np.nanmax(differences, axis=2)
-
-
-def _by_query_block(experiment: Experiment, rows: np.ndarray) -> np.ndarray:
-    """[query blocks, 1, values] of values a row, NaN past the last row."""
-    height, values = experiment.tiling.block_q, rows.reshape(len(rows), -1)
-    padded = np.full((blocks(len(rows), height) * height, values.shape[1]), np.nan)
-    padded[: len(rows)] = values
-    return padded.reshape(-1, 1, height * values.shape[1])
 
 
 def unfused_gradients(problem: Problem, q, k, v, d_out, dtype: str = "float64") -> Gradients:

@@ -97,10 +97,8 @@ def measured_rows(bench: Bench, experiment: Experiment) -> list[Row]:
     date = datetime.now(UTC).isoformat(timespec="seconds")
     shared = {"keys": problem.seq_kv, "queries": problem.seq_q, "experiment": experiment.flat(), "date": date}
     shared |= {name: getattr(here, name) for name in ("device", "cuda", "l2", "versions")}
-    rows = []
-    for one, timing in zip(
-        bench.implementations, bench.timings(problem, tiling=experiment.asked), strict=True
-    ):
+    rows, timings = [], bench.timings(problem, tiling=experiment.asked)
+    for one, timing in zip(bench.implementations, timings, strict=True):
         row = {name: getattr(timing, name) for name in ("provider", "label", "skipped")} | shared
         row["note"] = INTERPRETED if one.ours and not bench.cuda else ""
         if timing.times is not None:
@@ -115,7 +113,13 @@ def main(arguments: list[str]) -> int:
 
     The lengths at work are told on stderr. split_kv and flash3 take blocks and splits of their own.
     """
-    options = _parser().parse_args(arguments)
+    parser = Parser("engine measure", main.__doc__)
+    parser.scenario()
+    parser.add_argument(
+        "--gpus", type=whole, help="on so many GPUs: started by torchrun --nproc-per-node GPUS"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    options = parser.parse_args(arguments)
     experiment = Experiment.of(**{name: getattr(options, name) for name in PARAMETERS})
     if options.gpus is not None:
         return _measure_cluster(experiment, options)
@@ -158,16 +162,6 @@ def _cluster_line(row: ClusterTiming) -> str:
         return f"{start} skipped: {row.skipped}"
     times = f"{row.times.median * 1e3:10.3f} ms (from {row.times.least * 1e3:.3f})"
     return f"{start} {times}  error {row.error:.1e}"
-
-
-def _parser() -> Parser:
-    parser = Parser("engine measure", main.__doc__)
-    parser.scenario()
-    parser.add_argument(
-        "--gpus", type=whole, help="on so many GPUs: started by torchrun --nproc-per-node GPUS"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a row")
-    return parser
 
 
 def _line(row: Row) -> str:

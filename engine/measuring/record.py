@@ -69,15 +69,17 @@ def record_timings(
     recorder.measure("timings", groups, timed, fastest, compiled=bench.cuda)
 
 
-def record_calls(
-    recorder: Recorder,
-    section: str,
-    measure: Callable[[list[Row]], list[Row]],
-    alike: tuple[str, ...] = (),
-    compiled: bool = False,
-) -> None:
-    """The calls of a section, those with these properties alike together: without any, each by itself."""
-    recorder.measure(section, sections.together(section, *alike), measure, fastest, compiled)
+def calls(
+    section: str, measure: Callable[[list[Row]], list[Row]], *alike: str, compiled: bool = False
+) -> Callable[[Recorder], None]:
+    """What records the calls of a section, those with these properties alike together, else one by one."""
+
+    def record(recorder: Recorder) -> None:
+        if section == "samples":
+            sampling.library()
+        recorder.measure(section, sections.together(section, *alike), measure, fastest, compiled)
+
+    return record
 
 
 def in_turns(rows: list[Row], repeats: Repeats = IN_TURNS) -> list[Row]:
@@ -92,28 +94,18 @@ def record_decoding(recorder: Recorder) -> None:
     recorder.measure("decoding", groups, timed, fastest, compiled=False)
 
 
-def record_samples(recorder: Recorder) -> None:
-    """What crosses HBM while calls run, as the chip samples itself."""
-    sampling.library()
-    record_calls(recorder, "samples", lambda rows: [sampling.sampled_row(*rows)], compiled=True)
-
-
 def record_counters(recorder: Recorder, *folders: Path) -> None:
     """The hardware's counters, read by ncu; or bytes, by samples."""
     wanted = [row for row in sections.plan("counters", *folders) if not recorder.has("counters", row)]
-    sampling_itself = False
     try:
         find_ncu()
+        counted = partial(profiled_counters, wanted)
     except JobError as error:
         sampling.library()
         recorder.tell(f"{error}; without it the chip samples the bytes of each call")
-        sampling_itself = True
+        counted = lambda _: (sampling.counted_row(row) for row in wanted if recorder.left > 0)  # noqa: E731
     recorder.compile_ahead(wanted)
-    if sampling_itself:
-        counted = (sampling.counted_row(row) for row in wanted if recorder.left > 0)
-    else:
-        counted = profiled_counters(wanted, recorder.left)
-    for index, row in enumerate(counted):
+    for index, row in enumerate(counted(recorder.left)):
         recorder.add("counters", [row])
         what = row.skipped or f"{row.total('dram_read') / 1e6:,.0f} MB of DRAM read"
         recorder.tell(f"counters {index + 1}/{len(wanted)}: {row.provider} N {row.problem.seq_kv}: {what}")
@@ -153,29 +145,19 @@ def record_links(recorder: Recorder) -> None:
 RECORD = {
     "timings": record_timings,
     # flash2 under many masks and terms, all of a direction in turns with the plain ones
-    "variants": partial(record_calls, section="variants", measure=in_turns, alike=("direction",)),
+    "variants": calls("variants", in_turns, "direction"),
     # every block size, warps and stages of the tiled kernels, of those compiled in time
-    "sweep": partial(
-        record_calls,
-        section="sweep",
-        measure=partial(in_turns, repeats=SWEPT),
-        alike=("problem",),
-        compiled=True,
-    ),
+    "sweep": calls("sweep", partial(in_turns, repeats=SWEPT), "problem", compiled=True),
     "decoding": record_decoding,
     # FP8 beside float16: times, and errors
-    "fp8": partial(record_calls, section="fp8", measure=in_turns, alike=("problem", "inputs")),
+    "fp8": calls("fp8", in_turns, "problem", "inputs"),
     "counters": record_counters,
     # those of calls drawn by lot, on which no constant of the model may be set
     "drawn": lambda recorder: record_counters(recorder, JUDGES),
     # which SM ran each block of threads, and when
-    "timelines": partial(
-        record_calls,
-        section="timelines",
-        measure=lambda rows: [sections.traced_row(*rows)],
-        compiled=True,
-    ),
-    "samples": record_samples,
+    "timelines": calls("timelines", lambda rows: [sections.traced_row(*rows)], compiled=True),
+    # what crosses HBM while calls run, as the chip samples itself
+    "samples": calls("samples", lambda rows: [sampling.sampled_row(*rows)], compiled=True),
     "layers": layers.record,
     "cluster": record_cluster,
     "links": record_links,
@@ -184,10 +166,16 @@ RECORD = {
 
 def main(arguments: list[str]) -> int:
     """Measure this GPU into a recording that the dashboard shows; run again to go on where it stopped."""
-    options = _parser().parse_args(arguments)
+    parser = Parser("engine record", main.__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    known, usual = ",".join(RECORD), "timings,variants,sweep,decoding"
+    parser.add_argument("--only", default=usual, help=f"some of {known}; default %(default)s")
+    parser.add_argument("--budget", type=seconds, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
+    parser.add_argument("--commit", help="of this project, where git cannot tell")
+    options = parser.parse_args(arguments)
     wanted = [name for name in options.only.split(",") if name]
     if unknown := [name for name in wanted if name not in RECORD]:
-        raise JobError(f"only is {unknown[0]!r}; it must be some of {','.join(RECORD)}")
+        raise JobError(f"only is {unknown[0]!r}; it must be some of {known}")
     if "cluster" in wanted and len(wanted) > 1:
         raise JobError("only is cluster and more; several GPUs are recorded alone, in a file of their own")
     if "cluster" in wanted and not started():
@@ -215,16 +203,3 @@ def _under_torchrun(arguments: list[str]) -> int:
     gpus = torch.cuda.device_count()
     command = [*launcher, "--nproc-per-node", str(gpus), "-m", "engine", "record", *arguments]
     return subprocess.run(command, check=False).returncode
-
-
-def _parser() -> Parser:
-    parser = Parser("engine record", main.__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="file to write")
-    parser.add_argument(
-        "--only",
-        default="timings,variants,sweep,decoding",
-        help=f"some of {','.join(RECORD)}; default %(default)s",
-    )
-    parser.add_argument("--budget", type=seconds, default=DEFAULT_BUDGET, help="seconds; default %(default)g")
-    parser.add_argument("--commit", help="of this project, where git cannot tell")
-    return parser

@@ -7,9 +7,9 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -86,27 +86,24 @@ def watch(payload: dict[str, Any]) -> Generator[Update, None, dict[str, Any]]:
     """The job: what was seen, with the file's lines; under "failed" a sentence where it could not be run."""
     file = Path(payload["file"])
     yield Update(0.2, f"Running {file.name} and watching it")
-    found = {"source": _lines(file), **payload, **_seen(file, payload)}
-    if saved(file) != payload["saved"]:
-        raise JobError(f"{file.name} was saved while it waited or ran, so nothing is shown; run it again")
-    return found
-
-
-def _seen(file: Path, payload: dict[str, Any]) -> dict[str, Any]:
+    found = {"source": [], **payload}
+    with suppress(OSError):
+        found["source"] = file.read_text("utf-8", errors="replace")[:MOST_SOURCE].splitlines()
     number, limits = payload["lab"], Limits(seconds=payload["seconds"])
     try:
         if number is None:
-            return run(file, Experiment.of(**payload["experiment"]), limits)
-        return labs()[number].check(file, limits)
+            found |= run(file, Experiment.of(**payload["experiment"]), limits)
+        else:
+            found |= labs()[number].check(file, limits)
     except FailedError as error:
-        return {"failed": str(error)}
+        found["failed"] = str(error)
+    _check_saved(file, payload)
+    return found
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text("utf-8", errors="replace")[:MOST_SOURCE].splitlines()
-    except OSError:
-        return []
+def _check_saved(file: Path, payload: dict[str, Any]) -> None:
+    if saved(file) != payload["saved"]:
+        raise JobError(f"{file.name} was saved while it waited or ran, so nothing is shown; run it again")
 
 
 _COMPILED: dict[str, dict[str, Any]] = {}  # the last, by what was asked
@@ -120,8 +117,7 @@ def prepared_on_gpu(payload: dict[str, Any]) -> Callable:
         found = run(file, experiment, limits, function=launches.__name__)
         _COMPILED.clear()
         _COMPILED[asked] = found
-    if saved(file) != payload["saved"]:
-        raise JobError(f"{file.name} was saved while it waited or ran, so nothing is shown; run it again")
+    _check_saved(file, payload)
     return partial(_call, _COMPILED[asked])
 
 
@@ -130,9 +126,11 @@ def _call(found: dict[str, Any], q, k, v, problem: Problem) -> Callable:
     try:
         kernels = [_compiled(**kernel) for kernel in found["kernels"]]
         memory = [_storage((q, k, v), **each) for each in found["memory"]]
-        place = partial(_value, memory)
         steps = [
-            (kernels[each["kernel"]][tuple(each["grid"])], list(starmap(place, each["arguments"])))
+            (
+                kernels[each["kernel"]][tuple(each["grid"])],
+                [_value(memory, *one) for one in each["arguments"]],
+            )
             for each in found["launches"]
         ]
         number, first = found["returned"]
